@@ -1,0 +1,30 @@
+"""What can go wrong, as a user can tell it apart.
+
+DragomanError
+├── BadInput          a file, record, topic or option that cannot be used
+├── ModelMismatch     vectors of one model met another model
+├── MissingPart       an extra, a file or a device that is not there
+└── StoreError        a store or database that is away, full, locked or broken
+
+Every message is one sentence that names the thing, says what is wrong and what to do. Commands print it and exit with status 1.
+"""
+
+
+class DragomanError(Exception):
+    """Anything Dragoman refuses to do, with a sentence that says why and what to do."""
+
+
+class BadInput(DragomanError):
+    """A file, record, topic or option that cannot be used."""
+
+
+class ModelMismatch(DragomanError):
+    """Vectors of one model met vectors of another."""
+
+
+class MissingPart(DragomanError):
+    """An extra, a file or a device that is needed and not there."""
+
+
+class StoreError(DragomanError):
+    """A store or database that is away, full, locked or broken."""

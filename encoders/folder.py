@@ -1,0 +1,191 @@
+"""A model on disk: ``config.json``, the ONNX graph, ``tokenizer.json``, ``MODEL_CARD.md``, ``parity.json``.
+
+Every graph takes ``input_ids`` and ``attention_mask``, int64 (texts, tokens), and returns ``vectors``, float32
+(texts, dim), unit rows: pooling and normalisation are in the graph, so that any consumer of ONNX can run it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Literal, get_args
+
+import platformdirs
+
+from encoders.document import short_hash
+from encoders.errors import BadInput
+
+Pooling = Literal["mean", "cls", "cls-dense-tanh"]
+Precision = Literal["fp32", "fp16", "int8", "q4"]
+FORMAT = 1
+
+
+@dataclass(frozen=True)
+class ModelConfig:
+    """What ``config.json`` of a model folder says.
+
+    Attributes:
+        name: what a person calls the model.
+        dim: width of the vectors.
+        max_tokens: longest input, special tokens included.
+        pooling: how token states become one vector, inside the graph.
+        query_prefix: put before a query's text by the model's own rule, may be empty.
+        document_prefix: put before each document segment's text.
+        languages: BCP 47 tags the model was trained for; empty where nobody said.
+        precision: of the graph.
+        weights: hash of the source weights: the same for every build of one model.
+        tokenizer: hash of ``tokenizer.json``.
+        graph: hash of the ONNX graph with its weights.
+        licence: of the source weights, as their publisher states it; empty where unknown.
+        format: version of this layout.
+    """
+
+    name: str
+    dim: int
+    max_tokens: int
+    pooling: Pooling
+    query_prefix: str
+    document_prefix: str
+    languages: tuple[str, ...]
+    precision: Precision
+    weights: str
+    tokenizer: str
+    graph: str
+    licence: str = ""
+    format: int = FORMAT
+
+    def model_id(self, method: str, **settings: object) -> str:
+        """The id of vectors made with this model by a document method with these settings.
+
+        It depends on what decides the vectors' meaning (source weights, tokenizer, prefixes, pooling, method) and not
+        on the build, so that int8 on a CPU and fp16 on a GPU write into one index.
+        """
+        return short_hash(
+            self.weights,
+            self.tokenizer,
+            self.pooling,
+            self.query_prefix,
+            self.document_prefix,
+            method,
+            json.dumps(settings, sort_keys=True),
+        )
+
+    @property
+    def build_id(self) -> str:
+        """The id of the exact graph."""
+        return short_hash(self.graph, self.precision)
+
+
+@dataclass(frozen=True)
+class ModelFolder:
+    """A published model folder.
+
+    Attributes:
+        path: the folder.
+        config: what its ``config.json`` says.
+    """
+
+    path: Path
+    config: ModelConfig
+
+    @property
+    def graph(self) -> Path:
+        """The ONNX graph."""
+        return self.path / "model.onnx"
+
+    @property
+    def tokenizer(self) -> Path:
+        """The tokenizer, in the format of the ``tokenizers`` library."""
+        return self.path / "tokenizer.json"
+
+    @classmethod
+    def open(cls, path: str | Path) -> ModelFolder:
+        """Read a folder that ``publish`` made.
+
+        Raises:
+            BadInput: it is no model folder, or one of another version, or a file of it is missing.
+        """
+        folder = Path(path)
+        file = folder / "config.json"
+        try:
+            data = json.loads(file.read_text(encoding="utf-8"))
+        except FileNotFoundError as error:
+            raise BadInput(f"{folder} is no model folder: it has no config.json; make one with: dragoman export MODEL") from error
+        except (OSError, ValueError) as error:
+            raise BadInput(f"{file} can't be read ({error}); export the model again") from error
+        if not isinstance(data, dict) or data.get("format") != FORMAT or "graph" not in data:
+            raise BadInput(
+                f"{file} is not a Dragoman model of format {FORMAT}; a Hugging Face folder is exported first: dragoman export {folder}"
+            )
+        data["languages"] = tuple(data.get("languages", ()))
+        try:
+            config = ModelConfig(**data)
+        except TypeError as error:
+            raise BadInput(f"{file} has other entries than format {FORMAT} knows ({error}); export the model again") from error
+        if config.pooling not in get_args(Pooling) or config.precision not in get_args(Precision):
+            raise BadInput(f"{file} names an unknown pooling or precision; export the model again")
+        result = cls(folder, config)
+        for needed in (result.graph, result.tokenizer):
+            if not needed.is_file():
+                raise BadInput(f"{folder} lacks {needed.name}; export the model again")
+        return result
+
+
+@contextmanager
+def publishing(target: Path, config: ModelConfig) -> Iterator[Path]:
+    """Make a model folder atomically: yields a temporary folder beside the target to write into.
+
+    The caller writes ``model.onnx``, ``tokenizer.json`` and what else there is. At the end of the block the hashes of
+    graph and tokenizer are filled into ``config`` and written, and the folder takes its name in one rename, replacing
+    what was there; on an error nothing of it stays. Two processes that publish the same model at once do no harm.
+    """
+    target.parent.mkdir(parents=True, exist_ok=True)
+    temporary = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
+    try:
+        yield temporary
+        config = replace(
+            config,
+            graph=file_hash(temporary / "model.onnx", *sorted(temporary.glob("*.onnx.data"))),
+            tokenizer=file_hash(temporary / "tokenizer.json"),
+        )
+        (temporary / "config.json").write_text(json.dumps(asdict(config), indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+        temporary.chmod(0o755)
+        _take_name(temporary, target)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+def _take_name(temporary: Path, target: Path) -> None:
+    if target.exists():
+        old = Path(tempfile.mkdtemp(prefix=f".{target.name}.old.", dir=target.parent))
+        target.rename(old / "was")
+        temporary.rename(target)
+        shutil.rmtree(old)
+    else:
+        try:
+            temporary.rename(target)
+        except OSError:
+            if not target.exists():
+                raise  # the disk, not another process that was faster
+
+
+def file_hash(*files: Path) -> str:
+    """SHA-256 over the contents of files, 16 hex digits."""
+    digest = hashlib.sha256()
+    for file in files:
+        with file.open("rb") as handle:
+            while block := handle.read(1 << 20):
+                digest.update(block)
+    return digest.hexdigest()[:16]
+
+
+def model_cache() -> Path:
+    """Folder of models made or fetched: the platform's cache folder, or ``DRAGOMAN_CACHE``."""
+    return Path(os.environ.get("DRAGOMAN_CACHE") or platformdirs.user_cache_dir("dragoman", appauthor=False)) / "models"

@@ -1,0 +1,39 @@
+"""Language codes: BCP 47, in the shortest form that still tells written languages apart."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import langcodes
+
+from encoders.errors import BadInput
+
+UNDETERMINED = "und"
+_NORWEGIAN = {"no": "nb"}
+
+
+@lru_cache(maxsize=4096)
+def normalise(code: str) -> str:
+    """Return the BCP 47 tag for a language code: language, and script where it is not the language's usual one.
+
+    Regions and variants are dropped (``pt-BR`` and ``pt`` are one language here), three-letter codes are shortened
+    (``ger`` → ``de``), macrolanguages get the code everybody uses (``cmn`` → ``zh``, ``no`` → ``nb``), and a script is
+    kept only where it matters (``zh-TW`` → ``zh-Hant``, ``zh-Hans`` → ``zh``). An empty code is ``und``.
+
+    Raises:
+        BadInput: the code is no BCP 47 language tag.
+    """
+    code = code.strip().replace("_", "-")
+    if not code or code.lower() in {"und", "unknown", "mul", "zxx", "xx"}:
+        return UNDETERMINED
+    try:
+        language = langcodes.Language.get(code)
+    except (langcodes.LanguageTagError, ValueError) as error:
+        raise BadInput(f"{code!r} is no language code; use a BCP 47 tag such as 'de', 'pt' or 'zh-Hant'") from error
+    if not language.is_valid():
+        raise BadInput(f"{code!r} is no known language; use a BCP 47 tag such as 'de', 'pt' or 'zh-Hant'")
+    script = language.maximize().script
+    short = language.prefer_macrolanguage().language or UNDETERMINED
+    usual_script = langcodes.Language.make(language=short).maximize().script
+    tag = short if script in (None, usual_script) else f"{short}-{script}"
+    return _NORWEGIAN.get(tag, tag)

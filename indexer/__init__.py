@@ -1,0 +1,1 @@
+"""Documents → vectors in a store: readers, the pipeline, the ledger and the stores."""

@@ -1,0 +1,112 @@
+"""The SQL database: ledger of index runs, calibrations, evaluation log. SQLite here, PostgreSQL past one machine."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.engine import make_url
+from sqlalchemy.orm import DeclarativeBase, Session
+
+from encoders.errors import StoreError
+
+MIGRATIONS = Path(__file__).parent / "migrations"
+
+
+class Base(DeclarativeBase):
+    """Declarative base of every table; the migrations in ``indexer/migrations`` make them."""
+
+
+def now() -> dt.datetime:
+    """The time in UTC, without a zone: what every timestamp column holds."""
+    return dt.datetime.now(dt.UTC).replace(tzinfo=None)
+
+
+def connect(url: str) -> sa.Engine:
+    """Open the database and bring its tables up to date where it is SQLite.
+
+    Raises:
+        StoreError: it cannot be opened, or a server's tables are older than this version (``dragoman db upgrade``).
+    """
+    try:
+        parsed = make_url(url)
+        if parsed.get_backend_name() == "sqlite" and parsed.database:
+            Path(parsed.database).parent.mkdir(parents=True, exist_ok=True)
+        engine = sa.create_engine(parsed, pool_pre_ping=True)
+        if engine.dialect.name == "sqlite":
+            sa.event.listen(engine, "connect", _sqlite_pragmas)
+            upgrade(engine)
+        elif not is_current(engine):
+            engine.dispose()
+            raise StoreError(
+                f"the tables of {parsed.render_as_string()} are not of this version; run: dragoman db upgrade"
+            )
+    except (sa.exc.SQLAlchemyError, OSError) as error:
+        raise StoreError(f"the database {_masked(url)} can't be opened: {_first_line(error)}") from error
+    return engine
+
+
+def _masked(url: str) -> str:
+    try:
+        return make_url(url).render_as_string()
+    except sa.exc.ArgumentError:
+        return "URL"
+
+
+def _first_line(error: Exception) -> str:
+    cause = getattr(error, "orig", None) or error
+    return str(cause).strip().splitlines()[0] if str(cause).strip() else type(cause).__name__
+
+
+def _sqlite_pragmas(connection: Any, _record: Any) -> None:
+    cursor = connection.cursor()
+    cursor.execute("PRAGMA journal_mode=WAL")
+    cursor.execute("PRAGMA synchronous=NORMAL")
+    cursor.execute("PRAGMA foreign_keys=ON")
+    cursor.execute("PRAGMA busy_timeout=30000")
+    cursor.close()
+
+
+def _alembic() -> Any:
+    from alembic.config import Config  # noqa: PLC0415 - a tenth of a second that an up-to-date database need not pay
+
+    config = Config()
+    config.set_main_option("script_location", str(MIGRATIONS))
+    config.set_main_option("path_separator", "os")
+    return config
+
+
+def head() -> str:
+    """The newest migration's id: the last of the files by name, which are numbered."""
+    return max(path.stem for path in (MIGRATIONS / "versions").glob("[0-9]*.py")).split("_", 1)[0]
+
+
+def is_current(engine: sa.Engine) -> bool:
+    """Whether the database's tables are those of this version."""
+    with engine.connect() as connection:
+        if not sa.inspect(connection).has_table("alembic_version"):
+            return False
+        return connection.execute(sa.text("SELECT version_num FROM alembic_version")).scalar() == head()
+
+
+def upgrade(engine: sa.Engine) -> None:
+    """Apply the migrations the database lacks."""
+    if is_current(engine):
+        return
+    from alembic import command  # noqa: PLC0415
+
+    config = _alembic()
+    with engine.begin() as connection:
+        config.attributes["connection"] = connection
+        command.upgrade(config, "head")
+
+
+@contextmanager
+def transaction(engine: sa.Engine) -> Iterator[Session]:
+    """A session that commits at the end of the block and rolls back on an error."""
+    with Session(engine, expire_on_commit=False) as session, session.begin():
+        yield session

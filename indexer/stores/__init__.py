@@ -1,0 +1,1 @@
+"""Where vectors live: one contract, two stores."""

@@ -1,0 +1,159 @@
+"""The vector store, as everything else sees it. One test suite runs over every implementation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from encoders.document import Document, FloatArray, Passages
+
+
+@dataclass(frozen=True)
+class StoredDocument:
+    """A document with what one model made of it.
+
+    Attributes:
+        document: the document, its text and the user's fields included.
+        vector: (dim,) float32 unit vector, as the encoder made it.
+        passages: its segments.
+        known: one flag a part of the encoder; false where that part knows nothing of the text.
+    """
+
+    document: Document
+    vector: FloatArray
+    passages: Passages
+    known: tuple[bool, ...] = (True,)
+
+
+@dataclass(frozen=True)
+class Stamp:
+    """What the store holds of a document, short of its content: enough to see whether it must be encoded again."""
+
+    text_hash: str
+    revision: int
+
+
+@dataclass(frozen=True)
+class Candidates:
+    """What one query found in one language, best first.
+
+    Attributes:
+        doc_ids: (k,) ids.
+        scores: (k,) float32, the plain cosine of the vector that was asked with the stored one, if both are unit
+            vectors; their inner product otherwise. Nothing else, whatever the store computes inside.
+        vectors: (k, dim) float32 stored vectors, where they were asked for.
+    """
+
+    doc_ids: Sequence[str]
+    scores: FloatArray
+    vectors: FloatArray | None = None
+
+
+@dataclass(frozen=True)
+class PutReport:
+    """What became of the documents of one ``put``.
+
+    Attributes:
+        stored: how many were written.
+        older: ids the store kept because it holds a newer revision.
+        refused: reasons, by id, for documents the store would not take.
+    """
+
+    stored: int
+    older: Sequence[str] = ()
+    refused: Mapping[str, str] = field(default_factory=dict)
+
+
+Filters = Mapping[str, Any]
+"""The user's fields a hit must have: ``{"label": "news"}``; a list of values means any of them."""
+
+
+class VectorStore(Protocol):
+    """Documents of one collection with raw unit vectors, a named field of them for each model."""
+
+    def create(self, model: str, dim: int) -> None:
+        """Make room for a model's vectors; the same call again changes nothing.
+
+        Raises:
+            ModelMismatch: the store knows this model with another width.
+        """
+        ...
+
+    def models(self) -> Mapping[str, int]:
+        """Width of the vectors, by model id; empty where nothing was created yet."""
+        ...
+
+    def put(self, model: str, documents: Sequence[StoredDocument]) -> PutReport:
+        """Write documents, all or none on a crash; a stored newer revision stays, an equal or older one is replaced.
+
+        Raises:
+            ModelMismatch: ``create`` was never called for this model.
+        """
+        ...
+
+    def stamps(self, model: str, doc_ids: Sequence[str]) -> dict[str, Stamp]:
+        """What is stored with a vector of this model, by id; ids the store does not know are left out."""
+        ...
+
+    def search(
+        self, model: str, queries: Mapping[str, FloatArray], k: int, *, filters: Filters | None = None, with_vectors: bool = False
+    ) -> dict[str, list[Candidates]]:
+        """For each target language the nearest documents of each of its queries.
+
+        Args:
+            model: whose vectors to ask.
+            queries: (queries, dim) float32 by target language: the same queries, corrected for each language.
+            k: how many documents a query and language at most.
+            filters: the user's fields a document must have.
+            with_vectors: return the documents' vectors as well.
+        """
+        ...
+
+    def vectors(self, model: str, doc_ids: Sequence[str]) -> FloatArray:
+        """Stored vectors, (ids, dim) float32.
+
+        Raises:
+            KeyError: an id is not stored.
+        """
+        ...
+
+    def passages(self, model: str, doc_ids: Sequence[str]) -> list[Passages]:
+        """Stored passages, one for each id.
+
+        Raises:
+            KeyError: an id is not stored.
+        """
+        ...
+
+    def get(self, doc_ids: Sequence[str]) -> list[Document]:
+        """The documents themselves, in the order asked.
+
+        Raises:
+            KeyError: an id is not stored.
+        """
+        ...
+
+    def scan(self, model: str, *, lang: str | None = None, batch: int = 512) -> Iterator[list[StoredDocument]]:
+        """Everything stored, in batches, ordered by id: for calibration, export and migration."""
+        ...
+
+    def ids(self) -> Iterator[str]:
+        """Every stored id, ordered."""
+        ...
+
+    def delete(self, doc_ids: Iterable[str]) -> int:
+        """Remove documents with all that belongs to them; returns how many there were."""
+        ...
+
+    def drop(self) -> None:
+        """Remove the whole collection; nothing of it stays behind."""
+        ...
+
+    def count(self) -> dict[str, int]:
+        """Documents by language."""
+        ...
+
+    def close(self) -> None:
+        """Let go of files and connections; closing twice is harmless."""
+        ...

@@ -1,0 +1,3 @@
+"""Queries → ranked documents in any language: search, evaluation and the command."""
+
+__version__ = "0.1.0"
