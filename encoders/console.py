@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 import sys
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -65,24 +67,66 @@ class Console:
         out.print(table)
 
     @contextmanager
-    def progress(self, description: str, total: int | None, unit: str) -> Iterator[Callable[[int], None]]:
-        """A progress bar on stderr with rate and time left; yields a function that advances it.
+    def progress(self, description: str, total: int | None, unit: str) -> Iterator[Progress]:
+        """A progress bar on stderr with rate and time left; calling what it yields advances it.
 
-        Without a terminal it is one line at the end of each tenth, so that a log shows life.
+        Without a terminal it is a line now and then, so that a log shows life.
         """
         if self.quiet:
-            yield lambda _: None
+            yield Progress()
         elif sys.stderr.isatty():
-            with _terminal_bar(description, total, unit) as advance:
-                yield advance
+            with _terminal_bar(description, total, unit) as progress:
+                yield progress
         else:
-            yield _line_progress(description, total, unit)
+            yield _Lines(description, total, unit)
+
+
+class Progress:
+    """How far a job is; this one shows nothing."""
+
+    def __call__(self, steps: int) -> None:
+        """So many steps more are done."""
+
+    def expect(self, total: int) -> None:
+        """So many steps there are in all, known only now."""
+
+
+class _Lines(Progress):
+    """A line on stderr at each tenth where the total is known, every ten seconds otherwise."""
+
+    def __init__(self, description: str, total: int | None, unit: str) -> None:
+        self.description, self.total, self.unit = description, total, unit
+        self.done = 0
+        self.start = self.last = time.monotonic()
+
+    def __call__(self, steps: int) -> None:
+        before, self.done = self.done, self.done + steps
+        now = time.monotonic()
+        tenth = max(1, self.total // 10) if self.total else None
+        if (tenth and self.done // tenth > before // tenth) or now - self.last > _LINE_SECONDS:
+            self.last = now
+            self._line(now)
+
+    def expect(self, total: int) -> None:
+        self.total = total
+
+    def _line(self, now: float) -> None:
+        rate = self.done / max(now - self.start, 1e-6)
+        of = f"/{self.total:,}" if self.total else ""
+        left = ""
+        if self.total and self.done < self.total:
+            left = f", {dt.timedelta(seconds=round((self.total - self.done) / rate))} left"
+        click.echo(f"{self.description}: {self.done:,}{of} {self.unit}, {rate:,.1f}/s{left}", err=True)
+
+
+_LINE_SECONDS = 10.0
 
 
 @contextmanager
-def _terminal_bar(description: str, total: int | None, unit: str) -> Iterator[Callable[[int], None]]:
+def _terminal_bar(description: str, total: int | None, unit: str) -> Iterator[Progress]:
     from rich.console import Console as RichConsole  # noqa: PLC0415
-    from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn, TimeRemainingColumn  # noqa: PLC0415
+    from rich.progress import BarColumn, MofNCompleteColumn, ProgressColumn, Task, TextColumn, TimeRemainingColumn  # noqa: PLC0415
+    from rich.progress import Progress as RichProgress  # noqa: PLC0415
     from rich.text import Text  # noqa: PLC0415
 
     class Rate(ProgressColumn):
@@ -90,34 +134,26 @@ def _terminal_bar(description: str, total: int | None, unit: str) -> Iterator[Ca
             speed = task.finished_speed or task.speed
             return Text(f"{speed:,.1f} {unit}/s" if speed else "")
 
-    count = "{task.completed:,.0f}" + ("/{task.total:,.0f}" if total is not None else "")
-    bar = Progress(
+    class Bar(Progress):
+        def __call__(self, steps: int) -> None:
+            bar.advance(task, steps)
+
+        def expect(self, total: int) -> None:
+            bar.update(task, total=total)
+
+    bar = RichProgress(
         TextColumn("{task.description}"),
         BarColumn(),
-        TextColumn(f"{count} {unit}"),
+        MofNCompleteColumn(),
+        TextColumn(unit),
         Rate(),
         TimeRemainingColumn(),
         console=RichConsole(file=sys.stderr),
-        transient=False,
         speed_estimate_period=60,
     )
     with bar:
         task = bar.add_task(description, total=total)
-        yield lambda steps: bar.advance(task, steps)
-
-
-def _line_progress(description: str, total: int | None, unit: str) -> Callable[[int], None]:
-    done = 0
-    step = max(1, total // 10) if total else 1000
-
-    def advance(steps: int) -> None:
-        nonlocal done
-        before, done = done, done + steps
-        if done // step > before // step:
-            of = f"/{total:,}" if total else ""
-            click.echo(f"{description}: {done:,}{of} {unit}", err=True)
-
-    return advance
+        yield Bar()
 
 
 def output_options(command: Command) -> Command:
@@ -125,7 +161,9 @@ def output_options(command: Command) -> Command:
     for option in (
         click.option("--debug", is_flag=True, envvar="DRAGOMAN_DEBUG", help="Show the traceback of an error."),
         click.option("-q", "--quiet", is_flag=True, envvar="DRAGOMAN_QUIET", help="No progress and no remarks."),
-        click.option("--json", "as_json", is_flag=True, envvar="DRAGOMAN_JSON", help="Print JSON on stdout, nothing else."),
+        click.option(
+            "--json", "as_json", is_flag=True, envvar="DRAGOMAN_JSON", help="Print JSON on stdout, nothing else."
+        ),
     ):
         command = option(command)
     return command

@@ -131,7 +131,8 @@ def int8_rows(matrix: FloatArray) -> Int8Array:
     """Quantise each row to int8 with the largest scale that fits: the direction is kept, the norm is not."""
     peaks = np.abs(matrix).max(axis=1, keepdims=True, initial=0.0)
     scaled = np.divide(matrix * 127.0, peaks, out=np.zeros_like(matrix), where=peaks > 0)
-    return np.rint(scaled).astype(np.int8)
+    result: Int8Array = np.rint(scaled).astype(np.int8)
+    return result
 
 
 def short_hash(*parts: str | bytes) -> str:

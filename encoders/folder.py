@@ -117,7 +117,9 @@ class ModelFolder:
         try:
             data = json.loads(file.read_text(encoding="utf-8"))
         except FileNotFoundError as error:
-            raise BadInput(f"{folder} is no model folder: it has no config.json; make one with: dragoman export MODEL") from error
+            raise BadInput(
+                f"{folder} is no model folder: it has no config.json; make one with: dragoman export MODEL"
+            ) from error
         except (OSError, ValueError) as error:
             raise BadInput(f"{file} can't be read ({error}); export the model again") from error
         if not isinstance(data, dict) or data.get("format") != FORMAT or "graph" not in data:
@@ -128,7 +130,9 @@ class ModelFolder:
         try:
             config = ModelConfig(**data)
         except TypeError as error:
-            raise BadInput(f"{file} has other entries than format {FORMAT} knows ({error}); export the model again") from error
+            raise BadInput(
+                f"{file} has other entries than format {FORMAT} knows ({error}); export the model again"
+            ) from error
         if config.pooling not in get_args(Pooling) or config.precision not in get_args(Precision):
             raise BadInput(f"{file} names an unknown pooling or precision; export the model again")
         result = cls(folder, config)
@@ -155,7 +159,9 @@ def publishing(target: Path, config: ModelConfig) -> Iterator[Path]:
             graph=file_hash(temporary / "model.onnx", *sorted(temporary.glob("*.onnx.data"))),
             tokenizer=file_hash(temporary / "tokenizer.json"),
         )
-        (temporary / "config.json").write_text(json.dumps(asdict(config), indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+        (temporary / "config.json").write_text(
+            json.dumps(asdict(config), indent=2, ensure_ascii=False) + "\n", encoding="utf-8"
+        )
         temporary.chmod(0o755)
         _take_name(temporary, target)
     finally:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 
 import langcodes
+from langcodes.tag_parser import LanguageTagError
 
 from encoders.errors import BadInput
 
@@ -28,7 +29,7 @@ def normalise(code: str) -> str:
         return UNDETERMINED
     try:
         language = langcodes.Language.get(code)
-    except (langcodes.LanguageTagError, ValueError) as error:
+    except (LanguageTagError, ValueError) as error:
         raise BadInput(f"{code!r} is no language code; use a BCP 47 tag such as 'de', 'pt' or 'zh-Hant'") from error
     if not language.is_valid():
         raise BadInput(f"{code!r} is no known language; use a BCP 47 tag such as 'de', 'pt' or 'zh-Hant'")

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from encoders.document import Document
+
 
 @dataclass(frozen=True)
 class Refusal:
@@ -22,6 +24,22 @@ class Refusal:
 
 
 @dataclass(frozen=True)
+class Remark:
+    """Something about documents that were read which a person should know; once a file, after its documents.
+
+    Attributes:
+        where: the file.
+        text: what was done, without the place: which encoding was used, which tags were taken.
+    """
+
+    where: str
+    text: str
+
+
+Reading = Document | Refusal | Remark
+
+
+@dataclass(frozen=True)
 class ReadOptions:
     """How to read a source.
 
@@ -29,8 +47,10 @@ class ReadOptions:
         format: ``jsonl``, ``csv``, ``tsv``, ``text``, ``html``, ``trec``; empty: by the file's name and first bytes.
         fields: our field (``id lang title text revision`` or any other name) → the source's name for it.
         lang: language of records that name none; empty: left ``und``, to be detected.
+        encoding: of the files, by a name Python knows; empty: UTF-8, then what the file declares or its language uses.
     """
 
     format: str = ""
     fields: Mapping[str, str] = field(default_factory=dict)
     lang: str = ""
+    encoding: str = ""

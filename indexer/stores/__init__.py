@@ -1,1 +1,23 @@
 """Where vectors live: one contract, two stores."""
+
+from pathlib import Path
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
+
+from encoders.errors import BadInput
+from indexer.stores.contract import VectorStore
+
+
+def open_store(url: str, collection: str) -> VectorStore:
+    """Open the store of a collection by the store's URL: ``file:///folder``, or a folder's path.
+
+    Raises:
+        BadInput: the URL is of no kind of store there is.
+        StoreError: the store can't be opened.
+    """
+    parts = urlsplit(url)
+    if parts.scheme not in {"", "file"}:
+        raise BadInput(f"there is no store for {parts.scheme}: URLs; give a folder, or a file: URL of one")
+    from indexer.stores.embedded import EmbeddedStore  # noqa: PLC0415 - with it comes SQLAlchemy
+
+    return EmbeddedStore(Path(url2pathname(parts.path) if parts.scheme else url).expanduser(), collection)

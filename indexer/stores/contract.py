@@ -97,7 +97,13 @@ class VectorStore(Protocol):
         ...
 
     def search(
-        self, model: str, queries: Mapping[str, FloatArray], k: int, *, filters: Filters | None = None, with_vectors: bool = False
+        self,
+        model: str,
+        queries: Mapping[str, FloatArray],
+        k: int,
+        *,
+        filters: Filters | None = None,
+        with_vectors: bool = False,
     ) -> dict[str, list[Candidates]]:
         """For each target language the nearest documents of each of its queries.
 

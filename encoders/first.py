@@ -1,0 +1,38 @@
+"""*first*: a document is its first tokens, as many as the model takes (the plain "LaBSE" of the HMDE paper)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from encoders.document import Document, Encoded, EncoderSpec, FloatArray
+from encoders.sentence import SentenceEncoder
+
+
+class First:
+    """Document encoder over the first tokens alone: cheap, and blind to what comes later."""
+
+    method = "first"
+
+    def __init__(self, sentence: SentenceEncoder, tokens: int | None = None) -> None:
+        """Take a loaded sentence encoder and how many tokens of text to read: all that fit unless said."""
+        self._sentence = sentence
+        self.tokens = min(tokens or sentence.segment_limit, sentence.segment_limit)
+        config = sentence.folder.config
+        self.spec = EncoderSpec(
+            name=config.name,
+            method=self.method,
+            dim=config.dim,
+            languages=config.languages,
+            model=config.model_id(self.method, tokens=self.tokens),
+            build=config.build_id,
+        )
+
+    def encode_documents(self, documents: Sequence[Document]) -> Encoded:
+        """One segment a document."""
+        tokens = self._sentence.tokenizer.tokenize([document.content for document in documents])
+        spans = [[(0, min(len(text), self.tokens))] if len(text) else [] for text in tokens]
+        return self._sentence.encode_spans(tokens, spans)
+
+    def encode_queries(self, queries: Sequence[Document]) -> FloatArray:
+        """Queries → (queries, dim) float32 unit rows."""
+        return self._sentence.encode_queries(queries)

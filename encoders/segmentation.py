@@ -1,0 +1,59 @@
+"""Cut a document into what an encoder takes at once: windows of tokens, or sentences."""
+
+from __future__ import annotations
+
+import sentencex
+
+_LONGEST_SENTENCE = 400
+"""Characters after which a run without sentence marks (Thai, a list, a table) is cut at a blank."""
+
+
+def windows(tokens: int, size: int, overlap: int) -> list[tuple[int, int]]:
+    """Start and end of windows of ``size`` tokens over a text, each sharing ``overlap`` tokens with the one before.
+
+    Every token is in a window; a text that fits in one is one; no window lies inside another.
+    """
+    spans = []
+    start = 0
+    while start < tokens:
+        end = min(start + size, tokens)
+        spans.append((start, end))
+        if end == tokens:
+            break
+        start += size - overlap
+    return spans
+
+
+def sentences(text: str, lang: str) -> list[tuple[int, int]]:
+    """Start and end of each sentence in characters of the text; blanks at either end are left out.
+
+    A line break ends a sentence. Rules are those of the text's language where ``sentencex`` has them, and of a related
+    one or of English otherwise. What has no sentence marks, as Thai, is cut at blanks when it grows long.
+    """
+    spans = []
+    start = 0
+    for line in text.splitlines(keepends=True):
+        at = start
+        for sentence in sentencex.segment(lang.split("-", maxsplit=1)[0], line):
+            for begin, end in _shortened(sentence):
+                spans.append((at + begin, at + end))
+            at += len(sentence)
+        start += len(line)
+    return [span for begin, end in spans if (span := _stripped(text, begin, end))[0] < span[1]]
+
+
+def _shortened(sentence: str) -> list[tuple[int, int]]:
+    pieces = []
+    start = 0
+    while len(sentence) - start > _LONGEST_SENTENCE:
+        cut = sentence.rfind(" ", start + 1, start + _LONGEST_SENTENCE)
+        end = cut if cut > 0 else start + _LONGEST_SENTENCE
+        pieces.append((start, end))
+        start = end
+    return [*pieces, (start, len(sentence))]
+
+
+def _stripped(text: str, start: int, end: int) -> tuple[int, int]:
+    piece = text[start:end]
+    left = len(piece) - len(piece.lstrip())
+    return (start + left, start + left + len(piece.strip())) if piece.strip() else (start, start)

@@ -1,0 +1,65 @@
+"""The sentence encoder: one text → one unit vector, by an ONNX graph. The base of every document encoder."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from encoders.document import Document, Encoded, FloatArray, Int32Array, Passages, int8_rows, unit_rows
+from encoders.folder import ModelFolder
+from encoders.session import Device, OnnxSession
+from encoders.tokens import Tokenizer, Tokens
+
+
+class SentenceEncoder:
+    """A model folder, loaded.
+
+    Attributes:
+        folder: where it came from.
+        tokenizer: its tokenizer.
+        session: its graph.
+    """
+
+    def __init__(self, folder: ModelFolder, *, device: Device = "auto", threads: int | None = None) -> None:
+        """Load tokenizer and graph; raises what ``Tokenizer`` and ``OnnxSession`` raise."""
+        self.folder = folder
+        self.tokenizer = Tokenizer(folder)
+        self.session = OnnxSession(folder, device=device, threads=threads, pad=self.tokenizer.pad)
+
+    @property
+    def segment_limit(self) -> int:
+        """Tokens of a document's text that fit into the model at once."""
+        return self.folder.config.max_tokens - self.tokenizer.document_overhead
+
+    def encode_queries(self, queries: Sequence[Document]) -> FloatArray:
+        """Queries with the model's query prefix → (queries, dim) float32 unit rows; past the model's length they are cut."""
+        limit = self.folder.config.max_tokens - self.tokenizer.query_overhead
+        tokens = self.tokenizer.tokenize([query.content for query in queries])
+        return self.session.run([self.tokenizer.query(text.ids[:limit]) for text in tokens])
+
+    def encode_segments(self, segments: Sequence[Int32Array]) -> FloatArray:
+        """Token ids of document segments, with the model's document prefix put before → (segments, dim) unit rows."""
+        return self.session.run([self.tokenizer.segment(ids) for ids in segments])
+
+    def encode_spans(self, tokens: Sequence[Tokens], spans: Sequence[Sequence[tuple[int, int]]]) -> Encoded:
+        """Documents as the mean of the unit vectors of their spans of tokens, scaled to unit length.
+
+        Args:
+            tokens: of each document's content.
+            spans: first token and end of each segment, for each document.
+        """
+        flat = [text.ids[start:end] for text, cuts in zip(tokens, spans, strict=True) for start, end in cuts]
+        vectors = self.encode_segments(flat)
+        means = np.zeros((len(tokens), self.session.dim), dtype=np.float32)
+        passages = []
+        at = 0
+        for row, (text, cuts) in enumerate(zip(tokens, spans, strict=True)):
+            own = vectors[at : at + len(cuts)]
+            at += len(cuts)
+            if cuts:
+                means[row] = own.mean(axis=0)
+            places = [(text.offsets[start, 0], text.offsets[end - 1, 1]) for start, end in cuts]
+            passages.append(Passages(int8_rows(own), np.array(places, dtype=np.int32).reshape(-1, 2)))
+        known = np.array([[bool(cuts)] for cuts in spans], dtype=np.bool_).reshape(-1, 1)
+        return Encoded(unit_rows(means), passages, known)

@@ -1,0 +1,155 @@
+"""Run an ONNX graph: provider, threads, batches by token budget."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from importlib.metadata import PackageNotFoundError, distribution
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from encoders.document import FloatArray, Int32Array
+from encoders.errors import BadInput, MissingPart
+from encoders.folder import ModelFolder
+
+if TYPE_CHECKING:
+    import onnxruntime
+
+Device = Literal["auto", "cpu", "cuda"]
+
+CPU_TOKEN_BUDGET = 512
+"""Padded tokens a batch: larger ones leave the cache and are slower (docs/evaluation.md)."""
+CUDA_TOKEN_BUDGET = 32_768
+
+
+def check_runtime() -> None:
+    """See that exactly one of ``onnxruntime`` and ``onnxruntime-gpu`` is installed: both own the same module.
+
+    Raises:
+        MissingPart: neither or both are.
+    """
+    present = [name for name in ("onnxruntime", "onnxruntime-gpu") if _is_installed(name)]
+    if not present:
+        raise MissingPart(
+            "ONNX Runtime is not installed; install it: pip install 'dragoman[cpu]' (or 'dragoman[gpu]' for CUDA)"
+        )
+    if len(present) == 2:
+        raise MissingPart(
+            "onnxruntime and onnxruntime-gpu are both installed and overwrite each other; "
+            "keep one: pip uninstall -y onnxruntime onnxruntime-gpu && pip install 'dragoman[cpu]' (or 'dragoman[gpu]')"
+        )
+
+
+def _is_installed(name: str) -> bool:
+    try:
+        distribution(name)
+    except PackageNotFoundError:
+        return False
+    return True
+
+
+class OnnxSession:
+    """One loaded graph, called by several threads at once.
+
+    Each call runs on one core; callers in parallel share the weights. Measured, that beats threads inside a call.
+
+    Attributes:
+        device: ``cpu`` or ``cuda``, where the graph really runs.
+        dim: width of the vectors.
+    """
+
+    def __init__(
+        self, folder: ModelFolder, *, device: Device = "auto", threads: int | None = None, pad: int = 0
+    ) -> None:
+        """Load the graph.
+
+        Args:
+            folder: the model.
+            device: ``auto`` takes CUDA where it works and the CPU otherwise.
+            threads: CPU cores to use; all of this process unless said.
+            pad: id that fills up a batch.
+
+        Raises:
+            MissingPart: no ONNX Runtime, or CUDA was asked for and can't be had.
+            BadInput: the graph can't be loaded.
+        """
+        check_runtime()
+        import onnxruntime  # noqa: PLC0415 - --help need not load it
+
+        self.dim = folder.config.dim
+        self._pad = pad
+        self._session = _load(onnxruntime, folder, device)
+        self.device: Literal["cpu", "cuda"] = (
+            "cuda" if "CUDAExecutionProvider" in self._session.get_providers() else "cpu"
+        )
+        if device == "cuda" and self.device != "cuda":
+            raise MissingPart(
+                "CUDA was asked for and ONNX Runtime fell back to the CPU; "
+                "install the driver and 'dragoman[gpu]', or take --device cpu"
+            )
+        self.threads = threads or len(os.sched_getaffinity(0)) if self.device == "cpu" else 1
+        self._budget = CPU_TOKEN_BUDGET if self.device == "cpu" else CUDA_TOKEN_BUDGET
+        self._pool = ThreadPoolExecutor(self.threads, thread_name_prefix="encode")
+
+    def run(self, rows: Sequence[Int32Array]) -> FloatArray:
+        """Vectors of token rows, (rows, dim) float32, in their order.
+
+        Rows are sorted by length and cut into batches of a bounded number of padded tokens: the batches depend on
+        these rows alone, so that the same rows give the same bytes on one kind of device.
+        """
+        result = np.empty((len(rows), self.dim), dtype=np.float32)
+        batches = list(token_batches([len(row) for row in rows], self._budget))
+        runs = self._pool.map(self._run_batch, ([rows[index] for index in batch] for batch in batches))
+        for batch, vectors in zip(batches, runs, strict=True):
+            result[batch] = vectors
+        return result
+
+    def _run_batch(self, rows: Sequence[Int32Array]) -> FloatArray:
+        longest = max(map(len, rows))
+        ids = np.full((len(rows), longest), self._pad, dtype=np.int64)
+        mask = np.zeros((len(rows), longest), dtype=np.int64)
+        for at, row in enumerate(rows):
+            ids[at, : len(row)] = row
+            mask[at, : len(row)] = 1
+        vectors: FloatArray = self._session.run(["vectors"], {"input_ids": ids, "attention_mask": mask})[0]
+        return vectors
+
+
+def token_batches(lengths: Sequence[int], budget: int) -> list[list[int]]:
+    """Indices of rows in batches: sorted by length, each batch's padded size (rows × longest) within the budget.
+
+    A row longer than the budget is a batch of its own.
+    """
+    batches: list[list[int]] = []
+    for index in sorted(range(len(lengths)), key=lambda at: (lengths[at], at)):
+        if batches and (len(batches[-1]) + 1) * lengths[index] <= budget:
+            batches[-1].append(index)
+        else:
+            batches.append([index])
+    return batches
+
+
+def _load(runtime: onnxruntime, folder: ModelFolder, device: Device) -> onnxruntime.InferenceSession:
+    available = runtime.get_available_providers()
+    if device == "cuda" and "CUDAExecutionProvider" not in available:
+        raise MissingPart(
+            "CUDA was asked for and this ONNX Runtime has none; install it: pip install 'dragoman[gpu]', or take --device cpu"
+        )
+    providers = ["CPUExecutionProvider"]
+    if device != "cpu" and "CUDAExecutionProvider" in available:
+        runtime.preload_dlls()
+        providers.insert(0, "CUDAExecutionProvider")
+    options = runtime.SessionOptions()
+    options.intra_op_num_threads = 1
+    options.inter_op_num_threads = 1
+    options.log_severity_level = 3
+    try:
+        return runtime.InferenceSession(
+            str(folder.graph), options, providers=providers, disabled_optimizers=["SkipLayerNormFusion"]
+        )
+    except Exception as error:  # ONNX Runtime raises classes of its own, all of them plain Exceptions
+        raise BadInput(
+            f"{folder.graph} can't be loaded ({str(error).splitlines()[0]}); export the model again"
+        ) from error

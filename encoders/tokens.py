@@ -1,0 +1,110 @@
+"""Text → token ids with their places in the text, special tokens and prefixes apart."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import tokenizers
+
+from encoders.document import Int32Array
+from encoders.errors import BadInput
+from encoders.folder import ModelFolder
+
+_BLOCK = 50_000
+"""Characters tokenised at once: a text of one five-megabyte line is taken in pieces, cut at blanks where it has any."""
+
+
+@dataclass(frozen=True)
+class Tokens:
+    """The tokens of one text.
+
+    Attributes:
+        ids: (tokens,) int32, without special tokens.
+        offsets: (tokens, 2) int32, start and end of each in characters of the text.
+    """
+
+    ids: Int32Array
+    offsets: Int32Array
+
+    def __len__(self) -> int:
+        """How many there are."""
+        return len(self.ids)
+
+
+class Tokenizer:
+    """A model's tokenizer, and what the model wants around a text.
+
+    Attributes:
+        pad: id that fills up a batch.
+        query_overhead: tokens that special tokens and prefix add to a query.
+        document_overhead: the same for a document's segment.
+    """
+
+    def __init__(self, folder: ModelFolder) -> None:
+        """Load ``tokenizer.json``; prefixes are the model's own.
+
+        Raises:
+            BadInput: the file is no tokenizer.
+        """
+        try:
+            self._tokenizer = tokenizers.Tokenizer.from_file(str(folder.tokenizer))
+        except Exception as error:  # the library raises nothing narrower
+            raise BadInput(f"{folder.tokenizer} is no tokenizer ({error}); export the model again") from error
+        self._tokenizer.no_truncation()
+        self._tokenizer.no_padding()
+        before, after = self._around()
+        self._query = (before + self._plain(folder.config.query_prefix), after)
+        self._document = (before + self._plain(folder.config.document_prefix), after)
+        self.query_overhead = sum(map(len, self._query))
+        self.document_overhead = sum(map(len, self._document))
+        padding = [self._tokenizer.token_to_id(token) for token in ("<pad>", "[PAD]")]
+        self.pad = next((index for index in padding if index is not None), 0)
+
+    def tokenize(self, texts: Sequence[str]) -> list[Tokens]:
+        """Tokens of each text, as many as it has."""
+        blocks = [_blocks(text) for text in texts]
+        flat = [text[start:end] for text, spans in zip(texts, blocks, strict=True) for start, end in spans]
+        encodings = iter(self._tokenizer.encode_batch(flat, add_special_tokens=False))
+        return [_join([(start, next(encodings)) for start, _ in spans]) for spans in blocks]
+
+    def query(self, ids: Int32Array) -> Int32Array:
+        """A query's ids as the model takes them: special tokens and prefix put around."""
+        return np.concatenate((self._query[0], ids, self._query[1]), dtype=np.int32)
+
+    def segment(self, ids: Int32Array) -> Int32Array:
+        """A document segment's ids as the model takes them."""
+        return np.concatenate((self._document[0], ids, self._document[1]), dtype=np.int32)
+
+    def _plain(self, text: str) -> list[int]:
+        return list(self._tokenizer.encode(text.rstrip(), add_special_tokens=False).ids) if text else []
+
+    def _around(self) -> tuple[list[int], list[int]]:
+        bare = self._tokenizer.encode("a", add_special_tokens=False).ids
+        full = self._tokenizer.encode("a", add_special_tokens=True).ids
+        for at in range(len(full) - len(bare) + 1):
+            if full[at : at + len(bare)] == bare:
+                return list(full[:at]), list(full[at + len(bare) :])
+        raise BadInput("the tokenizer changes a text when it adds special tokens; export the model again")
+
+
+def _blocks(text: str) -> list[tuple[int, int]]:
+    spans = []
+    start = 0
+    while len(text) - start > _BLOCK:
+        cut = max(
+            text.rfind(" ", start + _BLOCK // 2, start + _BLOCK), text.rfind("\n", start + _BLOCK // 2, start + _BLOCK)
+        )
+        end = cut if cut > 0 else start + _BLOCK
+        spans.append((start, end))
+        start = end
+    return [*spans, (start, len(text))]
+
+
+def _join(pieces: Sequence[tuple[int, tokenizers.Encoding]]) -> Tokens:
+    ids = [np.asarray(encoding.ids, dtype=np.int32) for _, encoding in pieces]
+    offsets = [
+        np.asarray(encoding.offsets, dtype=np.int32).reshape(-1, 2) + np.int32(start) for start, encoding in pieces
+    ]
+    return Tokens(np.concatenate(ids), np.concatenate(offsets))

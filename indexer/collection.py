@@ -1,0 +1,94 @@
+"""A collection: its name, its store, and the encoder its vectors are of."""
+
+from __future__ import annotations
+
+import datetime as dt
+
+import sqlalchemy as sa
+from sqlalchemy.orm import Mapped, mapped_column
+
+from encoders.document import EncoderSpec
+from encoders.errors import BadInput, ModelMismatch
+from indexer import ledger
+from indexer.database import Base, now, transaction
+from indexer.stores import open_store
+
+
+class Collection(Base):
+    """A row of the collections table.
+
+    Attributes:
+        name: what commands call it.
+        store: URL of the store that holds it.
+        encoder: name or folder of the encoder.
+        method: how a document's vector is made.
+        model: id of the encoder's vectors.
+        dim: their width.
+        created: when, in UTC.
+    """
+
+    __tablename__ = "collections"
+
+    name: Mapped[str] = mapped_column(primary_key=True)
+    store: Mapped[str]
+    encoder: Mapped[str]
+    method: Mapped[str]
+    model: Mapped[str]
+    dim: Mapped[int]
+    created: Mapped[dt.datetime]
+
+    def check(self, spec: EncoderSpec) -> None:
+        """See that an encoder makes this collection's vectors.
+
+        Raises:
+            ModelMismatch: it doesn't.
+        """
+        if spec.model != self.model:
+            raise ModelMismatch(
+                f"collection {self.name} holds vectors of {self.encoder} by {self.method} (model {self.model}), "
+                f"and {spec.name} by {spec.method} is model {spec.model}; "
+                "use the first, or index into another collection with -c"
+            )
+
+
+def find(engine: sa.Engine, name: str) -> Collection | None:
+    """A collection by its name."""
+    with transaction(engine) as session:
+        return session.get(Collection, name)
+
+
+def require(engine: sa.Engine, name: str) -> Collection:
+    """A collection by its name.
+
+    Raises:
+        BadInput: there is none.
+    """
+    found = find(engine, name)
+    if found is None:
+        others = ", ".join(collection.name for collection in every(engine)) or "none yet"
+        raise BadInput(f"there is no collection {name!r} (there are: {others}); make it: dragoman index SOURCE -c {name}")
+    return found
+
+
+def every(engine: sa.Engine) -> list[Collection]:
+    """All collections, by name."""
+    with transaction(engine) as session:
+        return list(session.scalars(sa.select(Collection).order_by(Collection.name)))
+
+
+def register(engine: sa.Engine, name: str, store: str, encoder: str, spec: EncoderSpec) -> Collection:
+    """Write a new collection down."""
+    collection = Collection(
+        name=name, store=store, encoder=encoder, method=spec.method, model=spec.model, dim=spec.dim, created=now()
+    )
+    with transaction(engine) as session:
+        session.add(collection)
+    return collection
+
+
+def remove(engine: sa.Engine, collection: Collection) -> None:
+    """Remove a collection: its vectors and documents, its runs, its row."""
+    open_store(collection.store, collection.name).drop()
+    ledger.forget_collection(engine, collection.name)
+    with transaction(engine) as session:
+        session.execute(sa.delete(Collection).where(Collection.name == collection.name))

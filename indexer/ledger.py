@@ -1,0 +1,247 @@
+"""The ledger: what an index run has read, what is done, what was refused. The truth of a run, whoever does the work."""
+
+from __future__ import annotations
+
+import datetime as dt
+import hashlib
+from collections.abc import Collection as Ids
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import sqlalchemy as sa
+from sqlalchemy.orm import Mapped, Session, mapped_column
+
+from indexer.database import Base, now, transaction
+
+RUNNING, DONE, ABANDONED = "running", "done", "abandoned"
+PENDING = "pending"
+REFUSED, REMARK = "refused", "remark"
+
+
+class IndexRun(Base):
+    """One ``dragoman index``: a source read from beginning to end, however often it was interrupted."""
+
+    __tablename__ = "index_runs"
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    collection: Mapped[str] = mapped_column(index=True)
+    sources: Mapped[list[str]] = mapped_column(sa.JSON)
+    fingerprint: Mapped[str]
+    model: Mapped[str]
+    build: Mapped[str]
+    state: Mapped[str]
+    started: Mapped[dt.datetime]
+    finished: Mapped[dt.datetime | None]
+    encoded: Mapped[int] = mapped_column(default=0)
+    unchanged: Mapped[int] = mapped_column(default=0)
+    pruned: Mapped[int] = mapped_column(default=0)
+
+
+class Chunk(Base):
+    """Documents that are read, encoded and put together: their boundaries never move once they are here."""
+
+    __tablename__ = "chunks"
+
+    run_id: Mapped[int] = mapped_column(sa.ForeignKey("index_runs.id", ondelete="CASCADE"), primary_key=True)
+    number: Mapped[int] = mapped_column(primary_key=True)
+    state: Mapped[str]
+    documents: Mapped[int]
+    todo: Mapped[bytes]
+    """A flag a document: encode it, or it was stored unchanged when the chunk was first seen."""
+    updated: Mapped[dt.datetime]
+
+
+class Finding(Base):
+    """A record that was refused, or something its owner should know."""
+
+    __tablename__ = "findings"
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    run_id: Mapped[int] = mapped_column(sa.ForeignKey("index_runs.id", ondelete="CASCADE"), index=True)
+    kind: Mapped[str]
+    place: Mapped[str]
+    doc_id: Mapped[str]
+    text: Mapped[str]
+
+
+class Seen(Base):
+    """Ids met in a run, as 63 bits of a hash: for duplicates and for pruning; emptied when the run is done."""
+
+    __tablename__ = "seen_documents"
+
+    run_id: Mapped[int] = mapped_column(sa.ForeignKey("index_runs.id", ondelete="CASCADE"), primary_key=True)
+    key: Mapped[int] = mapped_column(sa.BigInteger, primary_key=True, autoincrement=False)
+
+
+@dataclass(frozen=True)
+class Note:
+    """A finding before it is written.
+
+    Attributes:
+        kind: ``refused`` or ``remark``.
+        place: file and line, or the id.
+        doc_id: where one is known.
+        text: what is wrong and what to do.
+    """
+
+    kind: str
+    place: str
+    doc_id: str
+    text: str
+
+
+class Ledger:
+    """One run's pages in the ledger."""
+
+    def __init__(self, engine: sa.Engine, run: IndexRun, *, resumed: bool) -> None:
+        """Use ``Ledger.open``."""
+        self._engine = engine
+        self.run = run
+        self.resumed = resumed
+
+    @classmethod
+    def open(
+        cls, engine: sa.Engine, collection: str, sources: Sequence[str], fingerprint: str, model: str, build: str
+    ) -> Ledger:
+        """Go on with the collection's unfinished run over the same unchanged sources, or begin one.
+
+        Unfinished runs over anything else are abandoned: what they stored stays, and is found unchanged if it is.
+        """
+        with transaction(engine) as session:
+            query = sa.select(IndexRun).where(IndexRun.collection == collection, IndexRun.state == RUNNING)
+            for run in session.scalars(query):
+                if (run.fingerprint, run.model, run.build) == (fingerprint, model, build):
+                    return cls(engine, run, resumed=True)
+                run.state = ABANDONED
+                _forget(session, run.id)
+            _forget_findings(session, collection, list(sources))
+            run = IndexRun(
+                collection=collection,
+                sources=list(sources),
+                fingerprint=fingerprint,
+                model=model,
+                build=build,
+                state=RUNNING,
+                started=now(),
+            )
+            session.add(run)
+            session.flush()
+        return cls(engine, run, resumed=False)
+
+    def chunk(self, number: int) -> Chunk | None:
+        """A chunk that was planned before, if it was."""
+        with transaction(self._engine) as session:
+            return session.get(Chunk, (self.run.id, number))
+
+    def plan(self, number: int, todo: Sequence[bool], doc_ids: Sequence[str], notes: Iterable[Note]) -> Chunk:
+        """Write down a chunk before any work on it: how many documents, which to encode, what was refused on the way."""
+        with transaction(self._engine) as session:
+            chunk = Chunk(
+                run_id=self.run.id,
+                number=number,
+                state=PENDING,
+                documents=len(todo),
+                todo=bytes(todo),
+                updated=now(),
+            )
+            session.add(chunk)
+            known = self._already(session, doc_ids)
+            fresh = {_key(doc_id): doc_id for doc_id in doc_ids}
+            session.add_all(Seen(run_id=self.run.id, key=key) for key in fresh.keys() - known)
+            session.add_all(_finding(self.run.id, note) for note in (*notes, *_duplicates(doc_ids, known)))
+        return chunk
+
+    def _already(self, session: Session, doc_ids: Sequence[str]) -> set[int]:
+        keys = [_key(doc_id) for doc_id in doc_ids]
+        return set(session.scalars(sa.select(Seen.key).where(Seen.run_id == self.run.id, Seen.key.in_(keys))))
+
+    def done(self, chunk: Chunk, notes: Iterable[Note]) -> None:
+        """The chunk's documents are in the store."""
+        with transaction(self._engine) as session:
+            session.merge(chunk).state = DONE
+            session.add_all(_finding(self.run.id, note) for note in notes)
+            run = session.get_one(IndexRun, self.run.id)
+            run.encoded += sum(chunk.todo)
+            run.unchanged += chunk.documents - sum(chunk.todo)
+        self.run = run
+
+    def unseen(self, doc_ids: Iterable[str]) -> list[str]:
+        """Those of the ids that this run did not meet."""
+        missing = []
+        page: list[str] = []
+        with transaction(self._engine) as session:
+            for doc_id in doc_ids:
+                page.append(doc_id)
+                if len(page) == 500:
+                    missing += self._missing(session, page)
+                    page = []
+            missing += self._missing(session, page)
+        return missing
+
+    def _missing(self, session: Session, page: Ids[str]) -> list[str]:
+        known = self._already(session, list(page))
+        return [doc_id for doc_id in page if _key(doc_id) not in known]
+
+    def finish(self, pruned: int) -> None:
+        """The source is read to its end and everything of it is stored."""
+        with transaction(self._engine) as session:
+            run = session.get_one(IndexRun, self.run.id)
+            run.state, run.finished, run.pruned = DONE, now(), pruned
+            _forget(session, run.id)
+        self.run = run
+
+    def findings(self) -> list[Note]:
+        """What was refused or remarked in this run."""
+        return findings(self._engine, [self.run.id])
+
+
+def runs(engine: sa.Engine, collection: str) -> list[IndexRun]:
+    """A collection's runs, oldest first."""
+    with transaction(engine) as session:
+        query = sa.select(IndexRun).where(IndexRun.collection == collection).order_by(IndexRun.id)
+        return list(session.scalars(query))
+
+
+def findings(engine: sa.Engine, run_ids: Sequence[int]) -> list[Note]:
+    """What was refused or remarked in some runs, in the order it was met."""
+    with transaction(engine) as session:
+        query = sa.select(Finding).where(Finding.run_id.in_(run_ids)).order_by(Finding.id)
+        return [Note(row.kind, row.place, row.doc_id, row.text) for row in session.scalars(query)]
+
+
+def forget_collection(engine: sa.Engine, collection: str) -> None:
+    """Remove a collection's runs with all that belongs to them."""
+    with transaction(engine) as session:
+        session.execute(sa.delete(IndexRun).where(IndexRun.collection == collection))
+
+
+def _forget(session: Session, run_id: int) -> None:
+    session.execute(sa.delete(Seen).where(Seen.run_id == run_id))
+    session.execute(sa.delete(Chunk).where(Chunk.run_id == run_id))
+
+
+def _forget_findings(session: Session, collection: str, sources: list[str]) -> None:
+    """A new run over the same sources reports anew what is wrong with them."""
+    for run in session.scalars(sa.select(IndexRun).where(IndexRun.collection == collection)):
+        if run.sources == sources:
+            session.execute(sa.delete(Finding).where(Finding.run_id == run.id))
+
+
+def _duplicates(doc_ids: Sequence[str], known: set[int]) -> list[Note]:
+    notes = []
+    met = set(known)
+    for doc_id in doc_ids:
+        key = _key(doc_id)
+        if key in met:
+            notes.append(Note(REMARK, doc_id, doc_id, "the id stands more than once in the sources; the later one wins"))
+        met.add(key)
+    return notes
+
+
+def _finding(run_id: int, note: Note) -> Finding:
+    return Finding(run_id=run_id, kind=note.kind, place=note.place, doc_id=note.doc_id, text=note.text)
+
+
+def _key(doc_id: str) -> int:
+    digest = hashlib.blake2b(doc_id.encode("utf-8", "surrogatepass"), digest_size=8).digest()
+    return int.from_bytes(digest, "little") >> 1

@@ -1,0 +1,133 @@
+"""Collections as they come: a source is read into documents, refusals and remarks, one after another."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, replace
+from pathlib import Path
+
+from encoders.document import short_hash
+from encoders.errors import BadInput
+from encoders.languages import UNDETERMINED, normalise
+from indexer.readers import irdatasets
+from indexer.readers.delimited import read_csv, read_tsv
+from indexer.readers.encodings import known_encoding
+from indexer.readers.files import SourceFile, UnreadableFileError, source_files
+from indexer.readers.html import read_html
+from indexer.readers.jsonl import read_jsonl
+from indexer.readers.sgml import read_sgml
+from indexer.readers.source import Reading, ReadOptions, Refusal, Remark
+from indexer.readers.text import read_text
+
+__all__ = ["FORMATS", "ReadOptions", "Reading", "Refusal", "Remark", "fingerprint", "read"]
+
+FORMATS = ("jsonl", "csv", "tsv", "text", "html", "trec")
+
+_READERS: dict[str, Callable[[SourceFile, ReadOptions], Iterator[Reading]]] = {
+    "jsonl": read_jsonl,
+    "csv": read_csv,
+    "tsv": read_tsv,
+    "text": read_text,
+    "html": read_html,
+    "trec": read_sgml,
+}
+_BY_SUFFIX = {
+    **dict.fromkeys((".jsonl", ".ndjson", ".json"), "jsonl"),
+    ".csv": "csv",
+    ".tsv": "tsv",
+    **dict.fromkeys((".html", ".htm", ".xhtml"), "html"),
+    **dict.fromkeys((".sgml", ".sgm", ".trec"), "trec"),
+}
+
+
+def read(source: str, options: ReadOptions) -> Iterator[Reading]:
+    """Read a source: a file, all files under a folder in the order of their names, or ``ir-datasets:NAME``.
+
+    What can't be read gives a refusal and the rest goes on; memory does not grow with the source.
+
+    Returns:
+        Documents, refusals and remarks as they are read. A document's language is ``und`` where nothing says it.
+
+    Raises:
+        BadInput: at once, the source does not exist or is an empty folder, or an option is unusable.
+        MissingPart: at once, the source needs an extra that is not installed.
+    """
+    options = _checked(options)
+    if source.startswith(irdatasets.PREFIX):
+        name = source.removeprefix(irdatasets.PREFIX)
+        return irdatasets.read_dataset(name, irdatasets.load(name), options)
+    return _read_files(_existing(source), options)
+
+
+def fingerprint(source: str, options: ReadOptions) -> str:
+    """16 hex digits that stay the same as long as the files (names, sizes, times of change) and the options do.
+
+    Raises:
+        BadInput: as in ``read``.
+    """
+    how = json.dumps(asdict(_checked(options)), sort_keys=True, ensure_ascii=True)
+    if source.startswith(irdatasets.PREFIX):
+        return short_hash(source, how)
+    parts: list[str | bytes] = [how]
+    for file in source_files(_existing(source)):
+        try:
+            about = file.path.stat()
+        except OSError:
+            parts += [os.fsencode(file.name), "away"]
+        else:
+            parts += [os.fsencode(file.name), f"{about.st_size} {about.st_mtime_ns}"]
+    return short_hash(*parts)
+
+
+def _checked(options: ReadOptions) -> ReadOptions:
+    if options.format and options.format not in FORMATS:
+        raise BadInput(f"{options.format!r} is no format; choose one of {', '.join(FORMATS)}")
+    if options.encoding:
+        known_encoding(options.encoding)
+    lang = normalise(options.lang)
+    return replace(options, lang="" if lang == UNDETERMINED else lang, fields=dict(options.fields))
+
+
+def _existing(source: str) -> Path:
+    path = Path(source).expanduser()
+    if not path.exists():
+        raise BadInput(f"{source} does not exist; name a file, a folder or ir-datasets:NAME")
+    if next(source_files(path), None) is None:
+        raise BadInput(f"{source} is a folder with no file in it; name one that has some")
+    return path
+
+
+def _read_files(path: Path, options: ReadOptions) -> Iterator[Reading]:
+    for file in source_files(path):
+        try:
+            if file.suffix == ".dtd":
+                yield Remark(file.shown, "it is a DTD and was left out")
+                continue
+            start = file.first_bytes()
+            if not start.strip():
+                yield Refusal(file.shown, "it is empty")
+                continue
+            format_ = options.format or _format(file, start)
+            if format_:
+                yield from _READERS[format_](file, options)
+            else:
+                yield Refusal(file.shown, "it is binary and no format that is read here; say --format if it is one")
+        except UnreadableFileError as error:
+            where = file.at(file.line) if file.line else file.shown
+            yield Refusal(where, f"{error}; what came before is kept" if file.line else str(error))
+
+
+def _format(file: SourceFile, start: bytes) -> str:
+    """The format a file's name or its first bytes tell; empty: it is no text."""
+    if known := _BY_SUFFIX.get(file.suffix):
+        return known
+    if b"\0" in start:
+        return ""
+    head = start.removeprefix(b"\xef\xbb\xbf").lstrip().lower()
+    if b"<doc>" in head or b"<doc " in head:
+        return "trec"
+    if head.startswith((b"<!doctype html", b"<html")):
+        return "html"
+    return "jsonl" if head.startswith(b"{") and b'"' in head and file.suffix not in (".txt", ".md") else "text"

@@ -1,0 +1,102 @@
+"""CSV and TSV with a header."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator
+from itertools import chain
+
+from indexer.readers.encodings import UndecodableError, decode, was_read_as
+from indexer.readers.files import RECORD_LIMIT, SourceFile
+from indexer.readers.record import make_document
+from indexer.readers.source import Reading, ReadOptions, Refusal, Remark
+
+
+def read_csv(file: SourceFile, options: ReadOptions) -> Iterator[Reading]:
+    """Yield a document or a refusal for each row; quotes as in RFC 4180, commas or semicolons as in the header."""
+    yield from _read(file, options, tabs=False)
+
+
+def read_tsv(file: SourceFile, options: ReadOptions) -> Iterator[Reading]:
+    """Yield a document or a refusal for each line; columns end at tabs, quotes are letters like others."""
+    yield from _read(file, options, tabs=True)
+
+
+class _Lines:
+    """The decoded lines of a file; remembers how they were decoded, and which could not be."""
+
+    def __init__(self, file: SourceFile, options: ReadOptions) -> None:
+        self._file, self._options = file, options
+        self.first_line_in: dict[str, int] = {}
+        self._refused: list[Refusal] = []
+
+    def __iter__(self) -> Iterator[str]:
+        for line in self._file.lines():
+            where = self._file.at(self._file.line)
+            if line is None:
+                self._refused.append(
+                    Refusal(where, f"the line has more than {RECORD_LIMIT >> 20} MB; split the record")
+                )
+                continue
+            try:
+                text, encoding = decode(line, self._options.lang, stated=self._options.encoding)
+            except UndecodableError as error:
+                self._refused.append(Refusal(where, str(error)))
+                continue
+            self.first_line_in.setdefault(encoding, self._file.line)
+            yield f"{text}\n"
+
+    def refused(self) -> list[Refusal]:
+        """What could not be decoded since this was last asked."""
+        refused, self._refused = self._refused, []
+        return refused
+
+
+def _read(file: SourceFile, options: ReadOptions, *, tabs: bool) -> Iterator[Reading]:
+    csv.field_size_limit(RECORD_LIMIT)
+    lines = _Lines(file, options)
+    rows = _rows(file, iter(lines), tabs=tabs)
+    _, header = next(rows, ("", []))
+    header = [name.strip() for name in header] if isinstance(header, list) else []
+    names = [options.fields.get(ours, ours) for ours in ("id", "text")]
+    if missing := [name for name in names if name not in header]:
+        columns = ", ".join(header[:10])
+        yield Refusal(
+            file.at(1), f"its header has no column {missing[0]!r} but {columns}; name it: --field OURS=COLUMN"
+        )
+        return
+    for where, row in rows:
+        yield from lines.refused()
+        if isinstance(row, csv.Error):
+            yield Refusal(where, f"the row can't be read ({row}); quote the value")
+        elif row:
+            yield _document(row, header, where, options)
+    yield from lines.refused()
+    for encoding, line in lines.first_line_in.items():
+        if encoding not in ("utf-8", options.encoding):
+            yield Remark(file.shown, f"lines from {line} on are {was_read_as(encoding)}")
+
+
+def _rows(file: SourceFile, lines: Iterator[str], *, tabs: bool) -> Iterator[tuple[str, list[str] | csv.Error]]:
+    """Each row with its place; an error instead of the row that has one."""
+    first = next(lines, "")
+    delimiter = "\t" if tabs else max(",;\t|", key=first.count)
+    rows = csv.reader(chain([first], lines), delimiter=delimiter, quoting=csv.QUOTE_NONE if tabs else csv.QUOTE_MINIMAL)
+    line = 1
+    while True:
+        try:
+            yield file.at(line), next(rows)
+        except StopIteration:
+            return
+        except csv.Error as error:
+            yield file.at(line), error
+        line = file.line + 1
+
+
+def _document(row: list[str], header: list[str], where: str, options: ReadOptions) -> Reading:
+    if len(row) != len(header):
+        advice = "fill them" if len(row) < len(header) else "quote what holds the delimiter"
+        return Refusal(where, f"the row has {len(row)} columns and the header {len(header)}; {advice}")
+    text = options.fields.get("text", "text")
+    record = {name: value for name, value in zip(header, row, strict=True) if value or name == text}
+    return make_document(record, where, options)

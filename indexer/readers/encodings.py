@@ -1,0 +1,119 @@
+"""Bytes to text: UTF-8 first, then what the file declares, then the 8-bit sets its language was written in."""
+
+from __future__ import annotations
+
+import re
+
+from encoders.errors import BadInput
+from encoders.languages import UNDETERMINED
+
+_WESTERN = ("windows-1252", "iso-8859-1")
+_CENTRAL = ("windows-1250", "iso-8859-2")
+_CYRILLIC = ("windows-1251", "koi8-r", "iso-8859-5", "cp866")
+_BALTIC = ("windows-1257", "iso-8859-13")
+
+LEGACY = {
+    **dict.fromkeys(("bs", "cs", "hr", "hu", "pl", "ro", "sk", "sl", "sq", "sr-Latn"), _CENTRAL),
+    **dict.fromkeys(("be", "bg", "mk", "ru", "sr"), _CYRILLIC),
+    **dict.fromkeys(("lt", "lv"), _BALTIC),
+    "uk": ("windows-1251", "koi8-u", "iso-8859-5"),
+    "ar": ("windows-1256", "iso-8859-6"),
+    "el": ("windows-1253", "iso-8859-7"),
+    "fa": ("windows-1256",),
+    "he": ("windows-1255", "iso-8859-8"),
+    "ja": ("euc_jp", "cp932"),
+    "ko": ("cp949",),
+    "th": ("cp874",),
+    "tr": ("windows-1254", "iso-8859-9"),
+    "vi": ("windows-1258",),
+    "zh": ("gb18030",),
+    "zh-Hant": ("big5hkscs",),
+}
+"""Encodings before UTF-8, the likeliest first, by language; what is not here was written in the Western ones."""
+
+_DECLARED = re.compile(rb"""(?:encoding|charset)\s*=\s*["']?\s*([A-Za-z0-9_.:-]+)""", re.IGNORECASE)
+_TAG = re.compile(rb"<[^<>]*>|&#?\w+;")
+_CYRILLIC_LETTER = re.compile("[а-яё]|([А-ЯЁ])")
+
+
+class UndecodableError(Exception):
+    """Bytes that are in none of the likely encodings; the message says where, without the file's name."""
+
+
+def known_encoding(name: str) -> str:
+    """Check the name of an encoding.
+
+    Raises:
+        BadInput: Python has no text encoding of this name.
+    """
+    try:
+        "".encode(name)
+    except LookupError as error:
+        raise BadInput(f"{name!r} is no encoding that is known; use one such as 'iso-8859-1' or 'koi8-r'") from error
+    return name
+
+
+def was_read_as(encoding: str) -> str:
+    """The remark on a file that is not UTF-8."""
+    return f"not UTF-8 and read as {encoding}; if that is wrong, say --encoding"
+
+
+def declared_encoding(start: bytes) -> str:
+    """The encoding a file's first bytes declare (an XML declaration, a ``<meta>`` tag); empty where none or unknown."""
+    found = _DECLARED.search(start[:4096])
+    if not found:
+        return ""
+    try:
+        return known_encoding(found[1].decode("ascii"))
+    except BadInput:
+        return ""
+
+
+def decode(data: bytes, lang: str = "", *, stated: str = "", declared: str = "") -> tuple[str, str]:
+    """Decode bytes and say how.
+
+    Args:
+        data: the bytes of a record or a file.
+        lang: their language, which tells the likely 8-bit sets; empty or ``und`` where unknown.
+        stated: the encoding the user named: nothing else is tried.
+        declared: what the file says of itself; tried after UTF-8, which is often right all the same.
+
+    Returns:
+        The text and the encoding used.
+
+    Raises:
+        UndecodableError: the stated encoding does not fit, or none of the likely ones does.
+    """
+    try:
+        if stated:
+            return data.decode(stated), stated
+        return data.decode("utf-8"), "utf-8"
+    except UnicodeDecodeError as error:
+        problem = UndecodableError(f"it is not {error.encoding} (byte {error.start + 1}); say which with --encoding")
+        if stated:
+            raise problem from error
+    if declared and (text := _decoded(data, declared)) is not None:
+        return text, declared
+    candidates = LEGACY.get(lang, _CYRILLIC if lang in ("", UNDETERMINED) and _mostly_high(data) else _WESTERN)
+    readings = [(text, encoding) for encoding in candidates if (text := _decoded(data, encoding)) is not None]
+    if not readings:
+        raise problem
+    return max(readings, key=_running_cyrillic) if candidates[0] == _CYRILLIC[0] else readings[0]
+
+
+def _decoded(data: bytes, encoding: str) -> str | None:
+    try:
+        return data.decode(encoding)
+    except UnicodeDecodeError:
+        return None
+
+
+def _mostly_high(data: bytes) -> bool:
+    plain = _TAG.sub(b"", data)
+    high = sum(byte >= 0x80 for byte in plain)
+    return high > len(plain) / 2
+
+
+def _running_cyrillic(reading: tuple[str, str]) -> int:
+    """How much a reading looks like Russian: running text is mostly lower case, a wrong set turns the cases round."""
+    return sum(-1 if capital else 1 for capital in _CYRILLIC_LETTER.findall(reading[0][:100_000]))

@@ -1,0 +1,198 @@
+"""The files of a source: found in a fixed order, opened through their compression, read with a line count."""
+
+from __future__ import annotations
+
+import bz2
+import io
+import lzma
+import os
+import stat
+import zlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO, Protocol
+
+import zstandard
+
+RECORD_LIMIT = 64 << 20
+"""Bytes of the longest record that is read: what keeps memory bounded where a file has no line breaks."""
+
+_CHUNK = 64 << 10
+_UNPACK_FIRST = {
+    b"PK\x03\x04": "a zip archive; unpack it first",
+    b"\x1f\x9d": "compressed by compress(1); unpack it first with gzip -d",
+    b"7z\xbc\xaf\x27\x1c": "a 7z archive; unpack it first",
+    b"\xff\xfe": "UTF-16; convert it first with iconv -f UTF-16 -t UTF-8",
+    b"\xfe\xff": "UTF-16; convert it first with iconv -f UTF-16 -t UTF-8",
+}
+
+
+class UnreadableFileError(Exception):
+    """A file ends before its time or can't be read on; the message says why, without the file's name."""
+
+
+class _Decompressor(Protocol):
+    @property
+    def eof(self) -> bool: ...
+    @property
+    def unused_data(self) -> bytes: ...
+    def decompress(self, data: bytes, /) -> bytes: ...
+
+
+_COMPRESSIONS: dict[bytes, tuple[str, Callable[[], _Decompressor]]] = {
+    b"\x1f\x8b": ("gzip", lambda: zlib.decompressobj(31)),
+    b"\x28\xb5\x2f\xfd": ("zstd", lambda: zstandard.ZstdDecompressor().decompressobj()),
+    b"BZh": ("bzip2", bz2.BZ2Decompressor),
+    b"\xfd7zXZ\x00": ("xz", lzma.LZMADecompressor),
+}
+_SUFFIXES = {".gz": b"\x1f\x8b", ".zst": b"\x28\xb5\x2f\xfd", ".bz2": b"BZh", ".xz": b"\xfd7zXZ\x00"}
+
+
+@dataclass
+class SourceFile:
+    """One file of a source.
+
+    Attributes:
+        path: where it is.
+        name: its path relative to the source, with ``/``: the id of a file that is one document.
+        line: how far reading has come, counted from 1.
+    """
+
+    path: Path
+    name: str
+    line: int = 0
+
+    @property
+    def shown(self) -> str:
+        """The path as a person can read it, whatever bytes its name has."""
+        return os.fsencode(self.path).decode("utf-8", "backslashreplace")
+
+    def at(self, line: int) -> str:
+        """``file:line``."""
+        return f"{self.shown}:{line}"
+
+    @property
+    def suffix(self) -> str:
+        """The lower-case suffix that tells the format, that of a compression left out."""
+        suffixes = [suffix.lower() for suffix in self.path.suffixes]
+        if suffixes and suffixes[-1] in _SUFFIXES:
+            suffixes.pop()
+        return suffixes[-1] if suffixes else ""
+
+    def open(self) -> io.BufferedReader:
+        """The bytes inside, through gzip, zstd, bzip2 or xz, which its first bytes tell.
+
+        Raises:
+            UnreadableFileError: it is no regular file, can't be opened, or is packed in a way that is not read here;
+                while it is read: the archive is broken.
+        """
+        self.line = 0
+        try:
+            if not stat.S_ISREG(self.path.stat().st_mode):
+                raise UnreadableFileError("it is no regular file")
+            raw = self.path.open("rb")
+        except OSError as error:
+            raise UnreadableFileError(f"it can't be opened ({error.strerror})") from error
+        start = raw.peek(8)[:8]
+        unread = next((reason for magic, reason in _UNPACK_FIRST.items() if start.startswith(magic)), None)
+        packed = next((how for magic, how in _COMPRESSIONS.items() if start.startswith(magic)), None)
+        expected = _SUFFIXES.get(self.path.suffix.lower())
+        if unread is None and packed is None and expected is not None and start:
+            unread = f"named {self.path.suffix} but is not {_COMPRESSIONS[expected][0]}; get it again"
+        if unread is not None:
+            raw.close()
+            raise UnreadableFileError(f"it is {unread}")
+        return io.BufferedReader(_Stream(raw, *(packed or ("", None))), _CHUNK)
+
+    def first_bytes(self) -> bytes:
+        """A few thousand bytes from the beginning, or fewer."""
+        with self.open() as stream:
+            return stream.read1(4096)
+
+    def lines(self) -> Iterator[bytes | None]:
+        """Each line without its end; None for one longer than ``RECORD_LIMIT``. A byte order mark is left out."""
+        with self.open() as stream:
+            while line := stream.readline(RECORD_LIMIT):
+                self.line += 1
+                if self.line == 1:
+                    line = line.removeprefix(b"\xef\xbb\xbf")
+                if len(line) == RECORD_LIMIT and not line.endswith(b"\n"):
+                    while (rest := stream.readline(RECORD_LIMIT)) and not rest.endswith(b"\n"):
+                        pass
+                    yield None
+                else:
+                    yield line.rstrip(b"\r\n")
+
+    def whole(self) -> bytes:
+        """All bytes.
+
+        Raises:
+            UnreadableFileError: there are more than ``RECORD_LIMIT``, or as in ``open``.
+        """
+        with self.open() as stream:
+            data = stream.read(RECORD_LIMIT + 1)
+        if len(data) > RECORD_LIMIT:
+            raise UnreadableFileError(f"one document of more than {RECORD_LIMIT >> 20} MB; split it")
+        return data
+
+
+class _Stream(io.RawIOBase):
+    """Decompressed bytes of a file, or its bytes as they are; several archives one after another are one."""
+
+    def __init__(self, raw: BinaryIO, name: str, make: Callable[[], _Decompressor] | None) -> None:
+        self._raw, self._name, self._make = raw, name, make
+        self._blocks = self._decompressed(make) if make else iter(lambda: raw.read(_CHUNK), b"")
+        self._block = memoryview(b"")
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: object) -> int:
+        target = memoryview(buffer)  # type: ignore[arg-type]  # typeshed names the buffer type for checkers alone
+        try:
+            while not self._block:
+                self._block = memoryview(next(self._blocks, b""))
+                if not self._block:
+                    return 0
+        except OSError as error:
+            raise UnreadableFileError(f"it can't be read on ({error.strerror or error})") from error
+        count = min(len(target), len(self._block))
+        target[:count] = self._block[:count]
+        self._block = self._block[count:]
+        return count
+
+    def _decompressed(self, make: Callable[[], _Decompressor]) -> Iterator[bytes]:
+        decompressor = make()
+        begun = False
+        while chunk := self._raw.read(_CHUNK // 4):
+            while chunk:
+                begun = True
+                try:
+                    block = decompressor.decompress(chunk)
+                except (zlib.error, lzma.LZMAError, zstandard.ZstdError, OSError) as error:
+                    raise UnreadableFileError(f"the {self._name} archive is broken here; get it again") from error
+                if block:
+                    yield block
+                chunk = b""
+                if decompressor.eof:
+                    chunk = decompressor.unused_data.lstrip(b"\0")  # tapes pad archives with zeros
+                    decompressor, begun = make(), False
+        if begun:
+            raise UnreadableFileError(f"the {self._name} archive ends too early; get it again")
+
+    def close(self) -> None:
+        self._raw.close()
+        super().close()
+
+
+def source_files(source: Path) -> Iterator[SourceFile]:
+    """A file, or all files under a folder in a fixed order; names that begin with a dot are left out."""
+    if not source.is_dir():
+        yield SourceFile(source, source.name)
+        return
+    for folder, folders, names in os.walk(source):
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        for name in sorted(name for name in names if not name.startswith(".")):
+            path = Path(folder) / name
+            yield SourceFile(path, path.relative_to(source).as_posix())

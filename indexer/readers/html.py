@@ -1,0 +1,65 @@
+"""HTML: a file is a document."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from encoders.errors import BadInput
+from encoders.languages import normalise
+from indexer.readers.encodings import UndecodableError, declared_encoding, decode, was_read_as
+from indexer.readers.files import SourceFile
+from indexer.readers.record import clean, make_document, one_line
+from indexer.readers.source import Reading, ReadOptions, Refusal, Remark
+
+_NO_TEXT = ["script", "style", "nav", "noscript", "template", "svg", "iframe", "object", "head"]
+_BLOCKS = (
+    "address, article, aside, blockquote, br, caption, dd, details, div, dl, dt, figcaption, figure, footer, form, "
+    "h1, h2, h3, h4, h5, h6, header, hr, li, main, ol, p, pre, section, summary, table, td, th, tr, ul"
+)
+_BREAK = "\x1e"
+
+
+def read_html(file: SourceFile, options: ReadOptions) -> Iterator[Reading]:
+    """Yield the page as one document: its path is the id, its language that of ``<html lang>``."""
+    data = file.whole()
+    if b"\0" in data:
+        yield Refusal(file.shown, "it is binary, not HTML", file.name)
+        return
+    data = data.removeprefix(b"\xef\xbb\xbf")
+    declared = declared_encoding(data)
+    try:
+        markup, encoding = decode(data, options.lang, stated=options.encoding, declared=declared)
+    except UndecodableError as error:
+        yield Refusal(file.shown, str(error), file.name)
+        return
+    title, text, lang = _page(markup)
+    record = {"id": file.name, "title": title, "text": text, "lang": lang}
+    yield make_document(record, file.shown, ReadOptions(lang=options.lang))
+    if encoding not in ("utf-8", declared, options.encoding):
+        yield Remark(file.shown, f"it is {was_read_as(encoding)}")
+
+
+def _page(markup: str) -> tuple[str, str, str]:
+    from selectolax.lexbor import LexborHTMLParser  # noqa: PLC0415 - only HTML needs it
+
+    tree = LexborHTMLParser(markup.replace(_BREAK, " "))
+    lang = (tree.root.attributes.get("lang") or "") if tree.root else ""
+    titles = [node for selector in ("head title", "title", "h1") if (node := tree.css_first(selector))]
+    title = one_line(next((text for node in titles if (text := node.text())), ""))
+    tree.strip_tags(_NO_TEXT)
+    body = tree.body
+    if body is None:
+        return title, "", _code(lang)
+    for node in body.css(_BLOCKS):
+        node.insert_before(_BREAK)
+        node.insert_after(_BREAK)
+    paragraphs = (" ".join(clean(part).split()) for part in body.text().split(_BREAK))
+    return title, "\n".join(filter(None, paragraphs)), _code(lang)
+
+
+def _code(lang: str) -> str:
+    """The page's language where it is one: pages say ``lang=""`` or worse, and are none the worse to read."""
+    try:
+        return normalise(lang)
+    except BadInput:
+        return ""

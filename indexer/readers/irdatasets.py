@@ -1,0 +1,70 @@
+"""Collections that the ``ir_datasets`` library knows: ``ir-datasets:NAME``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from encoders.errors import BadInput, MissingPart
+from encoders.languages import normalise
+from indexer.readers.record import make_document
+from indexer.readers.source import Reading, ReadOptions, Refusal
+
+PREFIX = "ir-datasets:"
+
+_TITLES = ("title", "headline", "subject")
+_TEXTS = ("text", "body", "contents", "abstract", "passage")
+
+
+def load(name: str) -> Any:
+    """The data set of this name; nothing is downloaded yet.
+
+    Raises:
+        MissingPart: the ``datasets`` extra is not installed.
+        BadInput: there is no such data set, or it has no documents.
+    """
+    try:
+        import ir_datasets  # noqa: PLC0415 - an extra
+    except ImportError as error:
+        raise MissingPart(f"{PREFIX}{name} needs ir_datasets; install it: pip install 'dragoman[datasets]'") from error
+    try:
+        dataset = ir_datasets.load(name)
+    except KeyError as error:
+        raise BadInput(f"{PREFIX}{name} is no data set of ir_datasets; see its catalogue for the names") from error
+    if not dataset.has_docs():
+        raise BadInput(f"{PREFIX}{name} has no documents; name a data set with some")
+    return dataset
+
+
+def read_dataset(name: str, dataset: Any, options: ReadOptions) -> Iterator[Reading]:
+    """Yield a document or a refusal for each document of a data set, which may first be downloaded."""
+    lang = options.lang or normalise(dataset.docs_lang() or "")
+    count = 0
+    try:
+        for count, doc in enumerate(dataset.docs_iter(), start=1):
+            where = f"{PREFIX}{name}:{getattr(doc, 'doc_id', count)}"
+            yield make_document(_record(doc, options), where, ReadOptions(lang=lang))
+    except (OSError, RuntimeError) as error:
+        yield Refusal(f"{PREFIX}{name}", f"it can't be read on after {count} documents ({error}); run this again")
+        return
+    if not count:
+        yield Refusal(f"{PREFIX}{name}", "it holds no document")
+
+
+def _record(doc: Any, options: ReadOptions) -> dict[str, Any]:
+    values = doc._asdict()
+    names = {
+        "id": options.fields.get("id", "doc_id"),
+        "title": options.fields.get("title") or next((name for name in _TITLES if name in values), ""),
+        "text": options.fields.get("text") or next((name for name in _TEXTS if name in values), ""),
+        "lang": options.fields.get("lang", "lang"),
+    }
+    record = {ours: values.get(theirs) for ours, theirs in names.items()}
+    if not names["text"]:
+        record["text"] = doc.default_text()
+    renamed = {theirs: ours for ours, theirs in options.fields.items()}
+    taken = set(names.values())
+    for name, value in values.items():
+        if name not in taken and isinstance(value, str | int | float | bool):
+            record[renamed.get(name, name)] = value
+    return record

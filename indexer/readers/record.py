@@ -1,0 +1,135 @@
+"""From the values of one record to a document, or to the reason why not: the same rules for every format."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from encoders.document import Document
+from encoders.errors import BadInput
+from encoders.languages import UNDETERMINED, normalise
+from indexer.readers.source import ReadOptions, Refusal
+
+ID_LIMIT = 512
+"""Bytes of the longest id: what Elasticsearch takes."""
+
+_REVISION_LIMIT = 2**63
+_OURS = ("id", "lang", "title", "text", "revision")
+_LINE_BREAKS = re.compile("\r\n?|[\v\f\x1c-\x1e\x85\u2028\u2029]")
+_NEVER_TEXT = re.compile("[\x00-\x08\x0e-\x1b\x1f\x7f-\x9f\ufeff\ufffe\uffff]")
+_SURROGATES = re.compile("[\ud800-\udfff]")
+_CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+
+
+class _RefusedError(Exception):
+    """Why a record gives no document."""
+
+
+def make_document(record: Mapping[str, Any], where: str, options: ReadOptions) -> Document | Refusal:
+    """Make a document of a record's values, whose names are the source's own."""
+    doc_id = ""
+    try:
+        doc_id = _doc_id(record, options)
+        title, text = _content(record, options)
+        lang = _language(_string(record, "lang", options), options)
+        return Document(doc_id, lang, text, title, _other_fields(record, options), _revision(record, options))
+    except _RefusedError as refused:
+        return Refusal(where, str(refused), doc_id)
+
+
+def clean(text: str) -> str:
+    r"""Take out what is no text: line breaks of all kinds become ``\n``, control characters go, half characters too."""
+    text = _NEVER_TEXT.sub("", _LINE_BREAKS.sub("\n", text))
+    return _SURROGATES.sub("\ufffd", text)
+
+
+def one_line(text: str) -> str:
+    """The text with single blanks between its words."""
+    return " ".join(clean(text).split())
+
+
+def _named(ours: str, options: ReadOptions) -> str:
+    theirs = options.fields.get(ours, ours)
+    return ours if ours == theirs else f"{ours} ({theirs!r})"
+
+
+def _doc_id(record: Mapping[str, Any], options: ReadOptions) -> str:
+    value = record.get(options.fields.get("id", "id"))
+    if value is None:
+        raise _RefusedError(f"it has no {_named('id', options)}; say which field holds it with --field id=NAME")
+    if isinstance(value, int) and not isinstance(value, bool):
+        value = str(value)
+    if not isinstance(value, str):
+        raise _RefusedError(
+            f"its {_named('id', options)} is a {type(value).__name__}; an id is a string or a whole number"
+        )
+    value = value.strip()
+    if not value:
+        raise _RefusedError(f"its {_named('id', options)} is empty")
+    if _CONTROLS.search(value):
+        raise _RefusedError(f"its {_named('id', options)} holds control characters or half a character")
+    if len(value.encode()) > ID_LIMIT:
+        raise _RefusedError(f"its {_named('id', options)} has {len(value.encode())} bytes; {ID_LIMIT} are the most")
+    return value
+
+
+def _string(record: Mapping[str, Any], ours: str, options: ReadOptions) -> str | None:
+    value = record.get(options.fields.get(ours, ours))
+    if value is None:
+        return None
+    if not isinstance(value, str):
+        raise _RefusedError(f"its {_named(ours, options)} is a {type(value).__name__}, not a string")
+    if "\0" in value:
+        raise _RefusedError(
+            f"its {_named(ours, options)} holds NUL characters: it is binary, or its encoding is another"
+        )
+    return value
+
+
+def _content(record: Mapping[str, Any], options: ReadOptions) -> tuple[str, str]:
+    title = one_line(_string(record, "title", options) or "")
+    text = _string(record, "text", options)
+    if text is None:
+        raise _RefusedError(f"it has no {_named('text', options)}; say which field holds it with --field text=NAME")
+    text = clean(text).strip()
+    if not (title or text):
+        raise _RefusedError("its title and text are empty")
+    return title, text
+
+
+def _language(code: str | None, options: ReadOptions) -> str:
+    try:
+        lang = normalise(code or "")
+        return normalise(options.lang) if lang == UNDETERMINED else lang
+    except BadInput as error:
+        raise _RefusedError(str(error)) from error
+
+
+def _revision(record: Mapping[str, Any], options: ReadOptions) -> int:
+    value = record.get(options.fields.get("revision", "revision"), 0)
+    if isinstance(value, str) and value.isascii() and value.isdigit():
+        value = int(value[:30])
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < _REVISION_LIMIT:
+        raise _RefusedError(f"its {_named('revision', options)} is {str(value)[:40]!r}; it is a whole number from 0")
+    return value
+
+
+def _other_fields(record: Mapping[str, Any], options: ReadOptions) -> dict[str, Any]:
+    taken = {options.fields.get(ours, ours) for ours in _OURS}
+    renamed = {theirs: ours for ours, theirs in options.fields.items() if ours not in _OURS}
+    return {
+        clean(renamed.get(name, name)): _clean_value(value)
+        for name, value in record.items()
+        if name not in taken and value is not None
+    }
+
+
+def _clean_value(value: Any) -> Any:
+    if isinstance(value, str):
+        return clean(value)
+    if isinstance(value, list):
+        return [_clean_value(item) for item in value]
+    if isinstance(value, dict):
+        return {clean(key): _clean_value(item) for key, item in value.items()}
+    return value

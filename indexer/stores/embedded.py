@@ -1,0 +1,423 @@
+"""The embedded store: one SQLite file a collection, exact kNN in memory. No server, any machine."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import sqlalchemy as sa
+from sqlalchemy.dialects import sqlite
+
+from encoders.document import Document, FloatArray, Passages
+from encoders.errors import BadInput, ModelMismatch, StoreError
+from indexer.stores.contract import Candidates, Filters, PutReport, Stamp, StoredDocument
+from indexer.stores.matrix import VectorMatrix
+
+_SCHEMA = 1
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+_IDS_A_QUERY = 500
+
+_metadata = sa.MetaData()
+
+_state = sa.Table(
+    "state",
+    _metadata,
+    sa.Column("generation", sa.Integer, nullable=False),  # counts changes, so that a reader sees them
+)
+_models = sa.Table(
+    "models",
+    _metadata,
+    sa.Column("model", sa.String, primary_key=True),
+    sa.Column("dim", sa.Integer, nullable=False),
+)
+_documents = sa.Table(
+    "documents",
+    _metadata,
+    sa.Column("row", sa.Integer, primary_key=True),
+    sa.Column("doc_id", sa.String, nullable=False, unique=True),
+    sa.Column("lang", sa.String, nullable=False, index=True),
+    sa.Column("revision", sa.BigInteger, nullable=False),
+    sa.Column("text_hash", sa.String, nullable=False),
+)
+_contents = sa.Table(  # apart from the ids, so that reading those touches no text
+    "contents",
+    _metadata,
+    sa.Column("row", sa.ForeignKey("documents.row", ondelete="CASCADE"), primary_key=True),
+    sa.Column("title", sa.String, nullable=False),
+    sa.Column("text", sa.String, nullable=False),
+    sa.Column("fields", sa.JSON, nullable=False),
+)
+_vectors = sa.Table(
+    "vectors",
+    _metadata,
+    sa.Column("row", sa.ForeignKey("documents.row", ondelete="CASCADE"), primary_key=True),
+    sa.Column("model", sa.ForeignKey("models.model"), primary_key=True),
+    sa.Column("vector", sa.LargeBinary, nullable=False),
+    sa.Column("known", sa.LargeBinary, nullable=False),
+)
+_passages = sa.Table(
+    "passages",
+    _metadata,
+    sa.Column("row", sa.ForeignKey("documents.row", ondelete="CASCADE"), primary_key=True),
+    sa.Column("model", sa.ForeignKey("models.model"), primary_key=True),
+    sa.Column("vectors", sa.LargeBinary, nullable=False),
+    sa.Column("offsets", sa.LargeBinary, nullable=False),
+)
+
+
+class EmbeddedStore:
+    """A ``VectorStore`` in one file.
+
+    Attributes:
+        path: the file.
+    """
+
+    def __init__(self, folder: Path, collection: str) -> None:
+        """Open the file of a collection, making it where there is none.
+
+        Raises:
+            BadInput: the collection's name can't be a file's.
+            StoreError: the file can't be opened, or is of another version.
+        """
+        if not _NAME.fullmatch(collection):
+            raise BadInput(
+                f"a collection can't be named {collection!r}; take letters, digits, '.', '-' and '_', 100 of them at most"
+            )
+        self.path = folder / f"{collection}.db"
+        self._matrices: dict[str, tuple[int, VectorMatrix]] = {}
+        self._engine = sa.create_engine(f"sqlite:///{self.path}")
+        sa.event.listen(self._engine, "connect", _pragmas)
+        with self._guarded():
+            folder.mkdir(parents=True, exist_ok=True)
+            with self._engine.begin() as connection:
+                found = connection.execute(sa.text("PRAGMA user_version")).scalar_one()
+                if found not in {0, _SCHEMA}:
+                    raise StoreError(
+                        f"{self.path} was written by another version of Dragoman; index the collection again"
+                    )
+                _metadata.create_all(connection)
+                connection.execute(sa.text("INSERT INTO state SELECT 0 WHERE NOT EXISTS (SELECT 1 FROM state)"))
+                connection.execute(sa.text(f"PRAGMA user_version = {_SCHEMA}"))
+
+    @contextmanager
+    def _guarded(self) -> Iterator[None]:
+        try:
+            yield
+        except (sa.exc.DBAPIError, OSError) as error:
+            cause = getattr(error, "orig", None) or error
+            raise StoreError(
+                f"the store {self.path} failed ({str(cause).strip() or type(cause).__name__}); "
+                "see that the disk has room and the folder is yours, then run the command again"
+            ) from error
+
+    @contextmanager
+    def _transaction(self) -> Iterator[sa.Connection]:
+        with self._guarded(), self._engine.begin() as connection:
+            yield connection
+
+    def create(self, model: str, dim: int) -> None:
+        """Make room for a model's vectors."""
+        known = self.models().get(model)
+        if known is not None and known != dim:
+            raise ModelMismatch(f"{self.path} holds vectors of model {model} with {known} numbers, not {dim}")
+        if known is None:
+            with self._transaction() as connection:
+                connection.execute(_models.insert().prefix_with("OR IGNORE"), {"model": model, "dim": dim})
+
+    def models(self) -> Mapping[str, int]:
+        """Width of the vectors, by model id."""
+        with self._transaction() as connection:
+            return dict(connection.execute(sa.select(_models.c.model, _models.c.dim)))
+
+    def put(self, model: str, documents: Sequence[StoredDocument]) -> PutReport:
+        """Write documents in one transaction."""
+        dim = self._dim(model)
+        refused = {item.document.doc_id: reason for item in documents if (reason := _unfit(item, dim))}
+        latest: dict[str, StoredDocument] = {}
+        older = []
+        for item in documents:
+            doc_id = item.document.doc_id
+            if doc_id in refused:
+                continue
+            if doc_id in latest and latest[doc_id].document.revision > item.document.revision:
+                older.append(doc_id)
+            else:
+                latest[doc_id] = item
+        with self._transaction() as connection:
+            stored = self._column(connection, _documents.c.revision, list(latest))
+            kept = {doc_id for doc_id, revision in stored.items() if revision > latest[doc_id].document.revision}
+            fresh = [item for doc_id, item in latest.items() if doc_id not in kept]
+            if fresh:
+                self._write(connection, model, fresh)
+                _count_change(connection)
+        return PutReport(stored=len(fresh), older=sorted({*older, *kept}), refused=refused)
+
+    def _dim(self, model: str) -> int:
+        models = self.models()
+        if model not in models:
+            raise ModelMismatch(
+                f"{self.path} holds no vectors of model {model} (it holds: {', '.join(models) or 'none'}); "
+                "search with the encoder it was indexed with, or index again"
+            )
+        return models[model]
+
+    def _column(self, connection: sa.Connection, column: sa.Column[int], doc_ids: Sequence[str]) -> dict[str, int]:
+        found: dict[str, int] = {}
+        for some in _slices(doc_ids):
+            query = sa.select(_documents.c.doc_id, column).where(_documents.c.doc_id.in_(some))
+            found.update((doc_id, value) for doc_id, value in connection.execute(query))
+        return found
+
+    def _write(self, connection: sa.Connection, model: str, items: Sequence[StoredDocument]) -> None:
+        upsert = sqlite.insert(_documents)
+        connection.execute(
+            upsert.on_conflict_do_update(
+                index_elements=["doc_id"],
+                set_={name: upsert.excluded[name] for name in ("lang", "revision", "text_hash")},
+            ),
+            [
+                {
+                    "doc_id": item.document.doc_id,
+                    "lang": item.document.lang,
+                    "revision": item.document.revision,
+                    "text_hash": item.document.text_hash,
+                }
+                for item in items
+            ],
+        )
+        rows = self._column(connection, _documents.c.row, [item.document.doc_id for item in items])
+        numbers = [rows[item.document.doc_id] for item in items]
+        for some in _slices(numbers):  # another model's vectors belong to the text that was
+            for table in (_contents, _vectors, _passages):
+                connection.execute(table.delete().where(table.c.row.in_(some)))
+        connection.execute(_contents.insert(), [_content(row, item) for row, item in zip(numbers, items, strict=True)])
+        connection.execute(
+            _vectors.insert(), [_vector(row, model, item) for row, item in zip(numbers, items, strict=True)]
+        )
+        connection.execute(
+            _passages.insert(), [_passage(row, model, item) for row, item in zip(numbers, items, strict=True)]
+        )
+
+    def stamps(self, model: str, doc_ids: Sequence[str]) -> dict[str, Stamp]:
+        """Text hash and revision of what is stored with a vector of this model."""
+        found = {}
+        columns = (_documents.c.doc_id, _documents.c.text_hash, _documents.c.revision)
+        with self._transaction() as connection:
+            for some in _slices(doc_ids):
+                query = (
+                    sa.select(*columns)
+                    .join(_vectors, _vectors.c.row == _documents.c.row)
+                    .where(_vectors.c.model == model, _documents.c.doc_id.in_(some))
+                )
+                for doc_id, text_hash, revision in connection.execute(query):
+                    found[doc_id] = Stamp(text_hash, revision)
+        return found
+
+    def search(
+        self,
+        model: str,
+        queries: Mapping[str, FloatArray],
+        k: int,
+        *,
+        filters: Filters | None = None,
+        with_vectors: bool = False,
+    ) -> dict[str, list[Candidates]]:
+        """Exact nearest documents in each target language."""
+        matrix = self._matrix(model)
+        allowed = None
+        if filters:
+            allowed = np.zeros(len(matrix.doc_ids), dtype=np.bool_)
+            allowed[[matrix.position[doc_id] for doc_id in self._matching(filters) if doc_id in matrix.position]] = True
+        return matrix.search(queries, k, allowed, with_vectors=with_vectors)
+
+    def _matching(self, filters: Filters) -> list[str]:
+        query = sa.select(_documents.c.doc_id).join(_contents, _contents.c.row == _documents.c.row)
+        for name, wanted in filters.items():
+            values = wanted if isinstance(wanted, (list, tuple)) else [wanted]
+            stored = sa.func.json_extract(_contents.c.fields, sa.literal('$."{}"'.format(name.replace('"', '\\"'))))
+            query = query.where(sa.cast(stored, sa.String).in_([str(value) for value in values]))
+        with self._transaction() as connection:
+            return list(connection.execute(query).scalars())
+
+    def _matrix(self, model: str) -> VectorMatrix:
+        """The model's vectors, read again when the file has changed."""
+        with self._transaction() as connection:
+            generation = connection.execute(sa.select(_state.c.generation)).scalar_one()
+            held = self._matrices.get(model)
+            if held is not None and held[0] == generation:
+                return held[1]
+            query = (
+                sa.select(_documents.c.lang, _documents.c.doc_id, _vectors.c.vector)
+                .join(_vectors, _vectors.c.row == _documents.c.row)
+                .where(_vectors.c.model == model)
+                .order_by(_documents.c.lang, _documents.c.doc_id)
+            )
+            matrix = VectorMatrix.build([tuple(row) for row in connection.execute(query)], self._dim(model))
+        self._matrices[model] = (generation, matrix)
+        return matrix
+
+    def vectors(self, model: str, doc_ids: Sequence[str]) -> FloatArray:
+        """Stored vectors, (ids, dim) float32."""
+        found = self._by_id(sa.select(_documents.c.doc_id, _vectors.c.vector), _vectors, model, doc_ids)
+        joined = b"".join(found[doc_id][0] for doc_id in doc_ids)
+        return np.frombuffer(joined, dtype=np.float32).reshape(len(doc_ids), self._dim(model))
+
+    def passages(self, model: str, doc_ids: Sequence[str]) -> list[Passages]:
+        """Stored passages, one for each id."""
+        dim = self._dim(model)
+        query = sa.select(_documents.c.doc_id, _passages.c.vectors, _passages.c.offsets)
+        found = self._by_id(query, _passages, model, doc_ids)
+        return [_unpacked(found[doc_id][0], found[doc_id][1], dim) for doc_id in doc_ids]
+
+    def get(self, doc_ids: Sequence[str]) -> list[Document]:
+        """The documents themselves, in the order asked."""
+        query = sa.select(_documents.c.doc_id, *_DOCUMENT)
+        found = self._by_id(query, _contents, None, doc_ids)
+        return [Document(doc_id, *found[doc_id]) for doc_id in doc_ids]
+
+    def _by_id(
+        self, query: sa.Select[Any], table: sa.Table, model: str | None, doc_ids: Sequence[str]
+    ) -> dict[str, tuple[Any, ...]]:
+        query = query.select_from(_documents.join(table, table.c.row == _documents.c.row))
+        if model is not None:
+            query = query.where(table.c.model == model)
+        found: dict[str, tuple[Any, ...]] = {}
+        with self._transaction() as connection:
+            for some in _slices(doc_ids):
+                for row in connection.execute(query.where(_documents.c.doc_id.in_(some))):
+                    found[row[0]] = tuple(row[1:])
+        return found
+
+    def scan(self, model: str, *, lang: str | None = None, batch: int = 512) -> Iterator[list[StoredDocument]]:
+        """Everything stored, in batches, ordered by id."""
+        dim = self._dim(model)
+        query = (
+            sa.select(
+                _documents.c.doc_id,
+                *_DOCUMENT,
+                _vectors.c.vector,
+                _vectors.c.known,
+                _passages.c.vectors,
+                _passages.c.offsets,
+            )
+            .join(_contents, _contents.c.row == _documents.c.row)
+            .join(_vectors, _vectors.c.row == _documents.c.row)
+            .join(_passages, sa.and_(_passages.c.row == _documents.c.row, _passages.c.model == _vectors.c.model))
+            .where(_vectors.c.model == model)
+            .order_by(_documents.c.doc_id)
+            .limit(batch)
+        )
+        if lang is not None:
+            query = query.where(_documents.c.lang == lang)
+        last = ""
+        while True:  # a page a transaction: a long scan holds nothing back
+            with self._transaction() as connection:
+                rows = connection.execute(query.where(_documents.c.doc_id > last)).all()
+            if not rows:
+                return
+            last = rows[-1][0]
+            yield [_restored(tuple(row), dim) for row in rows]
+
+    def ids(self) -> Iterator[str]:
+        """Every stored id, ordered."""
+        last = ""
+        query = sa.select(_documents.c.doc_id).order_by(_documents.c.doc_id).limit(10_000)
+        while True:
+            with self._transaction() as connection:
+                page = list(connection.execute(query.where(_documents.c.doc_id > last)).scalars())
+            if not page:
+                return
+            last = page[-1]
+            yield from page
+
+    def delete(self, doc_ids: Iterable[str]) -> int:
+        """Remove documents with all that belongs to them."""
+        removed = 0
+        with self._transaction() as connection:
+            for some in _slices(list(doc_ids)):
+                removed += connection.execute(_documents.delete().where(_documents.c.doc_id.in_(some))).rowcount
+            _count_change(connection)
+        return removed
+
+    def drop(self) -> None:
+        """Remove the file."""
+        self.close()
+        with self._guarded():
+            for suffix in ("", "-wal", "-shm"):
+                Path(f"{self.path}{suffix}").unlink(missing_ok=True)
+
+    def count(self) -> dict[str, int]:
+        """Documents by language."""
+        query = sa.select(_documents.c.lang, sa.func.count()).group_by(_documents.c.lang).order_by(_documents.c.lang)
+        with self._transaction() as connection:
+            return dict(connection.execute(query))
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._matrices.clear()
+        self._engine.dispose()
+
+
+_DOCUMENT = (_documents.c.lang, _contents.c.text, _contents.c.title, _contents.c.fields, _documents.c.revision)
+
+
+def _pragmas(connection: Any, _record: Any) -> None:
+    cursor = connection.cursor()
+    for pragma in ("journal_mode=WAL", "synchronous=NORMAL", "foreign_keys=ON", "busy_timeout=30000"):
+        cursor.execute(f"PRAGMA {pragma}")
+    cursor.close()
+
+
+def _slices(values: Sequence[Any]) -> Iterator[Sequence[Any]]:
+    for start in range(0, len(values), _IDS_A_QUERY):
+        yield values[start : start + _IDS_A_QUERY]
+
+
+def _count_change(connection: sa.Connection) -> None:
+    connection.execute(_state.update().values(generation=_state.c.generation + 1))
+
+
+def _unfit(item: StoredDocument, dim: int) -> str | None:
+    if item.vector.shape != (dim,):
+        return f"its vector has {item.vector.size} numbers, not {dim}"
+    if not np.isfinite(item.vector).all():
+        return "its vector has numbers that are not finite"
+    if abs(float(np.linalg.norm(item.vector)) - 1.0) > 1e-3:
+        return "its vector is not of unit length"
+    return None
+
+
+def _content(row: int, item: StoredDocument) -> dict[str, Any]:
+    document = item.document
+    return {"row": row, "title": document.title, "text": document.text, "fields": dict(document.fields)}
+
+
+def _vector(row: int, model: str, item: StoredDocument) -> dict[str, Any]:
+    vector = np.ascontiguousarray(item.vector, dtype=np.float32).tobytes()
+    return {"row": row, "model": model, "vector": vector, "known": bytes(item.known)}
+
+
+def _passage(row: int, model: str, item: StoredDocument) -> dict[str, Any]:
+    vectors = np.ascontiguousarray(item.passages.vectors, dtype=np.int8).tobytes()
+    offsets = np.ascontiguousarray(item.passages.offsets, dtype=np.int32).tobytes()
+    return {"row": row, "model": model, "vectors": vectors, "offsets": offsets}
+
+
+def _unpacked(vectors: bytes, offsets: bytes, dim: int) -> Passages:
+    return Passages(
+        np.frombuffer(vectors, dtype=np.int8).reshape(-1, dim), np.frombuffer(offsets, dtype=np.int32).reshape(-1, 2)
+    )
+
+
+def _restored(row: tuple[Any, ...], dim: int) -> StoredDocument:
+    doc_id, lang, text, title, fields, revision, vector, known, passages, offsets = row
+    return StoredDocument(
+        Document(doc_id, lang, text, title, fields, revision),
+        np.frombuffer(vector, dtype=np.float32),
+        _unpacked(passages, offsets, dim),
+        tuple(map(bool, known)),
+    )

@@ -1,0 +1,91 @@
+"""Exact nearest neighbours: all vectors of one model as one matrix in memory, rows grouped by language."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from encoders.document import BoolArray, FloatArray
+from indexer.stores.contract import Candidates
+
+_SCORES = 8_000_000
+"""Scores held at once: queries are taken in blocks so that queries × documents stays below it."""
+
+
+@dataclass(frozen=True)
+class VectorMatrix:
+    """What exact search needs, and nothing that grows with the texts.
+
+    Attributes:
+        doc_ids: (n,) ids, rows of one language together.
+        vectors: (n, dim) float32 unit rows.
+        languages: rows of each language, as a slice.
+        position: row of each id.
+    """
+
+    doc_ids: Sequence[str]
+    vectors: FloatArray
+    languages: Mapping[str, slice]
+    position: Mapping[str, int]
+
+    @classmethod
+    def build(cls, rows: Sequence[tuple[str, str, bytes]], dim: int) -> VectorMatrix:
+        """Take (language, id, vector bytes) rows ordered by language."""
+        vectors = np.frombuffer(b"".join(row[2] for row in rows), dtype=np.float32).reshape(len(rows), dim)
+        languages: dict[str, slice] = {}
+        for at, (lang, _, _) in enumerate(rows):
+            start = languages[lang].start if lang in languages else at
+            languages[lang] = slice(start, at + 1)
+        doc_ids = [row[1] for row in rows]
+        return cls(doc_ids, vectors, languages, {doc_id: at for at, doc_id in enumerate(doc_ids)})
+
+    def search(
+        self, queries: Mapping[str, FloatArray], k: int, allowed: BoolArray | None, *, with_vectors: bool
+    ) -> dict[str, list[Candidates]]:
+        """For each language the k rows with the largest inner product to each query, ties in row order.
+
+        Args:
+            queries: (queries, dim) by language.
+            k: how many at most.
+            allowed: (n,) rows a filter lets through; none: all of them.
+            with_vectors: return the rows as well.
+        """
+        found = {}
+        for lang, vectors in queries.items():
+            rows = np.arange(*self.languages.get(lang, slice(0, 0)).indices(len(self.doc_ids)))
+            if allowed is not None:
+                rows = rows[allowed[rows]]
+            found[lang] = self._nearest(lang, rows, vectors, k, filtered=allowed is not None, with_vectors=with_vectors)
+        return found
+
+    def _nearest(
+        self, lang: str, rows: np.ndarray, queries: FloatArray, k: int, *, filtered: bool, with_vectors: bool
+    ) -> list[Candidates]:
+        documents = self.vectors[rows] if filtered else self.vectors[self.languages.get(lang, slice(0, 0))]
+        block = max(1, _SCORES // max(1, len(rows)))
+        result = []
+        for start in range(0, len(queries), block):
+            for scores in queries[start : start + block] @ documents.T:
+                best = _largest(scores, k)
+                result.append(
+                    Candidates(
+                        doc_ids=[self.doc_ids[row] for row in rows[best]],
+                        scores=scores[best],
+                        vectors=documents[best] if with_vectors else None,
+                    )
+                )
+        return result
+
+
+def _largest(scores: FloatArray, k: int) -> np.ndarray:
+    """Indices of the k largest scores, descending, equal ones by index."""
+    if k < len(scores):
+        threshold = np.partition(scores, len(scores) - k)[len(scores) - k]
+        above = np.flatnonzero(scores > threshold)
+        level = np.flatnonzero(scores == threshold)[: k - len(above)]
+        chosen = np.concatenate((above, level))
+    else:
+        chosen = np.arange(len(scores))
+    return chosen[np.lexsort((chosen, -scores[chosen]))]

