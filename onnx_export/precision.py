@@ -1,4 +1,4 @@
-"""fp32 ONNX graphs → fp16, int8 and 4-bit ones. Files in, files out, so that a graph may be larger than memory's message limit.
+"""fp32 ONNX graphs → fp16, int8 and 4-bit ones: files in, files out, since a graph may be larger than a message may.
 
 What each precision is for: ``fp32`` to compare with; ``fp16`` for GPUs; ``int8`` for CPUs, twice as fast as fp32;
 ``q4`` where memory is short, an eighth of the size and no faster than fp32.
@@ -6,7 +6,7 @@ What each precision is for: ``fp32`` to compare with; ``fp16`` for GPUs; ``int8`
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -75,7 +75,7 @@ def _weight_bytes(graph: onnx.GraphProto) -> int:
 
 
 def _to_int8(source: Path, target: Path) -> None:
-    """Dynamic quantisation: weights int8 per output channel, embeddings int8, activations uint8 by each batch's range."""
+    """Dynamic quantisation: weights int8 per output, embeddings int8, activations uint8 by the range of each batch."""
     try:
         from onnxruntime.quantization import QuantType, quantize_dynamic  # noqa: PLC0415
     except ImportError as error:
@@ -111,45 +111,58 @@ def _to_fp16(source: Path, target: Path) -> None:
         from onnxruntime.transformers.float16 import convert_float_to_float16  # noqa: PLC0415
     except ImportError as error:
         raise _no_runtime("fp16") from error
-    model = onnx.load(source)
-    head = [node.name for node in _pooling_nodes(model.graph)]
-    half = convert_float_to_float16(str(source), keep_io_types=True, node_block_list=head)
-    _drop_rounding_of_output(half.graph)
+    typed = source.with_name(f"{source.stem}-typed.onnx")
+    try:
+        onnx.shape_inference.infer_shapes_path(str(source), str(typed))
+        model = onnx.load(typed)
+    finally:
+        typed.unlink(missing_ok=True)
+    outputs = list(model.graph.output)
+    head = _pooling_nodes(model.graph)
+    constants = _cut_off(model.graph, head)
+    half = convert_float_to_float16(model, keep_io_types=True, disable_shape_infer=True)
+    half.graph.node.extend(head)
+    half.graph.initializer.extend(constants)
+    del half.graph.output[:]
+    half.graph.output.extend(outputs)
     save_graph(half, target)
 
 
-def _pooling_nodes(graph: onnx.GraphProto) -> Iterator[onnx.NodeProto]:
+def _pooling_nodes(graph: onnx.GraphProto) -> list[onnx.NodeProto]:
     """What stands between the token states and the output, back to the node that makes one vector of the tokens."""
     ends = {"ReduceSum", "ReduceMean", "Gather", "GatherND", "Slice", "LayerNormalization", "MatMul"}
     producers = {output: node for node in graph.node for output in node.output}
     waiting = [output.name for output in graph.output]
     seen: set[str] = set()
     while waiting:
-        name = waiting.pop()
-        node = producers.get(name)
-        if node is None or name in seen:
-            continue
-        seen.add(name)
-        yield node
-        if node.op_type not in ends:
-            waiting.extend(node.input)
+        node = producers.get(waiting.pop())
+        if node is not None and node.output[0] not in seen:
+            seen.add(node.output[0])
+            waiting.extend(() if node.op_type in ends else node.input)
+    return [node for node in graph.node if node.output[0] in seen]
 
 
-def _drop_rounding_of_output(graph: onnx.GraphProto) -> None:
-    """Take out the two casts, float → half → float, that the converter leaves behind float nodes at the output."""
-    producers = {output: node for node in graph.node for output in node.output}
-    for output in graph.output:
-        widen = producers[output.name]
-        narrow = producers.get(widen.input[0])
-        if narrow is None or (widen.op_type, narrow.op_type) != ("Cast", "Cast"):
-            continue
-        exact = narrow.input[0]
-        last = producers[exact]
-        last.output[list(last.output).index(exact)] = output.name
-        for node in (widen, narrow):
-            graph.node.remove(node)
-        for info in [info for info in graph.value_info if info.name in {exact, *widen.input}]:
-            graph.value_info.remove(info)
+def _cut_off(graph: onnx.GraphProto, head: list[onnx.NodeProto]) -> list[onnx.TensorProto]:
+    """Take the last nodes off a graph, what they read from the others becoming its outputs; return their constants."""
+    made = {name for node in head for name in node.output}
+    read = {name for node in head for name in node.input} - made
+    body = [node for node in graph.node if made.isdisjoint(node.output)]
+    types = {info.name: info for info in graph.value_info}
+    border = [types[name] for name in sorted(read & {name for node in body for name in node.output})]
+    constants = []
+    for weight in [weight for weight in graph.initializer if weight.name in read]:
+        own = onnx.TensorProto()
+        own.CopyFrom(weight)
+        own.name = f"{weight.name}.single"
+        constants.append(own)
+        for node in head:
+            node.input[:] = [own.name if name == weight.name else name for name in node.input]
+    inner = [info for name, info in types.items() if name not in made]
+    for things, kept in ((graph.node, body), (graph.output, border), (graph.value_info, inner)):
+        del things[:]
+        things.extend(kept)
+    _drop_unused(graph)
+    return constants
 
 
 def four_bits(model: onnx.ModelProto) -> onnx.ModelProto:
@@ -170,7 +183,8 @@ def four_bits(model: onnx.ModelProto) -> onnx.ModelProto:
         weight = weights.get(node.input[place]) if place is not None else None
         if weight is None or weight.data_type != TensorProto.FLOAT or len(weight.dims) != 2:
             continue
-        blocks = quantise_blocks(numpy_helper.to_array(weight).T if node.op_type == "MatMul" else numpy_helper.to_array(weight))
+        matrix = numpy_helper.to_array(weight)
+        blocks = quantise_blocks(matrix.T if node.op_type == "MatMul" else matrix)
         make = _matmul_nbits if node.op_type == "MatMul" else _gather_blocks
         nodes[-1], initializers = make(node, weight, blocks)
         known = {initializer.name for initializer in graph.initializer}
@@ -209,8 +223,7 @@ def quantise_blocks(rows: FloatArray) -> Blocks:
 
 def _pairs(codes: UInt8Array) -> UInt8Array:
     """Two codes a byte along the last axis, the first in the low half."""
-    packed: UInt8Array = codes[..., ::2] | (codes[..., 1::2] << 4)
-    return packed
+    return codes[..., ::2] | (codes[..., 1::2] << np.uint8(4))
 
 
 def _matmul_nbits(
@@ -250,7 +263,9 @@ def _gather_blocks(
         block_size=BLOCK,
     )
     rows, width = weight.dims
-    signed = (blocks.codes ^ 8).reshape(rows, -1)[:, :width].reshape(-1)  # code - 8 in two's complement of four bits
+    signed = (
+        (blocks.codes ^ np.uint8(8)).reshape(rows, -1)[:, :width].reshape(-1)
+    )  # code - 8 in two's complement of four bits
     signed = np.pad(signed, (0, len(signed) % 2))
     return new, [
         helper.make_tensor(codes, TensorProto.INT4, [rows, width], _pairs(signed).tobytes(), raw=True),
@@ -265,4 +280,4 @@ def _drop_unused(graph: onnx.GraphProto) -> None:
 
 
 def _no_runtime(precision: Precision) -> MissingPart:
-    return MissingPart(f"a graph in {precision} is made with ONNX Runtime, which is not installed: pip install 'dragoman[cpu]'")
+    return MissingPart(f"making a graph in {precision} needs ONNX Runtime: pip install 'dragoman[cpu]'")

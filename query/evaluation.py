@@ -47,9 +47,9 @@ def parse_measures(names: Iterable[str]) -> tuple[Measure, ...]:
     Raises:
         BadInput: a name is no measure, or one that needs a number or a program that is not there.
     """
-    words = [word for name in names for word in _words(name)]
-    measures = [_parse_measure(word) for word in dict.fromkeys([*words, JUDGED])]
-    return tuple(dict.fromkeys(measures))
+    measures = dict.fromkeys(_parse_measure(word) for name in names for word in _words(name))
+    judged = _parse_measure(JUDGED)
+    return (*(measure for measure in measures if measure != judged), judged)
 
 
 def _words(names: str) -> Iterator[str]:

@@ -131,7 +131,7 @@ class EmbeddedStore:
     def models(self) -> Mapping[str, int]:
         """Width of the vectors, by model id."""
         with self._transaction() as connection:
-            return dict(connection.execute(sa.select(_models.c.model, _models.c.dim)))
+            return {row.model: row.dim for row in connection.execute(sa.select(_models))}
 
     def put(self, model: str, documents: Sequence[StoredDocument]) -> PutReport:
         """Write documents in one transaction."""
@@ -352,9 +352,9 @@ class EmbeddedStore:
 
     def count(self) -> dict[str, int]:
         """Documents by language."""
-        query = sa.select(_documents.c.lang, sa.func.count()).group_by(_documents.c.lang).order_by(_documents.c.lang)
+        query = sa.select(_documents.c.lang, sa.func.count().label("documents")).group_by(_documents.c.lang).order_by(_documents.c.lang)
         with self._transaction() as connection:
-            return dict(connection.execute(query))
+            return {row.lang: row.documents for row in connection.execute(query)}
 
     def close(self) -> None:
         """Let go of the file."""

@@ -1,0 +1,34 @@
+"""``dragoman db``: look after the SQL database."""
+
+from __future__ import annotations
+
+import click
+
+from encoders.console import Console, output_options
+from indexer.database import open_engine, upgrade
+from indexer.settings import Settings, place_options
+
+
+@click.group("db", short_help="Look after the SQL database.")
+def command() -> None:
+    """Look after the SQL database of ledger and evaluation log."""
+
+
+@command.command("upgrade")
+@place_options
+@output_options
+def upgrade_command(
+    home: str | None,
+    store: str | None,
+    database: str | None,
+    broker: str | None,
+    as_json: bool,
+    quiet: bool,
+    debug: bool,
+) -> None:
+    """Bring the database's tables to this version; on SQLite this happens by itself."""
+    console = Console(json=as_json, quiet=quiet)
+    engine = open_engine(Settings.read(home, store, database, broker).database)
+    version = upgrade(engine)
+    console.emit({"version": version})
+    console.result(f"the tables are of version {version}")

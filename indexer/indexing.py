@@ -1,0 +1,68 @@
+"""Index sources into a collection by its name: opens encoder, store and ledger, and hands them to the pipeline."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from encoders.console import Console
+from encoders.methods import METHODS, open_encoder
+from encoders.session import Device
+from indexer import collection as collections
+from indexer import pipeline
+from indexer.database import connect
+from indexer.readers import ReadOptions
+from indexer.settings import Settings
+from indexer.stores import open_store
+from onnx_export.models import DEFAULT, find_model
+
+
+def index(
+    sources: Sequence[str],
+    collection: str,
+    *,
+    settings: Settings | None = None,
+    options: ReadOptions | None = None,
+    encoder: str | None = None,
+    method: str | None = None,
+    device: Device = "auto",
+    prune: bool = False,
+    console: Console | None = None,
+) -> pipeline.IndexReport:
+    """Read, encode and store; an interrupted run over the same sources goes on where it stopped.
+
+    Args:
+        sources: files, folders, ``ir-datasets:NAME``.
+        collection: its name; it is made where there is none.
+        settings: where things are; read from the environment unless given.
+        options: how to read the sources.
+        encoder: name or folder; the collection's own, or the default, unless given.
+        method: how a document's vector is made; likewise.
+        device: where to encode.
+        prune: remove documents that the sources do not have any more.
+        console: where progress goes; nowhere unless given.
+
+    Raises:
+        ModelMismatch: the collection holds vectors of another encoder or method.
+        DragomanError: whatever reading, encoding or storing refuses.
+    """
+    settings = settings or Settings.read()
+    console = console or Console(quiet=True)
+    engine = connect(settings.database)
+    found = collections.find(engine, collection)
+    reference = encoder or (found.encoder if found else DEFAULT)
+    loaded = open_encoder(
+        find_model(reference, console), method or (found.method if found else METHODS[0]), device=device
+    )
+    if found:
+        found.check(loaded.spec)
+    else:
+        pipeline.check_sources(sources, options or ReadOptions())
+        found = collections.register(engine, collection, settings.store, reference, loaded.spec)
+    store = open_store(found.store, collection)
+    try:
+        return pipeline.index(
+            sources, options or ReadOptions(), loaded, store, engine, collection, prune=prune, console=console
+        )
+    finally:
+        store.close()
+        engine.dispose()

@@ -1,0 +1,246 @@
+"""Index a collection in this process: read → encode → put, chunk by chunk, killed and resumed without loss."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, replace
+
+import sqlalchemy as sa
+
+from encoders.console import Console, Progress
+from encoders.document import Document, Encoded, Encoder, short_hash
+from encoders.languages import UNDETERMINED
+from indexer.detection import Detector
+from indexer.ledger import DONE, REFUSED, REMARK, Chunk, Ledger, Note
+from indexer.readers import Reading, ReadOptions, Refusal, Remark, fingerprint, read
+from indexer.stores.contract import StoredDocument, VectorStore
+
+CHUNK_DOCUMENTS = 64
+CHUNK_CHARACTERS = 1_000_000
+_IN_FLIGHT = 3
+"""Chunks being encoded or waiting for it, so that reading, tokenising and writing overlap with encoding."""
+
+
+@dataclass(frozen=True)
+class IndexReport:
+    """What an index run did.
+
+    Attributes:
+        run: its number in the ledger.
+        resumed: whether it went on where an interrupted one stopped.
+        encoded: documents encoded and put.
+        unchanged: documents that were stored with this text already.
+        refused: records that could not be indexed, since the run began.
+        remarks: what else should be known.
+        pruned: documents removed because no source has them any more.
+        seconds: of this process.
+    """
+
+    run: int
+    resumed: bool
+    encoded: int
+    unchanged: int
+    refused: list[Note]
+    remarks: list[Note]
+    pruned: int
+    seconds: float
+
+
+@dataclass(frozen=True)
+class _Batch:
+    """A chunk's documents with what was met while reading them."""
+
+    number: int
+    documents: list[Document]
+    notes: list[Note]
+    records: int
+
+
+def index(
+    sources: Sequence[str],
+    options: ReadOptions,
+    encoder: Encoder,
+    store: VectorStore,
+    engine: sa.Engine,
+    collection: str,
+    *,
+    prune: bool = False,
+    console: Console | None = None,
+) -> IndexReport:
+    """Read sources, encode what is new or changed, put it into the store.
+
+    The ledger knows each chunk before work on it begins and when it is stored. Whatever kills the process in between,
+    the same call goes on there; what it then writes is what it would have written.
+
+    Args:
+        sources: files, folders, ``ir-datasets:NAME``.
+        options: how to read them.
+        encoder: makes the vectors.
+        store: takes them.
+        engine: database of the ledger.
+        collection: name the run is kept under.
+        prune: at the end remove what the sources do not have any more.
+        console: where progress goes; nowhere unless given.
+
+    Raises:
+        BadInput: a source can't be read at all.
+        StoreError: store or ledger failed; what is done stays done.
+    """
+    console = console or Console(quiet=True)
+    started = time.monotonic()
+    model = encoder.spec.model
+    mark = check_sources(sources, options)
+    ledger = Ledger.open(engine, collection, sources, mark, model, encoder.spec.build)
+    store.create(model, encoder.spec.dim)
+    if ledger.resumed:
+        console.say(f"going on with run {ledger.run.id}: {ledger.run.encoded + ledger.run.unchanged:,} documents are done")
+    with console.progress("indexing", None, "documents") as progress:
+        _count_ahead(sources, options, progress)
+        _Work(encoder, store, ledger, progress).run(_batches(_readings(sources, options)))
+    pruned = _prune(ledger, store) if prune else 0
+    ledger.finish(pruned)
+    notes = ledger.findings()
+    return IndexReport(
+        run=ledger.run.id,
+        resumed=ledger.resumed,
+        encoded=ledger.run.encoded,
+        unchanged=ledger.run.unchanged,
+        refused=[note for note in notes if note.kind == REFUSED],
+        remarks=[note for note in notes if note.kind == REMARK],
+        pruned=pruned,
+        seconds=time.monotonic() - started,
+    )
+
+
+def check_sources(sources: Sequence[str], options: ReadOptions) -> str:
+    """See that every source is there before anything is made; returns what identifies them, unchanged as they are.
+
+    Raises:
+        BadInput: one is not there, or the options can't be used.
+    """
+    return short_hash(*(fingerprint(source, options) for source in sources))
+
+
+class _Work:
+    """Chunks on their way: planned and put by the caller's thread in their order, encoded by two others."""
+
+    def __init__(self, encoder: Encoder, store: VectorStore, ledger: Ledger, progress: Progress) -> None:
+        self.encoder, self.store, self.ledger, self.progress = encoder, store, ledger, progress
+        self.under_way: deque[tuple[Chunk, list[Document], int, Future[Encoded] | None]] = deque()
+
+    def run(self, batches: Iterable[_Batch]) -> None:
+        pool = ThreadPoolExecutor(2, thread_name_prefix="chunk")
+        try:
+            for batch in batches:
+                self._begin(batch, pool.submit)
+                while len(self.under_way) > _IN_FLIGHT:
+                    self._end()
+            while self.under_way:
+                self._end()
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
+
+    def _begin(self, batch: _Batch, submit: Callable[..., Future[Encoded]]) -> None:
+        chunk = self.ledger.chunk(batch.number)
+        if chunk is None:
+            chunk = self.ledger.plan(
+                batch.number,
+                self._todo(batch.documents),
+                [document.doc_id for document in batch.documents],
+                batch.notes,
+            )
+        if chunk.state == DONE:
+            self.progress(batch.records)
+            return
+        todo = [document for document, wanted in zip(batch.documents, chunk.todo, strict=True) if wanted]
+        encoding = submit(self.encoder.encode_documents, todo) if todo else None
+        self.under_way.append((chunk, todo, batch.records, encoding))
+
+    def _todo(self, documents: Sequence[Document]) -> list[bool]:
+        stamps = self.store.stamps(self.encoder.spec.model, [document.doc_id for document in documents])
+        last = {document.doc_id: at for at, document in enumerate(documents)}
+        wanted = []
+        for at, document in enumerate(documents):
+            stamp = stamps.get(document.doc_id)
+            stored = stamp is not None and (
+                stamp.text_hash == document.text_hash or stamp.revision > document.revision
+            )
+            wanted.append(not stored and last[document.doc_id] == at)
+        return wanted
+
+    def _end(self) -> None:
+        chunk, documents, records, encoding = self.under_way.popleft()
+        notes = []
+        if encoding is not None:
+            encoded = encoding.result()
+            unknown = [not encoded.known[at].any() for at in range(len(documents))]
+            items = [_stored(document, encoded, at) for at, document in enumerate(documents) if not unknown[at]]
+            report = self.store.put(self.encoder.spec.model, items)
+            notes = [
+                Note(REFUSED, document.doc_id, document.doc_id, "it has nothing the encoder knows")
+                for document, nothing in zip(documents, unknown, strict=True)
+                if nothing
+            ]
+            notes += [Note(REFUSED, doc_id, doc_id, reason) for doc_id, reason in report.refused.items()]
+        self.ledger.done(chunk, notes)
+        self.progress(records)
+
+
+def _stored(document: Document, encoded: Encoded, at: int) -> StoredDocument:
+    known = tuple(bool(flag) for flag in encoded.known[at])
+    return StoredDocument(document, encoded.vectors[at], encoded.passages[at], known)
+
+
+def _readings(sources: Sequence[str], options: ReadOptions) -> Iterator[Reading]:
+    detector = None
+    for source in sources:
+        for reading in read(source, options):
+            if isinstance(reading, Document) and reading.lang == UNDETERMINED:
+                detector = detector or Detector(None)
+                yield replace(reading, lang=detector.detect(reading.content).lang)
+            else:
+                yield reading
+
+
+def _batches(readings: Iterable[Reading]) -> Iterator[_Batch]:
+    """Chunks by number of documents and of characters: where they end depends on the sources alone."""
+    number = 0
+    documents: list[Document] = []
+    notes: list[Note] = []
+    characters = records = 0
+    for reading in readings:
+        records += not isinstance(reading, Remark)
+        match reading:
+            case Document():
+                documents.append(reading)
+                characters += len(reading.content)
+            case Refusal(where, reason, doc_id):
+                notes.append(Note(REFUSED, where, doc_id, reason))
+            case Remark(where, text):
+                notes.append(Note(REMARK, where, "", text))
+        if len(documents) == CHUNK_DOCUMENTS or characters >= CHUNK_CHARACTERS or len(notes) >= CHUNK_DOCUMENTS:
+            yield _Batch(number, documents, notes, records)
+            number += 1
+            documents, notes = [], []
+            characters = records = 0
+    if documents or notes:
+        yield _Batch(number, documents, notes, records)
+
+
+def _count_ahead(sources: Sequence[str], options: ReadOptions, progress: Progress) -> None:
+    """Count the records in the background, so that the time left is known soon and the start does not wait."""
+
+    def count() -> None:
+        records = (reading for source in sources for reading in read(source, options))
+        progress.expect(sum(not isinstance(reading, Remark) for reading in records))
+
+    threading.Thread(target=count, name="count", daemon=True).start()
+
+
+def _prune(ledger: Ledger, store: VectorStore) -> int:
+    gone = ledger.unseen(store.ids())
+    return store.delete(gone) if gone else 0

@@ -1,0 +1,105 @@
+"""``dragoman status``: what is indexed, with what, and what was refused."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+import click
+import sqlalchemy as sa
+
+from encoders.console import Console, output_options
+from indexer import collection as collections
+from indexer import ledger
+from indexer.collection import Collection
+from indexer.database import connect
+from indexer.settings import Settings, place_options
+from indexer.stores import open_store
+
+
+@click.command("status", short_help="Collections, languages, encoders, index runs, refusals.")
+@click.option("-c", "--collection", "name", help="Only this collection, with everything refused in it.")
+@place_options
+@output_options
+def command(
+    name: str | None,
+    home: str | None,
+    store: str | None,
+    database: str | None,
+    broker: str | None,
+    as_json: bool,
+    quiet: bool,
+    debug: bool,
+) -> None:
+    """Show collections: documents by language, encoder, index runs, and what was refused and why."""
+    console = Console(json=as_json, quiet=quiet)
+    settings = Settings.read(home, store, database, broker)
+    engine = connect(settings.database)
+    shown = [collections.require(engine, name)] if name else collections.every(engine)
+    described = [describe(engine, collection) for collection in shown]
+    for one in described:
+        console.emit(one)
+    if as_json:
+        return
+    console.result(f"home: {settings.home}")
+    if not described:
+        console.result("nothing is indexed yet; begin with: dragoman demo, or: dragoman index SOURCE -c NAME")
+    for one in described:
+        _show(console, one, whole=bool(name))
+
+
+def describe(engine: sa.Engine, collection: Collection) -> dict[str, Any]:
+    """What is known of a collection, as JSON carries it."""
+    store = open_store(collection.store, collection.name)
+    try:
+        languages = store.count()
+    finally:
+        store.close()
+    runs = ledger.runs(engine, collection.name)
+    notes = ledger.findings(engine, [run.id for run in runs])
+    return {
+        "collection": collection.name,
+        "store": collection.store,
+        "encoder": collection.encoder,
+        "method": collection.method,
+        "model": collection.model,
+        "dim": collection.dim,
+        "created": collection.created.isoformat(timespec="seconds"),
+        "documents": sum(languages.values()),
+        "languages": languages,
+        "runs": [
+            {
+                "run": run.id,
+                "state": "interrupted" if run.state == ledger.RUNNING else run.state,
+                "sources": run.sources,
+                "started": run.started.isoformat(timespec="seconds"),
+                "finished": run.finished.isoformat(timespec="seconds") if run.finished else None,
+                "build": run.build,
+                "encoded": run.encoded,
+                "unchanged": run.unchanged,
+                "pruned": run.pruned,
+            }
+            for run in runs
+        ],
+        "refused": [asdict(note) for note in notes if note.kind == ledger.REFUSED],
+        "remarks": [asdict(note) for note in notes if note.kind == ledger.REMARK],
+    }
+
+
+def _show(console: Console, one: dict[str, Any], *, whole: bool) -> None:
+    languages = "  ".join(f"{lang} {count:,}" for lang, count in one["languages"].items())
+    console.result(f"\n{one['collection']}: {one['documents']:,} documents in {len(one['languages'])} languages")
+    console.result(f"  {languages or 'no documents'}")
+    console.result(f"  encoder {one['encoder']} by {one['method']} ({one['dim']} numbers, model {one['model']})")
+    console.result(f"  store {one['store']}")
+    for run in one["runs"] if whole else one["runs"][-1:]:
+        done = f"{run['encoded']:,} encoded, {run['unchanged']:,} unchanged, {run['pruned']:,} pruned"
+        console.result(f"  run {run['run']} {run['state']}: {done}; begun {run['started']} UTC")
+        if run["state"] == "interrupted":
+            console.result("    going on, if no process is at it: give the same dragoman index command again")
+    for kind in ("refused", "remarks"):
+        notes = one[kind]
+        if notes:
+            console.result(f"  {len(notes):,} {kind}" + ("" if whole else f": dragoman status -c {one['collection']}"))
+        for note in notes if whole else []:
+            console.result(f"    {note['place']}: {note['text']}")

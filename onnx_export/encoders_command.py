@@ -1,0 +1,57 @@
+"""``dragoman encoders``: which there are, and what one is."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+
+import click
+
+from encoders.console import Console, output_options
+from encoders.folder import ModelFolder
+from encoders.methods import METHODS
+from onnx_export.models import DEFAULT, exported, find_model
+
+
+@click.group("encoders", invoke_without_command=True, short_help="List encoders, or show one.")
+@click.pass_context
+def command(context: click.Context) -> None:
+    """List encoders, or show one."""
+    if context.invoked_subcommand is None:
+        context.invoke(list_command, as_json=False, quiet=False, debug=False)
+
+
+@command.command("list")
+@output_options
+def list_command(as_json: bool, quiet: bool, debug: bool) -> None:
+    """List the encoders in the cache; folders elsewhere are encoders too."""
+    console = Console(json=as_json, quiet=quiet)
+    folders = exported()
+    for folder in folders:
+        console.emit(_described(folder))
+    rows = [
+        (folder.path.name, folder.config.precision, str(folder.config.dim), str(len(folder.config.languages) or "?"))
+        for folder in folders
+    ]
+    if rows:
+        console.table(("encoder", "precision", ">dim", ">languages"), rows)
+    console.result(f"default: {DEFAULT}" + ("" if rows else ", made when it is first used"))
+    console.result(f"methods: {', '.join(METHODS)}; more encoders: dragoman export MODEL")
+
+
+@command.command("show")
+@click.argument("name", metavar="NAME|FOLDER")
+@output_options
+def show_command(name: str, as_json: bool, quiet: bool, debug: bool) -> None:
+    """Show what an encoder is: its card, and its id by each method."""
+    console = Console(json=as_json, quiet=quiet)
+    folder = find_model(name, console)
+    console.emit(_described(folder))
+    card = folder.path / "MODEL_CARD.md"
+    if card.is_file():
+        console.result(card.read_text(encoding="utf-8"))
+    console.result(json.dumps(_described(folder), indent=2, ensure_ascii=False))
+
+
+def _described(folder: ModelFolder) -> dict[str, object]:
+    return {"folder": str(folder.path), "build": folder.config.build_id, **asdict(folder.config)}

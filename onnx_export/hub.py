@@ -1,0 +1,114 @@
+"""A model's name → its folder on this disk, from the Hugging Face cache or the hub."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+from encoders.errors import BadInput, MissingPart
+from encoders.languages import UNDETERMINED, normalise
+
+TRAIN_EXTRA = "export needs PyTorch and transformers: pip install 'dragoman[train]'"
+
+_WEIGHTS = ("*.safetensors", "pytorch_model*.bin")
+_CONFIGURATION = ["*.json", "*.txt", "*.model", "README.md"]
+_LEFT_OUT = ["onnx/*", "openvino/*", "*.onnx", "*.h5", "*.msgpack", "*.ot"]
+
+
+def find_source(model: str, say: Callable[[str], None]) -> Path:
+    """Return the folder of a model: a folder's own path, or a hub name's files, from the cache where they are there.
+
+    Args:
+        model: a folder, or a name on the hub (``organisation/name``).
+        say: told when files are fetched.
+
+    Raises:
+        BadInput: there is no such folder, or no such model on the hub.
+        MissingPart: the model is not in the cache and the hub can't be reached.
+    """
+    folder = Path(model).expanduser()
+    if folder.is_dir():
+        return folder
+    if folder.exists():
+        raise BadInput(f"{model} is a file; export takes a model's folder or its name on the hub")
+    if not re.fullmatch(r"[\w-][\w.-]*(/[\w-][\w.-]*)?", model):
+        raise BadInput(f"there is no folder {model}, and it is no name of a model on the hub (organisation/name)")
+    return _cached(model) or _fetched(model, say)
+
+
+def _cached(model: str) -> Path | None:
+    try:
+        from huggingface_hub import snapshot_download  # noqa: PLC0415
+        from huggingface_hub.errors import LocalEntryNotFoundError  # noqa: PLC0415
+    except ImportError as error:
+        raise MissingPart(TRAIN_EXTRA) from error
+    try:
+        folder = Path(snapshot_download(model, local_files_only=True, allow_patterns=_CONFIGURATION))
+    except LocalEntryNotFoundError:
+        return None
+    return folder if has_weights(folder) else None
+
+
+def has_weights(folder: Path) -> bool:
+    """Whether a folder, or a folder in it, holds a transformer's weights."""
+    return any(True for pattern in _WEIGHTS for _ in folder.rglob(pattern))
+
+
+def _fetched(model: str, say: Callable[[str], None]) -> Path:
+    from huggingface_hub import snapshot_download  # noqa: PLC0415
+    from huggingface_hub.errors import GatedRepoError, HFValidationError, RepositoryNotFoundError  # noqa: PLC0415
+
+    say(f"{model} is not in the cache; asking the hub")
+    try:
+        for weights in _WEIGHTS:
+            patterns = [*_CONFIGURATION, weights]
+            folder = Path(snapshot_download(model, allow_patterns=patterns, ignore_patterns=_LEFT_OUT))
+            if has_weights(folder):
+                return folder
+    except GatedRepoError as error:
+        raise BadInput(
+            f"{model} is given out on request only; accept its terms on the hub and log in: hf auth login"
+        ) from error
+    except (RepositoryNotFoundError, HFValidationError) as error:
+        raise BadInput(
+            f"there is no model {model} on the hub and no folder of that name; check the spelling"
+        ) from error
+    except OSError as error:  # every failure of the network, the client's own classes among them
+        raise MissingPart(
+            f"{model} is not in the local cache and the hub can't be reached; "
+            "fetch it where there is a network and give its folder"
+        ) from error
+    raise BadInput(
+        f"{model} has no weights for PyTorch on the hub (no safetensors, no pytorch_model.bin); take another model"
+    )
+
+
+def read_card(folder: Path) -> tuple[str, tuple[str, ...]]:
+    """Licence and languages as the header of a model's ``README.md`` states them; empty where it does not.
+
+    Languages are normalised; what is no language code (``multilingual``) is left out.
+    """
+    file = folder / "README.md"
+    if not file.is_file() or not (text := file.read_text(encoding="utf-8", errors="replace")).startswith("---"):
+        return "", ()
+    try:
+        import yaml  # noqa: PLC0415
+    except ImportError as error:
+        raise MissingPart(TRAIN_EXTRA) from error
+    try:
+        header = yaml.safe_load(text.split("---", 2)[1])
+    except yaml.YAMLError:  # a card is for people; a model with a broken one is still a model
+        return "", ()
+    if not isinstance(header, dict):
+        return "", ()
+    stated = header.get("language") or ()
+    tags = [_tag(code) for code in ([stated] if isinstance(stated, str) else stated)]
+    return str(header.get("license") or ""), tuple(dict.fromkeys(tag for tag in tags if tag != UNDETERMINED))
+
+
+def _tag(code: object) -> str:
+    try:
+        return normalise("no" if code is False else str(code))  # YAML reads the code of Norwegian as a truth value
+    except BadInput:
+        return UNDETERMINED

@@ -1,0 +1,297 @@
+"""A Hugging Face encoder → torch module with pooling → fp32 ONNX graph. The only file that imports torch and transformers."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from encoders.document import FloatArray
+from encoders.errors import BadInput, MissingPart
+from onnx_export.hub import TRAIN_EXTRA
+from onnx_export.layout import DenseLayer, Layout, Recipe
+
+if TYPE_CHECKING:
+    import torch
+
+OPSET = 21
+_NO_LIMIT = 1_000_000
+"""Tokenizers without a limit state a number larger than this."""
+_USUAL_LIMIT = 512
+"""Tokens, for models without positions and without any other limit."""
+
+
+@dataclass(frozen=True)
+class SourceModel:
+    """A loaded encoder with its pooling.
+
+    Attributes:
+        module: (input_ids, attention_mask) → (texts, dim) unit rows, in evaluation mode, float32 on the CPU.
+        tokenizer: the transformers tokenizer.
+        lower_case: texts are lower-cased first.
+        dim: width of the vectors.
+        max_tokens: longest input, special tokens included.
+        weights: hash over names and bytes of everything that the vectors depend on.
+    """
+
+    module: torch.nn.Module
+    tokenizer: Any
+    lower_case: bool
+    dim: int
+    max_tokens: int
+    weights: str
+
+
+def require_torch() -> None:
+    """See that torch, its ONNX exporter and transformers are installed.
+
+    Raises:
+        MissingPart: one of them is not.
+    """
+    try:
+        import onnxscript  # noqa: F401, PLC0415
+        import torch  # noqa: F401, PLC0415
+        import transformers  # noqa: F401, PLC0415
+    except ImportError as error:
+        raise MissingPart(TRAIN_EXTRA) from error
+
+
+def load(layout: Layout, recipe: Recipe) -> SourceModel:
+    """Load a model's weights and tokenizer and put its pooling on top.
+
+    Raises:
+        BadInput: it can't be loaded, lacks weights, or is no encoder.
+        MissingPart: torch or transformers is not installed.
+    """
+    require_torch()
+    with _quiet():
+        tokenizer = _load_tokenizer(layout.transformer)
+        encoder = _load_encoder(layout.transformer, keep_pooler=recipe.pooler)
+    module = _with_pooling(encoder, recipe).eval()
+    return SourceModel(
+        module=module,
+        tokenizer=tokenizer,
+        lower_case=layout.lower_case,
+        dim=_dim(encoder, module),
+        max_tokens=_max_tokens(encoder, tokenizer, layout),
+        weights=_hash_weights(module, recipe),
+    )
+
+
+def export_graph(source: SourceModel, target: Path) -> None:
+    """Write the fp32 ONNX graph by torch's own exporter; weights stand beside it in ``<target>.data``.
+
+    The exporter keeps both axes free (a trace would fix what the example's values decide) and, with plain ("eager")
+    attention, makes the graph whose layers ONNX Runtime fuses by itself.
+    """
+    import torch  # noqa: PLC0415
+
+    example = torch.ones((2, 8), dtype=torch.int64)
+    texts, tokens, same = torch.export.Dim("texts"), torch.export.Dim("tokens"), torch.export.Dim.DYNAMIC
+    with _quiet(), torch.no_grad():
+        program = torch.onnx.export(
+            source.module,
+            (example, example),
+            dynamo=True,
+            dynamic_shapes={"input_ids": {0: texts, 1: tokens}, "attention_mask": {0: same, 1: same}},
+            input_names=["input_ids", "attention_mask"],
+            output_names=["vectors"],
+            opset_version=OPSET,
+            verbose=False,
+        )
+        if program is None:
+            raise BadInput("torch exported nothing; please report this model")
+        program.save(target, external_data=True)
+
+
+def save_tokenizer(source: SourceModel, target: Path) -> None:
+    """Write ``tokenizer.json``: what transformers runs inside, without truncation and padding."""
+    import tokenizers  # noqa: PLC0415
+
+    backend = tokenizers.Tokenizer.from_str(source.tokenizer.backend_tokenizer.to_str())
+    backend.no_truncation()
+    backend.no_padding()
+    if source.lower_case:
+        steps = [tokenizers.normalizers.Lowercase(), *([backend.normalizer] if backend.normalizer else [])]
+        backend.normalizer = tokenizers.normalizers.Sequence(steps)
+    backend.save(str(target), pretty=False)
+
+
+def reference_vectors(source: SourceModel, texts: Sequence[str]) -> FloatArray:
+    """What torch makes of texts, (texts, dim) float32: each alone, so that no padding can matter."""
+    import torch  # noqa: PLC0415
+
+    rows = []
+    with torch.no_grad():
+        for text in texts:
+            ids = source.tokenizer(
+                text.lower() if source.lower_case else text, truncation=True, max_length=source.max_tokens
+            )["input_ids"]
+            tokens = torch.tensor([ids], dtype=torch.int64)
+            rows.append(source.module(tokens, torch.ones_like(tokens))[0].numpy())
+    return np.stack(rows).astype(np.float32)
+
+
+def _load_tokenizer(folder: Path) -> Any:
+    from transformers import AutoTokenizer  # noqa: PLC0415
+
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
+    except Exception as error:  # noqa: BLE001 - transformers and tokenizers raise anything, bare Exception included
+        raise BadInput(
+            f"the tokenizer in {folder} can't be loaded ({_first_line(error)}); fetch the model again"
+        ) from error
+    if not tokenizer.is_fast:
+        raise BadInput(
+            f"{folder} has a tokenizer in Python only ({type(tokenizer).__name__}), which can't be saved as "
+            "tokenizer.json; take a model with a fast tokenizer"
+        )
+    return tokenizer
+
+
+def _load_encoder(folder: Path, *, keep_pooler: bool) -> Any:
+    """The transformer in float32; without its pooler, which newer checkpoints lack, unless it is the pooling."""
+    import torch  # noqa: PLC0415
+    from transformers import AutoConfig, AutoModel  # noqa: PLC0415
+
+    try:
+        config = AutoConfig.from_pretrained(folder, local_files_only=True)
+        if config.is_encoder_decoder:
+            raise BadInput(
+                f"{folder} has an encoder and a decoder ({config.model_type}); take a model that only encodes"
+            )
+        encoder, report = AutoModel.from_pretrained(
+            folder,
+            config=config,
+            dtype=torch.float32,
+            attn_implementation="eager",
+            local_files_only=True,
+            output_loading_info=True,
+        )
+    except BadInput:
+        raise
+    except Exception as error:  # noqa: BLE001 - corrupt weights and unknown models raise classes of several libraries
+        raise BadInput(f"{folder} can't be loaded as a model ({_first_line(error)}); fetch it again") from error
+    missing = sorted(name for name in report["missing_keys"] if keep_pooler or not name.startswith("pooler."))
+    if missing:
+        raise BadInput(
+            f"the weights in {folder} lack {len(missing)} tensors, {missing[0]} first; fetch the model again"
+        )
+    pooler = getattr(encoder, "pooler", None)
+    if keep_pooler and not hasattr(pooler, "dense"):
+        raise BadInput(f"{folder} has no pooler to make cls-dense-tanh of; take --pooling cls or mean")
+    if not keep_pooler and pooler is not None:
+        encoder.pooler = None
+    return encoder
+
+
+def _with_pooling(encoder: Any, recipe: Recipe) -> torch.nn.Module:
+    import torch  # noqa: PLC0415
+
+    layers = [_load_dense(layer) for layer in recipe.dense]
+    if recipe.pooler:
+        layers = [torch.nn.Sequential(encoder.pooler.dense, torch.nn.Tanh())]
+        encoder.pooler = None
+    takes_types = "token_type_ids" in encoder.forward.__code__.co_varnames
+
+    class Sentence(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.encoder = encoder
+            self.dense = torch.nn.Sequential(*layers)
+
+        def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
+            types = {"token_type_ids": torch.zeros_like(input_ids)} if takes_types else {}
+            states = self.encoder(input_ids=input_ids, attention_mask=attention_mask, **types).last_hidden_state
+            if recipe.pooling == "mean":
+                mask = attention_mask.unsqueeze(-1).to(states.dtype)
+                pooled = (states * mask).sum(dim=1) / mask.sum(dim=1).clamp(min=1.0)
+            else:
+                pooled = states[:, 0]
+            return torch.nn.functional.normalize(self.dense(pooled), dim=1)
+
+    return Sentence()
+
+
+def _load_dense(layer: DenseLayer) -> torch.nn.Module:
+    import torch  # noqa: PLC0415
+    from safetensors.torch import load_file  # noqa: PLC0415
+
+    safe, pickled = layer.folder / "model.safetensors", layer.folder / "pytorch_model.bin"
+    try:
+        tensors = load_file(safe) if safe.is_file() else torch.load(pickled, map_location="cpu", weights_only=True)
+        weight, bias = tensors["linear.weight"].float(), tensors.get("linear.bias")
+    except Exception as error:  # noqa: BLE001 - safetensors, pickle and the system raise classes of their own
+        raise BadInput(
+            f"the dense layer in {layer.folder} can't be read ({_first_line(error)}); fetch the model again"
+        ) from error
+    linear = torch.nn.Linear(weight.shape[1], weight.shape[0], bias=bias is not None)
+    with torch.no_grad():
+        linear.weight.copy_(weight)
+        if bias is not None:
+            linear.bias.copy_(bias)
+    return torch.nn.Sequential(linear, torch.nn.Tanh() if layer.activation == "tanh" else torch.nn.Identity())
+
+
+def _dim(encoder: Any, module: torch.nn.Module) -> int:
+    import torch  # noqa: PLC0415
+
+    example = torch.ones((1, 2), dtype=torch.int64)
+    try:
+        with torch.no_grad():
+            return int(module(example, example).shape[1])
+    except Exception as error:  # noqa: BLE001 - whatever a model's forward raises
+        kind = encoder.config.model_type
+        raise BadInput(f"a model of type {kind} can't be run on plain token ids ({_first_line(error)})") from error
+
+
+def _max_tokens(encoder: Any, tokenizer: Any, layout: Layout) -> int:
+    """The smallest of the limits that model, tokenizer and layout state."""
+    limits = [layout.max_tokens]
+    positions = getattr(encoder.config, "max_position_embeddings", None)
+    if isinstance(positions, int) and positions > 0:
+        table = getattr(getattr(encoder, "embeddings", None), "position_embeddings", None)
+        padding = getattr(table, "padding_idx", None)  # RoBERTa's positions begin after the padding's
+        limits.append(positions if padding is None else positions - padding - 1)
+    if tokenizer.model_max_length < _NO_LIMIT:
+        limits.append(int(tokenizer.model_max_length))
+    return min((limit for limit in limits if limit), default=_USUAL_LIMIT)
+
+
+def _hash_weights(module: torch.nn.Module, recipe: Recipe) -> str:
+    digest = hashlib.sha256()
+    for layer in recipe.dense:
+        digest.update(layer.activation.encode())
+    for name, tensor in sorted(module.state_dict().items()):
+        digest.update(f"{name} {tuple(tensor.shape)} {tensor.dtype}".encode())
+        digest.update(tensor.contiguous().numpy().tobytes())
+    return digest.hexdigest()[:16]
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Keep remarks of transformers and torch's exporter off the screen; errors are raised all the same."""
+    from transformers.utils import logging as transformers_logging  # noqa: PLC0415
+
+    exporter = logging.getLogger("torch.onnx")
+    before = transformers_logging.get_verbosity(), transformers_logging.is_progress_bar_enabled(), exporter.level
+    transformers_logging.set_verbosity_error()
+    transformers_logging.disable_progress_bar()
+    exporter.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        transformers_logging.set_verbosity(before[0])
+        if before[1]:
+            transformers_logging.enable_progress_bar()
+        exporter.setLevel(before[2])
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0][:200]

@@ -1,0 +1,38 @@
+"""BM25 of each topic in its own language: what any search engine would find there without an encoder."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable, Sequence
+from contextlib import closing
+
+from encoders.document import Document
+from indexer.lexical import LexicalIndex
+from query.run import Scored
+
+
+def rank_by_bm25(documents: Iterable[Document], queries: Sequence[Document], lang: str, *, k: int = 1000) -> list[list[Scored]]:
+    """Rank the documents of one language for queries in it.
+
+    The index is a temporary SQLite database that moves to disk as it grows, and is gone afterwards.
+
+    Args:
+        documents: all of that language.
+        queries: of the same language.
+        lang: which language that is: it decides the words' stems.
+        k: how deep to rank.
+
+    Returns:
+        For each query up to ``k`` documents with their BM25 scores, best first; only documents that share a word with it.
+    """
+    doc_ids: list[str] = []
+    with closing(sqlite3.connect("")) as connection:
+        index = LexicalIndex(connection, lang)
+        index.add(_numbered(documents, doc_ids))
+        return [[(doc_ids[key], score) for key, score in index.search(query.content, k)] for query in queries]
+
+
+def _numbered(documents: Iterable[Document], doc_ids: list[str]) -> Iterable[tuple[int, str]]:
+    for key, document in enumerate(documents):
+        doc_ids.append(document.doc_id)
+        yield key, document.content

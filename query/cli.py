@@ -1,0 +1,80 @@
+"""The command ``dragoman``: gathers the commands of all rooms, each loaded when it is called."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+
+import click
+
+from encoders.errors import DragomanError
+from query import __version__
+
+_COMMANDS = {
+    "demo": ("query.demo_command", "Do the whole job on the collection that ships with Dragoman."),
+    "index": ("indexer.index_command", "Read, encode and store documents; go on where it stopped."),
+    "search": ("query.search_command", "Find documents in any language."),
+    "evaluate": ("query.evaluate_command", "Score a collection with topics and relevance judgements."),
+    "runs": ("query.runs_command", "List, show, compare and export evaluation runs."),
+    "status": ("indexer.status_command", "Collections, languages, encoders, index runs, refusals."),
+    "delete": ("indexer.delete_command", "Remove documents, or a whole collection."),
+    "encoders": ("onnx_export.encoders_command", "List encoders, or show one."),
+    "export": ("onnx_export.command", "Turn a Hugging Face encoder into an ONNX folder, and prove it."),
+    "db": ("indexer.db_command", "Look after the SQL database."),
+}
+"""Command → module that has it as ``command``, and its line in the list: known here, so that the list imports nothing."""
+
+
+class _LazyGroup(click.Group):
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
+        return list(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        if cmd_name not in _COMMANDS:
+            return None
+        command: click.Command = importlib.import_module(_COMMANDS[cmd_name][0]).command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, text) for name, (_, text) in _COMMANDS.items()])
+
+
+@click.group(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(__version__, package_name="dragoman", message="dragoman %(version)s")
+def root() -> None:
+    """Cross-lingual retrieval: a query in one language finds documents in any language.
+
+    \b
+    dragoman demo                                see it work, here, now
+    dragoman index docs.jsonl -c news            put your own documents in
+    dragoman search "Hochwasser" -c news         find them in every language
+    """  # noqa: D301 - \b keeps click from filling the lines
+
+
+def main() -> None:
+    """Run the command; its exit status is 0 done, 1 refused, 2 wrong usage, 130 interrupted."""
+    sys.exit(run(sys.argv[1:]))
+
+
+def run(arguments: list[str]) -> int:
+    """Run the command with arguments and return its exit status."""
+    try:
+        root.main(args=arguments, prog_name="dragoman", standalone_mode=False)
+    except click.exceptions.Exit as leaving:
+        return leaving.exit_code
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except (click.Abort, KeyboardInterrupt):
+        click.echo("interrupted", err=True)
+        return 130
+    except DragomanError as error:
+        if "--debug" in arguments:
+            raise
+        click.echo(f"Error: {error}", err=True)
+        return 1
+    except BrokenPipeError:  # the reader of our output went away, as `head` does
+        sys.stderr.close()
+        return 0
+    return 0

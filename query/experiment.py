@@ -1,0 +1,232 @@
+"""Topics × collection → runs → scores: what ``dragoman evaluate`` does, as a function."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import batched, chain
+from typing import TYPE_CHECKING, Protocol
+
+from encoders.document import Document, EncoderSpec
+from encoders.errors import BadInput
+from indexer.stores.contract import VectorStore
+from query.baseline import rank_by_bm25
+from query.evaluation import Measure, Scores, evaluate, pooled, relevant_topics
+from query.history import Kind, Outcome, pack
+from query.hits import Ranking
+from query.run import Run, Scored
+from query.topics import Topic
+
+if TYPE_CHECKING:
+    from ir_measures import Qrel
+
+
+class Ranker(Protocol):
+    """What an experiment needs of a ``Searcher``."""
+
+    @property
+    def store(self) -> VectorStore:
+        """Where the documents are."""
+        ...
+
+    @property
+    def spec(self) -> EncoderSpec:
+        """What encodes the queries."""
+        ...
+
+    def targets(self, to: Sequence[str] | None) -> list[str]:
+        """Languages that are searched when these are asked for."""
+        ...
+
+    def rank(self, queries: Sequence[Document], *, k: int = 1000, to: Sequence[str] | None = None) -> list[Ranking]:
+        """The k best documents for each query."""
+        ...
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How to evaluate.
+
+    Attributes:
+        measures: from ``parse_measures``.
+        tag: name of the runs.
+        fields: parts of a topic that make the query.
+        to: languages of documents; none: all of the collection's.
+        depth: documents ranked a topic.
+        baseline: also rank within each topic's own language, by the encoder and by BM25.
+    """
+
+    measures: Sequence[Measure]
+    tag: str
+    fields: Sequence[str] = ("title", "description")
+    to: Sequence[str] | None = None
+    depth: int = 1000
+    baseline: bool = True
+
+
+@dataclass
+class Result:
+    """What came out.
+
+    Attributes:
+        outcomes: a run for each topic language, its own-language runs after it; the pooled run is the last, where there
+            are several topic languages.
+        remarks: what a reader of the scores should know, a sentence each.
+    """
+
+    outcomes: list[Outcome] = field(default_factory=list)
+    remarks: list[str] = field(default_factory=list)
+
+    def of_kind(self, kind: Kind) -> dict[str, Scores]:
+        """The scores of all runs of one kind, by topic language."""
+        return {outcome.lang: outcome.scores for outcome in self.outcomes if outcome.kind == kind}
+
+
+@dataclass(frozen=True)
+class Judgements:
+    """Qrels with the languages of the documents they judge.
+
+    Attributes:
+        qrels: all of them.
+        langs: by document id; documents the collection doesn't have are missing.
+    """
+
+    qrels: Sequence[Qrel]
+    langs: Mapping[str, str]
+
+    def within(self, langs: Sequence[str]) -> list[Qrel]:
+        """Those of documents in some languages."""
+        return [qrel for qrel in self.qrels if self.langs.get(qrel.doc_id) in langs]
+
+
+def by_language(topics: Sequence[Topic], langs: Sequence[str] = ()) -> dict[str, list[Topic]]:
+    """Topics by their language.
+
+    Args:
+        topics: of any languages.
+        langs: the ones wanted, in this order; all where none is named.
+
+    Raises:
+        BadInput: there is no topic in a language that is wanted, or a topic comes twice in one.
+    """
+    found: dict[str, dict[str, Topic]] = {}
+    for topic in topics:
+        if found.setdefault(topic.lang, {}).setdefault(topic.qid, topic) is not topic:
+            raise BadInput(f"topic {topic.qid} in {topic.lang} stands in two of the topics' files; give one of them")
+    for lang in langs:
+        if lang not in found:
+            raise BadInput(f"there is no topic in {lang!r}; the topics are in {', '.join(sorted(found))}")
+    return {lang: list(found[lang].values()) for lang in langs or sorted(found)}
+
+
+def experiment(
+    searcher: Ranker,
+    topics: Mapping[str, Sequence[Topic]],
+    qrels: Sequence[Qrel],
+    plan: Plan,
+    advance: Callable[[int], None] = lambda _: None,
+) -> Result:
+    """Rank every topic language's topics, against all target languages and within their own, and score the runs.
+
+    Args:
+        searcher: ranks.
+        topics: by language, from ``by_language``.
+        qrels: the judgements; where ``plan.to`` is given, those of documents in these languages count.
+        plan: how to.
+        advance: told how many topics were ranked.
+
+    Raises:
+        BadInput: the qrels judge nothing relevant for any topic, or a target language is not in the collection.
+    """
+    targets = searcher.targets(plan.to)
+    judgements = Judgements(qrels, _languages(searcher, {qrel.doc_id for qrel in qrels}))
+    counted = list(qrels) if plan.to is None else judgements.within(targets)
+    judged = relevant_topics(counted)
+    result = Result()
+    if unknown := len({qrel.doc_id for qrel in qrels} - judgements.langs.keys()):
+        result.remarks.append(f"{unknown:,} judged documents are not in the collection; relevant ones count as not found")
+    if not any(topic.qid in judged for topic in chain.from_iterable(topics.values())):
+        raise BadInput(
+            "the qrels have no relevant document for any of the topics; "
+            "check that topics and qrels belong together and name their topics alike"
+        )
+    for lang, asked in topics.items():
+        if not any(topic.qid in judged for topic in asked):
+            result.remarks.append(f"none of the {len(asked)} topics in {lang} has a relevant document; they are left out")
+            advance(len(asked))
+            continue
+        queries = _queries(asked, plan.fields, result.remarks)
+        run = _run(plan, queries, searcher.rank(queries, k=plan.depth, to=targets))
+        qids = {topic.qid for topic in asked}
+        result.outcomes.append(Outcome(lang, "language", lang, evaluate(run, counted, plan.measures, qids), pack(run)))
+        if plan.baseline and lang in targets:
+            own = judgements.within([lang])
+            if relevant_topics(own) & qids:
+                result.outcomes += _own_language(searcher, queries, run if targets == [lang] else None, lang, own, qids, plan)
+        advance(len(asked))
+    by_lang = result.of_kind("language")
+    if len(by_lang) > 1:
+        result.outcomes.append(Outcome("all", "pooled", "mul", pooled(by_lang, plan.measures), None))
+    return result
+
+
+def _own_language(
+    searcher: Ranker,
+    queries: Sequence[Document],
+    run: Run | None,
+    lang: str,
+    qrels: Sequence[Qrel],
+    qids: set[str],
+    plan: Plan,
+) -> Iterator[Outcome]:
+    run = run or _run(plan, queries, searcher.rank(queries, k=plan.depth, to=[lang]))
+    yield Outcome(f"{lang}-same", "same", lang, evaluate(run, qrels, plan.measures, qids), pack(run))
+    stored = chain.from_iterable(searcher.store.scan(searcher.spec.model, lang=lang))
+    found = rank_by_bm25((item.document for item in stored), queries, lang, k=plan.depth)
+    bm25 = Run("BM25", {query.doc_id: hits for query, hits in zip(queries, found, strict=True)})
+    yield Outcome(f"{lang}-bm25", "bm25", lang, evaluate(bm25, qrels, plan.measures, qids), pack(bm25))
+
+
+def _queries(topics: Sequence[Topic], fields: Sequence[str], remarks: list[str]) -> list[Document]:
+    queries = [Document(topic.qid, topic.lang, text) for topic in topics if (text := topic.text(fields).strip())]
+    if missing := len(topics) - len(queries):
+        remarks.append(f"{missing} topics in {topics[0].lang} have no {' or '.join(fields)} to ask with; they count 0")
+    return queries
+
+
+def _run(plan: Plan, queries: Sequence[Document], rankings: Sequence[Ranking]) -> Run:
+    scored: dict[str, list[Scored]] = {
+        query.doc_id: [(doc_id, float(score)) for doc_id, score in zip(ranking.doc_ids, ranking.scores, strict=True)]
+        for query, ranking in zip(queries, rankings, strict=True)
+    }
+    return Run(plan.tag, scored)
+
+
+def _languages(searcher: Ranker, doc_ids: set[str]) -> dict[str, str]:
+    langs: dict[str, str] = {}
+    for some in batched(sorted(doc_ids), 500):
+        known = list(searcher.store.stamps(searcher.spec.model, some))
+        langs.update((document.doc_id, document.lang) for document in searcher.store.get(known))
+    return langs
+
+
+def score_external(run: Run, topics: Mapping[str, Sequence[Topic]], qrels: Sequence[Qrel], measures: Sequence[Measure]) -> Scores:
+    """Score a run from elsewhere over the same topics and judgements.
+
+    Args:
+        run: its topics are ``qid.lang``, or the plain ids where ``topics`` are of one language.
+        topics: by language.
+        qrels: the judgements.
+        measures: from ``parse_measures``.
+
+    Raises:
+        BadInput: it has none of the topics.
+    """
+    plain = {topic.qid for asked in topics.values() for topic in asked}
+    if len(topics) == 1 and plain & run.rankings.keys():
+        return evaluate(run, qrels, measures, plain)
+    asked = {f"{topic.qid}.{lang}" for lang, some in topics.items() for topic in some}
+    if not asked & run.rankings.keys():
+        raise BadInput(f"the run {run.tag!r} has none of the topics; topics of several languages are named like {min(asked)}")
+    expanded = [qrel._replace(query_id=f"{qrel.query_id}.{lang}") for lang in topics for qrel in qrels]
+    return evaluate(run, expanded, measures, asked)

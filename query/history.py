@@ -1,0 +1,327 @@
+"""The evaluation log: every run with its settings, every topic's scores, the ranking itself, in SQL.
+
+One ``dragoman evaluate`` is an evaluation, numbered from 1. Its runs have names: ``de`` is the German topics against all
+target languages, ``all`` all topic languages pooled, ``de-same`` the German topics against German documents alone and
+``de-bm25`` BM25 on the same. A run's id is both: ``7.de``; ``7`` alone is the evaluation's main run.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+import sqlalchemy as sa
+from sqlalchemy.orm import Mapped, Session, mapped_column
+
+from encoders.errors import BadInput
+from indexer.database import Base, now, transaction
+from query.evaluation import Scores
+from query.run import Run
+
+Kind = Literal["language", "pooled", "same", "bm25"]
+KINDS: tuple[Kind, ...] = get_args(Kind)
+_RUN_ID = re.compile(r"(\d{1,9})(?:\.([A-Za-z0-9-]+))?")
+
+
+class EvaluationRow(Base):
+    """One ``dragoman evaluate``: what was asked, of what, with which settings."""
+
+    __tablename__ = "evaluations"
+    __table_args__ = {"sqlite_autoincrement": True}  # a number that somebody wrote down never means another evaluation
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    created: Mapped[dt.datetime]
+    collection: Mapped[str] = mapped_column(index=True)
+    tag: Mapped[str]
+    model: Mapped[str]
+    build: Mapped[str]
+    space: Mapped[str]
+    settings: Mapped[dict[str, Any]] = mapped_column(sa.JSON)
+    topics: Mapped[str]
+    topics_hash: Mapped[str]
+    qrels_hash: Mapped[str]
+
+
+class RunRow(Base):
+    """One run of an evaluation, with its means and its ranking."""
+
+    __tablename__ = "evaluation_runs"
+    __table_args__ = (sa.UniqueConstraint("evaluation_id", "name", name="uq_evaluation_runs_name"),)
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    evaluation_id: Mapped[int] = mapped_column(sa.ForeignKey("evaluations.id", ondelete="CASCADE"))
+    name: Mapped[str]
+    kind: Mapped[str]
+    lang: Mapped[str]
+    main: Mapped[bool]
+    topic_count: Mapped[int]
+    unjudged: Mapped[list[str]] = mapped_column(sa.JSON)
+    without_hits: Mapped[list[str]] = mapped_column(sa.JSON)
+    means: Mapped[dict[str, float]] = mapped_column(sa.JSON)
+    trec: Mapped[bytes | None] = mapped_column(sa.LargeBinary, deferred=True)
+
+
+class ScoreRow(Base):
+    """One topic's value by one measure in one run."""
+
+    __tablename__ = "evaluation_scores"
+
+    run_id: Mapped[int] = mapped_column(sa.ForeignKey("evaluation_runs.id", ondelete="CASCADE"), primary_key=True)
+    qid: Mapped[str] = mapped_column(primary_key=True)
+    measure: Mapped[str] = mapped_column(primary_key=True)
+    lang: Mapped[str]
+    value: Mapped[float]
+
+
+@dataclass(frozen=True)
+class Setup:
+    """What an evaluation asked, of what, with which settings.
+
+    Attributes:
+        collection: its name.
+        tag: what a person calls the system.
+        model: the model's id.
+        build: the id of the graph.
+        space: the id of model and calibration.
+        settings: of search and evaluation, JSON values.
+        topics: the topics' files.
+        topics_hash: of their contents.
+        qrels_hash: of the judgements' contents.
+    """
+
+    collection: str
+    tag: str
+    model: str
+    build: str
+    space: str
+    settings: Mapping[str, Any]
+    topics: str
+    topics_hash: str
+    qrels_hash: str
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A run that was scored.
+
+    Attributes:
+        name: unique in its evaluation: ``de``, ``all``, ``de-same``, ``de-bm25``.
+        kind: ``language``, ``pooled``, ``same`` (topics against documents of their language) or ``bm25`` of that.
+        lang: of the topics; ``mul`` for a pooled run.
+        scores: what it reached.
+        trec: the run, compressed by ``pack``; none for a pooled run, which is its languages' runs together.
+    """
+
+    name: str
+    kind: Kind
+    lang: str
+    scores: Scores
+    trec: bytes | None
+
+
+@dataclass(frozen=True)
+class LoggedRun:
+    """A run as the log holds it.
+
+    Attributes:
+        id: ``7.de``.
+        evaluation: number of the evaluation.
+        created: when, UTC.
+        setup: of its evaluation.
+        name: within the evaluation.
+        kind: as in ``Outcome``.
+        lang: of the topics; ``mul`` for a pooled run.
+        main: whether the evaluation's number alone means this run.
+        topics: how many topics count.
+        unjudged: topics left out because the qrels have nothing relevant for them.
+        without_hits: topics that count 0 because nothing was found.
+        means: by measure.
+    """
+
+    id: str
+    evaluation: int
+    created: dt.datetime
+    setup: Setup
+    name: str
+    kind: Kind
+    lang: str
+    main: bool
+    topics: int
+    unjudged: Sequence[str]
+    without_hits: Sequence[str]
+    means: Mapping[str, float]
+
+
+def pack(run: Run) -> bytes:
+    """A run as TREC text, compressed."""
+    import zstandard  # noqa: PLC0415
+
+    return zstandard.compress(run.to_trec().encode(), 6)
+
+
+def log(engine: sa.Engine, setup: Setup, outcomes: Sequence[Outcome], created: dt.datetime | None = None) -> int:
+    """Write an evaluation with all its runs and scores, all or nothing; returns its number.
+
+    The pooled run is the main one, or else the first.
+    """
+    main = next((outcome.name for outcome in outcomes if outcome.kind == "pooled"), outcomes[0].name)
+    with transaction(engine) as session:
+        evaluation = EvaluationRow(
+            created=created or now(), **{**setup.__dict__, "settings": dict(setup.settings)}
+        )
+        session.add(evaluation)
+        session.flush()
+        for outcome in outcomes:
+            _log_run(session, evaluation.id, outcome, main=outcome.name == main)
+        return evaluation.id
+
+
+def _log_run(session: Session, evaluation: int, outcome: Outcome, *, main: bool) -> None:
+    row = RunRow(
+        evaluation_id=evaluation,
+        name=outcome.name,
+        kind=outcome.kind,
+        lang=outcome.lang,
+        main=main,
+        topic_count=len(outcome.scores.topics),
+        unjudged=list(outcome.scores.unjudged),
+        without_hits=list(outcome.scores.without_hits),
+        means=dict(outcome.scores.means),
+        trec=outcome.trec,
+    )
+    session.add(row)
+    session.flush()
+    scores = [
+        {"run_id": row.id, "qid": qid, "measure": measure, "value": value, "lang": topic_language(outcome.kind, outcome.lang, qid)}
+        for qid, values in outcome.scores.topics.items()
+        for measure, value in values.items()
+    ]
+    session.execute(sa.insert(ScoreRow), scores)
+
+
+def topic_language(kind: Kind, lang: str, qid: str) -> str:
+    """The language a topic was asked in: the run's, or the end of the id in a pooled run."""
+    return qid.rpartition(".")[2] if kind == "pooled" else lang
+
+
+def runs(engine: sa.Engine, collection: str | None = None, *, every: bool = False, limit: int | None = None) -> list[LoggedRun]:
+    """Logged runs, the newest evaluation first.
+
+    Args:
+        engine: the database.
+        collection: only its runs.
+        every: all runs of each evaluation, not the main one alone.
+        limit: at most so many evaluations.
+    """
+    chosen = sa.select(EvaluationRow.id).order_by(EvaluationRow.id.desc())
+    if collection is not None:
+        chosen = chosen.where(EvaluationRow.collection == collection)
+    if limit is not None:
+        chosen = chosen.limit(limit)
+    with transaction(engine) as session:
+        query = sa.select(RunRow, EvaluationRow).join(EvaluationRow, RunRow.evaluation_id == EvaluationRow.id)
+        query = query.where(EvaluationRow.id.in_(chosen)).order_by(EvaluationRow.id.desc(), RunRow.id)
+        if not every:
+            query = query.where(RunRow.main)
+        return [_logged(row, evaluation) for row, evaluation in session.execute(query).tuples()]
+
+
+def find(engine: sa.Engine, run_id: str) -> LoggedRun:
+    """The run with an id such as ``7.de``, or the main run of evaluation ``7``.
+
+    Raises:
+        BadInput: there is no such run.
+    """
+    with transaction(engine) as session:
+        row, evaluation = _row(session, run_id)
+        return _logged(row, evaluation)
+
+
+def scores(engine: sa.Engine, run_id: str) -> dict[str, dict[str, float]]:
+    """A run's values by topic id and measure.
+
+    Raises:
+        BadInput: there is no such run.
+    """
+    with transaction(engine) as session:
+        row, _ = _row(session, run_id)
+        found: dict[str, dict[str, float]] = {}
+        query = sa.select(ScoreRow.qid, ScoreRow.measure, ScoreRow.value).where(ScoreRow.run_id == row.id)
+        for qid, measure, value in session.execute(query.order_by(ScoreRow.qid)).tuples():
+            found.setdefault(qid, {})[measure] = value
+        return {qid: {measure: values[measure] for measure in row.means} for qid, values in found.items()}
+
+
+def export(engine: sa.Engine, run_id: str) -> Iterator[str]:
+    """The ranking of a run, as the lines of its TREC file; a pooled run's is that of its languages, with topics ``qid.lang``.
+
+    Raises:
+        BadInput: there is no such run.
+    """
+    with transaction(engine) as session:
+        row, _ = _row(session, run_id)
+        if row.trec is not None:
+            yield from _unpack(row.trec)
+            return
+        parts = sa.select(RunRow.lang, RunRow.trec).where(
+            RunRow.evaluation_id == row.evaluation_id, RunRow.kind == "language"
+        )
+        for lang, trec in session.execute(parts.order_by(RunRow.id)).tuples():
+            for line in _unpack(trec or b""):
+                qid, rest = line.split(" ", 1)
+                yield f"{qid}.{lang} {rest}"
+
+
+def forget(engine: sa.Engine, collection: str) -> int:
+    """Remove every evaluation of a collection; returns how many there were."""
+    with transaction(engine) as session:
+        gone = session.execute(sa.delete(EvaluationRow).where(EvaluationRow.collection == collection))
+        return int(gone.rowcount)
+
+
+def _row(session: Session, run_id: str) -> tuple[RunRow, EvaluationRow]:
+    found = _RUN_ID.fullmatch(run_id.strip())
+    if found:
+        query = sa.select(RunRow, EvaluationRow).join(EvaluationRow, RunRow.evaluation_id == EvaluationRow.id)
+        query = query.where(EvaluationRow.id == int(found[1]))
+        query = query.where(RunRow.name == found[2]) if found[2] else query.where(RunRow.main)
+        if row := session.execute(query).tuples().first():
+            return row
+    raise BadInput(f"there is no run {run_id!r}; see the ids with: dragoman runs list --all")
+
+
+def _unpack(trec: bytes) -> Iterator[str]:
+    import zstandard  # noqa: PLC0415
+
+    return iter(zstandard.decompress(trec).decode().splitlines(keepends=True))
+
+
+def _logged(row: RunRow, evaluation: EvaluationRow) -> LoggedRun:
+    kind = next(kind for kind in KINDS if kind == row.kind)
+    return LoggedRun(
+        id=f"{evaluation.id}.{row.name}",
+        evaluation=evaluation.id,
+        created=evaluation.created,
+        setup=Setup(
+            collection=evaluation.collection,
+            tag=evaluation.tag,
+            model=evaluation.model,
+            build=evaluation.build,
+            space=evaluation.space,
+            settings=evaluation.settings,
+            topics=evaluation.topics,
+            topics_hash=evaluation.topics_hash,
+            qrels_hash=evaluation.qrels_hash,
+        ),
+        name=row.name,
+        kind=kind,
+        lang=row.lang,
+        main=row.main,
+        topics=row.topic_count,
+        unjudged=row.unjudged,
+        without_hits=row.without_hits,
+        means=row.means,
+    )

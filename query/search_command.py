@@ -1,0 +1,108 @@
+"""``dragoman search``: ranked hits in every language, the matching passage under each."""
+
+from __future__ import annotations
+
+import shutil
+import textwrap
+from collections.abc import Sequence
+from typing import cast
+
+import click
+
+from encoders.console import Console, output_options
+from encoders.languages import normalise
+from encoders.session import Device
+from indexer.settings import Settings, place_options
+from query.hits import Hit
+from query.searcher import Searcher
+
+_PASSAGE_CHARACTERS = 240
+
+
+@click.command("search", short_help="Find documents in any language.")
+@click.argument("text")
+@click.option("-c", "--collection", required=True, help="The collection to search.")
+@click.option("--lang", help="Language of the query.  [default: detected among the collection's]")
+@click.option("--to", help="Languages of documents, with commas: en,fr.  [default: all of the collection's]")
+@click.option("-k", type=click.IntRange(1, 10_000), default=10, show_default=True, help="How many hits.")
+@click.option("--filter", "filters", multiple=True, metavar="FIELD=VALUE", help="Only documents whose field has the value.")
+@click.option("--device", type=click.Choice(["auto", "cpu", "cuda"]), default="auto", show_default=True)
+@place_options
+@output_options
+def command(
+    text: str,
+    collection: str,
+    lang: str | None,
+    to: str | None,
+    k: int,
+    filters: tuple[str, ...],
+    device: str,
+    home: str | None,
+    store: str | None,
+    database: str | None,
+    broker: str | None,
+    as_json: bool,
+    quiet: bool,
+    debug: bool,
+) -> None:
+    """Find the documents that answer TEXT, whatever their language, best first."""
+    console = Console(json=as_json, quiet=quiet)
+    settings = Settings.read(home, store, database, broker)
+    with Searcher.open(collection, settings, device=cast("Device", device), console=console) as searcher:
+        if lang:
+            language = normalise(lang)
+        else:
+            detection = searcher.detect(text)
+            language = detection.lang
+            console.say(f"query language: {language} (detected; say another with --lang)")
+        hits = searcher.search(text, lang=language, to=to.split(",") if to else None, k=k, filters=_filters(filters))
+    if as_json:
+        console.emit({"query": text, "lang": language, "collection": collection, "hits": [as_json_hit(hit) for hit in hits]})
+    elif hits:
+        show(hits)
+    else:
+        console.result("nothing found" + (": no document passes the filter" if filters else ""))
+
+
+def _filters(given: Sequence[str]) -> dict[str, list[str]] | None:
+    filters: dict[str, list[str]] = {}
+    for pair in given:
+        name, equals, value = pair.partition("=")
+        if not (name and equals):
+            raise click.UsageError(f"--filter takes FIELD=VALUE, as in --filter label=news, not {pair!r}")
+        filters.setdefault(name, []).append(value)
+    return filters or None
+
+
+def show(hits: Sequence[Hit]) -> None:
+    """Print hits for a person: rank, cosine, language, title, id, and the passage."""
+    width = min(shutil.get_terminal_size((100, 24)).columns, 120)
+    for rank, hit in enumerate(hits, start=1):
+        title = hit.document.title or textwrap.shorten(hit.document.text, 80, placeholder=" …")
+        click.echo(f"{rank:3d}  {hit.score:.3f}  {hit.lang:<4} {title}  [{hit.doc_id}]")
+        if hit.passage:
+            passage = " ".join(hit.passage.text.split())
+            if len(passage) > _PASSAGE_CHARACTERS:
+                passage = passage[:_PASSAGE_CHARACTERS].rstrip() + " …"
+            click.echo(textwrap.fill(passage, width, initial_indent=" " * 11, subsequent_indent=" " * 11))
+
+
+def as_json_hit(hit: Hit) -> dict[str, object]:
+    """A hit as JSON carries it."""
+    passage = hit.passage
+    return {
+        "id": hit.doc_id,
+        "lang": hit.lang,
+        "score": round(hit.score, 6),
+        "cosine": round(hit.cosine, 6),
+        "title": hit.document.title,
+        "fields": dict(hit.document.fields),
+        "passage": {
+            "text": passage.text,
+            "start": passage.start,
+            "end": passage.end,
+            "cosine": round(passage.cosine, 6),
+        }
+        if passage
+        else None,
+    }

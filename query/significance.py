@@ -1,0 +1,205 @@
+"""Is one run better than another? Paired tests over topics, corrected for how many comparisons there are.
+
+The two-sided randomisation test (Fisher's, as Smucker, Allan and Carterette, CIKM 2007, recommend for retrieval) and
+the paired t-test beside it; Holm's step-down correction over all comparisons that are shown together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from encoders.errors import BadInput
+
+EXACT_TOPICS = 12
+"""Up to so many topics every assignment of signs is tried."""
+RESAMPLES = 100_000
+SEED = 20_250_101
+_CHUNK = 1024
+
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """One measure of two runs over the topics both have.
+
+    Where a topic was asked in several languages (``qid.lang`` of a pooled run), its versions rise and fall together: the
+    tests then take the topic, the sum over its versions, as one observation. Means, wins and effect are over versions.
+
+    Attributes:
+        measure: its name.
+        a: what is compared to, its name.
+        b: what is compared, its name.
+        mean_a: mean of ``a`` over the common topics.
+        mean_b: mean of ``b``.
+        difference: ``mean_b - mean_a``.
+        effect: difference divided by the standard deviation of the differences (Cohen's d for pairs); 0 where it has none.
+        wins: topics where ``b`` is better; ``losses`` and ``ties`` accordingly.
+        losses: topics where ``a`` is better.
+        ties: topics where they are equal.
+        p_randomisation: two-sided p of the randomisation test.
+        p_t: two-sided p of the paired t-test; none with a single topic.
+        p_holm: ``p_randomisation`` corrected for all comparisons made together.
+        observations: how many independent topics the tests saw.
+        exact: whether all assignments of signs were tried.
+        topics: by topic id, the value of ``b`` less that of ``a``.
+        left_out: how many topics only one of them has.
+    """
+
+    measure: str
+    a: str
+    b: str
+    mean_a: float
+    mean_b: float
+    difference: float
+    effect: float
+    wins: int
+    losses: int
+    ties: int
+    p_randomisation: float
+    p_t: float | None
+    p_holm: float
+    observations: int
+    exact: bool
+    topics: Mapping[str, float]
+    left_out: int
+
+
+Topics = Mapping[str, Mapping[str, float]]
+"""By topic id, its value by measure: ``Scores.topics``."""
+
+
+def compare(
+    name_a: str, a: Topics, name_b: str, b: Topics, measures: Sequence[str], *, topic: Callable[[str], str] = str
+) -> list[Comparison]:
+    """Compare two runs over the topics they share, a comparison for each measure, not corrected for their number yet.
+
+    Args:
+        name_a: what to call the first.
+        a: its scores.
+        name_b: what to call the second.
+        b: its scores.
+        measures: which to compare by.
+        topic: id → the topic it is a version of: what the tests take as independent.
+
+    Raises:
+        BadInput: they share no topic, or a measure is not known of one of them.
+    """
+    common = sorted(a.keys() & b.keys())
+    if not common:
+        raise BadInput(f"the runs {name_a} and {name_b} share no topic; compare runs over the same topics")
+    for name, topics in ((name_a, a), (name_b, b)):
+        if missing := [measure for measure in measures if any(measure not in topics[qid] for qid in common)]:
+            raise BadInput(f"the run {name} was not measured with {missing[0]}; choose a measure that both have")
+    values_a = np.array([[a[qid][measure] for measure in measures] for qid in common], dtype=np.float64)
+    values_b = np.array([[b[qid][measure] for measure in measures] for qid in common], dtype=np.float64)
+    differences = values_b - values_a
+    clusters, members = np.unique([topic(qid) for qid in common], return_inverse=True)
+    observed = np.zeros((len(clusters), len(measures)))
+    np.add.at(observed, members, differences)
+    ps = randomisation_test(observed)
+    return [
+        Comparison(
+            measure=measure,
+            a=name_a,
+            b=name_b,
+            mean_a=float(values_a[:, column].mean()),
+            mean_b=float(values_b[:, column].mean()),
+            difference=float(difference.mean()),
+            effect=_effect(difference),
+            wins=int((difference > 0).sum()),
+            losses=int((difference < 0).sum()),
+            ties=int((difference == 0).sum()),
+            p_randomisation=float(ps[column]),
+            p_t=t_test(observed[:, column]),
+            p_holm=float(ps[column]),
+            observations=len(clusters),
+            exact=len(clusters) <= EXACT_TOPICS,
+            topics=dict(zip(common, difference.tolist(), strict=True)),
+            left_out=len(a.keys() ^ b.keys()),
+        )
+        for column, (measure, difference) in enumerate(zip(measures, differences.T, strict=True))
+    ]
+
+
+def corrected(comparisons: Sequence[Comparison]) -> list[Comparison]:
+    """The same comparisons with ``p_holm`` set for all of them together."""
+    ps = holm([comparison.p_randomisation for comparison in comparisons])
+    return [replace(comparison, p_holm=p) for comparison, p in zip(comparisons, ps, strict=True)]
+
+
+def randomisation_test(differences: Floats, *, resamples: int = RESAMPLES, seed: int = SEED) -> Floats:
+    """Two-sided p that the mean difference is 0, by flipping the sign of each topic's difference.
+
+    With up to ``EXACT_TOPICS`` topics all assignments of signs are tried; with more, ``resamples`` random ones and the
+    observed one, so that p is never 0. All measures see the same signs.
+
+    Args:
+        differences: (topics, measures) float64.
+        resamples: how many assignments are drawn.
+        seed: of the draw; fixed, so that a comparison gives the same p again.
+
+    Returns:
+        (measures,) float64 in (0, 1].
+    """
+    topics, measures = differences.shape
+    exact = topics <= EXACT_TOPICS
+    total = 1 << topics if exact else resamples
+    sums = differences.sum(axis=0)
+    tolerance = 1e-12 * np.maximum(np.abs(differences).sum(axis=0), 1e-300)
+    at_least = np.zeros(measures, dtype=np.int64) if exact else np.ones(measures, dtype=np.int64)
+    random = np.random.default_rng(seed)
+    for start in range(0, total, _CHUNK):
+        count = min(_CHUNK, total - start)
+        flips = _all_flips(start, count, topics) if exact else _random_flips(random, count, topics)
+        flipped = sums - 2 * (flips.astype(np.float64) @ differences)
+        at_least += (np.abs(flipped) >= np.abs(sums) - tolerance).sum(axis=0)
+    result: Floats = at_least / (total if exact else total + 1)
+    return result
+
+
+def _all_flips(start: int, count: int, topics: int) -> npt.NDArray[np.uint8]:
+    assignments = np.arange(start, start + count, dtype=np.int64)
+    return ((assignments[:, None] >> np.arange(topics)) & 1).astype(np.uint8)
+
+
+def _random_flips(random: np.random.Generator, count: int, topics: int) -> npt.NDArray[np.uint8]:
+    packed = random.integers(0, 256, size=(count, -(-topics // 8)), dtype=np.uint8)
+    return np.unpackbits(packed, axis=1, count=topics)
+
+
+def t_test(differences: Floats) -> float | None:
+    """Two-sided p of the paired t-test, (topics,) differences; none where there is one topic.
+
+    Where all differences are equal it is 1 if they are 0, else 0, the limit of a vanishing variance.
+    """
+    if len(differences) < 2:
+        return None
+    if _all_equal(differences):
+        return 0.0 if differences.any() else 1.0
+    from scipy import stats  # noqa: PLC0415 - half a second
+
+    return float(stats.ttest_1samp(differences, 0.0).pvalue)
+
+
+def holm(ps: Sequence[float]) -> list[float]:
+    """Holm's step-down correction: p values that stay below α together with a family-wise error of α."""
+    order = np.argsort(ps, kind="stable")
+    corrected_ps = [0.0] * len(ps)
+    highest = 0.0
+    for rank, index in enumerate(order):
+        highest = max(highest, min(1.0, (len(ps) - rank) * ps[index]))
+        corrected_ps[index] = highest
+    return corrected_ps
+
+
+def _effect(differences: Floats) -> float:
+    return 0.0 if _all_equal(differences) else float(differences.mean() / differences.std(ddof=1))
+
+
+def _all_equal(differences: Floats) -> bool:
+    return bool(np.ptp(differences) <= 1e-12 * np.abs(differences).max())
