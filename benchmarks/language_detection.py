@@ -169,9 +169,8 @@ def main() -> None:
                 print(f"  {name}: {value:.2f}")
         for name, accuracy in result["accuracy"].items():
             worst = ", ".join(f"{lang} {value:.2f}" for lang, value in result["worst"][name])
-            print(
-                f"  {name} ({result['texts'][name]}): {accuracy:.4f}  {result['milliseconds'][name]:.2f} ms  worst {worst}"
-            )
+            count, milliseconds = result["texts"][name], result["milliseconds"][name]
+            print(f"  {name} ({count}): {accuracy:.4f}  {milliseconds:.2f} ms  worst {worst}")
 
 
 if __name__ == "__main__":

@@ -30,7 +30,7 @@ class First:
     def encode_documents(self, documents: Sequence[Document]) -> Encoded:
         """One segment a document."""
         tokens = self._sentence.tokenizer.tokenize([document.content for document in documents])
-        spans = [[(0, min(len(text), self.tokens))] if len(text) else [] for text in tokens]
+        spans = [[(0, min(len(text), self.tokens))] for text in tokens]
         return self._sentence.encode_spans(tokens, spans)
 
     def encode_queries(self, queries: Sequence[Document]) -> FloatArray:

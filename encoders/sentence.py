@@ -47,8 +47,9 @@ class SentenceEncoder:
 
         Args:
             tokens: of each document's content.
-            spans: first token and end of each segment, for each document.
+            spans: first token and end of each segment, for each document; those of a text with nothing known don't count.
         """
+        spans = [cuts if text.known else [] for text, cuts in zip(tokens, spans, strict=True)]
         flat = [text.ids[start:end] for text, cuts in zip(tokens, spans, strict=True) for start, end in cuts]
         vectors = self.encode_segments(flat)
         means = np.zeros((len(tokens), self.session.dim), dtype=np.float32)
@@ -61,5 +62,5 @@ class SentenceEncoder:
                 means[row] = own.mean(axis=0)
             places = [(text.offsets[start, 0], text.offsets[end - 1, 1]) for start, end in cuts]
             passages.append(Passages(int8_rows(own), np.array(places, dtype=np.int32).reshape(-1, 2)))
-        known = np.array([[bool(cuts)] for cuts in spans], dtype=np.bool_).reshape(-1, 1)
+        known = np.array([[text.known] for text in tokens], dtype=np.bool_).reshape(-1, 1)
         return Encoded(unit_rows(means), passages, known)

@@ -47,6 +47,6 @@ class Sentences:
 
 
 def _token_span(tokens: Tokens, characters: tuple[int, int]) -> tuple[int, int]:
-    """The tokens that begin inside a span of characters: each token belongs to one sentence."""
-    start, end = np.searchsorted(tokens.offsets[:, 0], characters, side="left")
+    """The tokens that end inside a span of characters: each token belongs to one sentence."""
+    start, end = np.searchsorted(tokens.offsets[:, 1], characters, side="right")
     return int(start), int(end)

@@ -22,11 +22,13 @@ class Tokens:
 
     Attributes:
         ids: (tokens,) int32, without special tokens.
-        offsets: (tokens, 2) int32, start and end of each in characters of the text.
+        offsets: (tokens, 2) int32, start and end of each in characters of the text; a blank before a word is part of it.
+        known: false where all of them are blanks or stand for what the vocabulary doesn't have.
     """
 
     ids: Int32Array
     offsets: Int32Array
+    known: bool
 
     def __len__(self) -> int:
         """How many there are."""
@@ -60,6 +62,8 @@ class Tokenizer:
         self.query_overhead = sum(map(len, self._query))
         self.document_overhead = sum(map(len, self._document))
         padding = [self._tokenizer.token_to_id(token) for token in ("<pad>", "[PAD]")]
+        empty = [self._tokenizer.token_to_id(token) for token in ("▁", "<unk>", "[UNK]")]
+        self._empty = np.array([index for index in empty if index is not None], dtype=np.int32)
         self.pad = next((index for index in padding if index is not None), 0)
 
     def tokenize(self, texts: Sequence[str]) -> list[Tokens]:
@@ -67,7 +71,17 @@ class Tokenizer:
         blocks = [_blocks(text) for text in texts]
         flat = [text[start:end] for text, spans in zip(texts, blocks, strict=True) for start, end in spans]
         encodings = iter(self._tokenizer.encode_batch(flat, add_special_tokens=False))
-        return [_join([(start, next(encodings)) for start, _ in spans]) for spans in blocks]
+        return [self._join([(start, next(encodings)) for start, _ in spans]) for spans in blocks]
+
+    def _join(self, pieces: Sequence[tuple[int, tokenizers.Encoding]]) -> Tokens:
+        ids = np.concatenate([np.asarray(encoding.ids, dtype=np.int32) for _, encoding in pieces])
+        offsets = np.concatenate(
+            [
+                np.asarray(encoding.offsets, dtype=np.int32).reshape(-1, 2) + np.int32(start)
+                for start, encoding in pieces
+            ]
+        )
+        return Tokens(ids, offsets, known=not np.isin(ids, self._empty).all())
 
     def query(self, ids: Int32Array) -> Int32Array:
         """A query's ids as the model takes them: special tokens and prefix put around."""
@@ -100,11 +114,3 @@ def _blocks(text: str) -> list[tuple[int, int]]:
         spans.append((start, end))
         start = end
     return [*spans, (start, len(text))]
-
-
-def _join(pieces: Sequence[tuple[int, tokenizers.Encoding]]) -> Tokens:
-    ids = [np.asarray(encoding.ids, dtype=np.int32) for _, encoding in pieces]
-    offsets = [
-        np.asarray(encoding.offsets, dtype=np.int32).reshape(-1, 2) + np.int32(start) for start, encoding in pieces
-    ]
-    return Tokens(np.concatenate(ids), np.concatenate(offsets))

@@ -66,7 +66,9 @@ def require(engine: sa.Engine, name: str) -> Collection:
     found = find(engine, name)
     if found is None:
         others = ", ".join(collection.name for collection in every(engine)) or "none yet"
-        raise BadInput(f"there is no collection {name!r} (there are: {others}); make it: dragoman index SOURCE -c {name}")
+        raise BadInput(
+            f"there is no collection {name!r} (there are: {others}); make it: dragoman index SOURCE -c {name}"
+        )
     return found
 
 

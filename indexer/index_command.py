@@ -25,10 +25,16 @@ from onnx_export.models import DEFAULT
 @click.option("--encoder", metavar="NAME|FOLDER", help=f"Encoder of a new collection.  [default: {DEFAULT}]")
 @click.option("--method", type=click.Choice(METHODS), help=f"How a document's vector is made.  [default: {METHODS[0]}]")
 @click.option("--device", type=click.Choice(["auto", "cpu", "cuda"]), default="auto", show_default=True)
-@click.option("--format", "format_", type=click.Choice(FORMATS), help="Format of the files.  [default: by name and first bytes]")
-@click.option("--field", "fields", multiple=True, metavar="OURS=THEIRS", help="Name of a field in the source: text=body.")
+@click.option(
+    "--format", "format_", type=click.Choice(FORMATS), help="Format of the files.  [default: by name and first bytes]"
+)
+@click.option(
+    "--field", "fields", multiple=True, metavar="OURS=THEIRS", help="Name of a field in the source: text=body."
+)
 @click.option("--lang", default="", help="Language of records that name none.  [default: detected]")
-@click.option("--encoding", default="", help="Character encoding of the files.  [default: UTF-8, then what they declare]")
+@click.option(
+    "--encoding", default="", help="Character encoding of the files.  [default: UTF-8, then what they declare]"
+)
 @click.option("--prune", is_flag=True, help="Remove documents that the sources do not have any more.")
 @place_options
 @output_options

@@ -233,7 +233,9 @@ def _duplicates(doc_ids: Sequence[str], known: set[int]) -> list[Note]:
     for doc_id in doc_ids:
         key = _key(doc_id)
         if key in met:
-            notes.append(Note(REMARK, doc_id, doc_id, "the id stands more than once in the sources; the later one wins"))
+            notes.append(
+                Note(REMARK, doc_id, doc_id, "the id stands more than once in the sources; the later one wins")
+            )
         met.add(key)
     return notes
 

@@ -97,7 +97,9 @@ def index(
     ledger = Ledger.open(engine, collection, sources, mark, model, encoder.spec.build)
     store.create(model, encoder.spec.dim)
     if ledger.resumed:
-        console.say(f"going on with run {ledger.run.id}: {ledger.run.encoded + ledger.run.unchanged:,} documents are done")
+        console.say(
+            f"going on with run {ledger.run.id}: {ledger.run.encoded + ledger.run.unchanged:,} documents are done"
+        )
     with console.progress("indexing", None, "documents") as progress:
         _count_ahead(sources, options, progress)
         _Work(encoder, store, ledger, progress).run(_batches(_readings(sources, options)))
@@ -166,9 +168,7 @@ class _Work:
         wanted = []
         for at, document in enumerate(documents):
             stamp = stamps.get(document.doc_id)
-            stored = stamp is not None and (
-                stamp.text_hash == document.text_hash or stamp.revision > document.revision
-            )
+            stored = stamp is not None and (stamp.text_hash == document.text_hash or stamp.revision > document.revision)
             wanted.append(not stored and last[document.doc_id] == at)
         return wanted
 

@@ -32,10 +32,16 @@ class Settings:
 
     @classmethod
     def read(
-        cls, home: str | Path | None = None, store: str | None = None, database: str | None = None, broker: str | None = None
+        cls,
+        home: str | Path | None = None,
+        store: str | None = None,
+        database: str | None = None,
+        broker: str | None = None,
     ) -> Settings:
         """Fill what is not given from ``DRAGOMAN_HOME``, ``_STORE``, ``_DATABASE``, ``_BROKER``, then from the defaults."""
-        folder = Path(home or os.environ.get("DRAGOMAN_HOME") or platformdirs.user_data_dir("dragoman", appauthor=False))
+        folder = Path(
+            home or os.environ.get("DRAGOMAN_HOME") or platformdirs.user_data_dir("dragoman", appauthor=False)
+        )
         folder = folder.expanduser().absolute()
         return cls(
             home=folder,
@@ -49,7 +55,10 @@ def place_options(command: Command) -> Command:
     """Add ``--home``, ``--store``, ``--database``, ``--broker``: collect them with ``Settings.read``."""
     for name, text in (
         ("broker", "Broker URL of Celery workers; none: work in this process.  [env: DRAGOMAN_BROKER]"),
-        ("database", "SQLAlchemy URL of the ledger and the evaluation log; default: SQLite in the home.  [env: DRAGOMAN_DATABASE]"),
+        (
+            "database",
+            "SQLAlchemy URL of the ledger and the evaluation log; default: SQLite in the home.  [env: DRAGOMAN_DATABASE]",
+        ),
         ("store", "URL of the vector store; default: a folder in the home.  [env: DRAGOMAN_STORE]"),
         ("home", "Folder of everything Dragoman keeps.  [env: DRAGOMAN_HOME]"),
     ):

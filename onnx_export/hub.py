@@ -93,7 +93,7 @@ def read_card(folder: Path) -> tuple[str, tuple[str, ...]]:
     if not file.is_file() or not (text := file.read_text(encoding="utf-8", errors="replace")).startswith("---"):
         return "", ()
     try:
-        import yaml  # noqa: PLC0415
+        import yaml  # type: ignore[import-untyped, unused-ignore] # noqa: PLC0415
     except ImportError as error:
         raise MissingPart(TRAIN_EXTRA) from error
     try:

@@ -1,4 +1,4 @@
-"""A Hugging Face encoder → torch module with pooling → fp32 ONNX graph. The only file that imports torch and transformers."""
+"""A Hugging Face encoder → torch module with pooling → fp32 ONNX graph: the one file here that imports torch."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ def _load_tokenizer(folder: Path) -> Any:
 
     try:
         tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
-    except Exception as error:  # noqa: BLE001 - transformers and tokenizers raise anything, bare Exception included
+    except Exception as error:  # transformers and tokenizers raise anything, bare Exception included
         raise BadInput(
             f"the tokenizer in {folder} can't be loaded ({_first_line(error)}); fetch the model again"
         ) from error
@@ -157,28 +157,8 @@ def _load_tokenizer(folder: Path) -> Any:
 
 def _load_encoder(folder: Path, *, keep_pooler: bool) -> Any:
     """The transformer in float32; without its pooler, which newer checkpoints lack, unless it is the pooling."""
-    import torch  # noqa: PLC0415
-    from transformers import AutoConfig, AutoModel  # noqa: PLC0415
-
-    try:
-        config = AutoConfig.from_pretrained(folder, local_files_only=True)
-        if config.is_encoder_decoder:
-            raise BadInput(
-                f"{folder} has an encoder and a decoder ({config.model_type}); take a model that only encodes"
-            )
-        encoder, report = AutoModel.from_pretrained(
-            folder,
-            config=config,
-            dtype=torch.float32,
-            attn_implementation="eager",
-            local_files_only=True,
-            output_loading_info=True,
-        )
-    except BadInput:
-        raise
-    except Exception as error:  # noqa: BLE001 - corrupt weights and unknown models raise classes of several libraries
-        raise BadInput(f"{folder} can't be loaded as a model ({_first_line(error)}); fetch it again") from error
-    missing = sorted(name for name in report["missing_keys"] if keep_pooler or not name.startswith("pooler."))
+    encoder, missing = _read_encoder(folder)
+    missing = [name for name in missing if keep_pooler or not name.startswith("pooler.")]
     if missing:
         raise BadInput(
             f"the weights in {folder} lack {len(missing)} tensors, {missing[0]} first; fetch the model again"
@@ -191,6 +171,32 @@ def _load_encoder(folder: Path, *, keep_pooler: bool) -> Any:
     return encoder
 
 
+def _read_encoder(folder: Path) -> tuple[Any, list[str]]:
+    import torch  # noqa: PLC0415
+    from transformers import AutoConfig, AutoModel  # noqa: PLC0415
+
+    try:
+        config = AutoConfig.from_pretrained(folder, local_files_only=True)
+    except (OSError, ValueError, KeyError) as error:
+        raise BadInput(f"{folder} can't be loaded as a model ({_first_line(error)}); fetch it again") from error
+    if config.is_encoder_decoder:
+        raise BadInput(f"{folder} has an encoder and a decoder ({config.model_type}); take a model that only encodes")
+    try:
+        encoder, report = AutoModel.from_pretrained(
+            folder,
+            config=config,
+            dtype=torch.float32,
+            attn_implementation="eager",
+            local_files_only=True,
+            output_loading_info=True,
+        )
+    except Exception as error:  # corrupt weights and unknown models raise classes of several libraries
+        raise BadInput(
+            f"the weights in {folder} can't be loaded ({_first_line(error)}); fetch the model again"
+        ) from error
+    return encoder, sorted(report["missing_keys"])
+
+
 def _with_pooling(encoder: Any, recipe: Recipe) -> torch.nn.Module:
     import torch  # noqa: PLC0415
 
@@ -200,7 +206,7 @@ def _with_pooling(encoder: Any, recipe: Recipe) -> torch.nn.Module:
         encoder.pooler = None
     takes_types = "token_type_ids" in encoder.forward.__code__.co_varnames
 
-    class Sentence(torch.nn.Module):
+    class Sentence(torch.nn.Module):  # type: ignore[misc, unused-ignore]  # Any where torch is not installed
         def __init__(self) -> None:
             super().__init__()
             self.encoder = encoder
@@ -227,7 +233,7 @@ def _load_dense(layer: DenseLayer) -> torch.nn.Module:
     try:
         tensors = load_file(safe) if safe.is_file() else torch.load(pickled, map_location="cpu", weights_only=True)
         weight, bias = tensors["linear.weight"].float(), tensors.get("linear.bias")
-    except Exception as error:  # noqa: BLE001 - safetensors, pickle and the system raise classes of their own
+    except Exception as error:  # safetensors, pickle and the system raise classes of their own
         raise BadInput(
             f"the dense layer in {layer.folder} can't be read ({_first_line(error)}); fetch the model again"
         ) from error
@@ -246,7 +252,7 @@ def _dim(encoder: Any, module: torch.nn.Module) -> int:
     try:
         with torch.no_grad():
             return int(module(example, example).shape[1])
-    except Exception as error:  # noqa: BLE001 - whatever a model's forward raises
+    except Exception as error:  # whatever a model's forward raises
         kind = encoder.config.model_type
         raise BadInput(f"a model of type {kind} can't be run on plain token ids ({_first_line(error)})") from error
 

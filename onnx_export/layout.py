@@ -69,6 +69,25 @@ class Recipe:
     remark: str = ""
 
 
+@dataclass(frozen=True)
+class Wishes:
+    """What a user may say about a model; None where the model's own word counts.
+
+    Attributes:
+        name: what to call it.
+        pooling: how token states become a vector.
+        query_prefix: put before queries.
+        document_prefix: put before documents.
+        languages: tags the model was trained for.
+    """
+
+    name: str | None = None
+    pooling: Pooling | None = None
+    query_prefix: str | None = None
+    document_prefix: str | None = None
+    languages: tuple[str, ...] | None = None
+
+
 def read_layout(folder: Path) -> Layout:
     """Read a folder's configuration.
 
@@ -107,7 +126,7 @@ def choose_pooling(layout: Layout, asked: Pooling | None) -> Recipe:
 
 
 def choose_prefixes(layout: Layout, name: str) -> tuple[str, str, str]:
-    """Prefix of queries, prefix of documents, and where they are from: the model's prompts, or E5's rule by its name."""
+    """Prefixes of queries and of documents, and where they are from: the model's prompts, or E5's rule by its name."""
     prompts = layout.prompts
     if prompts:
         default = prompts.get(layout.default_prompt or "", "")

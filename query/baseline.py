@@ -11,7 +11,9 @@ from indexer.lexical import LexicalIndex
 from query.run import Scored
 
 
-def rank_by_bm25(documents: Iterable[Document], queries: Sequence[Document], lang: str, *, k: int = 1000) -> list[list[Scored]]:
+def rank_by_bm25(
+    documents: Iterable[Document], queries: Sequence[Document], lang: str, *, k: int = 1000
+) -> list[list[Scored]]:
     """Rank the documents of one language for queries in it.
 
     The index is a temporary SQLite database that moves to disk as it grows, and is gone afterwards.
@@ -23,7 +25,7 @@ def rank_by_bm25(documents: Iterable[Document], queries: Sequence[Document], lan
         k: how deep to rank.
 
     Returns:
-        For each query up to ``k`` documents with their BM25 scores, best first; only documents that share a word with it.
+        For each query up to ``k`` documents with their BM25 scores, best first; only those that share a word with it.
     """
     doc_ids: list[str] = []
     with closing(sqlite3.connect("")) as connection:

@@ -42,7 +42,7 @@ class Scores:
 
 
 def parse_measures(names: Iterable[str]) -> tuple[Measure, ...]:
-    """Measures by their ir-measures names, several in a string where blanks or commas part them; ``Judged@10`` is added.
+    """Measures by their ir-measures names, several in a string with blanks or commas between; adds ``Judged@10``.
 
     Raises:
         BadInput: a name is no measure, or one that needs a number or a program that is not there.
@@ -79,7 +79,7 @@ def _parse_measure(name: str) -> Measure:
     if "cutoff" in measure.params and measure["cutoff"] < 1:
         raise BadInput(f"{name!r} looks at no document at all; give it a number from 1")
     if not ir_measures.DefaultPipeline.supports(measure):
-        raise BadInput(f"{name!r} can't be computed here: it lacks a cutoff such as @10, or a program of its own; {hint}")
+        raise BadInput(f"{name!r} lacks a cutoff such as @10, or a program that is not installed; {hint}")
     return measure
 
 
@@ -88,7 +88,9 @@ def relevant_topics(qrels: Iterable[Qrel]) -> set[str]:
     return {qrel.query_id for qrel in qrels if qrel.relevance > 0}
 
 
-def evaluate(run: Run, qrels: Sequence[Qrel], measures: Sequence[Measure], topics: Collection[str] | None = None) -> Scores:
+def evaluate(
+    run: Run, qrels: Sequence[Qrel], measures: Sequence[Measure], topics: Collection[str] | None = None
+) -> Scores:
     """Score a run.
 
     A topic with relevant documents and no hits counts 0; one without any relevant document is left out.

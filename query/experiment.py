@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import batched, chain
+from itertools import chain
 from typing import TYPE_CHECKING, Protocol
 
 from encoders.document import Document, EncoderSpec
@@ -19,6 +19,8 @@ from query.topics import Topic
 
 if TYPE_CHECKING:
     from ir_measures import Qrel
+
+_IDS_AT_ONCE = 500
 
 
 class Ranker(Protocol):
@@ -144,7 +146,9 @@ def experiment(
     judged = relevant_topics(counted)
     result = Result()
     if unknown := len({qrel.doc_id for qrel in qrels} - judgements.langs.keys()):
-        result.remarks.append(f"{unknown:,} judged documents are not in the collection; relevant ones count as not found")
+        result.remarks.append(
+            f"{unknown:,} judged documents are not in the collection; the relevant ones count as missed"
+        )
     if not any(topic.qid in judged for topic in chain.from_iterable(topics.values())):
         raise BadInput(
             "the qrels have no relevant document for any of the topics; "
@@ -152,7 +156,7 @@ def experiment(
         )
     for lang, asked in topics.items():
         if not any(topic.qid in judged for topic in asked):
-            result.remarks.append(f"none of the {len(asked)} topics in {lang} has a relevant document; they are left out")
+            result.remarks.append(f"none of the {len(asked)} topics in {lang} has a relevant document; left out")
             advance(len(asked))
             continue
         queries = _queries(asked, plan.fields, result.remarks)
@@ -162,7 +166,9 @@ def experiment(
         if plan.baseline and lang in targets:
             own = judgements.within([lang])
             if relevant_topics(own) & qids:
-                result.outcomes += _own_language(searcher, queries, run if targets == [lang] else None, lang, own, qids, plan)
+                result.outcomes += _own_language(
+                    searcher, queries, run if targets == [lang] else None, lang, own, qids, plan
+                )
         advance(len(asked))
     by_lang = result.of_kind("language")
     if len(by_lang) > 1:
@@ -204,13 +210,16 @@ def _run(plan: Plan, queries: Sequence[Document], rankings: Sequence[Ranking]) -
 
 def _languages(searcher: Ranker, doc_ids: set[str]) -> dict[str, str]:
     langs: dict[str, str] = {}
-    for some in batched(sorted(doc_ids), 500):
-        known = list(searcher.store.stamps(searcher.spec.model, some))
+    ordered = sorted(doc_ids)
+    for start in range(0, len(ordered), _IDS_AT_ONCE):
+        known = list(searcher.store.stamps(searcher.spec.model, ordered[start : start + _IDS_AT_ONCE]))
         langs.update((document.doc_id, document.lang) for document in searcher.store.get(known))
     return langs
 
 
-def score_external(run: Run, topics: Mapping[str, Sequence[Topic]], qrels: Sequence[Qrel], measures: Sequence[Measure]) -> Scores:
+def score_external(
+    run: Run, topics: Mapping[str, Sequence[Topic]], qrels: Sequence[Qrel], measures: Sequence[Measure]
+) -> Scores:
     """Score a run from elsewhere over the same topics and judgements.
 
     Args:
@@ -227,6 +236,6 @@ def score_external(run: Run, topics: Mapping[str, Sequence[Topic]], qrels: Seque
         return evaluate(run, qrels, measures, plain)
     asked = {f"{topic.qid}.{lang}" for lang, some in topics.items() for topic in some}
     if not asked & run.rankings.keys():
-        raise BadInput(f"the run {run.tag!r} has none of the topics; topics of several languages are named like {min(asked)}")
+        raise BadInput(f"the run {run.tag!r} has none of the topics; name those of several languages like {min(asked)}")
     expanded = [qrel._replace(query_id=f"{qrel.query_id}.{lang}") for lang in topics for qrel in qrels]
     return evaluate(run, expanded, measures, asked)

@@ -1,8 +1,8 @@
 """The evaluation log: every run with its settings, every topic's scores, the ranking itself, in SQL.
 
-One ``dragoman evaluate`` is an evaluation, numbered from 1. Its runs have names: ``de`` is the German topics against all
-target languages, ``all`` all topic languages pooled, ``de-same`` the German topics against German documents alone and
-``de-bm25`` BM25 on the same. A run's id is both: ``7.de``; ``7`` alone is the evaluation's main run.
+One ``dragoman evaluate`` is an evaluation, numbered from 1. Its runs have names: ``de`` is the German topics against
+all target languages, ``all`` all topic languages pooled, ``de-same`` the German topics against German documents alone
+and ``de-bm25`` BM25 on the same. A run's id is both: ``7.de``; ``7`` alone is the evaluation's main run.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class EvaluationRow(Base):
     """One ``dragoman evaluate``: what was asked, of what, with which settings."""
 
     __tablename__ = "evaluations"
-    __table_args__ = {"sqlite_autoincrement": True}  # a number that somebody wrote down never means another evaluation
+    __table_args__ = ({"sqlite_autoincrement": True},)  # a number once written down never means another evaluation
 
     id: Mapped[int] = mapped_column(primary_key=True)
     created: Mapped[dt.datetime]
@@ -121,6 +121,10 @@ class Outcome:
     scores: Scores
     trec: bytes | None
 
+    def topic(self, qid: str) -> str:
+        """The topic that an id is a version of: what a pooled run's ``qid.lang`` is of."""
+        return topic_of(self.kind, qid)
+
 
 @dataclass(frozen=True)
 class LoggedRun:
@@ -154,6 +158,15 @@ class LoggedRun:
     without_hits: Sequence[str]
     means: Mapping[str, float]
 
+    def topic(self, qid: str) -> str:
+        """The topic that an id is a version of: what a pooled run's ``qid.lang`` is of."""
+        return topic_of(self.kind, qid)
+
+
+def topic_of(kind: Kind, qid: str) -> str:
+    """The topic's id without the language that a pooled run puts behind it."""
+    return qid.rpartition(".")[0] if kind == "pooled" else qid
+
 
 def pack(run: Run) -> bytes:
     """A run as TREC text, compressed."""
@@ -169,9 +182,7 @@ def log(engine: sa.Engine, setup: Setup, outcomes: Sequence[Outcome], created: d
     """
     main = next((outcome.name for outcome in outcomes if outcome.kind == "pooled"), outcomes[0].name)
     with transaction(engine) as session:
-        evaluation = EvaluationRow(
-            created=created or now(), **{**setup.__dict__, "settings": dict(setup.settings)}
-        )
+        evaluation = EvaluationRow(created=created or now(), **{**setup.__dict__, "settings": dict(setup.settings)})
         session.add(evaluation)
         session.flush()
         for outcome in outcomes:
@@ -195,7 +206,13 @@ def _log_run(session: Session, evaluation: int, outcome: Outcome, *, main: bool)
     session.add(row)
     session.flush()
     scores = [
-        {"run_id": row.id, "qid": qid, "measure": measure, "value": value, "lang": topic_language(outcome.kind, outcome.lang, qid)}
+        {
+            "run_id": row.id,
+            "qid": qid,
+            "measure": measure,
+            "value": value,
+            "lang": topic_language(outcome.kind, outcome.lang, qid),
+        }
         for qid, values in outcome.scores.topics.items()
         for measure, value in values.items()
     ]
@@ -207,7 +224,9 @@ def topic_language(kind: Kind, lang: str, qid: str) -> str:
     return qid.rpartition(".")[2] if kind == "pooled" else lang
 
 
-def runs(engine: sa.Engine, collection: str | None = None, *, every: bool = False, limit: int | None = None) -> list[LoggedRun]:
+def runs(
+    engine: sa.Engine, collection: str | None = None, *, every: bool = False, limit: int | None = None
+) -> list[LoggedRun]:
     """Logged runs, the newest evaluation first.
 
     Args:
@@ -227,6 +246,14 @@ def runs(engine: sa.Engine, collection: str | None = None, *, every: bool = Fals
         if not every:
             query = query.where(RunRow.main)
         return [_logged(row, evaluation) for row, evaluation in session.execute(query).tuples()]
+
+
+def members(engine: sa.Engine, evaluation: int) -> list[LoggedRun]:
+    """All runs of an evaluation, in the order they were made."""
+    query = sa.select(RunRow, EvaluationRow).join(EvaluationRow, RunRow.evaluation_id == EvaluationRow.id)
+    with transaction(engine) as session:
+        rows = session.execute(query.where(EvaluationRow.id == evaluation).order_by(RunRow.id)).tuples()
+        return [_logged(row, found) for row, found in rows]
 
 
 def find(engine: sa.Engine, run_id: str) -> LoggedRun:
@@ -256,7 +283,9 @@ def scores(engine: sa.Engine, run_id: str) -> dict[str, dict[str, float]]:
 
 
 def export(engine: sa.Engine, run_id: str) -> Iterator[str]:
-    """The ranking of a run, as the lines of its TREC file; a pooled run's is that of its languages, with topics ``qid.lang``.
+    """The ranking of a run, as the lines of its TREC file.
+
+    A pooled run's is that of its languages' runs, with topics ``qid.lang``.
 
     Raises:
         BadInput: there is no such run.
@@ -276,10 +305,11 @@ def export(engine: sa.Engine, run_id: str) -> Iterator[str]:
 
 
 def forget(engine: sa.Engine, collection: str) -> int:
-    """Remove every evaluation of a collection; returns how many there were."""
+    """Remove every evaluation of a collection with its runs and scores; returns how many there were."""
     with transaction(engine) as session:
-        gone = session.execute(sa.delete(EvaluationRow).where(EvaluationRow.collection == collection))
-        return int(gone.rowcount)
+        numbers = session.scalars(sa.select(EvaluationRow.id).where(EvaluationRow.collection == collection)).all()
+        session.execute(sa.delete(EvaluationRow).where(EvaluationRow.collection == collection))
+        return len(numbers)
 
 
 def _row(session: Session, run_id: str) -> tuple[RunRow, EvaluationRow]:

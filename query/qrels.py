@@ -35,24 +35,26 @@ def read_qrels(paths: Iterable[str | Path]) -> list[Qrel]:
     qrels: list[Qrel] = []
     for path in paths:
         file = SourceFile(Path(path), str(path))
-        before = len(qrels)
+        judged = False
         try:
             for line in file.lines():
                 where = file.at(file.line)
                 judgement = _judgement(line or b"", where)
                 if judgement is None:
                     continue
+                judged = True
                 qid, doc_id, iteration, grade = judgement
-                known, there = grades.setdefault((qid, doc_id), (grade, where))
-                if known != grade:
+                known, there = grades.get((qid, doc_id), (None, where))
+                if known is None:
+                    grades[qid, doc_id] = grade, where
+                    qrels.append(Qrel(qid, doc_id, grade, iteration))
+                elif known != grade:
                     raise BadInput(
                         f"{where} grades {doc_id!r} {grade} for topic {qid}, and {there} grades it {known}; keep one"
                     )
-                if there == where:
-                    qrels.append(Qrel(qid, doc_id, grade, iteration))
         except UnreadableFileError as error:
             raise BadInput(f"the qrels {file.shown} can't be read on after line {file.line}: {error}") from error
-        if not file.line or (len(qrels) == before and not grades):
+        if not judged:
             raise BadInput(f"the qrels {file.shown} are empty; give lines of: topic 0 document grade")
     return qrels
 

@@ -46,8 +46,8 @@ class Run:
     def to_trec(self) -> str:
         """The run in TREC's format: ``topic Q0 document rank score tag``, ranks from 1.
 
-        Whitespace can't stand inside an id there: it is percent-encoded (``a b`` is ``a%20b``), and an id that has such a
-        code already gets its ``%`` encoded, so that ``from_trec`` gives every id back.
+        Whitespace can't stand inside an id there: it is percent-encoded (``a b`` is ``a%20b``), and an id that has such
+        a code already gets its ``%`` encoded, so that ``from_trec`` gives every id back.
 
         Raises:
             BadInput: an id or the tag is empty.
@@ -71,7 +71,7 @@ class Run:
         try:
             Path(path).write_text(self.to_trec(), encoding="utf-8", newline="\n")
         except OSError as error:
-            raise BadInput(f"the run can't be written to {path} ({error.strerror or error}); give another file") from error
+            raise BadInput(f"{path} can't be written ({error.strerror or error}); give another file") from error
 
     @classmethod
     def from_trec(cls, lines: Iterable[str], where: str) -> Run:
@@ -92,19 +92,22 @@ class Run:
             columns = line.split()
             if len(columns) != 6:
                 raise BadInput(
-                    f"{where}:{number} has {len(columns)} columns, not six; a run's line is: topic Q0 document rank score tag"
+                    f"{where}:{number} has {len(columns)} columns, not the six of: topic Q0 document rank score tag"
                 )
             qid, doc_id, tag = _unescape(columns[0]), _unescape(columns[2]), _unescape(columns[5])
             try:
                 score = float(columns[4])
             except ValueError as error:
-                raise BadInput(f"{where}:{number} has the score {columns[4]!r}, which is no number; put one there") from error
+                raise BadInput(f"{where}:{number} has the score {columns[4]!r}; put a number there") from error
             if not np.isfinite(np.float32(score)):
-                raise BadInput(f"{where}:{number} has the score {columns[4]}, which doesn't order anything; put a finite number there")
+                raise BadInput(f"{where}:{number} has the score {columns[4]}; put a finite number there")
             if doc_id in found.setdefault(qid, {}):
-                raise BadInput(f"{where}:{number} names document {doc_id!r} for topic {qid} a second time; take one out")
+                raise BadInput(f"{where}:{number} ranks {doc_id!r} for topic {qid} a second time; take one out")
             found[qid][doc_id] = score
-        return cls(tag, {qid: sorted(documents.items(), key=_trec_eval_order, reverse=True) for qid, documents in found.items()})
+        return cls(
+            tag,
+            {qid: sorted(documents.items(), key=_trec_eval_order, reverse=True) for qid, documents in found.items()},
+        )
 
     @classmethod
     def read_trec(cls, path: str | Path) -> Run:

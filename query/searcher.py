@@ -70,7 +70,9 @@ class Searcher:
         languages = store.count()
         if not languages:
             store.close()
-            raise BadInput(f"collection {collection} holds no documents; put some in: dragoman index SOURCE -c {collection}")
+            raise BadInput(
+                f"collection {collection} holds no documents; put some in: dragoman index SOURCE -c {collection}"
+            )
         encoder = open_encoder(find_model(found.encoder, console or Console(quiet=True)), found.method, device=device)
         found.check(encoder.spec)
         return cls(collection, encoder, store, languages)
@@ -184,7 +186,9 @@ class Searcher:
         found = self.store.search(self.spec.model, corrected, k, filters=filters)
         return [_merge({lang: found[lang][at] for lang in targets}, k) for at in range(len(queries))]
 
-    def _correct(self, queries: Sequence[Document], vectors: FloatArray, targets: Sequence[str]) -> dict[str, FloatArray]:
+    def _correct(
+        self, queries: Sequence[Document], vectors: FloatArray, targets: Sequence[str]
+    ) -> dict[str, FloatArray]:
         """The queries as each target language is to be asked; without a calibration, as they are."""
         return dict.fromkeys(targets, vectors)
 
@@ -196,7 +200,9 @@ class Searcher:
         """Open already."""
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         """Close."""
         self.close()
 
@@ -216,4 +222,6 @@ def _best_passage(document: Document, passages: Passages, query: FloatArray) -> 
     cosines = passages.unit_vectors() @ query
     best = int(cosines.argmax())
     start, end = (int(place) for place in passages.offsets[best])
-    return Passage(document.content[start:end].strip(), start, end, float(cosines[best]))
+    text = document.content[start:end]
+    start += len(text) - len(text.lstrip())
+    return Passage(text.strip(), start, start + len(text.strip()), float(cosines[best]))

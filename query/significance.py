@@ -27,8 +27,8 @@ Floats = npt.NDArray[np.float64]
 class Comparison:
     """One measure of two runs over the topics both have.
 
-    Where a topic was asked in several languages (``qid.lang`` of a pooled run), its versions rise and fall together: the
-    tests then take the topic, the sum over its versions, as one observation. Means, wins and effect are over versions.
+    Where a topic was asked in several languages (``qid.lang`` of a pooled run), its versions rise and fall together:
+    the tests then take the topic, the sum over its versions, as one observation; all else is over versions.
 
     Attributes:
         measure: its name.
@@ -37,7 +37,7 @@ class Comparison:
         mean_a: mean of ``a`` over the common topics.
         mean_b: mean of ``b``.
         difference: ``mean_b - mean_a``.
-        effect: difference divided by the standard deviation of the differences (Cohen's d for pairs); 0 where it has none.
+        effect: difference by the standard deviation of the differences (Cohen's d for pairs); 0 where they don't vary.
         wins: topics where ``b`` is better; ``losses`` and ``ties`` accordingly.
         losses: topics where ``a`` is better.
         ties: topics where they are equal.

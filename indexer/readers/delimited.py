@@ -6,7 +6,7 @@ import csv
 from collections.abc import Iterator
 from itertools import chain
 
-from indexer.readers.encodings import UndecodableError, decode, was_read_as
+from indexer.readers.encodings import UndecodableError, decode, taken_for
 from indexer.readers.files import RECORD_LIMIT, SourceFile
 from indexer.readers.record import make_document
 from indexer.readers.source import Reading, ReadOptions, Refusal, Remark
@@ -27,7 +27,7 @@ class _Lines:
 
     def __init__(self, file: SourceFile, options: ReadOptions) -> None:
         self._file, self._options = file, options
-        self.first_line_in: dict[str, int] = {}
+        self.encodings: dict[str, None] = {}
         self._refused: list[Refusal] = []
 
     def __iter__(self) -> Iterator[str]:
@@ -43,7 +43,7 @@ class _Lines:
             except UndecodableError as error:
                 self._refused.append(Refusal(where, str(error)))
                 continue
-            self.first_line_in.setdefault(encoding, self._file.line)
+            self.encodings.setdefault(encoding)
             yield f"{text}\n"
 
     def refused(self) -> list[Refusal]:
@@ -72,9 +72,9 @@ def _read(file: SourceFile, options: ReadOptions, *, tabs: bool) -> Iterator[Rea
         elif row:
             yield _document(row, header, where, options)
     yield from lines.refused()
-    for encoding, line in lines.first_line_in.items():
+    for encoding in lines.encodings:
         if encoding not in ("utf-8", options.encoding):
-            yield Remark(file.shown, f"lines from {line} on are {was_read_as(encoding)}")
+            yield Remark(file.shown, f"lines are {taken_for(encoding)}")
 
 
 def _rows(file: SourceFile, lines: Iterator[str], *, tabs: bool) -> Iterator[tuple[str, list[str] | csv.Error]]:

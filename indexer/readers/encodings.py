@@ -53,9 +53,9 @@ def known_encoding(name: str) -> str:
     return name
 
 
-def was_read_as(encoding: str) -> str:
+def taken_for(encoding: str) -> str:
     """The remark on a file that is not UTF-8."""
-    return f"not UTF-8 and read as {encoding}; if that is wrong, say --encoding"
+    return f"not UTF-8 and taken for {encoding}; if that is wrong, say --encoding"
 
 
 def declared_encoding(start: bytes) -> str:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from indexer.readers.article import TEXTS, parse_article
 from indexer.readers.clef import newspaper
-from indexer.readers.encodings import UndecodableError, declared_encoding, decode, was_read_as
+from indexer.readers.encodings import UndecodableError, declared_encoding, decode, taken_for
 from indexer.readers.files import RECORD_LIMIT, SourceFile
 from indexer.readers.record import make_document
 from indexer.readers.source import Reading, ReadOptions, Refusal, Remark
@@ -27,24 +26,23 @@ class _Seen:
 
     declared: str
     records: int = 0
-    encodings: Counter[str] = field(default_factory=Counter)
-    other_tags: Counter[str] = field(default_factory=Counter)
-    unclosed: int = 0
-    stray: int = 0
+    encodings: dict[str, None] = field(default_factory=dict)
+    other_tags: dict[str, None] = field(default_factory=dict)
+    unclosed: bool = False
+    stray: bool = False
 
     def remarks(self, stated: str) -> Iterator[str]:
-        for encoding, count in self.encodings.items():
+        for encoding in self.encodings:
             if encoding not in ("utf-8", stated):
-                yield f"{count} of {self.records} records are {was_read_as(encoding)}"
+                yield f"records are {taken_for(encoding)}"
         if self.other_tags:
-            taken = ", ".join(f"<{tag}>" for tag, _ in self.other_tags.most_common(8))
+            taken = ", ".join(f"<{tag}>" for tag in self.other_tags)
             usual = ", ".join(f"<{tag}>" for tag in TEXTS)
-            count = self.other_tags.total()
-            yield f"{count} texts stand in none of {usual} and were taken from {taken}; else say --field text=TAG"
+            yield f"texts stand in none of {usual} and were taken from {taken}; else say --field text=TAG"
         if self.unclosed:
-            yield f"{self.unclosed} of {self.records} records have no </DOC>; they end where the next begins"
+            yield "records have no </DOC>; they end where the next begins"
         if self.stray:
-            yield f"{self.stray} bytes of text stand outside any <DOC> and were left out"
+            yield "text stands outside any <DOC> and was left out"
 
 
 def read_sgml(file: SourceFile, options: ReadOptions) -> Iterator[Reading]:
@@ -71,10 +69,9 @@ def _read_record(data: bytes, file: SourceFile, line: int, options: ReadOptions,
     except UndecodableError as error:
         return Refusal(file.at(line), str(error), found[1].decode("latin-1") if found else "")
     if not data.isascii():
-        seen.encodings[encoding] += 1
+        seen.encodings.setdefault(encoding)
     article = parse_article(markup, options.fields, first_line_is_title=paper is not None and paper.first_line_is_title)
-    if article.other_tags:
-        seen.other_tags[" ".join(article.other_tags)] += 1
+    seen.other_tags |= dict.fromkeys(article.other_tags)
     record = {**article.fields, "id": article.doc_id, "title": article.title, "text": "\n".join(article.lines)}
     return make_document({**record, "lang": article.lang or lang}, file.at(line), ReadOptions())
 
@@ -92,10 +89,10 @@ def _records(file: SourceFile, seen: _Seen) -> Iterator[tuple[int, bytes | None]
                 yield line, None
             too_long = ends is None
         elif begins or any(tag.search(data) for tag in _ID_TAGS):
-            seen.unclosed += not ends
+            seen.unclosed |= not ends
             yield line, data
         else:
-            seen.stray += len(_ANY_TAG.sub(b"", data).strip(b"\0\x1a \t\r\n\xef\xbb\xbf"))
+            seen.stray |= bool(_ANY_TAG.sub(b"", data).strip(b"\0\x1a \t\r\n\xef\xbb\xbf"))
 
 
 def _stretches(file: SourceFile) -> Iterator[tuple[int, bytes, bool, bool | None]]:

@@ -29,7 +29,8 @@ class Remark:
 
     Attributes:
         where: the file.
-        text: what was done, without the place: which encoding was used, which tags were taken.
+        text: what was done, without the place: which encoding was used, which tags were taken. The same sentence for
+            every file, so that a command can say it once for many.
     """
 
     where: str

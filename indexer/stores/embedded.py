@@ -352,7 +352,11 @@ class EmbeddedStore:
 
     def count(self) -> dict[str, int]:
         """Documents by language."""
-        query = sa.select(_documents.c.lang, sa.func.count().label("documents")).group_by(_documents.c.lang).order_by(_documents.c.lang)
+        query = (
+            sa.select(_documents.c.lang, sa.func.count().label("documents"))
+            .group_by(_documents.c.lang)
+            .order_by(_documents.c.lang)
+        )
         with self._transaction() as connection:
             return {row.lang: row.documents for row in connection.execute(query)}
 

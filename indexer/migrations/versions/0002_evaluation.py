@@ -33,9 +33,7 @@ def upgrade() -> None:
     op.create_table(
         "evaluation_runs",
         sa.Column("id", sa.Integer(), primary_key=True),
-        sa.Column(
-            "evaluation_id", sa.Integer(), sa.ForeignKey("evaluations.id", ondelete="CASCADE"), nullable=False
-        ),
+        sa.Column("evaluation_id", sa.Integer(), sa.ForeignKey("evaluations.id", ondelete="CASCADE"), nullable=False),
         sa.Column("name", sa.String(), nullable=False),
         sa.Column("kind", sa.String(), nullable=False),
         sa.Column("lang", sa.String(), nullable=False),
@@ -49,9 +47,7 @@ def upgrade() -> None:
     )
     op.create_table(
         "evaluation_scores",
-        sa.Column(
-            "run_id", sa.Integer(), sa.ForeignKey("evaluation_runs.id", ondelete="CASCADE"), primary_key=True
-        ),
+        sa.Column("run_id", sa.Integer(), sa.ForeignKey("evaluation_runs.id", ondelete="CASCADE"), primary_key=True),
         sa.Column("qid", sa.String(), primary_key=True),
         sa.Column("measure", sa.String(), primary_key=True),
         sa.Column("lang", sa.String(), nullable=False),

@@ -1,0 +1,78 @@
+"""``dragoman export``: the command."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import get_args
+
+import click
+
+from encoders.console import Console, output_options
+from encoders.folder import Pooling, Precision
+from encoders.languages import normalise
+from onnx_export.layout import Wishes
+
+
+def _languages(_context: click.Context, _option: click.Parameter, value: str | None) -> tuple[str, ...] | None:
+    return None if value is None else tuple(dict.fromkeys(normalise(code) for code in value.split(",") if code.strip()))
+
+
+@click.command("export")
+@click.argument("model")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path),
+    help="Folder to make.  [default: NAME-PRECISION in the model cache]",
+)
+@click.option(
+    "--precision",
+    type=click.Choice(get_args(Precision)),
+    default="int8",
+    show_default=True,
+    help="int8 for CPUs, fp16 for GPUs, q4 for little memory, fp32 to compare with.",
+)
+@click.option("--pooling", type=click.Choice(get_args(Pooling)), help="Instead of what the model states.")
+@click.option("--query-prefix", help="Put before queries, instead of what the model states.")
+@click.option("--document-prefix", help="Put before documents, instead of what the model states.")
+@click.option("--languages", callback=_languages, help="Tags the model was trained for, with commas: de,fr,zh.")
+@click.option("--name", help="What to call it.  [default: the last part of MODEL]")
+@click.option("--force", is_flag=True, help="Publish below the parity bar; the report says so.")
+@output_options
+def export(
+    model: str,
+    output: Path | None,
+    precision: Precision,
+    pooling: Pooling | None,
+    query_prefix: str | None,
+    document_prefix: str | None,
+    languages: tuple[str, ...] | None,
+    name: str | None,
+    force: bool,
+    as_json: bool,
+    quiet: bool,
+    debug: bool,  # noqa: ARG001 - read by the root command, which prints errors
+) -> None:
+    """Turn MODEL, a folder or a name on the Hugging Face hub, into an ONNX folder that --encoder takes.
+
+    The graph is compared with the model it was made from on texts in twelve languages. Below the bar nothing is
+    written, unless forced.
+    """
+    from onnx_export.export import export_model  # noqa: PLC0415 - loads onnx, which --help need not wait for
+
+    console = Console(json=as_json, quiet=quiet)
+    wishes = Wishes(name, pooling, query_prefix, document_prefix, languages)
+    folder, report = export_model(model, output, precision, wishes, console, force=force)
+    console.result(str(folder.path))
+    console.emit(
+        {
+            "folder": str(folder.path),
+            "name": folder.config.name,
+            "precision": precision,
+            "pooling": folder.config.pooling,
+            "dim": folder.config.dim,
+            "weights": folder.config.weights,
+            "build": folder.config.build_id,
+            "parity": report.as_json(),
+        }
+    )

@@ -1,0 +1,145 @@
+"""A Hugging Face encoder → a published model folder, proved against its source."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from encoders.console import Console
+from encoders.document import FloatArray
+from encoders.errors import BadInput
+from encoders.folder import ModelConfig, ModelFolder, Precision, model_cache, publishing
+from onnx_export import huggingface
+from onnx_export.hub import find_source, read_card
+from onnx_export.layout import Recipe, Wishes, choose_pooling, choose_prefixes, read_layout
+from onnx_export.model_card import model_card
+from onnx_export.parity import GateText, ParityReport, check_parity, read_texts
+from onnx_export.precision import convert
+
+
+def export_model(
+    model: str, output: Path | None, precision: Precision, wishes: Wishes, console: Console, *, force: bool = False
+) -> tuple[ModelFolder, ParityReport]:
+    """Export a model, prove it and publish its folder.
+
+    Args:
+        model: a folder or a hub name.
+        output: the folder to make; ``NAME-PRECISION`` in the model cache unless given.
+        precision: of the graph.
+        wishes: what the user says about the model.
+        console: told what was found and decided, and shown the parity table.
+        force: publish below the bar.
+
+    Raises:
+        BadInput: the model can't be exported, something else stands at the folder to make, or parity is below the bar.
+        MissingPart: torch, transformers or ONNX Runtime is not installed, or the hub can't be reached.
+    """
+    huggingface.require_torch()
+    folder = find_source(model, console.say)
+    own_name = folder.resolve().name if Path(model).expanduser().is_dir() else model.rsplit("/", 1)[-1]
+    name = wishes.name or own_name
+    target = _target(output, name, precision)
+    layout = read_layout(folder)
+    recipe = choose_pooling(layout, wishes.pooling)
+    console.say(f"loading {name}")
+    source = huggingface.load(layout, recipe)
+    prefixes = choose_prefixes(layout, own_name)
+    config = _describe(name, read_card(folder), prefixes, recipe, source, precision, wishes)
+    _say_choices(config, recipe, prefixes[2], wishes, console)
+    texts = read_texts()
+    reference = huggingface.reference_vectors(source, [_prefixed(text, config) for text in texts])
+    with publishing(target, config) as made:
+        console.say(f"writing the graph in {precision}")
+        _write_graph(source, made, precision)
+        report = _gate(ModelFolder(made, config), texts, reference, console, force=force)
+        text = json.dumps(report.as_json(), indent=2, ensure_ascii=False, allow_nan=False)
+        (made / "parity.json").write_text(text + "\n", encoding="utf-8")
+        (made / "MODEL_CARD.md").write_text(model_card(model, config, recipe, report), encoding="utf-8")
+    return ModelFolder.open(target), report
+
+
+def _target(output: Path | None, name: str, precision: Precision) -> Path:
+    """The folder to make: nothing, an empty folder or a model folder may stand there, and nothing else is replaced."""
+    if not name or name.startswith(".") or "/" in name or "\\" in name:
+        raise BadInput(f"{name!r} can't be a model's name; give one without slashes: --name NAME")
+    target = (output.expanduser() if output else model_cache() / f"{name}-{precision}").resolve()
+    if target.exists() and not target.is_dir():
+        raise BadInput(f"{target} is a file; choose another --output")
+    if target.is_dir() and any(target.iterdir()):
+        try:
+            ModelFolder.open(target)
+        except BadInput as error:
+            raise BadInput(f"{target} holds something that is no exported model; choose another --output") from error
+    return target
+
+
+def _describe(
+    name: str,
+    card: tuple[str, tuple[str, ...]],
+    prefixes: tuple[str, str, str],
+    recipe: Recipe,
+    source: huggingface.SourceModel,
+    precision: Precision,
+    wishes: Wishes,
+) -> ModelConfig:
+    licence, languages = card
+    query, document, _ = prefixes
+    return ModelConfig(
+        name=name,
+        dim=source.dim,
+        max_tokens=source.max_tokens,
+        pooling=recipe.pooling,
+        query_prefix=query if wishes.query_prefix is None else wishes.query_prefix,
+        document_prefix=document if wishes.document_prefix is None else wishes.document_prefix,
+        languages=languages if wishes.languages is None else wishes.languages,
+        precision=precision,
+        weights=source.weights,
+        tokenizer="",
+        graph="",
+        licence=licence,
+    )
+
+
+def _say_choices(config: ModelConfig, recipe: Recipe, origin: str, wishes: Wishes, console: Console) -> None:
+    if recipe.remark:
+        console.say(recipe.remark)
+    if wishes.query_prefix is not None or wishes.document_prefix is not None:
+        origin = "as asked"
+    console.say(f"pooling {config.pooling}, {config.dim} dimensions, at most {config.max_tokens} tokens")
+    console.say(f"queries begin with {config.query_prefix!r}, documents with {config.document_prefix!r} ({origin})")
+    if not config.languages:
+        console.say("nobody states the model's languages; --languages de,fr,zh does")
+
+
+def _write_graph(source: huggingface.SourceModel, made: Path, precision: Precision) -> None:
+    with tempfile.TemporaryDirectory(prefix="graph.", dir=made) as scratch:
+        graph = Path(scratch) / "fp32.onnx"
+        huggingface.export_graph(source, graph)
+        convert(graph, made / "model.onnx", precision)
+    huggingface.save_tokenizer(source, made / "tokenizer.json")
+
+
+def _prefixed(text: GateText, config: ModelConfig) -> str:
+    return (config.query_prefix if text.role == "query" else config.document_prefix) + text.text
+
+
+def _gate(
+    folder: ModelFolder, texts: Sequence[GateText], reference: FloatArray, console: Console, *, force: bool
+) -> ParityReport:
+    report = check_parity(folder, texts, reference)
+    what = f"{folder.config.name} in {report.precision}"
+    scope = f"{report.texts} texts in {len(report.languages)} languages"
+    console.table(["measure", ">value", ">bar", "verdict"], report.rows(), title=f"{what} against torch, {scope}")
+    if report.passed:
+        return report
+    short = ", ".join(report.shortfalls())
+    if not force:
+        raise BadInput(
+            f"{what} differs too much from its source to be published ({short}); "
+            "take another --precision, or --force"
+        )
+    console.warn(f"published below the parity bar ({short}), as forced")
+    return replace(report, forced=True)

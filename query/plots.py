@@ -1,0 +1,88 @@
+"""Pictures of evaluations."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from encoders.errors import BadInput
+from query.significance import Comparison
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+BETTER, WORSE, MEAN = "#1b7f79", "#c8553d", "#222222"
+_LABELLED = 40
+"""Up to so many topics every bar gets its topic's name; of more, the ends do."""
+
+
+def difference_figure(comparisons: Sequence[Comparison]) -> Figure:
+    """Per-topic differences as sorted bars, a panel for each comparison."""
+    from matplotlib.figure import Figure  # noqa: PLC0415 - half a second
+
+    widest = max(len(comparison.topics) for comparison in comparisons)
+    figure = Figure(figsize=(min(14.0, max(7.0, 0.26 * widest)), 3.6 * len(comparisons)), layout="constrained")
+    for axes, comparison in zip(np.atleast_1d(figure.subplots(len(comparisons))), comparisons, strict=True):
+        _draw(axes, comparison)
+    return figure
+
+
+def save_figure(figure: Figure, path: str | Path) -> None:
+    """Write a figure in the format of the file's ending.
+
+    Raises:
+        BadInput: the ending is no picture's, or the file can't be written.
+    """
+    try:
+        figure.savefig(path, dpi=150)
+    except ValueError as error:
+        raise BadInput(f"{path} has no ending of a picture that can be drawn; name it .png, .svg or .pdf") from error
+    except OSError as error:
+        raise BadInput(f"the picture {path} can't be written ({error.strerror or error}); give another file") from error
+
+
+def _draw(axes: Axes, comparison: Comparison) -> None:
+    topics = sorted(comparison.topics.items(), key=lambda topic: (-topic[1], topic[0]))
+    values = np.array([value for _, value in topics])
+    axes.bar(np.arange(len(values)), values, width=0.85, color=[BETTER if value > 0 else WORSE for value in values])
+    axes.axhline(0, color="black", linewidth=0.8)
+    axes.axhline(comparison.difference, color=MEAN, linewidth=1, linestyle="--")
+    axes.annotate(
+        f"mean {comparison.difference:+.3f}",
+        (0.995, comparison.difference),
+        xycoords=("axes fraction", "data"),
+        xytext=(0, 3),
+        textcoords="offset points",
+        ha="right",
+        va="bottom",
+        color=MEAN,
+        fontsize=9,
+    )
+    axes.set_title(
+        f"{comparison.b} against {comparison.a}: {comparison.wins} topics better, {comparison.losses} worse, "
+        f"{comparison.ties} equal (p {comparison.p_holm:.3g}, Holm)",
+        fontsize=10,
+        loc="left",
+    )
+    axes.set_ylabel(f"{comparison.measure} of {comparison.b} − {comparison.a}")
+    axes.set_xlim(-0.8, len(values) - 0.2)
+    peak = float(np.abs(values).max()) or 1.0
+    axes.set_ylim(-1.08 * peak, 1.08 * peak)
+    axes.grid(axis="y", linewidth=0.4, alpha=0.5)
+    axes.set_axisbelow(True)
+    for side in ("top", "right"):
+        axes.spines[side].set_visible(False)
+    _name_topics(axes, [qid for qid, _ in topics])
+
+
+def _name_topics(axes: Axes, qids: Sequence[str]) -> None:
+    if len(qids) <= _LABELLED:
+        axes.set_xticks(np.arange(len(qids)), qids, rotation=60, ha="right", rotation_mode="anchor", fontsize=8)
+        axes.set_xlabel("topic")
+        return
+    axes.set_xticks([])
+    axes.set_xlabel(f"{len(qids)} topics, sorted · best: {', '.join(qids[:3])} · worst: {', '.join(qids[:-4:-1])}")

@@ -1,0 +1,275 @@
+"""``dragoman runs``: the evaluation log."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+import sqlalchemy as sa
+
+from encoders.console import Console, output_options
+from encoders.errors import BadInput
+from indexer.database import connect
+from indexer.settings import Settings, place_options
+from query import history
+from query.evaluation import JUDGED
+from query.files import writable, write_lines
+from query.significance import Comparison, compare, corrected
+
+_FILE = click.Path(path_type=Path, dir_okay=False)
+
+
+@click.group("runs", invoke_without_command=True, short_help="List, show, compare and export evaluation runs.")
+@click.pass_context
+def command(context: click.Context) -> None:
+    """Look at what `dragoman evaluate` logged; alone it is `runs list`.
+
+    An evaluation has a number, its runs have names: 7.de (German topics), 7.all (pooled), 7.de-same (within German),
+    7.de-bm25 (BM25 there). The number alone is its main run.
+    """
+    if context.invoked_subcommand is None:
+        context.invoke(list_runs)
+
+
+def _open(home: str | None, store: str | None, database: str | None, broker: str | None) -> sa.Engine:
+    return connect(Settings.read(home, store, database, broker).database)
+
+
+@command.command("list")
+@click.option("-c", "--collection", help="Only runs of this collection.")
+@click.option("-a", "--all", "every", is_flag=True, help="Every run of an evaluation, not the main one alone.")
+@click.option("-n", "--limit", type=click.IntRange(min=1), default=20, show_default=True, help="How many evaluations.")
+@place_options
+@output_options
+def list_runs(
+    collection: str | None,
+    every: bool,
+    limit: int,
+    home: str | None,
+    store: str | None,
+    database: str | None,
+    broker: str | None,
+    as_json: bool,
+    quiet: bool,
+    debug: bool,  # noqa: ARG001 - the root looks at it
+) -> None:
+    """List logged runs, newest first."""
+    console = Console(json=as_json, quiet=quiet)
+    found = history.runs(_open(home, store, database, broker), collection, every=every, limit=limit)
+    for run in found:
+        console.emit(run_json(run))
+    if not found:
+        console.say("No runs are logged yet; make one: dragoman evaluate --topics T --qrels Q -c NAME")
+        return
+    measures = list(dict.fromkeys(measure for run in found for measure in run.means))[:6]
+    console.table(
+        ["run", "when (UTC)", "collection", "tag", "topics in", ">topics", *(f">{measure}" for measure in measures)],
+        [
+            [
+                run.id,
+                f"{run.created:%Y-%m-%d %H:%M}",
+                run.setup.collection,
+                run.setup.tag,
+                _topics_in(run),
+                f"{run.topics:,}",
+                *(f"{run.means[measure]:.3f}" if measure in run.means else "–" for measure in measures),
+            ]
+            for run in found
+        ],
+    )
+
+
+def _topics_in(run: history.LoggedRun) -> str:
+    words = {"language": "{}", "pooled": "all, pooled", "same": "{} → {}", "bm25": "{} → {}, BM25"}
+    return words[run.kind].format(run.lang, run.lang)
+
+
+@command.command("show")
+@click.argument("run_id", metavar="RUN")
+@place_options
+@output_options
+def show_run(
+    run_id: str,
+    home: str | None,
+    store: str | None,
+    database: str | None,
+    broker: str | None,
+    as_json: bool,
+    quiet: bool,
+    debug: bool,  # noqa: ARG001 - the root looks at it
+) -> None:
+    """Show a run's settings and every topic's scores."""
+    console = Console(json=as_json, quiet=quiet)
+    engine = _open(home, store, database, broker)
+    run = history.find(engine, run_id)
+    scores = history.scores(engine, run_id)
+    console.emit({**run_json(run), "scores": scores})
+    console.result(f"run {run.id} of {run.created:%Y-%m-%d %H:%M} UTC on {run.setup.collection}, {_topics_in(run)}")
+    console.result(f"tag {run.setup.tag} · model {run.setup.model} · build {run.setup.build} · space {run.setup.space}")
+    console.result(f"topics {run.setup.topics} ({run.setup.topics_hash}) · qrels {run.setup.qrels_hash}")
+    others = [member.id for member in history.members(engine, run.evaluation) if member.id != run.id]
+    if others:
+        console.result(f"with {', '.join(others)}")
+    if run.unjudged:
+        console.result(f"{len(run.unjudged)} topics have nothing relevant and are left out: {_some(run.unjudged)}")
+    if run.without_hits:
+        console.result(f"{len(run.without_hits)} topics found nothing and count 0: {_some(run.without_hits)}")
+    rows = [[qid, *(f"{values[measure]:.4f}" for measure in run.means)] for qid, values in scores.items()]
+    rows.append(["mean", *(f"{mean:.4f}" for mean in run.means.values())])
+    console.table(["topic", *(f">{measure}" for measure in run.means)], rows)
+
+
+def _some(names: Sequence[str]) -> str:
+    return ", ".join(names[:10]) + (" …" if len(names) > 10 else "")
+
+
+@command.command("compare")
+@click.argument("run_ids", nargs=-1, required=True, metavar="A B [C…]")
+@click.option("--measures", default="", metavar="NAMES", help="What to test.  [default: all the runs share]")
+@click.option("--plot", type=_FILE, help="Draw the per-topic differences here (.png, .svg, .pdf).")
+@place_options
+@output_options
+def compare_runs(
+    run_ids: tuple[str, ...],
+    measures: str,
+    plot: Path | None,
+    home: str | None,
+    store: str | None,
+    database: str | None,
+    broker: str | None,
+    as_json: bool,
+    quiet: bool,
+    debug: bool,  # noqa: ARG001 - the root looks at it
+) -> None:
+    """Compare runs with the first one, topic by topic: paired randomisation test and t-test, Holm's correction."""
+    if len(set(run_ids)) < 2:
+        raise click.UsageError("give two runs or more, such as: dragoman runs compare 6 7")
+    console = Console(json=as_json, quiet=quiet)
+    engine = _open(home, store, database, broker)
+    logged = [history.find(engine, run_id) for run_id in run_ids]
+    chosen = _measures(logged, measures)
+    if plot:
+        writable(plot)
+    first, *others = [(run, history.scores(engine, run.id)) for run in logged]
+    comparisons = corrected(
+        [
+            comparison
+            for run, scores in others
+            for comparison in compare(first[0].id, first[1], run.id, scores, chosen, topic=run.topic)
+        ]
+    )
+    show_comparisons(console, comparisons)
+    if plot:
+        from query.plots import difference_figure, save_figure  # noqa: PLC0415 - matplotlib is only for this
+
+        save_figure(difference_figure([one for one in comparisons if one.measure == chosen[0]]), plot)
+        console.say(f"Differences in {chosen[0]} drawn to {plot}")
+    console.emit({"comparisons": [comparison_json(one) for one in comparisons], "plot": plot and str(plot)})
+
+
+def _measures(runs: Sequence[history.LoggedRun], names: str) -> list[str]:
+    shared = [name for name in runs[0].means if name != JUDGED and all(name in run.means for run in runs)]
+    wanted = names.replace(",", " ").split()
+    if unknown := [name for name in wanted if name not in shared]:
+        raise BadInput(f"the runs do not all have {unknown[0]!r}; they share {', '.join(shared) or 'no measure'}")
+    if not shared:
+        raise BadInput("these runs share no measure; evaluate them with the same --measures")
+    return wanted or shared
+
+
+@command.command("export")
+@click.argument("run_id", metavar="RUN")
+@click.option("-o", "--output", type=_FILE, help="File to write.  [default: stdout]")
+@place_options
+@output_options
+def export_run(
+    run_id: str,
+    output: Path | None,
+    home: str | None,
+    store: str | None,
+    database: str | None,
+    broker: str | None,
+    as_json: bool,
+    quiet: bool,
+    debug: bool,  # noqa: ARG001 - the root looks at it
+) -> None:
+    """Write a run's ranking in TREC format; whitespace in ids is percent-encoded."""
+    console = Console(json=as_json, quiet=quiet)
+    engine = _open(home, store, database, broker)
+    run = history.find(engine, run_id)
+    lines = history.export(engine, run_id)
+    if output:
+        write_lines(output, lines)
+        console.say(f"Run {run.id} written to {output}")
+        console.emit({"run": run.id, "file": str(output)})
+    elif as_json:
+        console.emit({"run": run.id, "trec": "".join(lines)})
+    else:
+        for line in lines:
+            click.echo(line, nl=False)
+
+
+def show_comparisons(console: Console, comparisons: Sequence[Comparison]) -> None:
+    """A table of comparisons, and how many topics they left out."""
+    console.table(
+        [
+            "measure",
+            "run",
+            ">mean",
+            "against",
+            ">mean",
+            ">difference",
+            ">effect",
+            ">better/worse/equal",
+            ">p",
+            ">p t-test",
+            ">p Holm",
+        ],
+        [
+            [
+                one.measure,
+                one.b,
+                f"{one.mean_b:.3f}",
+                one.a,
+                f"{one.mean_a:.3f}",
+                f"{one.difference:+.3f}",
+                f"{one.effect:+.2f}",
+                f"{one.wins}/{one.losses}/{one.ties}",
+                _p(one.p_randomisation),
+                "–" if one.p_t is None else _p(one.p_t),
+                _p(one.p_holm) + ("*" if one.p_holm < 0.05 else ""),
+            ]
+            for one in comparisons
+        ],
+    )
+    console.result(
+        "p: two-sided randomisation test over topics; Holm: p corrected for all comparisons shown; *: below 0.05; "
+        "effect: difference in standard deviations."
+    )
+    for a, b, left_out in dict.fromkeys((one.a, one.b, one.left_out) for one in comparisons):
+        if left_out:
+            console.warn(f"{left_out} topics that only one of {a} and {b} has are left out")
+
+
+def _p(p: float) -> str:
+    return f"{p:.3f}" if p >= 0.001 else f"{p:.0e}"
+
+
+def comparison_json(comparison: Comparison) -> dict[str, Any]:
+    """A comparison as JSON values."""
+    return {**comparison.__dict__, "topics": dict(comparison.topics)}
+
+
+def run_json(run: history.LoggedRun) -> dict[str, Any]:
+    """A logged run as JSON values."""
+    setup = {**run.setup.__dict__, "settings": dict(run.setup.settings)}
+    own = {key: value for key, value in run.__dict__.items() if key != "setup"}
+    return {
+        **own,
+        "created": f"{run.created.isoformat()}Z",
+        **setup,
+        "topics": run.topics,
+        "topic_files": run.setup.topics,
+    }

@@ -1,0 +1,98 @@
+"""What tests share: a home and a cache of their own, the default encoder, real texts."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from encoders.console import Console
+from encoders.document import Document, Encoder
+from encoders.folder import ModelFolder
+from encoders.methods import open_encoder
+from indexer.settings import Settings
+from onnx_export.models import DEFAULT, find_model
+
+_HERE = Path(__file__).parent
+
+
+def in_ci() -> bool:
+    """In CI a part that a test needs and can't find is a failure; elsewhere the test is skipped."""
+    return os.environ.get("CI") == "true"
+
+
+def skip_or_fail(reason: str) -> None:
+    """Say why a test can't run here."""
+    if in_ci():
+        pytest.fail(reason)
+    pytest.skip(reason)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _own_places(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """No test reads or writes the developer's home, cache or settings; a hub is never asked."""
+    places = tmp_path_factory.mktemp("places")
+    patch = pytest.MonkeyPatch()
+    for name in [name for name in os.environ if name.startswith("DRAGOMAN_") and name != "DRAGOMAN_DATA"]:
+        patch.delenv(name)
+    patch.setenv("DRAGOMAN_HOME", str(places / "home"))
+    patch.setenv("DRAGOMAN_CACHE", str(places / "cache"))
+    patch.setenv("HF_HUB_OFFLINE", "1")
+    yield
+    patch.undo()
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    """Everything in a folder of this test's own."""
+    return Settings.read(home=tmp_path / "home")
+
+
+@pytest.fixture(scope="session")
+def default_folder(_own_places: None) -> ModelFolder:
+    """The default encoder's folder, made once for all tests."""
+    return find_model(DEFAULT, Console(quiet=True))
+
+
+@pytest.fixture(scope="session")
+def encoder(default_folder: ModelFolder) -> Encoder:
+    """The default encoder, loaded."""
+    return open_encoder(default_folder, device="cpu")
+
+
+@pytest.fixture(scope="session")
+def data_dir() -> Path:
+    """The open test collections."""
+    folder = Path(os.environ.get("DRAGOMAN_DATA", _HERE.parent.parent / "shared" / "data"))
+    if not folder.is_dir():
+        skip_or_fail(f"the open test collections are not at {folder}; name their folder in DRAGOMAN_DATA")
+    return folder
+
+
+def read_documents(file: Path, most: int) -> list[Document]:
+    """The first documents of one of the open collections' files."""
+    documents = []
+    with gzip.open(file, "rt", encoding="utf-8") as lines:
+        for line in lines:
+            if len(documents) == most:
+                break
+            record = json.loads(line)
+            documents.append(Document(record["id"], record["lang"], record["text"], record["title"]))
+    return documents
+
+
+@pytest.fixture(scope="session")
+def real_texts(data_dir: Path) -> list[Document]:
+    """Real texts in 22 languages and 12 scripts, ten of each: 220."""
+    help_languages = ("en", "de", "fr", "it", "es", "ru", "fi", "ja", "zh", "ko", "vi", "el")
+    news_languages = ("ar", "th", "hi", "bn", "ta", "he", "fa", "ka", "sw", "uk")
+    texts = []
+    for lang in help_languages:
+        texts += read_documents(data_dir / "lohelp" / f"docs.{lang}.jsonl.gz", 10)
+    for lang in news_languages:
+        texts += read_documents(data_dir / "ntrex" / f"docs.{lang}.jsonl.gz", 10)
+    return texts

@@ -1,0 +1,116 @@
+"""*first*, *segments* and *sentences* make one unit vector a document, by one contract."""
+
+import numpy as np
+import pytest
+
+from encoders.document import Document, Encoder
+from encoders.errors import BadInput
+from encoders.first import First
+from encoders.folder import ModelFolder
+from encoders.methods import METHODS, open_encoder
+from encoders.segments import Segments
+from encoders.sentence import SentenceEncoder
+from encoders.sentences import Sentences
+
+_LONG = " ".join(f"Sentence number {number} is about rivers and their floods." for number in range(120))
+
+
+@pytest.fixture(scope="module")
+def sentence(default_folder: ModelFolder) -> SentenceEncoder:
+    return SentenceEncoder(default_folder, device="cpu")
+
+
+@pytest.fixture(params=METHODS)
+def any_encoder(request: pytest.FixtureRequest, default_folder: ModelFolder) -> Encoder:
+    return open_encoder(default_folder, request.param, device="cpu")
+
+
+def test_every_method_gives_unit_rows_passages_inside_the_text_and_says_what_it_is(any_encoder: Encoder) -> None:
+    documents = [
+        Document("1", "en", _LONG, "Floods"),
+        Document("2", "ja", "今日は雨です。明日は晴れるでしょう。", "天気"),
+        Document("3", "th", "ประเทศไทยมีประชากรมาก " * 80),
+        Document("4", "en", "x"),
+    ]
+    encoded = any_encoder.encode_documents(documents)
+    assert encoded.vectors.shape == (4, any_encoder.spec.dim)
+    assert encoded.vectors.dtype == np.float32
+    np.testing.assert_allclose(np.linalg.norm(encoded.vectors, axis=1), 1, atol=1e-5)
+    assert encoded.known.tolist() == [[True]] * 4
+    for document, passages in zip(documents, encoded.passages, strict=True):
+        assert len(passages.vectors) == len(passages.offsets) > 0
+        assert (passages.offsets[:, 0] < passages.offsets[:, 1]).all()
+        assert passages.offsets.max() <= len(document.content)
+    assert any_encoder.encode_queries([Document("q", "en", "floods")]).shape == (1, any_encoder.spec.dim)
+
+
+def test_a_text_without_anything_known_is_said_to_be_so_and_is_no_nan(any_encoder: Encoder) -> None:
+    encoded = any_encoder.encode_documents([Document("1", "en", "\u200b \x07"), Document("2", "en", "water")])
+    assert encoded.known.tolist() == [[False], [True]]
+    assert not encoded.vectors[0].any()
+    assert len(encoded.passages[0].vectors) == 0
+
+
+def test_no_documents_give_no_rows(any_encoder: Encoder) -> None:
+    assert any_encoder.encode_documents([]).vectors.shape == (0, any_encoder.spec.dim)
+    assert any_encoder.encode_queries([]).shape == (0, any_encoder.spec.dim)
+
+
+def test_models_of_the_methods_differ(default_folder: ModelFolder) -> None:
+    ids = {open_encoder(default_folder, method, device="cpu").spec.model for method in METHODS}
+    assert len(ids) == len(METHODS)
+
+
+def test_segments_are_the_mean_of_overlapping_windows(sentence: SentenceEncoder) -> None:
+    document = Document("1", "en", _LONG)
+    encoder = Segments(sentence)
+    encoded = encoder.encode_documents([document])
+    tokens = sentence.tokenizer.tokenize([_LONG])[0]
+    room = 128 - sentence.tokenizer.document_overhead
+    starts = range(0, len(tokens) - room // 3, room - room // 3)
+    parts = sentence.encode_segments([tokens.ids[start : start + room] for start in starts])
+    mean = parts.mean(axis=0)
+    assert float(encoded.vectors[0] @ (mean / np.linalg.norm(mean))) > 0.99999
+    assert len(encoded.passages[0].vectors) == len(starts)
+    begins, ends = encoded.passages[0].offsets[:, 0], encoded.passages[0].offsets[:, 1]
+    assert (begins[1:] < ends[:-1]).all()
+    assert ends[-1] == len(_LONG)
+
+
+def test_first_reads_the_beginning_alone(sentence: SentenceEncoder) -> None:
+    encoder = First(sentence)
+    same_beginning = [Document("1", "en", _LONG), Document("2", "en", _LONG + " And bees." * 50)]
+    encoded = encoder.encode_documents(same_beginning)
+    assert float(encoded.vectors[0] @ encoded.vectors[1]) > 0.9999
+    assert encoded.passages[0].offsets[0, 0] == 0
+
+
+def test_sentences_are_passages_and_the_title_is_one(sentence: SentenceEncoder) -> None:
+    document = Document("1", "en", "It rains. The river rises.", "Floods")
+    passages = Sentences(sentence).encode_documents([document]).passages[0]
+    shown = [document.content[start:end].strip() for start, end in passages.offsets]
+    assert shown == ["Floods", "It rains.", "The river rises."]
+
+
+def test_queries_and_documents_get_their_own_prefix(sentence: SentenceEncoder) -> None:
+    text = "how rivers flood"
+    query = sentence.encode_queries([Document("q", "en", text)])[0]
+    passage = First(sentence).encode_documents([Document("d", "en", text)]).vectors[0]
+    assert 0.8 < float(query @ passage) < 0.9999
+
+
+def test_a_line_of_five_megabytes_is_tokenised_whole(sentence: SentenceEncoder) -> None:
+    text = "rivers " * 750_000
+    tokens = sentence.tokenizer.tokenize([text])[0]
+    assert len(tokens) >= 750_000
+    assert tokens.offsets[-1].tolist()[1] in {len(text) - 1, len(text)}
+    assert (np.diff(tokens.offsets[:, 0]) >= 0).all()
+
+
+def test_a_query_longer_than_the_model_is_cut(sentence: SentenceEncoder) -> None:
+    assert np.isfinite(sentence.encode_queries([Document("q", "en", _LONG * 3)])).all()
+
+
+def test_an_unknown_method_is_refused_with_the_known_ones(default_folder: ModelFolder) -> None:
+    with pytest.raises(BadInput, match="choose one of: segments, first, sentences"):
+        open_encoder(default_folder, "paragraphs")

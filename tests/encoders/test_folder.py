@@ -1,0 +1,89 @@
+"""A model folder is whole or not there."""
+
+import json
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from encoders.errors import BadInput
+from encoders.folder import ModelConfig, ModelFolder, publishing
+
+_CONFIG = ModelConfig(
+    name="m",
+    dim=4,
+    max_tokens=16,
+    pooling="mean",
+    query_prefix="query: ",
+    document_prefix="passage: ",
+    languages=("de", "en"),
+    precision="fp32",
+    weights="w",
+    tokenizer="",
+    graph="",
+)
+
+
+def _publish(target: Path, graph: bytes = b"graph") -> ModelFolder:
+    with publishing(target, _CONFIG) as folder:
+        (folder / "model.onnx").write_bytes(graph)
+        (folder / "tokenizer.json").write_text("{}")
+    return ModelFolder.open(target)
+
+
+def test_a_published_folder_says_what_it_is(tmp_path: Path) -> None:
+    opened = _publish(tmp_path / "m")
+    assert opened.config.languages == ("de", "en")
+    assert len(opened.config.graph) == 16
+    assert [path.name for path in tmp_path.iterdir()] == ["m"]
+
+
+def test_an_error_while_publishing_leaves_nothing_and_keeps_what_was_there(tmp_path: Path) -> None:
+    _publish(tmp_path / "m", b"old")
+    with pytest.raises(RuntimeError, match="half way"), publishing(tmp_path / "m", _CONFIG) as folder:
+        (folder / "model.onnx").write_bytes(b"new")
+        raise RuntimeError("half way")
+    assert (tmp_path / "m" / "model.onnx").read_bytes() == b"old"
+    assert [path.name for path in tmp_path.iterdir()] == ["m"]
+
+
+def test_publishing_again_replaces(tmp_path: Path) -> None:
+    before = _publish(tmp_path / "m", b"old").config
+    after = _publish(tmp_path / "m", b"new").config
+    assert before.build_id != after.build_id
+    assert [path.name for path in tmp_path.iterdir()] == ["m"]
+
+
+def test_the_model_id_changes_with_what_vectors_mean_and_not_with_the_build() -> None:
+    model = _CONFIG.model_id("segments", window=128)
+    assert replace(_CONFIG, graph="other", precision="int8").model_id("segments", window=128) == model
+    others = {
+        _CONFIG.model_id("segments", window=64),
+        _CONFIG.model_id("first"),
+        replace(_CONFIG, weights="v").model_id("segments", window=128),
+        replace(_CONFIG, tokenizer="t").model_id("segments", window=128),
+        replace(_CONFIG, query_prefix="").model_id("segments", window=128),
+        replace(_CONFIG, pooling="cls").model_id("segments", window=128),
+    }
+    assert len(others) == 6
+    assert model not in others
+
+
+def test_what_is_no_model_folder_is_refused_with_what_to_do(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match="no config.json; make one with: dragoman export"):
+        ModelFolder.open(tmp_path)
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": "bert"}))
+    with pytest.raises(BadInput, match="a Hugging Face folder is exported first"):
+        ModelFolder.open(tmp_path)
+    (tmp_path / "config.json").write_text("{broken")
+    with pytest.raises(BadInput, match="can't be read"):
+        ModelFolder.open(tmp_path)
+
+
+def test_a_folder_that_lacks_a_file_is_refused(tmp_path: Path) -> None:
+    folder = _publish(tmp_path / "m").path
+    (folder / "tokenizer.json").unlink()
+    with pytest.raises(BadInput, match=r"lacks tokenizer\.json; export the model again"):
+        ModelFolder.open(folder)
+    shutil.rmtree(folder)

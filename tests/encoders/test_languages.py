@@ -1,0 +1,42 @@
+"""Language codes become the shortest BCP 47 tag that tells written languages apart."""
+
+import pytest
+
+from encoders.errors import BadInput
+from encoders.languages import normalise
+
+
+@pytest.mark.parametrize(
+    ("given", "tag"),
+    [
+        ("de", "de"),
+        ("DE", "de"),
+        ("ger", "de"),
+        ("no", "nb"),
+        ("nb", "nb"),
+        ("nn", "nn"),
+        ("pt-BR", "pt"),
+        ("en_US", "en"),
+        ("zh", "zh"),
+        ("cmn", "zh"),
+        ("zh-Hans", "zh"),
+        ("zh-CN", "zh"),
+        ("zh-Hant", "zh-Hant"),
+        ("zh-TW", "zh-Hant"),
+        ("sr", "sr"),
+        ("sr-Latn", "sr-Latn"),
+        ("iw", "he"),
+        ("", "und"),
+        ("und", "und"),
+        ("xx", "und"),
+    ],
+)
+def test_a_code_is_normalised(given: str, tag: str) -> None:
+    assert normalise(given) == tag
+    assert normalise(tag) == tag
+
+
+@pytest.mark.parametrize("given", ["klingon language", "e n", "german", "zzz", "1"])
+def test_what_is_no_language_is_refused_with_an_example(given: str) -> None:
+    with pytest.raises(BadInput, match="use a BCP 47 tag such as 'de'"):
+        normalise(given)

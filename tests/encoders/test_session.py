@@ -1,0 +1,81 @@
+"""Batches by token budget, providers read back, and one ONNX Runtime at a time."""
+
+import shutil
+from importlib.metadata import PackageNotFoundError
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from encoders import session
+from encoders.errors import BadInput, MissingPart
+from encoders.folder import ModelFolder
+from encoders.session import OnnxSession, token_batches
+
+
+@given(st.lists(st.integers(1, 600), max_size=200), st.integers(1, 1000))
+def test_batches_hold_every_row_once_within_the_budget_and_sorted(lengths: list[int], budget: int) -> None:
+    batches = token_batches(lengths, budget)
+    assert sorted(index for batch in batches for index in batch) == list(range(len(lengths)))
+    flat = [lengths[index] for batch in batches for index in batch]
+    assert flat == sorted(flat)
+    for batch in batches:
+        assert len(batch) == 1 or len(batch) * max(lengths[index] for index in batch) <= budget
+
+
+def test_the_same_rows_give_the_same_bytes_and_keep_their_order(default_folder: ModelFolder) -> None:
+    rows = [np.arange(5, 5 + size, dtype=np.int32) for size in (3, 90, 7, 300, 3, 128)]
+    graph = OnnxSession(default_folder, device="cpu", threads=2, pad=1)
+    first, second = graph.run(rows), graph.run(rows)
+    assert first.tobytes() == second.tobytes()
+    np.testing.assert_allclose(np.linalg.norm(first, axis=1), 1, atol=1e-5)
+    alone = np.concatenate([graph.run([row]) for row in rows])
+    assert (first * alone).sum(axis=1).min() > 0.99
+    assert graph.run([]).shape == (0, 384)
+
+
+def test_one_thread_and_two_give_the_same_bytes(default_folder: ModelFolder) -> None:
+    rows = [np.arange(5, 5 + size, dtype=np.int32) for size in range(3, 60)]
+    one = OnnxSession(default_folder, device="cpu", threads=1, pad=1).run(rows)
+    two = OnnxSession(default_folder, device="cpu", threads=2, pad=1).run(rows)
+    assert one.tobytes() == two.tobytes()
+
+
+def test_cuda_asked_for_and_not_there_is_refused_not_replaced(default_folder: ModelFolder) -> None:
+    import onnxruntime
+
+    if "CUDAExecutionProvider" in onnxruntime.get_available_providers():
+        pytest.skip("this ONNX Runtime has CUDA")
+    with pytest.raises(MissingPart, match=r"dragoman\[gpu\].*--device cpu"):
+        OnnxSession(default_folder, device="cuda")
+    assert OnnxSession(default_folder, device="auto").device == "cpu"
+
+
+@pytest.mark.parametrize(
+    ("installed", "sentence"),
+    [
+        ((), r"not installed.*pip install 'dragoman\[cpu\]'"),
+        (("onnxruntime", "onnxruntime-gpu"), r"both installed.*keep one"),
+    ],
+)
+def test_neither_or_both_runtimes_are_refused_with_the_fix(
+    installed: tuple[str, ...], sentence: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def found(name: str) -> object:
+        if name not in installed:
+            raise PackageNotFoundError(name)
+        return object()
+
+    monkeypatch.setattr(session, "distribution", found)
+    with pytest.raises(MissingPart, match=sentence):
+        session.check_runtime()
+
+
+def test_a_broken_graph_is_one_sentence(default_folder: ModelFolder, tmp_path: Path) -> None:
+    broken = tmp_path / "model"
+    shutil.copytree(default_folder.path, broken, ignore=shutil.ignore_patterns("model.onnx"))
+    (broken / "model.onnx").write_bytes(b"no graph")
+    with pytest.raises(BadInput, match="model.onnx can't be loaded .*export the model again"):
+        OnnxSession(ModelFolder.open(broken))

@@ -1,0 +1,145 @@
+"""Folders of text and HTML, and what stands between the files one wants."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+from encoders.document import Document
+from indexer.readers import Reading, ReadOptions, Refusal, Remark, read
+
+
+def readings(path: Path, **options: Any) -> list[Reading]:
+    return list(read(str(path), ReadOptions(**options)))
+
+
+def refusals(found: list[Reading]) -> dict[str, str]:
+    return {Path(item.where).name: item.reason for item in found if isinstance(item, Refusal)}
+
+
+def test_a_text_file_is_a_document_named_by_its_path(tmp_path: Path) -> None:
+    (tmp_path / "b c").mkdir()
+    (tmp_path / "b c" / "two.txt").write_text("Only a line\n")
+    (tmp_path / "one.txt").write_text("Title\n\nFirst.\r\nSecond.\n")
+    (tmp_path / ".hidden").write_text("no")
+    assert readings(tmp_path, lang="en") == [
+        Document("one.txt", "en", "First.\nSecond.", "Title"),
+        Document("b c/two.txt", "en", "Only a line"),
+    ]
+
+
+def test_a_long_first_line_is_no_title(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text(f"{'long ' * 40}\nnext\n")
+    (document,) = readings(tmp_path / "a.txt")
+    assert isinstance(document, Document)
+    assert document.doc_id == "a.txt"
+    assert document.title == ""
+    assert document.text.endswith("next")
+
+
+def test_the_encoding_of_a_text_file_is_said_if_it_is_not_utf8(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_bytes("café — naïve".encode("cp1252"))
+    document, remark = readings(tmp_path)
+    assert isinstance(document, Document)
+    assert document.text == "café — naïve"
+    assert remark == Remark(
+        str(tmp_path / "a.txt"), "it is not UTF-8 and taken for windows-1252; if that is wrong, say --encoding"
+    )
+
+
+def test_a_text_in_a_stated_encoding_that_does_not_fit_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_bytes("café".encode("latin-1"))
+    assert "not utf-8 (byte 4)" in refusals(readings(tmp_path, encoding="utf-8"))["a.txt"]
+
+
+def test_files_that_cannot_be_read_are_refused_and_the_rest_goes_on(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("fine")
+    (tmp_path / "empty.txt").write_text(" \n")
+    (tmp_path / "none.jsonl").write_text("")
+    (tmp_path / "photo.jpg").write_bytes(b"\xff\xd8\xff\xe0\0\0\0\0")
+    (tmp_path / "late.txt").write_bytes(b"text " * 2000 + b"\0")
+    (tmp_path / "wide.txt").write_bytes("wide".encode("utf-16"))
+    (tmp_path / "pack.zip").write_bytes(b"PK\x03\x04....")
+    (tmp_path / "old.Z").write_bytes(b"\x1f\x9d\x90....")
+    (tmp_path / "z.dtd").write_text("<!ELEMENT DOC ANY>")
+    (tmp_path / "gone.txt").symlink_to(tmp_path / "nowhere")
+    os.mkfifo(tmp_path / "pipe")
+    found = readings(tmp_path)
+    assert [item.doc_id for item in found if isinstance(item, Document)] == ["a.txt"]
+    reasons = refusals(found)
+    expected = {
+        "empty.txt": "is empty",
+        "none.jsonl": "is empty",
+        "photo.jpg": "binary",
+        "late.txt": "binary",
+        "wide.txt": "iconv -f UTF-16",
+        "pack.zip": "unpack it first",
+        "old.Z": "gzip -d",
+        "gone.txt": "can't be opened (No such file",
+        "pipe": "no regular file",
+    }
+    assert reasons.keys() == expected.keys()
+    assert all(expected[name] in reasons[name] for name in expected)
+    assert [item.text for item in found if isinstance(item, Remark)] == ["it is a DTD and was left out"]
+
+
+def test_a_file_name_that_is_no_text_is_refused_and_can_be_shown(tmp_path: Path) -> None:
+    path = os.fsencode(tmp_path) + b"/caf\xe9.txt"
+    with open(path, "w") as file:  # noqa: PTH123 - a path of bytes
+        file.write("x")
+    (refusal,) = readings(tmp_path)
+    assert isinstance(refusal, Refusal)
+    assert "half a character" in refusal.reason
+    refusal.where.encode("utf-8")
+    assert "caf\\xe9.txt" in refusal.where
+
+
+def test_a_page_gives_title_language_and_text_without_script_and_navigation(tmp_path: Path) -> None:
+    (tmp_path / "a.html").write_text(
+        "<!doctype html><html lang='de-AT'><head><title>Der\n Titel</title><style>p {}</style></head><body>"
+        "<nav><ul><li>Start</li></ul></nav><h1>Kopf</h1><p>Ein <b>fet</b>ter\nSatz&nbsp;&amp; mehr.<p>Zwei<br>Drei"
+        "<script>var x = '<p>no</p>';</script><table><tr><td>a</td><td>b</td></tr></table></body></html>",
+        encoding="utf-8",
+    )
+    assert readings(tmp_path, lang="en") == [
+        Document("a.html", "de", "Kopf\nEin fetter Satz & mehr.\nZwei\nDrei\na\nb", "Der Titel")
+    ]
+
+
+def test_a_page_is_decoded_as_it_declares(tmp_path: Path) -> None:
+    page = '<html lang="ru"><meta http-equiv="Content-Type" content="text/html; charset={}"><p>Снег выпал</p></html>'
+    for name in ("koi8-r", "windows-1251", "utf-8"):
+        (tmp_path / f"{name}.html").write_bytes(page.format(name).encode(name))
+    found = readings(tmp_path)
+    assert [item.text for item in found if isinstance(item, Document)] == ["Снег выпал"] * 3
+    assert len(found) == 3
+
+
+def test_a_page_that_declares_nothing_or_nonsense_is_read_and_said(tmp_path: Path) -> None:
+    (tmp_path / "a.htm").write_bytes(
+        '<html lang="xx-nonsense"><meta charset="nonsense"><p>café</html>'.encode("latin-1")
+    )
+    document, remark = readings(tmp_path, lang="fr")
+    assert document == Document("a.htm", "fr", "café")
+    assert isinstance(remark, Remark)
+
+
+def test_a_page_without_text_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "a.html").write_text("<html><body><script>x</script></body></html>")
+    assert "empty" in refusals(readings(tmp_path))["a.html"]
+
+
+def test_a_folder_may_mix_formats_which_are_told_by_name_or_first_bytes(tmp_path: Path) -> None:
+    (tmp_path / "1").write_text("<DOC><DOCNO>d1</DOCNO><TEXT>x</TEXT></DOC>")
+    (tmp_path / "2").write_text('{"id": "d2", "text": "x"}')
+    (tmp_path / "3").write_text("<!DOCTYPE html><p>x")
+    (tmp_path / "4.csv").write_text("id,text\nd4,x")
+    (tmp_path / "5").write_text("x")
+    assert [item.doc_id for item in readings(tmp_path) if isinstance(item, Document)] == ["d1", "d2", "3", "d4", "5"]
+
+
+def test_the_format_can_be_said(tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text('{"id": "x"}')
+    (document,) = readings(tmp_path, format="text")
+    assert document == Document("a.json", "und", '{"id": "x"}')

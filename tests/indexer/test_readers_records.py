@@ -1,0 +1,309 @@
+"""JSON lines, CSV and TSV: what is read, what is refused, and that the rest goes on."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import json
+import lzma
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+import zstandard
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from encoders.document import Document
+from encoders.errors import BadInput
+from indexer.readers import Reading, ReadOptions, Refusal, Remark, fingerprint, read
+from indexer.readers.record import make_document
+
+
+def readings(path: Path, **options: Any) -> list[Reading]:
+    return list(read(str(path), ReadOptions(**options)))
+
+
+def documents(found: list[Reading]) -> list[Document]:
+    return [item for item in found if isinstance(item, Document)]
+
+
+def refusals(found: list[Reading]) -> list[Refusal]:
+    return [item for item in found if isinstance(item, Refusal)]
+
+
+def lines(path: Path, *records: Any) -> Path:
+    path.write_text("".join(f"{json.dumps(record)}\n" for record in records), encoding="utf-8")
+    return path
+
+
+def test_a_json_line_becomes_a_document_with_its_other_fields(tmp_path: Path) -> None:
+    record = {"id": "a", "lang": "pt-BR", "title": "Um\n título", "text": "Um.\nDois.", "label": "x", "tags": ["y"]}
+    assert readings(lines(tmp_path / "a.jsonl", record)) == [
+        Document("a", "pt", "Um.\nDois.", "Um título", {"label": "x", "tags": ["y"]})
+    ]
+
+
+def test_fields_are_renamed_ours_to_theirs(tmp_path: Path) -> None:
+    path = lines(tmp_path / "a.jsonl", {"_id": 7, "body": "Text.", "cid": "c1"})
+    found = readings(path, fields={"id": "_id", "text": "body", "concept": "cid"}, lang="de")
+    assert found == [Document("7", "de", "Text.", "", {"concept": "c1"})]
+
+
+def test_a_record_without_a_language_takes_the_option_or_stays_undetermined(tmp_path: Path) -> None:
+    path = lines(tmp_path / "a.jsonl", {"id": "a", "text": "x"}, {"id": "b", "text": "x", "lang": "no"})
+    assert [document.lang for document in documents(readings(path))] == ["und", "nb"]
+    assert [document.lang for document in documents(readings(path, lang="deu"))] == ["de", "nb"]
+
+
+@pytest.mark.parametrize(
+    ("name", "pack"),
+    [
+        ("a.jsonl.gz", gzip.compress),
+        ("a.jsonl.zst", zstandard.ZstdCompressor().compress),
+        ("a.jsonl.bz2", bz2.compress),
+        ("a.jsonl.xz", lzma.compress),
+        ("packed_but_not_named_so.jsonl", gzip.compress),
+    ],
+)
+def test_archives_are_read_by_their_first_bytes(tmp_path: Path, name: str, pack: Any) -> None:
+    half = b'{"id": "%s", "text": "x"}\n'
+    (tmp_path / name).write_bytes(pack(half % b"a") + pack(half % b"b"))
+    assert [document.doc_id for document in documents(readings(tmp_path / name))] == ["a", "b"]
+
+
+@pytest.mark.parametrize("suffix", ["gz", "zst"])
+def test_a_broken_archive_keeps_what_came_before_and_says_where_it_breaks(tmp_path: Path, suffix: str) -> None:
+    # Text that hardly compresses, so that a good part of the lines stands before the cut.
+    noise = random.Random(0)
+    text = "".join(f'{{"id": "d{i}", "text": "{noise.randbytes(200).hex()}"}}\n' for i in range(5000)).encode()
+    packed = gzip.compress(text) if suffix == "gz" else zstandard.ZstdCompressor().compress(text)
+    cut = tmp_path / f"cut.jsonl.{suffix}"
+    cut.write_bytes(packed[: len(packed) * 3 // 4])
+    found = readings(cut)
+    kept = [document.doc_id for document in documents(found)]
+    assert len(kept) > 100
+    assert kept == [f"d{i}" for i in range(len(kept))]
+    (refusal,) = refusals(found)
+    assert found[-1] is refusal
+    assert "ends too early" in refusal.reason
+    assert refusal.where == f"{cut}:{len(kept)}"
+
+
+def test_garbage_in_the_middle_of_an_archive_is_said_and_the_next_file_is_read(tmp_path: Path) -> None:
+    packed = bytearray(gzip.compress(b'{"id": "a", "text": "x"}\n' * 2000))
+    packed[12:40] = b"\xff" * 28
+    (tmp_path / "1.jsonl.gz").write_bytes(packed)
+    lines(tmp_path / "2.jsonl", {"id": "z", "text": "x"})
+    found = readings(tmp_path)
+    assert "gzip archive is broken" in refusals(found)[0].reason
+    assert [document.doc_id for document in documents(found)] == ["z"]
+
+
+def test_a_file_named_gz_that_is_none_is_said(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl.gz").write_text('{"id": "a", "text": "x"}\n')
+    assert "is not gzip" in refusals(readings(tmp_path / "a.jsonl.gz"))[0].reason
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        (b'{"id": "x", "text": ', "not valid JSON"),
+        (b'{"id": "x", "text": "a", "n": NaN}', "NaN"),
+        (b"[" * 100_000, "not valid JSON"),
+        (b'{"id": "x", "text": "a", "n": ' + b"1" * 5000 + b"}", "not valid JSON"),
+        (b'["x", "y"]', "JSON list"),
+        (b"42", "JSON int"),
+        (b'{"text": "x"}', "no id"),
+        (b'{"id": null, "text": "x"}', "no id"),
+        (b'{"id": "x"}', "no text"),
+        (b'{"id": "x", "text": null}', "no text"),
+        (b'{"id": "x", "text": "  ", "title": "\\n"}', "title and text are empty"),
+        (b'{"id": "x", "text": "\\u0001\\u200b"}', None),
+        (b'{"id": "x", "text": "\\u0001\\u0002"}', "title and text are empty"),
+        (b'{"id": "", "text": "x"}', "id is empty"),
+        (b'{"id": " ", "text": "x"}', "id is empty"),
+        (b'{"id": true, "text": "x"}', "id is a bool"),
+        (b'{"id": 1.5, "text": "x"}', "id is a float"),
+        (b'{"id": ["x"], "text": "x"}', "id is a list"),
+        (b'{"id": "a\\nb", "text": "x"}', "control characters"),
+        (b'{"id": "a\\u0000", "text": "x"}', "control characters"),
+        (b'{"id": "a\\ud800", "text": "x"}', "half a character"),
+        (b'{"id": "' + b"x" * 600 + b'", "text": "x"}', "600 bytes; 512"),
+        (b'{"id": "' + "é".encode() * 300 + b'", "text": "x"}', "600 bytes; 512"),
+        (b'{"id": "x", "text": 5}', "text is a int"),
+        (b'{"id": "x", "text": ["a"]}', "text is a list"),
+        (b'{"id": "x", "text": "a", "title": {}}', "title is a dict"),
+        (b'{"id": "x", "text": "a\\u0000b"}', "NUL"),
+        (b'{"id": "x", "text": "a", "lang": "klingonisch"}', "'klingonisch' is no"),
+        (b'{"id": "x", "text": "a", "lang": 7}', "lang is a int"),
+        (b'{"id": "x", "text": "a", "revision": -1}', "revision is '-1'"),
+        (b'{"id": "x", "text": "a", "revision": "new"}', "revision is 'new'"),
+        ('{"id": "x", "text": "café"}'.encode("latin-1"), "not utf-8 (byte 25)"),
+        (b'\x00\x01\xff{"id"', "binary"),
+    ],
+)
+def test_a_bad_line_is_refused_by_file_and_line_and_the_rest_goes_on(
+    tmp_path: Path, line: bytes, reason: str | None
+) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(b'{"id": "first", "text": "x"}\n\n' + line + b'\n{"id": "last", "text": "x"}\n')
+    found = readings(path)
+    assert found[0] == Document("first", "und", "x")
+    assert found[-1] == Document("last", "und", "x")
+    if reason is None:
+        assert len(documents(found)) == 3
+        return
+    (refusal,) = refusals(found)
+    assert refusal.where == f"{path}:3"
+    assert reason in refusal.reason
+
+
+@pytest.mark.parametrize("doc_id", ["a b", "a/b/c.txt", "http://x?y=1&z", "ü" * 256, "x" * 512])
+def test_odd_ids_are_fine(tmp_path: Path, doc_id: str) -> None:
+    assert documents(readings(lines(tmp_path / "a.jsonl", {"id": doc_id, "text": "x"})))[0].doc_id == doc_id
+
+
+def test_half_characters_and_control_characters_never_get_through(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_text(
+        '{"id": "a", "title": "t\\ud83d", "text": "x\\ud800y\\u0007z\\r\\nw\\u2028v", "f": {"k\\udc00": ["\\udfff"]}}\n'
+    )
+    (document,) = documents(readings(path))
+    assert document.title == "t\ufffd"
+    assert document.text == "x\ufffdyz\nw\nv"
+    assert document.fields == {"f": {"k\ufffd": ["\ufffd"]}}
+    json.dumps(document.fields, ensure_ascii=False).encode()
+
+
+json_values = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False)
+    | st.text(st.characters(exclude_categories=())),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+    max_leaves=5,
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.dictionaries(st.sampled_from(["id", "lang", "title", "text", "revision", "x"]), json_values))
+def test_any_record_gives_a_clean_document_or_a_refusal(record: dict[str, Any]) -> None:
+    made = make_document(record, "here", ReadOptions())
+    if isinstance(made, Document):
+        assert made.doc_id
+        assert made.title or made.text
+        for text in (made.doc_id, made.title, made.text, made.lang, json.dumps(made.fields, ensure_ascii=False)):
+            text.encode("utf-8")
+        assert "\0" not in made.title + made.text
+    else:
+        assert made.reason
+
+
+def test_a_text_of_one_5_mb_line_is_read(tmp_path: Path) -> None:
+    text = "wort " * 1_000_000
+    (document,) = documents(readings(lines(tmp_path / "a.jsonl", {"id": "a", "text": text})))
+    assert document.text == text.strip()
+
+
+def test_a_file_of_one_json_value_is_refused_once(tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text(json.dumps([{"id": "a", "text": "x"}] * 3, indent=1))
+    (refusal,) = readings(tmp_path / "a.json")
+    assert isinstance(refusal, Refusal)
+    assert "one object a line" in refusal.reason
+
+
+def test_a_byte_order_mark_is_left_out(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text('{"id": "a", "text": "x"}\n', encoding="utf-8-sig")
+    assert documents(readings(tmp_path / "a.jsonl"))[0].doc_id == "a"
+
+
+def test_json_lines_in_a_stated_encoding_are_read(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text('{"id": "a", "text": "caf\xe9"}\n', encoding="latin-1")
+    assert documents(readings(tmp_path / "a.jsonl", encoding="latin-1"))[0].text == "café"
+
+
+def test_csv_rows_are_read_with_quotes_and_line_breaks(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text('id,text,label\n1,"a, ""b""\nc",x\n2,d,\n', encoding="utf-8")
+    assert readings(tmp_path / "a.csv") == [
+        Document("1", "und", 'a, "b"\nc', "", {"label": "x"}),
+        Document("2", "und", "d"),
+    ]
+
+
+def test_csv_with_semicolons_is_read(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("id;text\n1;a, b\n", encoding="utf-8")
+    assert readings(tmp_path / "a.csv") == [Document("1", "und", "a, b")]
+
+
+def test_quotes_in_tsv_are_letters(tmp_path: Path) -> None:
+    (tmp_path / "a.tsv").write_text('id\tlang\ttext\n1\tde\t"Ja\n2\tde\tnein"\n', encoding="utf-8")
+    assert [document.text for document in documents(readings(tmp_path / "a.tsv"))] == ['"Ja', 'nein"']
+
+
+def test_a_csv_row_with_too_few_or_many_columns_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("id,lang,text\n1,de,a\n2,de\n3,de,a,b\n4,de,\n5,de,e\n", encoding="utf-8")
+    found = readings(tmp_path / "a.csv")
+    assert [document.doc_id for document in documents(found)] == ["1", "5"]
+    assert [(refusal.where.rsplit(":", 1)[1], refusal.reason.split(";")[0]) for refusal in refusals(found)] == [
+        ("3", "the row has 2 columns and the header 3"),
+        ("4", "the row has 4 columns and the header 3"),
+        ("5", "its title and text are empty"),
+    ]
+
+
+def test_a_header_without_the_needed_columns_is_refused_with_those_it_has(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("key,text\n1,a\n", encoding="utf-8")
+    (refusal,) = refusals(readings(tmp_path / "a.csv"))
+    assert "no column 'id' but key, text" in refusal.reason
+    assert documents(readings(tmp_path / "a.csv", fields={"id": "key"}))[0].doc_id == "1"
+
+
+def test_csv_in_an_8_bit_set_is_read_and_said_once(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("id,text\n1,Größe\n2,Höhe\n", encoding="cp1252")
+    *found, remark = readings(tmp_path / "a.csv", lang="de")
+    assert [document.text for document in documents(found)] == ["Größe", "Höhe"]
+    assert isinstance(remark, Remark)
+    assert "windows-1252" in remark.text
+
+
+def test_a_csv_value_of_5_mb_is_read(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text(f"id,text\n1,{'x ' * 2_500_000}\n", encoding="utf-8")
+    assert len(documents(readings(tmp_path / "a.csv"))[0].text) == 4_999_999
+
+
+def test_a_source_that_is_not_there_is_refused_at_once(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match="nowhere does not exist"):
+        read(str(tmp_path / "nowhere"), ReadOptions())
+
+
+def test_an_empty_folder_is_refused_at_once(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match="no file in it"):
+        read(str(tmp_path), ReadOptions())
+
+
+def test_unusable_options_are_refused_at_once(tmp_path: Path) -> None:
+    path = str(lines(tmp_path / "a.jsonl", {"id": "a", "text": "x"}))
+    for options, reason in (
+        (ReadOptions(format="docx"), "'docx' is no format"),
+        (ReadOptions(lang="klingonisch"), "klingonisch"),
+        (ReadOptions(encoding="rot13"), "'rot13' is no encoding"),
+    ):
+        with pytest.raises(BadInput, match=reason):
+            read(path, options)
+
+
+def test_the_fingerprint_changes_with_files_and_options_and_nothing_else(tmp_path: Path) -> None:
+    one = lines(tmp_path / "1.jsonl", {"id": "a", "text": "x"})
+    options = ReadOptions(fields={"text": "body"})
+    before = fingerprint(str(tmp_path), options)
+    assert fingerprint(str(tmp_path), ReadOptions(fields={"text": "body"})) == before
+    assert fingerprint(str(tmp_path), ReadOptions(lang="de")) != before
+    two = lines(tmp_path / "2.jsonl", {"id": "b", "text": "x"})
+    assert fingerprint(str(tmp_path), options) != before
+    two.unlink()
+    assert fingerprint(str(tmp_path), options) == before
+    one.write_text('{"id": "a", "text": "longer"}\n')
+    assert fingerprint(str(tmp_path), options) != before

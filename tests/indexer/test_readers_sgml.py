@@ -1,0 +1,432 @@
+"""TREC and CLEF markup. The files under ``clef/`` have the newspapers' shapes and encodings, and invented text."""
+
+from __future__ import annotations
+
+import gzip
+import tracemalloc
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from encoders.document import Document
+from indexer.readers import Reading, ReadOptions, Refusal, Remark, read
+from indexer.readers.clef import newspaper
+
+CLEF = Path(__file__).parent / "clef"
+
+
+def readings(path: Path, **options: Any) -> list[Reading]:
+    return list(read(str(path), ReadOptions(**options)))
+
+
+def documents(found: list[Reading]) -> list[Document]:
+    return [item for item in found if isinstance(item, Document)]
+
+
+def remarks(found: list[Reading]) -> list[str]:
+    return [item.text for item in found if isinstance(item, Remark)]
+
+
+def one(file: str, **options: Any) -> Document:
+    return documents(readings(CLEF / file, **options))[0]
+
+
+def write(path: Path, text: str, encoding: str = "utf-8") -> Path:
+    path.write_bytes(text.encode(encoding))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("file", "doc_id", "lang", "title", "begins", "ends", "encoding"),
+    [
+        (
+            "latimes94/la010194",
+            "LA010194-0001",
+            "en",
+            "TUGBOAT CREWS AT PIER 9 SAY R&D MONEY WENT OVERBOARD",
+            "The crews of four tugboats walked off Pier 9 on Friday, saying that the money for a quieter",
+            "AT&T; Co. wires stayed dry.",
+            "windows-1252",
+        ),
+        (
+            "latimes02/la0203.sgml",
+            "LA02030402-77",
+            "en",
+            "A lighthouse learns to text",
+            "The keeper of Gull Point now answers sailors by phone.\nThe lamp",
+            "Gulls have not commented.",
+            "",
+        ),
+        (
+            "glasgow/gh950103.sgml",
+            "GH950103-000004",
+            "en",
+            "Ferry runs aground on its own timetable",
+            "THE ferry to Inchmorrow left at noon, as the poster said, and met the mud at five past",
+            "more slowly indeed.",
+            "windows-1252",
+        ),
+        (
+            "fr94/FR940102.sgml",
+            "FR940102-000003",
+            "de",
+            "Bürger zählen Vögel & Brücken",
+            "Am Fluss über der alten Mühle",
+            "Die Brücken zählten sie gleich mit.",
+            "windows-1252",
+        ),
+        (
+            "spiegel/spiegel94.sgml",
+            "SPIEGEL94-000001-000",
+            "de",
+            "„Wir haben die Tür gesucht“",
+            "Ein Verein – zwölf Mitglieder –",
+            "Sie koste 3 € im Jahr.",
+            "windows-1252",
+        ),
+        (
+            "sda/sda940101.sgml",
+            "SDA.940101.0001",
+            "de",
+            "Zürcher Tram fährt rückwärts",
+            "Zürich, 1. Jan. (sda)",
+            "Die Fahrgäste stiegen vorn aus.",
+            "windows-1252",
+        ),
+        (
+            "lemonde/lemonde94.sgml",
+            "LEMONDE94-000007-19940101",
+            "fr",
+            "Le four à pain du canal rouvre après la crûe",
+            "Les péniches livrent",
+            "Il l'a redescendu mardi.",
+            "windows-1252",
+        ),
+        (
+            "ats/ats940101.sgml",
+            "ATS.940101.0012",
+            "fr",
+            "La neige oublie le col",
+            "Sion, 1er jan",
+            "Les chasse-neige ont été repeints.",
+            "windows-1252",
+        ),
+        (
+            "agz/agz.sgml",
+            "AGZ.940520.0107",
+            "it",
+            "Il lago è salito di un gradino",
+            "Lugano, 20 mag",
+            "La panchina più bassa è sott'acqua.",
+            "windows-1252",
+        ),
+        (
+            "lastampa/lastampa94.sgml",
+            "LASTAMPA94-000123",
+            "it",
+            "La città spegne i lampioni & guarda le stelle",
+            "Per un'ora nessuna luce",
+            "Chi c’era dice che è stato bello.",
+            "",
+        ),
+        (
+            "efe/efe19940101.sgml",
+            "EFE19940101-00003",
+            "es",
+            "AÑO NUEVO El reloj de la plaza dio trece campanadas",
+            "Soria, 1 ene.- El reloj de la plaza dio anoche trece campanadas y nadie se quejó.",
+            "que haga en la torre.",
+            "windows-1252",
+        ),
+        (
+            "nrc/nh19940103.sgml",
+            "NH19940103-0001",
+            "nl",
+            "Sluiswachter vindt tweede sleutel",
+            "Na drieëntwintig jaar",
+            "De sluis gaat nu aan beide kanten open.",
+            "windows-1252",
+        ),
+        (
+            "aamulehti/aamu94.sgml",
+            "AAMU19941122-000065",
+            "fi",
+            "",
+            "Jää kantoi",
+            "Toista se ei kantanut.",
+            "windows-1252",
+        ),
+        (
+            "TT1994/tt94.sgml",
+            "TT9401-940101-12",
+            "sv",
+            "Älg åkte tunnelbana till Ängby",
+            "Stockholm (TT)",
+            "Kontrollanten steg av.",
+            "",
+        ),
+        (
+            "publico/publico94.sgml",
+            "PUBLICO-19940101-001",
+            "pt",
+            "",
+            "O museu das chaves",
+            "A direção pede paciência.",
+            "windows-1252",
+        ),
+        (
+            "folha/fsp940101.sgml",
+            "FSP940101-001",
+            "pt",
+            "Padaria distribui pão quente no portão",
+            "Da Redação\nA fila",
+            "Não sobrou miolo.",
+            "windows-1252",
+        ),
+        *(
+            (
+                f"IZVESTIA1995/iz-{name}.sgml",
+                f"IZV-{date}-0001",
+                "ru",
+                "Снег выпал дважды",
+                "Дворники требуют пересчёта.\nВо вторник",
+                "вернулся & остался.",
+                encoding,
+            )
+            for name, date, encoding in (
+                ("koi8", "950101", "koi8-r"),
+                ("1251", "950102", "windows-1251"),
+                ("utf8", "950103", ""),
+            )
+        ),
+        (
+            "MAGYAR2002/mh-latin2.sgml",
+            "MH-2002-1",
+            "hu",
+            "Őszi tűzijáték a Tiszán",
+            "A hős tűzoltó",
+            "de a csónakba beült.",
+            "windows-1250",
+        ),
+        (
+            "MAGYAR2002/mh-1250.sgml",
+            "MH-2002-2",
+            "hu",
+            "„Őszi tűzijáték a Tiszán”",
+            "A hős tűzoltó",
+            "de a csónakba beült.",
+            "windows-1250",
+        ),
+    ],
+)
+def test_each_newspaper_is_read_with_its_title_text_language_and_encoding(
+    file: str, doc_id: str, lang: str, title: str, begins: str, ends: str, encoding: str
+) -> None:
+    found = readings(CLEF / file)
+    document = documents(found)[0]
+    assert (document.doc_id, document.lang, document.title) == (doc_id, lang, title)
+    assert document.text.startswith(begins)
+    assert document.text.endswith(ends)
+    assert remarks(found) == (
+        [f"records are not UTF-8 and taken for {encoding}; if that is wrong, say --encoding"] if encoding else []
+    )
+    assert not [item for item in found if isinstance(item, Refusal)]
+
+
+def test_no_headline_present_is_no_headline() -> None:
+    assert documents(readings(CLEF / "latimes94" / "la010194"))[1].title == ""
+
+
+def test_agz_of_1995_holds_title_and_text_in_one_tag() -> None:
+    document = documents(readings(CLEF / "agz"))[1]
+    assert document.title == "Il postino va in bicicletta"
+    assert (
+        document.text == "Bellinzona, 21 mag (ats) Il postino ha venduto l'automobile.\nLa salita, dice, è più corta."
+    )
+
+
+def test_what_is_about_an_article_goes_into_its_fields_and_not_into_its_text() -> None:
+    document = one("glasgow/gh950103.sgml")
+    assert document.fields["byline"] == "Una Brae"
+    assert document.fields["date"] == "950103"
+    assert "Una Brae" not in document.content
+    assert "Foto" not in one("nrc/nh19940103.sgml").content
+
+
+def test_the_option_for_the_language_comes_before_the_newspapers() -> None:
+    assert one("sda/sda940101.sgml", lang="gsw").lang == "gsw"
+
+
+@pytest.mark.parametrize(
+    ("doc_id", "folder", "lang"),
+    [
+        ("FR940101-000000", "", "de"),
+        ("FR940104-0-00001", "", None),  # TREC's Federal Register
+        ("LA010194-0001", "", "en"),
+        ("LATER-1", "", None),
+        ("ADAM", "", None),
+        ("whatever", "SDA1994", "de"),
+        ("whatever", "izvestia1995", "ru"),
+        ("whatever", "TT95", "sv"),
+        ("whatever", "TTT", None),
+    ],
+)
+def test_the_newspaper_is_known_by_its_ids_or_its_folder(doc_id: str, folder: str, lang: str | None) -> None:
+    paper = newspaper(doc_id, Path("disk") / folder / "file.sgml")
+    assert (paper.lang if paper else None) == lang
+
+
+def test_a_record_ends_where_the_next_begins(tmp_path: Path) -> None:
+    path = write(
+        tmp_path / "a.sgml",
+        "<DOC><DOCNO>1</DOCNO><TEXT>One\n\n<DOC>\n<DOCNO>2</DOCNO><TEXT>Two</TEXT>\n<DOC><DOCNO>3</DOCNO><TEXT>Three",
+    )
+    found = readings(path)
+    assert [(document.doc_id, document.text) for document in documents(found)] == [
+        ("1", "One"),
+        ("2", "Two"),
+        ("3", "Three"),
+    ]
+    assert remarks(found) == ["records have no </DOC>; they end where the next begins"]
+
+
+def test_a_record_whose_start_tag_is_lost_is_read_and_stray_text_is_said(tmp_path: Path) -> None:
+    path = write(
+        tmp_path / "a.sgml",
+        "<DOCNO>1</DOCNO><TEXT>One</TEXT></DOC>\nAd: buy ink\n<DOC><DOCNO>2</DOCNO><TEXT>Two</TEXT></DOC>",
+    )
+    found = readings(path, format="trec")
+    assert [document.text for document in documents(found)] == ["One", "Two"]
+    assert remarks(found) == ["text stands outside any <DOC> and was left out"]
+
+
+def test_root_tags_declarations_and_comments_are_no_text(tmp_path: Path) -> None:
+    path = write(
+        tmp_path / "a.sgml",
+        '<?xml version="1.0" encoding="utf-8"?>\n<!DOCTYPE DOCS SYSTEM "x.dtd">\n<DOCS>\n'
+        "<DOC><DOCNO>1</DOCNO><TEXT>One<!-- not\nthis --> <![CDATA[a < b]]></TEXT></DOC>\n</DOCS>\x1a\n",
+    )
+    assert readings(path) == [Document("1", "und", "One a < b")]
+
+
+def test_what_only_looks_like_markup_is_text(tmp_path: Path) -> None:
+    body = "a < b > c, <3 & R&B, <ann@example.org>, &unknown; &amp; &#233; &copy"
+    assert documents(readings(write(tmp_path / "a.sgml", f"<DOC><DOCNO>1</DOCNO><TEXT>{body}</TEXT></DOC>")))[
+        0
+    ].text == ("a < b > c, <3 & R&B, <ann@example.org>, &unknown; & é &copy")
+
+
+def test_half_characters_do_not_come_in_as_entities(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.sgml", "<DOC><DOCNO>1</DOCNO><TEXT>x&#xD800;&#0;&#99999999;y</TEXT></DOC>")
+    documents(readings(path))[0].text.encode("utf-8")
+
+
+def test_inline_tags_do_not_cut_a_text(tmp_path: Path) -> None:
+    path = write(
+        tmp_path / "a.sgml",
+        "<DOC><DOCNO>1</DOCNO><TEXT><P>One <B>bold</B> and <F P=105>two</F>.<P>Next</DATE> line.</TEXT>"
+        "<DATE>1994</DATE></DOC>",
+    )
+    (document,) = documents(readings(path))
+    assert document.text == "One bold and two .\nNext line."
+    assert document.fields == {"date": "1994"}
+
+
+def test_an_unknown_tag_set_is_read_and_said(tmp_path: Path) -> None:
+    path = write(
+        tmp_path / "a.sgml", "<DOC><DOCNO>1</DOCNO><DATE>94</DATE><SUMMARY>Short.</SUMMARY><STORY>Long.</STORY></DOC>"
+    )
+    document, remark = readings(path)
+    assert isinstance(document, Document)
+    assert document.text == "Short.\nLong."
+    assert isinstance(remark, Remark)
+    assert "taken from <SUMMARY>, <STORY>" in remark.text
+    (document,) = documents(readings(path, fields={"text": "story", "title": "SUMMARY", "day": "DATE"}))
+    assert (document.title, document.text, document.fields) == ("Short.", "Long.", {"day": "94"})
+
+
+def test_id_and_language_may_stand_in_the_doc_tag(tmp_path: Path) -> None:
+    path = write(
+        tmp_path / "a.sgml", '<DOC id="NYT_1" lang="en-US" type="story"><HEADLINE>H</HEADLINE><TEXT>x</TEXT></DOC>'
+    )
+    assert readings(path) == [Document("NYT_1", "en", "x", "H")]
+
+
+def test_a_record_without_id_or_text_is_refused_by_line_and_the_rest_goes_on(tmp_path: Path) -> None:
+    path = write(
+        tmp_path / "a.sgml",
+        "<DOC>\n<TEXT>no id</TEXT>\n</DOC>\n<DOC>\n<DOCNO>2</DOCNO>\n<TEXT> </TEXT></DOC>\n"
+        "<DOC><DOCNO>3</DOCNO><TEXT>x</TEXT></DOC>",
+    )
+    first, second, third = readings(path)
+    assert isinstance(first, Refusal)
+    assert isinstance(second, Refusal)
+    assert (first.where, first.reason[:12]) == (f"{path}:1", "it has no id")
+    assert (second.where, second.doc_id, second.reason) == (f"{path}:4", "2", "its title and text are empty")
+    assert third == Document("3", "und", "x")
+
+
+def test_a_file_without_records_is_refused(tmp_path: Path) -> None:
+    (refusal,) = readings(write(tmp_path / "a.sgml", "<root>\n</root>"))
+    assert isinstance(refusal, Refusal)
+    assert "no <DOC>" in refusal.reason
+
+
+def test_the_stated_and_the_declared_encoding_are_used(tmp_path: Path) -> None:
+    record = "<DOC><DOCNO>1</DOCNO><TEXT>Łódź</TEXT></DOC>"
+    stated = write(tmp_path / "a.sgml", record, "iso-8859-2")
+    assert documents(readings(stated, encoding="iso-8859-2"))[0].text == "Łódź"
+    declared = write(tmp_path / "b.sgml", f'<?xml version="1.0" encoding="ISO-8859-2"?>{record}', "iso-8859-2")
+    found = readings(declared)
+    assert documents(found)[0].text == "Łódź"
+    assert "ISO-8859-2" in remarks(found)[0]
+
+
+def test_cyrillic_is_recognised_where_nothing_names_the_language(tmp_path: Path) -> None:
+    text = "Снег выпал дважды, а потом растаял."
+    for encoding in ("koi8-r", "windows-1251"):
+        path = write(tmp_path / "x.sgml", f"<DOC><DOCNO>1</DOCNO><TEXT>{text}</TEXT></DOC>", encoding)
+        assert documents(readings(path))[0].text == text
+
+
+def test_a_cut_archive_keeps_the_records_before_the_cut(tmp_path: Path) -> None:
+    text = "".join(f"<DOC>\n<DOCNO>D{i}</DOCNO>\n<TEXT>{i * 7919**9}</TEXT>\n</DOC>\n" for i in range(5000)).encode()
+    packed = gzip.compress(text)
+    (tmp_path / "a.sgml.gz").write_bytes(packed[: len(packed) // 2])
+    found = readings(tmp_path / "a.sgml.gz")
+    refusal = found[-1]
+    assert len(found) > 1000
+    assert isinstance(refusal, Refusal)
+    assert refusal.where == f"{tmp_path / 'a.sgml.gz'}:{4 * (len(found) - 1) + 1}"
+
+
+def test_memory_does_not_grow_with_the_file(tmp_path: Path) -> None:
+    record = f"<DOC>\n<DOCNO>D</DOCNO>\n<TEXT>{'word ' * 200}</TEXT>\n</DOC>\n"
+    path = write(tmp_path / "a.sgml", record * 2000)
+    tracemalloc.start()
+    count = sum(isinstance(item, Document) for item in read(str(path), ReadOptions()))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert count == 2000
+    assert path.stat().st_size > 2_000_000
+    assert peak < 1_000_000
+
+
+def test_a_record_of_one_5_mb_line_is_read(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.sgml", f"<DOC><DOCNO>1</DOCNO><TEXT>{'word ' * 1_000_000}</TEXT></DOC>")
+    assert len(documents(readings(path))[0].text) == 4_999_999
+
+
+def test_a_record_that_never_ends_is_refused_and_the_next_one_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("indexer.readers.sgml.RECORD_LIMIT", 1 << 20)
+    path = write(
+        tmp_path / "a.sgml",
+        f"<DOC>\n<DOCNO>1</DOCNO><TEXT>{'word ' * 900_000}\n<DOC><DOCNO>2</DOCNO><TEXT>x</TEXT></DOC>",
+    )
+    refusal, document = readings(path)
+    assert isinstance(refusal, Refusal)
+    assert refusal.where == f"{path}:1"
+    assert document == Document("2", "und", "x")
