@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import inspect
 import logging
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -92,12 +93,13 @@ def export_graph(source: SourceModel, target: Path) -> None:
     """
     import torch  # noqa: PLC0415
 
-    example = torch.ones((2, 8), dtype=torch.int64)
+    # Two tensors: of one object given twice the exporter makes one input.
+    ids, mask = (torch.ones((2, 8), dtype=torch.int64) for _ in range(2))
     texts, tokens, same = torch.export.Dim("texts"), torch.export.Dim("tokens"), torch.export.Dim.DYNAMIC
     with _quiet(), torch.no_grad():
         program = torch.onnx.export(
             source.module,
-            (example, example),
+            (ids, mask),
             dynamo=True,
             dynamic_shapes={"input_ids": {0: texts, 1: tokens}, "attention_mask": {0: same, 1: same}},
             input_names=["input_ids", "attention_mask"],
@@ -204,7 +206,7 @@ def _with_pooling(encoder: Any, recipe: Recipe) -> torch.nn.Module:
     if recipe.pooler:
         layers = [torch.nn.Sequential(encoder.pooler.dense, torch.nn.Tanh())]
         encoder.pooler = None
-    takes_types = "token_type_ids" in encoder.forward.__code__.co_varnames
+    takes_types = "token_type_ids" in inspect.signature(encoder.forward).parameters
 
     class Sentence(torch.nn.Module):  # type: ignore[misc, unused-ignore]  # Any where torch is not installed
         def __init__(self) -> None:

@@ -14,66 +14,17 @@ from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 import sqlalchemy as sa
-from sqlalchemy.orm import Mapped, Session, mapped_column
+from sqlalchemy.orm import Session
 
 from encoders.errors import BadInput
-from indexer.database import Base, now, transaction
+from indexer.database import now, transaction
 from query.evaluation import Scores
+from query.history_tables import EvaluationRow, RunRow, ScoreRow
 from query.run import Run
 
 Kind = Literal["language", "pooled", "same", "bm25"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 _RUN_ID = re.compile(r"(\d{1,9})(?:\.([A-Za-z0-9-]+))?")
-
-
-class EvaluationRow(Base):
-    """One ``dragoman evaluate``: what was asked, of what, with which settings."""
-
-    __tablename__ = "evaluations"
-    __table_args__ = ({"sqlite_autoincrement": True},)  # a number once written down never means another evaluation
-
-    id: Mapped[int] = mapped_column(primary_key=True)
-    created: Mapped[dt.datetime]
-    collection: Mapped[str] = mapped_column(index=True)
-    tag: Mapped[str]
-    model: Mapped[str]
-    build: Mapped[str]
-    space: Mapped[str]
-    settings: Mapped[dict[str, Any]] = mapped_column(sa.JSON)
-    topics: Mapped[str]
-    topics_hash: Mapped[str]
-    qrels_hash: Mapped[str]
-
-
-class RunRow(Base):
-    """One run of an evaluation, with its means and its ranking."""
-
-    __tablename__ = "evaluation_runs"
-    __table_args__ = (sa.UniqueConstraint("evaluation_id", "name", name="uq_evaluation_runs_name"),)
-
-    id: Mapped[int] = mapped_column(primary_key=True)
-    evaluation_id: Mapped[int] = mapped_column(sa.ForeignKey("evaluations.id", ondelete="CASCADE"))
-    name: Mapped[str]
-    kind: Mapped[str]
-    lang: Mapped[str]
-    main: Mapped[bool]
-    topic_count: Mapped[int]
-    unjudged: Mapped[list[str]] = mapped_column(sa.JSON)
-    without_hits: Mapped[list[str]] = mapped_column(sa.JSON)
-    means: Mapped[dict[str, float]] = mapped_column(sa.JSON)
-    trec: Mapped[bytes | None] = mapped_column(sa.LargeBinary, deferred=True)
-
-
-class ScoreRow(Base):
-    """One topic's value by one measure in one run."""
-
-    __tablename__ = "evaluation_scores"
-
-    run_id: Mapped[int] = mapped_column(sa.ForeignKey("evaluation_runs.id", ondelete="CASCADE"), primary_key=True)
-    qid: Mapped[str] = mapped_column(primary_key=True)
-    measure: Mapped[str] = mapped_column(primary_key=True)
-    lang: Mapped[str]
-    value: Mapped[float]
 
 
 @dataclass(frozen=True)
@@ -157,6 +108,15 @@ class LoggedRun:
     unjudged: Sequence[str]
     without_hits: Sequence[str]
     means: Mapping[str, float]
+
+    def judged_as(self, other: LoggedRun) -> bool:
+        """Whether the same judgements scored both: same qrels, for documents of the same languages."""
+        return self._judged_by == other._judged_by
+
+    @property
+    def _judged_by(self) -> tuple[str, object]:
+        within = [self.lang] if self.kind in {"same", "bm25"} else self.setup.settings.get("to")
+        return self.setup.qrels_hash, within
 
     def topic(self, qid: str) -> str:
         """The topic that an id is a version of: what a pooled run's ``qid.lang`` is of."""
@@ -245,14 +205,14 @@ def runs(
         query = query.where(EvaluationRow.id.in_(chosen)).order_by(EvaluationRow.id.desc(), RunRow.id)
         if not every:
             query = query.where(RunRow.main)
-        return [_logged(row, evaluation) for row, evaluation in session.execute(query).tuples()]
+        return [_logged(row, evaluation) for row, evaluation in session.execute(query)]
 
 
 def members(engine: sa.Engine, evaluation: int) -> list[LoggedRun]:
     """All runs of an evaluation, in the order they were made."""
     query = sa.select(RunRow, EvaluationRow).join(EvaluationRow, RunRow.evaluation_id == EvaluationRow.id)
     with transaction(engine) as session:
-        rows = session.execute(query.where(EvaluationRow.id == evaluation).order_by(RunRow.id)).tuples()
+        rows = session.execute(query.where(EvaluationRow.id == evaluation).order_by(RunRow.id))
         return [_logged(row, found) for row, found in rows]
 
 
@@ -277,7 +237,7 @@ def scores(engine: sa.Engine, run_id: str) -> dict[str, dict[str, float]]:
         row, _ = _row(session, run_id)
         found: dict[str, dict[str, float]] = {}
         query = sa.select(ScoreRow.qid, ScoreRow.measure, ScoreRow.value).where(ScoreRow.run_id == row.id)
-        for qid, measure, value in session.execute(query.order_by(ScoreRow.qid)).tuples():
+        for qid, measure, value in session.execute(query.order_by(ScoreRow.qid)):
             found.setdefault(qid, {})[measure] = value
         return {qid: {measure: values[measure] for measure in row.means} for qid, values in found.items()}
 
@@ -298,7 +258,7 @@ def export(engine: sa.Engine, run_id: str) -> Iterator[str]:
         parts = sa.select(RunRow.lang, RunRow.trec).where(
             RunRow.evaluation_id == row.evaluation_id, RunRow.kind == "language"
         )
-        for lang, trec in session.execute(parts.order_by(RunRow.id)).tuples():
+        for lang, trec in session.execute(parts.order_by(RunRow.id)):
             for line in _unpack(trec or b""):
                 qid, rest = line.split(" ", 1)
                 yield f"{qid}.{lang} {rest}"
@@ -318,7 +278,7 @@ def _row(session: Session, run_id: str) -> tuple[RunRow, EvaluationRow]:
         query = sa.select(RunRow, EvaluationRow).join(EvaluationRow, RunRow.evaluation_id == EvaluationRow.id)
         query = query.where(EvaluationRow.id == int(found[1]))
         query = query.where(RunRow.name == found[2]) if found[2] else query.where(RunRow.main)
-        if row := session.execute(query).tuples().first():
+        if row := session.execute(query).first():
             return row
     raise BadInput(f"there is no run {run_id!r}; see the ids with: dragoman runs list --all")
 

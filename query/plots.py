@@ -25,7 +25,7 @@ def difference_figure(comparisons: Sequence[Comparison]) -> Figure:
     from matplotlib.figure import Figure  # noqa: PLC0415 - half a second
 
     widest = max(len(comparison.topics) for comparison in comparisons)
-    figure = Figure(figsize=(min(14.0, max(7.0, 0.26 * widest)), 3.6 * len(comparisons)), layout="constrained")
+    figure = Figure(figsize=(min(10.0, max(7.0, 0.26 * widest)), 3.4 * len(comparisons)), layout="constrained")
     for axes, comparison in zip(np.atleast_1d(figure.subplots(len(comparisons))), comparisons, strict=True):
         _draw(axes, comparison)
     return figure
@@ -50,18 +50,9 @@ def _draw(axes: Axes, comparison: Comparison) -> None:
     values = np.array([value for _, value in topics])
     axes.bar(np.arange(len(values)), values, width=0.85, color=[BETTER if value > 0 else WORSE for value in values])
     axes.axhline(0, color="black", linewidth=0.8)
-    axes.axhline(comparison.difference, color=MEAN, linewidth=1, linestyle="--")
-    axes.annotate(
-        f"mean {comparison.difference:+.3f}",
-        (0.995, comparison.difference),
-        xycoords=("axes fraction", "data"),
-        xytext=(0, 3),
-        textcoords="offset points",
-        ha="right",
-        va="bottom",
-        color=MEAN,
-        fontsize=9,
-    )
+    mean = f"mean {comparison.difference:+.3f}".replace("-", "−")
+    axes.axhline(comparison.difference, color=MEAN, linewidth=1, linestyle="--", label=mean)
+    axes.legend(loc="upper right", frameon=False, fontsize=9)
     axes.set_title(
         f"{comparison.b} against {comparison.a}: {comparison.wins} topics better, {comparison.losses} worse, "
         f"{comparison.ties} equal (p {comparison.p_holm:.3g}, Holm)",

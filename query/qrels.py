@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from ir_measures import Qrel
 
 _JUDGEMENT = re.compile(r"(\S+)\s+(\S+)\s+(\S(?:.*\S)?)\s+([+-]?\d+)")
+_LONGEST = 4096
 
 
 def read_qrels(paths: Iterable[str | Path]) -> list[Qrel]:
@@ -66,7 +67,7 @@ def _judgement(line: bytes, where: str) -> tuple[str, str, str, int] | None:
         raise BadInput(f"{where} is not UTF-8; convert the qrels to it") from error
     if not text:
         return None
-    found = _JUDGEMENT.fullmatch(text)
-    if not found:
+    found = _JUDGEMENT.fullmatch(text[:_LONGEST])
+    if not found or len(text) > _LONGEST:
         raise BadInput(f"{where} is {text[:60]!r}, no judgement; it should be: topic 0 document grade")
     return normalise_qid(found[1]), found[3], found[2], int(found[4])

@@ -16,6 +16,7 @@ from encoders.errors import BadInput
 Scored = tuple[str, float]
 """A document's id and its score."""
 
+_LARGEST = float(np.finfo(np.float32).max)
 _SPACES = "|".join(quote(chr(code), safe="")[1:] for code in range(0x3001) if chr(code).isspace())
 _ESCAPED = re.compile(rf"%25(?=(?:25)*(?:{_SPACES}))|%(?:{_SPACES})")
 _TO_ESCAPE = re.compile(rf"\s|%(?=(?:25)*(?:{_SPACES}))")
@@ -99,7 +100,7 @@ class Run:
                 score = float(columns[4])
             except ValueError as error:
                 raise BadInput(f"{where}:{number} has the score {columns[4]!r}; put a number there") from error
-            if not np.isfinite(np.float32(score)):
+            if not abs(score) <= _LARGEST:
                 raise BadInput(f"{where}:{number} has the score {columns[4]}; put a finite number there")
             if doc_id in found.setdefault(qid, {}):
                 raise BadInput(f"{where}:{number} ranks {doc_id!r} for topic {qid} a second time; take one out")

@@ -37,7 +37,7 @@ def _open(home: str | None, store: str | None, database: str | None, broker: str
     return connect(Settings.read(home, store, database, broker).database)
 
 
-@command.command("list")
+@command.command("list", short_help="List logged runs, newest first.")
 @click.option("-c", "--collection", help="Only runs of this collection.")
 @click.option("-a", "--all", "every", is_flag=True, help="Every run of an evaluation, not the main one alone.")
 @click.option("-n", "--limit", type=click.IntRange(min=1), default=20, show_default=True, help="How many evaluations.")
@@ -86,7 +86,7 @@ def _topics_in(run: history.LoggedRun) -> str:
     return words[run.kind].format(run.lang, run.lang)
 
 
-@command.command("show")
+@command.command("show", short_help="Show a run's settings and every topic's scores.")
 @click.argument("run_id", metavar="RUN")
 @place_options
 @output_options
@@ -125,7 +125,7 @@ def _some(names: Sequence[str]) -> str:
     return ", ".join(names[:10]) + (" …" if len(names) > 10 else "")
 
 
-@command.command("compare")
+@command.command("compare", short_help="Test runs against the first one, topic by topic.")
 @click.argument("run_ids", nargs=-1, required=True, metavar="A B [C…]")
 @click.option("--measures", default="", metavar="NAMES", help="What to test.  [default: all the runs share]")
 @click.option("--plot", type=_FILE, help="Draw the per-topic differences here (.png, .svg, .pdf).")
@@ -161,6 +161,11 @@ def compare_runs(
         ]
     )
     show_comparisons(console, comparisons)
+    for run, _ in others:
+        if not run.judged_as(first[0]):
+            console.warn(
+                f"{run.id} and {first[0].id} were scored by different judgements; part of the difference is theirs"
+            )
     if plot:
         from query.plots import difference_figure, save_figure  # noqa: PLC0415 - matplotlib is only for this
 
@@ -179,7 +184,7 @@ def _measures(runs: Sequence[history.LoggedRun], names: str) -> list[str]:
     return wanted or shared
 
 
-@command.command("export")
+@command.command("export", short_help="Write a run's ranking in TREC format.")
 @click.argument("run_id", metavar="RUN")
 @click.option("-o", "--output", type=_FILE, help="File to write.  [default: stdout]")
 @place_options

@@ -148,10 +148,11 @@ class EmbeddedStore:
             else:
                 latest[doc_id] = item
         with self._transaction() as connection:
-            stored = self._column(connection, _documents.c.revision, list(latest))
-            kept = {doc_id for doc_id, revision in stored.items() if revision > latest[doc_id].document.revision}
+            before = self._documents(connection, list(latest))
+            kept = {doc_id for doc_id, row in before.items() if row.revision > latest[doc_id].document.revision}
             fresh = [item for doc_id, item in latest.items() if doc_id not in kept]
             if fresh:
+                self._forget(connection, model, [(item, before.get(item.document.doc_id)) for item in fresh])
                 self._write(connection, model, fresh)
                 _count_change(connection)
         return PutReport(stored=len(fresh), older=sorted({*older, *kept}), refused=refused)
@@ -165,42 +166,41 @@ class EmbeddedStore:
             )
         return models[model]
 
-    def _column(self, connection: sa.Connection, column: sa.Column[int], doc_ids: Sequence[str]) -> dict[str, int]:
-        found: dict[str, int] = {}
+    def _documents(self, connection: sa.Connection, doc_ids: Sequence[str]) -> dict[str, sa.Row[Any]]:
+        found: dict[str, sa.Row[Any]] = {}
         for some in _slices(doc_ids):
-            query = sa.select(_documents.c.doc_id, column).where(_documents.c.doc_id.in_(some))
-            found.update((doc_id, value) for doc_id, value in connection.execute(query))
+            query = sa.select(_documents).where(_documents.c.doc_id.in_(some))
+            found |= {row.doc_id: row for row in connection.execute(query)}
         return found
+
+    def _forget(
+        self, connection: sa.Connection, model: str, items: Sequence[tuple[StoredDocument, sa.Row[Any] | None]]
+    ) -> None:
+        """Remove what the new vectors replace; where the text is another, the vectors of other models too."""
+        same = [row.row for item, row in items if row and row.text_hash == item.document.text_hash]
+        changed = [row.row for item, row in items if row and row.text_hash != item.document.text_hash]
+        for table in (_vectors, _passages):
+            for some in _slices(same):
+                connection.execute(table.delete().where(table.c.row.in_(some), table.c.model == model))
+            for some in _slices(changed):
+                connection.execute(table.delete().where(table.c.row.in_(some)))
+        for some in _slices([*same, *changed]):
+            connection.execute(_contents.delete().where(_contents.c.row.in_(some)))
 
     def _write(self, connection: sa.Connection, model: str, items: Sequence[StoredDocument]) -> None:
         upsert = sqlite.insert(_documents)
+        columns = ("doc_id", "lang", "revision", "text_hash")
         connection.execute(
             upsert.on_conflict_do_update(
-                index_elements=["doc_id"],
-                set_={name: upsert.excluded[name] for name in ("lang", "revision", "text_hash")},
+                index_elements=["doc_id"], set_={name: upsert.excluded[name] for name in columns[1:]}
             ),
-            [
-                {
-                    "doc_id": item.document.doc_id,
-                    "lang": item.document.lang,
-                    "revision": item.document.revision,
-                    "text_hash": item.document.text_hash,
-                }
-                for item in items
-            ],
+            [{name: getattr(item.document, name) for name in columns} for item in items],
         )
-        rows = self._column(connection, _documents.c.row, [item.document.doc_id for item in items])
-        numbers = [rows[item.document.doc_id] for item in items]
-        for some in _slices(numbers):  # another model's vectors belong to the text that was
-            for table in (_contents, _vectors, _passages):
-                connection.execute(table.delete().where(table.c.row.in_(some)))
-        connection.execute(_contents.insert(), [_content(row, item) for row, item in zip(numbers, items, strict=True)])
-        connection.execute(
-            _vectors.insert(), [_vector(row, model, item) for row, item in zip(numbers, items, strict=True)]
-        )
-        connection.execute(
-            _passages.insert(), [_passage(row, model, item) for row, item in zip(numbers, items, strict=True)]
-        )
+        rows = self._documents(connection, [item.document.doc_id for item in items])
+        numbered = [(rows[item.document.doc_id].row, item) for item in items]
+        connection.execute(_contents.insert(), [_content(row, item) for row, item in numbered])
+        connection.execute(_vectors.insert(), [_vector(row, model, item) for row, item in numbered])
+        connection.execute(_passages.insert(), [_passage(row, model, item) for row, item in numbered])
 
     def stamps(self, model: str, doc_ids: Sequence[str]) -> dict[str, Stamp]:
         """Text hash and revision of what is stored with a vector of this model."""

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
+import unicodedata
+from collections import Counter
 from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
@@ -10,7 +13,7 @@ from typing import Any
 
 import pytest
 import tokenizers
-from tokenizers import models, normalizers, pre_tokenizers, processors, trainers
+from tokenizers import models, normalizers, pre_tokenizers, processors
 
 from onnx_export.parity import read_texts
 
@@ -30,13 +33,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def wordpiece() -> tokenizers.Tokenizer:
-    """A BERT tokenizer over the gate's texts."""
-    tokenizer = tokenizers.Tokenizer(models.WordPiece(unk_token="[UNK]"))
+    """A BERT tokenizer over the gate's texts: their characters and their words that come twice."""
+    words, characters = _words_and_characters()
+    pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", *characters, *(f"##{character}" for character in characters), *words]
+    vocabulary = {piece: index for index, piece in enumerate(dict.fromkeys(pieces))}
+    tokenizer = tokenizers.Tokenizer(models.WordPiece(vocabulary, unk_token="[UNK]"))
     tokenizer.normalizer = normalizers.BertNormalizer(lowercase=False)
     tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]"]
-    trainer = trainers.WordPieceTrainer(vocab_size=1500, special_tokens=special, show_progress=False)
-    tokenizer.train_from_iterator([text.text for text in read_texts()], trainer)
     tokenizer.post_processor = processors.TemplateProcessing(
         single="[CLS] $A [SEP]", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
     )
@@ -45,16 +48,22 @@ def wordpiece() -> tokenizers.Tokenizer:
 
 def sentencepiece() -> tokenizers.Tokenizer:
     """An XLM-R tokenizer over the gate's texts, with XLM-R's ids of special tokens."""
-    tokenizer = tokenizers.Tokenizer(models.Unigram())
+    words, characters = _words_and_characters()
+    pieces = ["▁", *characters, *(f"▁{word}" for word in words)]
+    scores = [("<s>", 0.0), ("<pad>", 0.0), ("</s>", 0.0), ("<unk>", 0.0), *((piece, -9.0) for piece in pieces)]
+    tokenizer = tokenizers.Tokenizer(models.Unigram(scores, unk_id=3, byte_fallback=False))
     tokenizer.normalizer = normalizers.NFKC()
     tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
-    special = ["<s>", "<pad>", "</s>", "<unk>"]
-    trainer = trainers.UnigramTrainer(vocab_size=1500, special_tokens=special, unk_token="<unk>", show_progress=False)
-    tokenizer.train_from_iterator([text.text for text in read_texts()], trainer)
     tokenizer.post_processor = processors.TemplateProcessing(
         single="<s> $A </s>", special_tokens=[("<s>", 0), ("</s>", 2)]
     )
     return tokenizer
+
+
+def _words_and_characters() -> tuple[list[str], list[str]]:
+    text = unicodedata.normalize("NFKC", " ".join(text.text for text in read_texts()))
+    counts = Counter(re.findall(r"\w{2,}", text))
+    return sorted(word for word, count in counts.items() if count > 1), sorted(set(text) - {" "})
 
 
 @pytest.fixture(scope="session")

@@ -1,0 +1,256 @@
+"""The contract of a vector store: every implementation passes this suite unchanged."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given
+from hypothesis import settings as hypothesis_settings
+from hypothesis import strategies as st
+
+from encoders.document import Document, FloatArray, Passages, int8_rows, unit_rows
+from encoders.errors import BadInput, ModelMismatch
+from indexer.stores import open_store
+from indexer.stores.contract import StoredDocument, VectorStore
+
+MODEL, DIM = "model-a", 8
+
+
+@pytest.fixture(params=["embedded"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[VectorStore]:
+    """An empty store of each kind."""
+    opened = open_store(tmp_path.as_uri(), "contract")
+    opened.create(MODEL, DIM)
+    yield opened
+    opened.close()
+
+
+def random_vectors(count: int, seed: int = 0) -> FloatArray:
+    return unit_rows(np.random.default_rng(seed).standard_normal((count, DIM)).astype(np.float32))
+
+
+def item(
+    doc_id: str, lang: str = "en", *, text: str = "text", revision: int = 0, seed: int | None = None, **fields: object
+) -> StoredDocument:
+    vector = random_vectors(1, abs(hash(doc_id)) % 2**31 if seed is None else seed)[0]
+    passages = Passages(int8_rows(random_vectors(2, 7)), np.array([[0, 2], [1, 4]], dtype=np.int32))
+    return StoredDocument(Document(doc_id, lang, text, "title", fields, revision), vector, passages, (True, False))
+
+
+def test_what_is_put_comes_back_as_it_was(store: VectorStore) -> None:
+    given_item = item("a/b c:d%ü", "de", text="Grüße 洪水 \U0001f30a", label="news", number=3)
+    assert store.put(MODEL, [given_item]).stored == 1
+    assert store.get(["a/b c:d%ü"]) == [given_item.document]
+    assert store.vectors(MODEL, ["a/b c:d%ü"]).tobytes() == given_item.vector.tobytes()
+    passages = store.passages(MODEL, ["a/b c:d%ü"])[0]
+    assert passages.vectors.tobytes() == given_item.passages.vectors.tobytes()
+    assert passages.offsets.tolist() == [[0, 2], [1, 4]]
+    scanned = [one for page in store.scan(MODEL) for one in page]
+    assert [one.document for one in scanned] == [given_item.document]
+    assert scanned[0].known == (True, False)
+    assert scanned[0].vector.tobytes() == given_item.vector.tobytes()
+
+
+def test_order_of_asking_is_order_of_answers_and_an_unknown_id_is_an_error(store: VectorStore) -> None:
+    items = [item(name) for name in "cab"]
+    store.put(MODEL, items)
+    assert [document.doc_id for document in store.get(["b", "c", "a", "b"])] == ["b", "c", "a", "b"]
+    assert store.vectors(MODEL, ["b", "c"]).tobytes() == items[2].vector.tobytes() + items[0].vector.tobytes()
+    for ask in (store.get, lambda ids: store.vectors(MODEL, ids), lambda ids: store.passages(MODEL, ids)):
+        with pytest.raises(KeyError):
+            ask(["a", "nobody"])
+
+
+def test_putting_twice_changes_nothing(store: VectorStore) -> None:
+    items = [item("a"), item("b", "de")]
+    store.put(MODEL, items)
+    store.put(MODEL, items)
+    assert store.count() == {"de": 1, "en": 1}
+
+
+def test_a_newer_revision_replaces_and_an_older_one_never_does(store: VectorStore) -> None:
+    store.put(MODEL, [item("a", revision=5, text="five")])
+    report = store.put(MODEL, [item("a", revision=4, text="four")])
+    assert (report.stored, list(report.older)) == (0, ["a"])
+    assert store.get(["a"])[0].text == "five"
+    assert store.put(MODEL, [item("a", "de", revision=6, text="six")]).stored == 1
+    assert (store.get(["a"])[0].text, store.count()) == ("six", {"de": 1})
+
+
+def test_an_equal_revision_replaces_since_files_without_revisions_change_too(store: VectorStore) -> None:
+    store.put(MODEL, [item("a", text="before")])
+    assert store.put(MODEL, [item("a", text="after", seed=3)]).stored == 1
+    assert store.get(["a"])[0].text == "after"
+    assert store.vectors(MODEL, ["a"]).tobytes() == item("a", seed=3).vector.tobytes()
+
+
+def test_of_the_same_id_twice_in_one_put_the_later_one_wins_unless_it_is_older(store: VectorStore) -> None:
+    store.put(MODEL, [item("a", text="first"), item("a", text="second")])
+    store.put(MODEL, [item("b", text="new", revision=2), item("b", text="old", revision=1)])
+    assert [document.text for document in store.get(["a", "b"])] == ["second", "new"]
+
+
+def test_stamps_tell_what_need_not_be_encoded_again(store: VectorStore) -> None:
+    stored = item("a", revision=3)
+    store.put(MODEL, [stored])
+    stamps = store.stamps(MODEL, ["a", "nobody"])
+    assert set(stamps) == {"a"}
+    assert (stamps["a"].text_hash, stamps["a"].revision) == (stored.document.text_hash, 3)
+
+
+@pytest.mark.parametrize(
+    ("vector", "reason"),
+    [
+        (np.full(DIM, np.nan, dtype=np.float32), "not finite"),
+        (np.zeros(DIM, dtype=np.float32), "not of unit length"),
+        (np.ones(DIM, dtype=np.float32), "not of unit length"),
+        (np.ones(DIM + 1, dtype=np.float32), "has 9 numbers, not 8"),
+    ],
+)
+def test_a_vector_that_is_none_is_refused_with_the_reason_and_the_rest_goes_on(
+    store: VectorStore, vector: FloatArray, reason: str
+) -> None:
+    good = item("good")
+    bad = StoredDocument(Document("bad", "en", "x"), vector, good.passages)
+    report = store.put(MODEL, [bad, good])
+    assert report.stored == 1
+    assert reason in report.refused["bad"]
+    assert list(store.ids()) == ["good"]
+
+
+def _brute_force(items: list[StoredDocument], lang: str, query: FloatArray, k: int) -> list[tuple[float, str]]:
+    scored = [(-float(one.vector @ query), one.document.doc_id) for one in items if one.document.lang == lang]
+    return sorted(scored)[:k]
+
+
+@pytest.mark.parametrize("k", [1, 3, 1000])
+def test_search_finds_the_nearest_of_each_language_with_a_query_of_its_own(store: VectorStore, k: int) -> None:
+    items = [item(f"{lang}{number}", lang) for lang in ("de", "en", "zh-Hant") for number in range(40)]
+    store.put(MODEL, items)
+    queries = {lang: random_vectors(3, seed) for seed, lang in enumerate(("de", "en", "zh-Hant", "fr"))}
+    found = store.search(MODEL, queries, k, with_vectors=True)
+    assert found.keys() == queries.keys()
+    assert [len(candidates.doc_ids) for candidates in found["fr"]] == [0, 0, 0]
+    for lang in ("de", "en", "zh-Hant"):
+        for query, candidates in zip(queries[lang], found[lang], strict=True):
+            expected = _brute_force(items, lang, query, k)
+            assert list(candidates.doc_ids) == [doc_id for _, doc_id in expected]
+            np.testing.assert_allclose(candidates.scores, [-score for score, _ in expected], atol=1e-5)
+            assert candidates.vectors is not None
+            np.testing.assert_allclose(candidates.vectors @ query, candidates.scores, atol=1e-5)
+
+
+def test_search_without_vectors_brings_none(store: VectorStore) -> None:
+    store.put(MODEL, [item("a")])
+    assert store.search(MODEL, {"en": random_vectors(1)}, 5)["en"][0].vectors is None
+
+
+def test_search_sees_what_was_put_and_deleted_since(store: VectorStore) -> None:
+    query = {"en": random_vectors(1)}
+    store.put(MODEL, [item("a")])
+    assert list(store.search(MODEL, query, 5)["en"][0].doc_ids) == ["a"]
+    store.put(MODEL, [item("b")])
+    assert sorted(store.search(MODEL, query, 5)["en"][0].doc_ids) == ["a", "b"]
+    store.delete(["a"])
+    assert list(store.search(MODEL, query, 5)["en"][0].doc_ids) == ["b"]
+
+
+def test_filters_let_through_what_has_the_field(store: VectorStore) -> None:
+    store.put(
+        MODEL,
+        [
+            item("a", label="news", year=1994),
+            item("b", label="help", year=1994),
+            item("c", label="news", year=1995),
+            item("d"),
+        ],
+    )
+    query = {"en": random_vectors(1)}
+
+    def found(**filters: object) -> list[str]:
+        return sorted(store.search(MODEL, query, 10, filters=filters)["en"][0].doc_ids)
+
+    assert found(label="news") == ["a", "c"]
+    assert found(label=["news", "help"]) == ["a", "b", "c"]
+    assert found(label="news", year="1994") == ["a"]
+    assert found(label="sports") == []
+    assert found(**{'odd "name"': "x"}) == []
+
+
+def test_delete_leaves_nothing_of_a_document(store: VectorStore) -> None:
+    store.put(MODEL, [item("a"), item("b", "de")])
+    assert store.delete(["a", "nobody"]) == 1
+    assert store.delete(["a"]) == 0
+    assert store.count() == {"de": 1}
+    assert store.stamps(MODEL, ["a"]) == {}
+    with pytest.raises(KeyError):
+        store.vectors(MODEL, ["a"])
+
+
+def test_scan_and_ids_give_everything_once_in_order(store: VectorStore) -> None:
+    items = [item(f"d{number:03d}", "de" if number % 3 else "en") for number in range(50)]
+    store.put(MODEL, items[::-1])
+    assert list(store.ids()) == [one.document.doc_id for one in items]
+    pages = list(store.scan(MODEL, batch=7))
+    assert max(map(len, pages)) == 7
+    assert [one.document.doc_id for page in pages for one in page] == [one.document.doc_id for one in items]
+    english = [one.document.doc_id for page in store.scan(MODEL, lang="en", batch=4) for one in page]
+    assert english == [one.document.doc_id for one in items if one.document.lang == "en"]
+
+
+def test_vectors_of_a_model_never_created_are_refused(store: VectorStore) -> None:
+    for ask in (
+        lambda: store.put("model-b", [item("a")]),
+        lambda: store.search("model-b", {"en": random_vectors(1)}, 5),
+    ):
+        with pytest.raises(ModelMismatch, match=r"no vectors of model model-b \(it holds: model-a\)"):
+            ask()
+    with pytest.raises(ModelMismatch, match="with 8 numbers, not 16"):
+        store.create(MODEL, 16)
+    store.create(MODEL, DIM)
+    assert dict(store.models()) == {MODEL: DIM}
+
+
+def test_two_models_live_side_by_side_until_the_text_changes(store: VectorStore) -> None:
+    """A vector belongs to the text it was made from: a new text leaves no old vector behind."""
+    store.create("model-b", DIM)
+    store.put(MODEL, [item("a", text="one")])
+    store.put("model-b", [item("a", text="one", seed=5)])
+    assert store.stamps(MODEL, ["a"]).keys() == store.stamps("model-b", ["a"]).keys() == {"a"}
+    store.put("model-b", [item("a", text="two", seed=6)])
+    assert store.stamps(MODEL, ["a"]) == {}
+
+
+def test_drop_leaves_nothing(store: VectorStore, tmp_path: Path) -> None:
+    store.put(MODEL, [item("a")])
+    store.drop()
+    again = open_store(tmp_path.as_uri(), "contract")
+    assert again.count() == {}
+    assert dict(again.models()) == {}
+    again.close()
+
+
+@pytest.mark.parametrize("name", ["", "a/b", "../up", ".hidden", "x" * 101, "a b"])
+def test_a_name_that_no_store_can_carry_is_refused(name: str, tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match="can't be named"):
+        open_store(tmp_path.as_uri(), name)
+
+
+@hypothesis_settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    writes=st.lists(
+        st.tuples(st.sampled_from("abc"), st.integers(0, 3), st.sampled_from(["put", "put", "delete"])), max_size=12
+    )
+)
+def test_any_order_of_writes_leaves_what_the_rules_say(store: VectorStore, writes: list[tuple[str, int, str]]) -> None:
+    store.delete(list(store.ids()))
+    expected: dict[str, int] = {}
+    for at, (doc_id, revision, action) in enumerate(writes):
+        if action == "delete":
+            store.delete([doc_id])
+            expected.pop(doc_id, None)
+        else:
+            store.put(MODEL, [item(doc_id, revision=revision, text=str(at))])
+            expected[doc_id] = max(expected.get(doc_id, 0), revision)
+    assert {document.doc_id: document.revision for document in store.get(list(store.ids()))} == expected

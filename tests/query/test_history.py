@@ -1,0 +1,142 @@
+"""The evaluation log: what is written is found again."""
+
+from collections.abc import Iterator
+
+import pytest
+import sqlalchemy as sa
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+from ir_measures import Qrel
+
+from encoders.errors import BadInput
+from indexer.database import Base, connect
+from indexer.settings import Settings
+from query import history
+from query.evaluation import evaluate, parse_measures, pooled
+from query.history import Outcome, Setup, pack
+from query.run import Run
+
+MEASURES = parse_measures(["AP", "P@10"])
+GERMAN = Run("e5", {"1": [("a b", 0.9), ("c", 0.8)], "2": [("c", 0.5)]})
+FINNISH = Run("e5", {"1": [("c", 0.7), ("a b", 0.7)]})
+QRELS = [Qrel("1", "a b", 1), Qrel("2", "d", 1)]
+
+
+def setup(collection: str = "news") -> Setup:
+    return Setup(
+        collection=collection,
+        tag="e5",
+        model="m1",
+        build="b1",
+        space="s1",
+        settings={"depth": 1000, "to": None},
+        topics="topics.tsv",
+        topics_hash="t1",
+        qrels_hash="q1",
+    )
+
+
+def outcomes() -> list[Outcome]:
+    scores = {
+        "de": evaluate(GERMAN, QRELS, MEASURES, ["1", "2", "3"]),
+        "fi": evaluate(FINNISH, QRELS, MEASURES, ["1"]),
+    }
+    return [
+        Outcome("de", "language", "de", scores["de"], pack(GERMAN)),
+        Outcome("de-same", "same", "de", scores["de"], pack(GERMAN)),
+        Outcome("fi", "language", "fi", scores["fi"], pack(FINNISH)),
+        Outcome("all", "pooled", "mul", pooled(scores, MEASURES), None),
+    ]
+
+
+@pytest.fixture
+def engine(settings: Settings) -> Iterator[sa.Engine]:
+    engine = connect(settings.database)
+    yield engine
+    engine.dispose()
+
+
+def test_the_migrations_make_the_tables_the_code_declares(engine: sa.Engine) -> None:
+    with engine.connect() as connection:
+        differences = compare_metadata(MigrationContext.configure(connection), Base.metadata)
+    assert [difference for difference in differences if "evaluation" in str(difference)] == []
+
+
+def test_a_logged_run_is_found_with_all_that_made_it(engine: sa.Engine) -> None:
+    number = history.log(engine, setup(), outcomes())
+    run = history.find(engine, f"{number}.de")
+    assert run.id == "1.de"
+    assert run.setup == setup()
+    assert (run.kind, run.lang, run.topics) == ("language", "de", 2)
+    assert run.unjudged == ["3"]
+    assert run.means == {"AP": 0.5, "P@10": 0.05, "Judged@10": 0.25}
+
+
+def test_every_topics_score_is_kept(engine: sa.Engine) -> None:
+    number = history.log(engine, setup(), outcomes())
+    assert history.scores(engine, f"{number}.all") == {
+        "1.de": {"AP": 1.0, "P@10": 0.1, "Judged@10": 0.5},
+        "2.de": {"AP": 0.0, "P@10": 0.0, "Judged@10": 0.0},
+        "1.fi": {"AP": 0.5, "P@10": 0.1, "Judged@10": 0.5},
+    }
+    with engine.connect() as connection:
+        langs = connection.execute(sa.text("SELECT DISTINCT qid, lang FROM evaluation_scores WHERE qid LIKE '%.%'"))
+        assert {qid: lang for qid, lang in langs} == {"1.de": "de", "2.de": "de", "1.fi": "fi"}
+
+
+def test_a_number_alone_is_the_pooled_run(engine: sa.Engine) -> None:
+    assert history.find(engine, str(history.log(engine, setup(), outcomes()))).name == "all"
+    assert history.find(engine, str(history.log(engine, setup(), outcomes()[:1]))).name == "de"
+
+
+def test_an_exported_run_is_the_file_that_was_written(engine: sa.Engine) -> None:
+    number = history.log(engine, setup(), outcomes())
+    assert "".join(history.export(engine, f"{number}.de")) == GERMAN.to_trec()
+    whole = Run.from_trec(history.export(engine, str(number)), "export")
+    assert whole.rankings == {
+        "1.de": GERMAN.rankings["1"],
+        "2.de": GERMAN.rankings["2"],
+        "1.fi": FINNISH.rankings["1"],
+    }
+
+
+def test_runs_are_listed_newest_first_and_by_collection(engine: sa.Engine) -> None:
+    for collection in ("news", "help", "news"):
+        history.log(engine, setup(collection), outcomes())
+    assert [run.id for run in history.runs(engine)] == ["3.all", "2.all", "1.all"]
+    assert [run.id for run in history.runs(engine, "news")] == ["3.all", "1.all"]
+    assert [run.id for run in history.runs(engine, every=True, limit=1)] == ["3.de", "3.de-same", "3.fi", "3.all"]
+    assert [run.id for run in history.members(engine, 2)] == ["2.de", "2.de-same", "2.fi", "2.all"]
+
+
+def test_a_forgotten_collection_leaves_nothing_and_its_numbers_are_not_used_again(engine: sa.Engine) -> None:
+    history.log(engine, setup("help"), outcomes())
+    history.log(engine, setup("news"), outcomes())
+    assert history.forget(engine, "news") == 1
+    assert [run.id for run in history.runs(engine)] == ["1.all"]
+    with engine.connect() as connection:
+        left = connection.execute(sa.text("SELECT count(DISTINCT run_id) FROM evaluation_scores")).scalar()
+    assert left == 4
+    assert history.log(engine, setup("news"), outcomes()) == 3
+
+
+def test_a_log_that_fails_halfway_leaves_nothing(engine: sa.Engine) -> None:
+    with pytest.raises(sa.exc.IntegrityError):
+        history.log(engine, setup(), [*outcomes(), outcomes()[0]])
+    assert history.runs(engine) == []
+
+
+def test_runs_judged_otherwise_are_told_apart(engine: sa.Engine) -> None:
+    number = history.log(engine, setup(), outcomes())
+    run = history.find(engine, f"{number}.de")
+    assert run.judged_as(history.find(engine, f"{number}.all"))
+    assert not run.judged_as(history.find(engine, f"{number}.de-same"))
+
+
+@pytest.mark.parametrize("run_id", ["7", "1.xx", "x", "", "1.", "-1", "99999999999999999999"])
+def test_an_unknown_id_says_how_to_see_ids(engine: sa.Engine, run_id: str) -> None:
+    history.log(engine, setup(), outcomes())
+    with pytest.raises(BadInput, match="there is no run .*dragoman runs list --all"):
+        history.find(engine, run_id)
+    with pytest.raises(BadInput):
+        list(history.export(engine, run_id))
