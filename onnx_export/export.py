@@ -131,8 +131,8 @@ def _gate(
 ) -> ParityReport:
     report = check_parity(folder, texts, reference)
     what = f"{folder.config.name} in {report.precision}"
-    scope = f"{report.texts} texts in {len(report.languages)} languages"
-    console.table(["measure", ">value", ">bar", "verdict"], report.rows(), title=f"{what} against torch, {scope}")
+    console.say(f"compared with torch on {report.texts} texts in {len(report.languages)} languages")
+    console.table(["measure", ">value", ">bar", "verdict"], report.rows(), title=f"{what} against torch")
     if report.passed:
         return report
     short = ", ".join(report.shortfalls())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import inspect
 import logging
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -95,13 +96,15 @@ def export_graph(source: SourceModel, target: Path) -> None:
 
     # Two tensors: of one object given twice the exporter makes one input.
     ids, mask = (torch.ones((2, 8), dtype=torch.int64) for _ in range(2))
-    texts, tokens, same = torch.export.Dim("texts"), torch.export.Dim("tokens"), torch.export.Dim.DYNAMIC
-    with _quiet(), torch.no_grad():
+    axes = {0: torch.export.Dim("texts"), 1: torch.export.Dim("tokens")}
+    with _quiet(), torch.no_grad(), warnings.catch_warnings():
+        # Said of inputs that share their axes, which is what is meant.
+        warnings.filterwarnings("ignore", message="# The axis name", category=UserWarning)
         program = torch.onnx.export(
             source.module,
             (ids, mask),
             dynamo=True,
-            dynamic_shapes={"input_ids": {0: texts, 1: tokens}, "attention_mask": {0: same, 1: same}},
+            dynamic_shapes={"input_ids": axes, "attention_mask": axes},
             input_names=["input_ids", "attention_mask"],
             output_names=["vectors"],
             opset_version=OPSET,

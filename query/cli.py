@@ -78,3 +78,7 @@ def run(arguments: list[str]) -> int:
         sys.stderr.close()
         return 0
     return 0
+
+
+if __name__ == "__main__":
+    main()

@@ -220,9 +220,9 @@ def _own_language_means(result: Result, plan: Plan) -> dict[str, tuple[float | N
 def _left_out(result: Result) -> Iterable[str]:
     for outcome in result.outcomes:
         if outcome.kind == "language" and (count := len(outcome.scores.unjudged)):
-            yield f"{count} topics in {outcome.lang} are left out: nothing relevant is known for them."
+            yield f"topics in {outcome.lang} that have nothing relevant in the qrels, and are left out: {count}"
         if outcome.kind == "language" and (count := len(outcome.scores.without_hits)):
-            yield f"{count} topics in {outcome.lang} found nothing and count 0."
+            yield f"topics in {outcome.lang} that found nothing, and count 0: {count}"
 
 
 def _heading(measure: str) -> str:

@@ -113,8 +113,9 @@ def by_language(topics: Sequence[Topic], langs: Sequence[str] = ()) -> dict[str,
     """
     found: dict[str, dict[str, Topic]] = {}
     for topic in topics:
-        if found.setdefault(topic.lang, {}).setdefault(topic.qid, topic) is not topic:
+        if topic.qid in found.setdefault(topic.lang, {}):
             raise BadInput(f"topic {topic.qid} in {topic.lang} stands in two of the topics' files; give one of them")
+        found[topic.lang][topic.qid] = topic
     for lang in langs:
         if lang not in found:
             raise BadInput(f"there is no topic in {lang!r}; the topics are in {', '.join(sorted(found))}")
@@ -145,9 +146,11 @@ def experiment(
     counted = list(qrels) if plan.to is None else judgements.within(targets)
     judged = relevant_topics(counted)
     result = Result()
-    if unknown := len({qrel.doc_id for qrel in qrels} - judgements.langs.keys()):
+    documents = len({qrel.doc_id for qrel in qrels})
+    if len(judgements.langs) < documents:
         result.remarks.append(
-            f"{unknown:,} judged documents are not in the collection; the relevant ones count as missed"
+            f"of {documents:,} judged documents {len(judgements.langs):,} are in the collection; "
+            "relevant ones that are not count as missed"
         )
     if not any(topic.qid in judged for topic in chain.from_iterable(topics.values())):
         raise BadInput(
@@ -156,7 +159,7 @@ def experiment(
         )
     for lang, asked in topics.items():
         if not any(topic.qid in judged for topic in asked):
-            result.remarks.append(f"none of the {len(asked)} topics in {lang} has a relevant document; left out")
+            result.remarks.append(f"no topic in {lang} has a relevant document; the language is left out")
             advance(len(asked))
             continue
         queries = _queries(asked, plan.fields, result.remarks)
@@ -196,7 +199,9 @@ def _own_language(
 def _queries(topics: Sequence[Topic], fields: Sequence[str], remarks: list[str]) -> list[Document]:
     queries = [Document(topic.qid, topic.lang, text) for topic in topics if (text := topic.text(fields).strip())]
     if missing := len(topics) - len(queries):
-        remarks.append(f"{missing} topics in {topics[0].lang} have no {' or '.join(fields)} to ask with; they count 0")
+        remarks.append(
+            f"topics in {topics[0].lang} that have no {' or '.join(fields)} to ask with, and count 0: {missing}"
+        )
     return queries
 
 

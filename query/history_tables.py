@@ -58,4 +58,4 @@ class ScoreRow(Base):
     qid: Mapped[str] = mapped_column(primary_key=True)
     measure: Mapped[str] = mapped_column(primary_key=True)
     lang: Mapped[str]
-    value: Mapped[float]
+    value: Mapped[float] = mapped_column(sa.Double)

@@ -113,9 +113,11 @@ def show_run(
     if others:
         console.result(f"with {', '.join(others)}")
     if run.unjudged:
-        console.result(f"{len(run.unjudged)} topics have nothing relevant and are left out: {_some(run.unjudged)}")
+        console.result(
+            f"topics that have nothing relevant, and are left out ({len(run.unjudged)}): {_some(run.unjudged)}"
+        )
     if run.without_hits:
-        console.result(f"{len(run.without_hits)} topics found nothing and count 0: {_some(run.without_hits)}")
+        console.result(f"topics that found nothing, and count 0 ({len(run.without_hits)}): {_some(run.without_hits)}")
     rows = [[qid, *(f"{values[measure]:.4f}" for measure in run.means)] for qid, values in scores.items()]
     rows.append(["mean", *(f"{mean:.4f}" for mean in run.means.values())])
     console.table(["topic", *(f">{measure}" for measure in run.means)], rows)
@@ -255,7 +257,7 @@ def show_comparisons(console: Console, comparisons: Sequence[Comparison]) -> Non
     )
     for a, b, left_out in dict.fromkeys((one.a, one.b, one.left_out) for one in comparisons):
         if left_out:
-            console.warn(f"{left_out} topics that only one of {a} and {b} has are left out")
+            console.warn(f"topics that only one of {a} and {b} has, and are left out: {left_out}")
 
 
 def _p(p: float) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from types import TracebackType
 from typing import Any, Self
 
@@ -100,7 +101,11 @@ class Searcher:
 
     def detect(self, text: str) -> Detection:
         """The language of a query, among those of the collection."""
-        return Detector(self.languages.keys()).detect(text)
+        return self._detector.detect(text)
+
+    @cached_property
+    def _detector(self) -> Detector:
+        return Detector(self.languages.keys())
 
     def search(
         self,

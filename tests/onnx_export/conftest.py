@@ -37,7 +37,7 @@ def wordpiece() -> tokenizers.Tokenizer:
     words, characters = _words_and_characters()
     pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", *characters, *(f"##{character}" for character in characters), *words]
     vocabulary = {piece: index for index, piece in enumerate(dict.fromkeys(pieces))}
-    tokenizer = tokenizers.Tokenizer(models.WordPiece(vocabulary, unk_token="[UNK]"))
+    tokenizer = tokenizers.Tokenizer(models.WordPiece(vocabulary, unk_token="[UNK]"))  # noqa: S106 - no password
     tokenizer.normalizer = normalizers.BertNormalizer(lowercase=False)
     tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     tokenizer.post_processor = processors.TemplateProcessing(
@@ -112,7 +112,7 @@ def save_model(tmp_path_factory: pytest.TempPathFactory) -> SaveModel:
 
 
 def save_labse_layers(folder: Path, activation: str = "Tanh", pooling: str = "cls_token", width: int = 64) -> None:
-    """Put LaBSE's layout around a transformer: pooling, a dense layer, the norm, as its publisher's files state them."""
+    """Put LaBSE's layout around a transformer: pooling, a dense layer, the norm, in its publisher's spelling."""
     import torch
     from safetensors.torch import save_file
 

@@ -112,7 +112,9 @@ def test_measures_are_parsed_from_one_string_or_several() -> None:
     assert [str(measure) for measure in parsed] == ["AP", "nDCG@10", "P(rel=2,judged_only=True)@5", JUDGED]
 
 
-@pytest.mark.parametrize("name", ["precision", "nDCG@", "nDCG@ten", "P", "P@0", "AP(foo=3)", "alpha_nDCG@10", "1+1", "(", "AP)"])
+@pytest.mark.parametrize(
+    "name", ["precision", "nDCG@", "nDCG@ten", "P", "P@0", "AP(foo=3)", "alpha_nDCG@10", "1+1", "(", "AP)"]
+)
 def test_an_unknown_measure_is_one_sentence(name: str) -> None:
     with pytest.raises(BadInput) as caught:
         parse_measures([name])

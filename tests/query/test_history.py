@@ -81,7 +81,7 @@ def test_every_topics_score_is_kept(engine: sa.Engine) -> None:
     }
     with engine.connect() as connection:
         langs = connection.execute(sa.text("SELECT DISTINCT qid, lang FROM evaluation_scores WHERE qid LIKE '%.%'"))
-        assert {qid: lang for qid, lang in langs} == {"1.de": "de", "2.de": "de", "1.fi": "fi"}
+        assert dict(langs.all()) == {"1.de": "de", "2.de": "de", "1.fi": "fi"}
 
 
 def test_a_number_alone_is_the_pooled_run(engine: sa.Engine) -> None:
@@ -136,7 +136,7 @@ def test_runs_judged_otherwise_are_told_apart(engine: sa.Engine) -> None:
 @pytest.mark.parametrize("run_id", ["7", "1.xx", "x", "", "1.", "-1", "99999999999999999999"])
 def test_an_unknown_id_says_how_to_see_ids(engine: sa.Engine, run_id: str) -> None:
     history.log(engine, setup(), outcomes())
-    with pytest.raises(BadInput, match="there is no run .*dragoman runs list --all"):
+    with pytest.raises(BadInput, match=r"there is no run .*dragoman runs list --all"):
         history.find(engine, run_id)
     with pytest.raises(BadInput):
         list(history.export(engine, run_id))

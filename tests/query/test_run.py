@@ -38,7 +38,11 @@ def test_ranks_follow_the_order_given_whatever_the_scores(rankings: dict[str, li
 
 
 def test_falling_scores_are_left_alone() -> None:
-    assert Run("tag", {"1": [("a", 3.5), ("b", 0.25), ("c", -2.0)]}).rankings["1"] == [("a", 3.5), ("b", 0.25), ("c", -2.0)]
+    assert Run("tag", {"1": [("a", 3.5), ("b", 0.25), ("c", -2.0)]}).rankings["1"] == [
+        ("a", 3.5),
+        ("b", 0.25),
+        ("c", -2.0),
+    ]
 
 
 def test_trec_eval_sees_ties_in_our_order_though_it_breaks_them_by_id() -> None:
@@ -58,7 +62,9 @@ def test_a_line_is_six_columns_with_blanks_encoded() -> None:
 
 def test_a_foreign_run_is_read_in_trec_evals_order(tmp_path: Path) -> None:
     file = tmp_path / "run.txt"
-    file.write_text("\ufeff1 Q0 b 1 0.5 sys\n\n1\tQ0\ta 2  0.9 sys\r\n1 Q0 c 3 0.5 sys\n2 Q0 http://x/%C3%A9 1 7 sys\n", "utf-8")
+    file.write_text(
+        "\ufeff1 Q0 b 1 0.5 sys\n\n1\tQ0\ta 2  0.9 sys\r\n1 Q0 c 3 0.5 sys\n2 Q0 http://x/%C3%A9 1 7 sys\n", "utf-8"
+    )
     run = Run.read_trec(file)
     assert run.tag == "sys"
     assert [doc_id for doc_id, _ in run.rankings["1"]] == ["a", "c", "b"]

@@ -112,7 +112,11 @@ def test_versions_of_one_topic_are_one_observation() -> None:
 def test_all_comparisons_shown_together_are_corrected_together() -> None:
     dice = np.random.default_rng(9)
     runs = [{f"{qid}": {"AP": dice.random(), "P@10": dice.random()} for qid in range(8)} for _ in range(3)]
-    raw = [one for name, run in zip("bc", runs[1:], strict=True) for one in compare("a", runs[0], name, run, ["AP", "P@10"])]
+    raw = [
+        one
+        for name, run in zip("bc", runs[1:], strict=True)
+        for one in compare("a", runs[0], name, run, ["AP", "P@10"])
+    ]
     done = corrected(raw)
     assert [one.p_holm for one in done] == holm([one.p_randomisation for one in raw])
     assert all(one.p_holm >= one.p_randomisation for one in done)

@@ -51,7 +51,7 @@ def upgrade() -> None:
         sa.Column("qid", sa.String(), primary_key=True),
         sa.Column("measure", sa.String(), primary_key=True),
         sa.Column("lang", sa.String(), nullable=False),
-        sa.Column("value", sa.Float(), nullable=False),
+        sa.Column("value", sa.Double(), nullable=False),
     )
 
 

@@ -1,0 +1,301 @@
+"""Indexing streams, resumes without loss, and encodes nothing twice."""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+import zlib
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from encoders.console import Console
+from encoders.document import Document, Encoded, EncoderSpec, FloatArray, Passages, unit_rows
+from encoders.errors import BadInput, ModelMismatch, StoreError
+from encoders.folder import ModelFolder
+from indexer import collection as collections
+from indexer import pipeline
+from indexer.database import connect
+from indexer.indexing import index
+from indexer.pipeline import CHUNK_DOCUMENTS, IndexReport
+from indexer.readers import ReadOptions
+from indexer.settings import Settings
+from indexer.stores import open_store
+
+DEMO = Path(pipeline.__file__).parent.parent / "query" / "demo"
+
+
+class CountingEncoder:
+    """Vectors from the text's bytes: a real encoder's contract without its time; counts and can break."""
+
+    def __init__(self) -> None:
+        self.spec = EncoderSpec("counting", "segments", 8, (), "model-c", "build-c")
+        self.encoded: list[str] = []
+        self.broken_at = -1
+
+    def encode_documents(self, documents: Sequence[Document]) -> Encoded:
+        if 0 <= self.broken_at <= len(self.encoded):
+            raise RuntimeError("the power went out")
+        self.encoded += [document.doc_id for document in documents]
+        rows = [np.random.default_rng(zlib.crc32(document.content.encode())).standard_normal(8) for document in documents]
+        vectors = unit_rows(np.array(rows, dtype=np.float32).reshape(-1, 8))
+        passages = [Passages(np.ones((1, 8), np.int8), np.array([[0, 1]], np.int32)) for _ in documents]
+        known = np.array([["nothing" not in document.text] for document in documents], dtype=np.bool_).reshape(-1, 1)
+        return Encoded(np.where(known, vectors, 0).astype(np.float32), passages, known)
+
+    def encode_queries(self, queries: Sequence[Document]) -> FloatArray:
+        return self.encode_documents(queries).vectors
+
+
+class Bench:
+    """A store, a ledger and a source file."""
+
+    def __init__(self, settings: Settings, tmp_path: Path) -> None:
+        self.settings, self.source = settings, tmp_path / "docs.jsonl"
+        self.encoder = CountingEncoder()
+        self.engine = connect(settings.database)
+        self.store = open_store(settings.store, "c")
+
+    def write(self, records: Sequence[dict[str, object]]) -> None:
+        self.source.write_text("".join(json.dumps(record) + "\n" for record in records), encoding="utf-8")
+        os.utime(self.source, ns=(time.time_ns(), time.time_ns()))
+
+    def index(self, *, prune: bool = False) -> IndexReport:
+        return pipeline.index(
+            [str(self.source)], ReadOptions(), self.encoder, self.store, self.engine, "c", prune=prune
+        )
+
+
+@pytest.fixture
+def bench(settings: Settings, tmp_path: Path) -> Bench:
+    return Bench(settings, tmp_path)
+
+
+def records(count: int) -> list[dict[str, object]]:
+    return [{"id": f"d{number:04d}", "lang": "en", "text": f"text {number}"} for number in range(count)]
+
+
+def test_a_second_run_over_the_same_documents_encodes_nothing(bench: Bench) -> None:
+    bench.write(records(150))
+    assert (bench.index().encoded, len(bench.encoder.encoded)) == (150, 150)
+    report = bench.index()
+    assert (report.encoded, report.unchanged, len(bench.encoder.encoded)) == (0, 150, 150)
+
+
+def test_only_what_changed_is_encoded_again(bench: Bench) -> None:
+    bench.write(records(100))
+    bench.index()
+    changed = records(101)
+    changed[7]["text"] = "another text"
+    changed[8]["title"] = "a title now"
+    bench.write(changed)
+    bench.encoder.encoded.clear()
+    assert bench.index().encoded == 3
+    assert sorted(bench.encoder.encoded) == ["d0007", "d0008", "d0100"]
+    assert bench.store.get(["d0007"])[0].text == "another text"
+
+
+def test_prune_removes_what_the_sources_lost_and_nothing_else(bench: Bench) -> None:
+    bench.write(records(100))
+    bench.index()
+    bench.write(records(90)[10:])
+    assert bench.index().pruned == 0
+    assert bench.index(prune=True).pruned == 20
+    assert list(bench.store.ids()) == [record["id"] for record in records(90)[10:]]
+
+
+def test_an_error_half_way_keeps_what_is_stored_and_the_next_run_goes_on_there(bench: Bench) -> None:
+    bench.write(records(10 * CHUNK_DOCUMENTS))
+    bench.encoder.broken_at = 5 * CHUNK_DOCUMENTS
+    with pytest.raises(RuntimeError, match="power"):
+        bench.index()
+    stored = sum(bench.store.count().values())
+    assert 0 < stored <= 6 * CHUNK_DOCUMENTS
+    bench.encoder.broken_at = -1
+    bench.encoder.encoded.clear()
+    report = bench.index()
+    assert report.resumed
+    assert report.encoded == 10 * CHUNK_DOCUMENTS == sum(bench.store.count().values())
+    assert len(bench.encoder.encoded) == 10 * CHUNK_DOCUMENTS - stored
+
+
+def test_a_run_over_sources_that_changed_in_between_begins_anew(bench: Bench) -> None:
+    bench.write(records(4 * CHUNK_DOCUMENTS))
+    bench.encoder.broken_at = CHUNK_DOCUMENTS
+    with pytest.raises(RuntimeError, match="power"):
+        bench.index()
+    bench.encoder.broken_at = -1
+    bench.write(records(5 * CHUNK_DOCUMENTS))
+    report = bench.index()
+    assert not report.resumed
+    assert sum(bench.store.count().values()) == 5 * CHUNK_DOCUMENTS
+
+
+def test_the_later_of_two_documents_with_one_id_wins_and_it_is_said(bench: Bench) -> None:
+    many = records(3 * CHUNK_DOCUMENTS)
+    many.append({"id": "d0001", "lang": "en", "text": "later, in another chunk"})
+    many.append({"id": "d9999", "lang": "en", "text": "before"})
+    many.append({"id": "d9999", "lang": "en", "text": "right after"})
+    bench.write(many)
+    report = bench.index()
+    assert [document.text for document in bench.store.get(["d0001", "d9999"])] == ["later, in another chunk", "right after"]
+    assert [note.doc_id for note in report.remarks] == ["d0001", "d9999"]
+    assert "more than once" in report.remarks[0].text
+
+
+def test_an_older_revision_does_not_replace_a_newer_one(bench: Bench) -> None:
+    bench.write([{"id": "a", "lang": "en", "text": "new", "revision": 2}])
+    bench.index()
+    bench.write([{"id": "a", "lang": "en", "text": "old", "revision": 1}])
+    assert bench.index().encoded == 0
+    assert bench.store.get(["a"])[0].text == "new"
+
+
+def test_what_can_not_be_read_or_encoded_is_refused_and_the_rest_is_indexed(bench: Bench) -> None:
+    bench.source.write_text(
+        '{"id": "a", "lang": "en", "text": "fine"}\n'
+        "{broken\n"
+        '{"id": "b", "lang": "en", "text": ""}\n'
+        '{"id": "c", "lang": "klingon language", "text": "x"}\n'
+        '{"id": "d", "lang": "en", "text": "nothing known"}\n'
+        '{"id": "e", "lang": "en", "text": "fine too"}\n'
+    )
+    report = bench.index()
+    assert list(bench.store.ids()) == ["a", "e"]
+    places = [note.place.rsplit("/", 1)[-1] for note in report.refused]
+    assert places == ["docs.jsonl:2", "docs.jsonl:3", "docs.jsonl:4", "d"]
+    again = bench.index()
+    assert [note.text for note in again.refused] == [note.text for note in report.refused]
+
+
+def test_a_document_without_a_language_gets_one_detected(bench: Bench) -> None:
+    bench.write(
+        [
+            {"id": "de", "text": "Das Hochwasser der Elbe hat die Stadt erreicht und viele Häuser überschwemmt."},
+            {"id": "ja", "text": "川の水が増えて、町の多くの家が水につかりました。"},
+        ]
+    )
+    bench.index()
+    assert [document.lang for document in bench.store.get(["de", "ja"])] == ["de", "ja"]
+
+
+def test_chunks_end_where_the_sources_say_not_where_time_does(bench: Bench) -> None:
+    bench.write([{"id": str(number), "lang": "en", "text": "long " * 30_000} for number in range(20)])
+    batches = list(pipeline._batches(pipeline._readings([str(bench.source)], ReadOptions())))
+    assert [len(batch.documents) for batch in batches] == [7, 7, 6]
+
+
+def test_a_source_that_is_not_there_makes_no_collection(settings: Settings, default_folder: ModelFolder) -> None:
+    with pytest.raises(BadInput, match="does not exist"):
+        index(["nowhere.jsonl"], "c", settings=settings)
+    assert collections.every(connect(settings.database)) == []
+
+
+def test_another_encoder_or_method_is_refused_by_both_names(settings: Settings, default_folder: ModelFolder) -> None:
+    index([str(DEMO / "docs.de.jsonl")], "c", settings=settings, device="cpu")
+    with pytest.raises(ModelMismatch, match=r"by segments \(model .*by first is model"):
+        index([str(DEMO / "docs.de.jsonl")], "c", settings=settings, method="first", device="cpu")
+
+
+def test_a_full_disk_is_one_sentence_and_what_is_stored_stays(bench: Bench) -> None:
+    import sqlalchemy as sa
+
+    bench.write(records(20 * CHUNK_DOCUMENTS))
+    with bench.store._transaction() as connection:  # type: ignore[attr-defined]
+        pages = connection.execute(sa.text("PRAGMA page_count")).scalar_one()
+
+    def limit(connection: object, _record: object) -> None:
+        connection.execute(f"PRAGMA max_page_count = {pages + 8}")  # type: ignore[attr-defined]
+
+    sa.event.listen(bench.store._engine, "connect", limit)  # type: ignore[attr-defined]
+    bench.store._engine.dispose()  # type: ignore[attr-defined]
+    with pytest.raises(StoreError, match="disk is full.*see that the disk has room"):
+        bench.index()
+    before = sum(bench.store.count().values())
+    sa.event.remove(bench.store._engine, "connect", limit)  # type: ignore[attr-defined]
+    bench.store._engine.dispose()  # type: ignore[attr-defined]
+    assert bench.index().resumed
+    assert before < sum(bench.store.count().values()) == 20 * CHUNK_DOCUMENTS
+
+
+def _contents(home: Path) -> dict[str, tuple[bytes, bytes, bytes, str]]:
+    settings = Settings.read(home=home)
+    collection = collections.require(connect(settings.database), "c")
+    store = open_store(collection.store, "c")
+    found = {
+        one.document.doc_id: (
+            one.vector.tobytes(),
+            one.passages.vectors.tobytes(),
+            one.passages.offsets.tobytes(),
+            one.document.text,
+        )
+        for page in store.scan(collection.model)
+        for one in page
+    }
+    store.close()
+    return found
+
+
+@pytest.mark.slow
+def test_killed_at_random_moments_it_ends_with_the_same_bytes(tmp_path: Path, default_folder: ModelFolder) -> None:
+    command = [sys.executable, "-m", "query.cli", "index", str(DEMO), "-c", "c", "--format", "jsonl", "--device", "cpu"]
+
+    def start(home: Path) -> subprocess.Popen[bytes]:
+        return subprocess.Popen(
+            command,
+            env=dict(os.environ, DRAGOMAN_HOME=str(home), PYTHONPATH=str(DEMO.parent.parent)),
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+
+    began = time.monotonic()
+    assert start(tmp_path / "undisturbed").wait() == 0
+    whole = time.monotonic() - began
+    chance = random.Random(20)
+    kills = 0
+    while kills < 60:
+        process = start(tmp_path / "killed")
+        try:
+            process.wait(chance.uniform(0.2, 0.8) * whole)
+        except subprocess.TimeoutExpired:
+            process.send_signal(signal.SIGKILL if kills % 3 else signal.SIGINT)
+            kills += 1
+            process.wait()
+        if process.returncode == 0:
+            break
+    assert kills > 0
+    assert process.returncode == 0
+    undisturbed, disturbed = _contents(tmp_path / "undisturbed"), _contents(tmp_path / "killed")
+    assert len(undisturbed) == 235
+    assert disturbed == undisturbed
+
+
+def test_memory_does_not_hold_the_collection(bench: Bench) -> None:
+    """Documents under way are bounded, whatever the number of documents."""
+    import tracemalloc
+
+    def peak(count: int) -> int:
+        bench.write([{"id": f"{count}-{number}", "lang": "en", "text": "x" * 4000} for number in range(count)])
+        tracemalloc.start()
+        bench.index()
+        _, most = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        return most
+
+    small, large = peak(8 * CHUNK_DOCUMENTS), peak(32 * CHUNK_DOCUMENTS)
+    assert large < small + 4_000_000
+
+
+def test_progress_says_how_far_it_is_and_json_stays_clean(bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:
+    bench.write(records(3 * CHUNK_DOCUMENTS))
+    pipeline.index(
+        [str(bench.source)], ReadOptions(), bench.encoder, bench.store, bench.engine, "c", console=Console(json=True)
+    )
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert "192/192 documents" in captured.err

@@ -1,0 +1,173 @@
+"""Topics × collection → runs and scores, with a store and a searcher as they are used, and an encoder of words."""
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+from ir_measures import Qrel
+
+from encoders.document import Document, Encoded, EncoderSpec, FloatArray, Passages, unit_rows
+from encoders.errors import BadInput
+from indexer.stores.contract import StoredDocument
+from indexer.stores.embedded import EmbeddedStore
+from query.evaluation import parse_measures
+from query.experiment import Plan, by_language, experiment, score_external
+from query.run import Run
+from query.searcher import Searcher
+from query.topics import Topic
+
+DOCUMENTS = [
+    Document("en:flood", "en", "flood elbe river water"),
+    Document("en:train", "en", "train rail crash"),
+    Document("en:music", "en", "music opera"),
+    Document("de:flood", "de", "hochwasser elbe wasser"),
+    Document("de:train", "de", "zug unglück schiene"),
+    Document("de:music", "de", "oper theater"),
+    Document("fi:flood", "fi", "tulva elbe vesi"),
+]
+TOPICS = [
+    Topic("1", "en", "flood elbe", "water"),
+    Topic("2", "en", "train crash"),
+    Topic("1", "de", "hochwasser elbe"),
+    Topic("2", "de", "zug unglück"),
+    Topic("3", "de", "oper"),
+]
+QRELS = [
+    *(Qrel("1", f"{lang}:flood", 1) for lang in ("en", "de", "fi")),
+    Qrel("2", "en:train", 1),
+    Qrel("2", "de:train", 1),
+    Qrel("2", "fr:train", 1),
+]
+
+
+class WordHashes:
+    """Adds up a fixed random vector for each word: texts that share words are near."""
+
+    spec = EncoderSpec("words", "words", 64, (), "words", "words")
+
+    def encode_documents(self, documents: Sequence[Document]) -> Encoded:
+        none = Passages(np.zeros((0, 64), np.int8), np.zeros((0, 2), np.int32))
+        vectors = self.encode_queries(documents)
+        return Encoded(vectors, [none] * len(documents), np.ones((len(documents), 1), np.bool_))
+
+    def encode_queries(self, queries: Sequence[Document]) -> FloatArray:
+        rows = [sum((_word(word) for word in query.content.split()), np.zeros(64, np.float32)) for query in queries]
+        return unit_rows(np.array(rows, dtype=np.float32).reshape(len(rows), 64))
+
+
+def _word(word: str) -> FloatArray:
+    seed = int.from_bytes(hashlib.blake2b(word.encode(), digest_size=8).digest(), "little")
+    return np.random.default_rng(seed).normal(size=64).astype(np.float32)
+
+
+def word_searcher(folder: Path, documents: Sequence[Document] = DOCUMENTS) -> Searcher:
+    encoder = WordHashes()
+    store = EmbeddedStore(folder, "words")
+    store.create("words", 64)
+    encoded = encoder.encode_documents(documents)
+    stored = zip(documents, encoded.vectors, encoded.passages, strict=True)
+    store.put("words", [StoredDocument(document, vector, passages) for document, vector, passages in stored])
+    return Searcher("words", encoder, store, store.count())
+
+
+@pytest.fixture
+def searcher(tmp_path: Path) -> Iterator[Searcher]:
+    with word_searcher(tmp_path / "store") as searcher:
+        yield searcher
+
+
+def plan(**changes: object) -> Plan:
+    return Plan(**{"measures": parse_measures(["AP", "P@10"]), "tag": "words", **changes})  # type: ignore[arg-type]
+
+
+def test_each_topic_language_has_a_run_and_all_have_one(searcher: Searcher) -> None:
+    result = experiment(searcher, by_language(TOPICS), QRELS, plan())
+    assert [outcome.name for outcome in result.outcomes] == [
+        "de",
+        "de-same",
+        "de-bm25",
+        "en",
+        "en-same",
+        "en-bm25",
+        "all",
+    ]
+    runs = result.of_kind("language")
+    assert set(runs["en"].topics) == {"1", "2"}
+    assert runs["de"].unjudged == ["3"]
+    assert set(result.of_kind("pooled")["mul"].topics) == {"1.de", "2.de", "1.en", "2.en"}
+
+
+def test_within_its_own_language_only_that_languages_documents_count(searcher: Searcher) -> None:
+    result = experiment(searcher, by_language(TOPICS), QRELS, plan())
+    assert result.of_kind("same")["de"].values("AP") == {"1": 1.0, "2": 1.0}
+    assert result.of_kind("bm25")["de"].values("AP") == {"1": 1.0, "2": 1.0}
+    assert result.of_kind("language")["de"].values("AP")["2"] < 1.0
+
+
+def test_only_judged_documents_of_the_target_languages_count(searcher: Searcher) -> None:
+    result = experiment(searcher, by_language(TOPICS, ["de"]), QRELS, plan(to=["fi"]))
+    assert [outcome.name for outcome in result.outcomes] == ["de"]
+    scores = result.outcomes[0].scores
+    assert scores.values("AP") == {"1": 1.0}
+    assert scores.unjudged == ["2", "3"]
+
+
+def test_judged_documents_that_are_not_in_the_collection_are_said(searcher: Searcher) -> None:
+    result = experiment(searcher, by_language(TOPICS), QRELS, plan())
+    assert result.remarks == [
+        "of 6 judged documents 5 are in the collection; relevant ones that are not count as missed"
+    ]
+
+
+def test_the_baseline_can_be_left_out(searcher: Searcher) -> None:
+    result = experiment(searcher, by_language(TOPICS, ["en"]), QRELS, plan(baseline=False))
+    assert [outcome.name for outcome in result.outcomes] == ["en"]
+
+
+def test_depth_and_fields_are_obeyed(searcher: Searcher) -> None:
+    result = experiment(searcher, by_language(TOPICS, ["en"]), QRELS[:3], plan(depth=1, fields=["description"]))
+    scores = result.outcomes[0].scores
+    assert scores.values("AP") == {"1": pytest.approx(1 / 3)}
+    assert "topics in en that have no description to ask with, and count 0: 1" in result.remarks
+
+
+def test_a_language_whose_topics_nobody_judged_is_said_and_the_others_go_on(searcher: Searcher) -> None:
+    topics = by_language([*TOPICS, Topic("9", "fi", "tulva")])
+    result = experiment(searcher, topics, QRELS, plan())
+    assert set(result.of_kind("language")) == {"de", "en"}
+    assert "no topic in fi has a relevant document; the language is left out" in result.remarks
+
+
+def test_qrels_for_none_of_the_topics_are_refused(searcher: Searcher) -> None:
+    with pytest.raises(BadInput, match="no relevant document for any of the topics"):
+        experiment(searcher, by_language(TOPICS), [Qrel("77", "en:flood", 1), Qrel("1", "en:flood", 0)], plan())
+
+
+def test_a_target_language_that_is_not_there_is_refused(searcher: Searcher) -> None:
+    with pytest.raises(BadInput, match="no documents in 'sw'"):
+        experiment(searcher, by_language(TOPICS), QRELS, plan(to=["sw"]))
+
+
+def test_topics_are_told_apart_by_language() -> None:
+    assert {lang: [topic.qid for topic in some] for lang, some in by_language(TOPICS).items()} == {
+        "de": ["1", "2", "3"],
+        "en": ["1", "2"],
+    }
+    assert list(by_language(TOPICS, ["en"])) == ["en"]
+    with pytest.raises(BadInput, match="no topic in 'fi'; the topics are in de, en"):
+        by_language(TOPICS, ["fi"])
+    with pytest.raises(BadInput, match="topic 1 in en stands in two"):
+        by_language([TOPICS[0], TOPICS[0]])
+
+
+def test_a_run_from_elsewhere_is_scored_over_the_same_topics() -> None:
+    measures = parse_measures(["AP"])
+    english = by_language(TOPICS, ["en"])
+    plain = score_external(Run("x", {"1": [("en:flood", 1.0)]}), english, QRELS, measures)
+    assert plain.values("AP") == {"1": pytest.approx(1 / 3), "2": 0.0}
+    several = score_external(Run("x", {"1.de": [("en:flood", 1.0)]}), by_language(TOPICS), QRELS, measures)
+    assert several.values("AP") == {"1.de": pytest.approx(1 / 3), "2.de": 0.0, "1.en": 0.0, "2.en": 0.0}
+    with pytest.raises(BadInput, match=r"has none of the topics; name those of several languages like 1\.de"):
+        score_external(Run("x", {"1": [("en:flood", 1.0)]}), by_language(TOPICS), QRELS, measures)

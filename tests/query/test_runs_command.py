@@ -1,0 +1,174 @@
+"""``dragoman evaluate`` and ``dragoman runs`` as they are typed."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from query import cli
+from query.run import Run
+from query.searcher import Searcher
+from tests.query.test_experiment import word_searcher
+
+Command = Callable[..., str]
+
+
+@pytest.fixture
+def dragoman(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
+    """Runs a command on a collection of words and returns what it prints; ``status`` is what it must exit with."""
+    monkeypatch.setattr(Searcher, "open", lambda *_, **__: word_searcher(tmp_path / "store"))
+    monkeypatch.setenv("DRAGOMAN_HOME", str(tmp_path / "home"))
+
+    def run(*arguments: str | Path, status: int = 0) -> str:
+        assert cli.run([str(argument) for argument in arguments]) == status
+        output = capsys.readouterr()
+        return output.err if status else output.out
+
+    return run
+
+
+@pytest.fixture
+def judged(tmp_path: Path) -> list[str]:
+    """Options that name topics and qrels."""
+    (tmp_path / "topics.tsv").write_text(
+        "qid\tlang\ttitle\n1\ten\tflood elbe\n2\ten\ttrain crash\n3\ten\tmusic\n"
+        "1\tde\thochwasser elbe\n2\tde\tzug unglück\n",
+        "utf-8",
+    )
+    qrels = tmp_path / "qrels"
+    qrels.mkdir()
+    (qrels / "en.txt").write_text("1 0 en:flood 1\n2 0 en:train 1\n")
+    (qrels / "de.txt").write_text("1 0 de:flood 1\n2 0 de:train 1\n1 0 de:music 0\n")
+    return ["--topics", str(tmp_path / "topics.tsv"), "--qrels", str(qrels), "-c", "words"]
+
+
+def emitted(output: str) -> Any:
+    return json.loads(output)
+
+
+def test_evaluate_prints_a_row_a_language_and_one_for_all(dragoman: Command, judged: list[str]) -> None:
+    lines = [line.split() for line in dragoman("evaluate", *judged).splitlines()]
+    rows = {line[0]: line for line in lines if line and line[-1].startswith("1.")}
+    assert set(rows) == {"de", "en", "all,"}
+    assert rows["de"][-1] == "1.de"
+    heading = next(line for line in lines if "MAP" in line)
+    assert {"nDCG@10", "R@100", "P@10", "Judged@10", "BM25"} <= set(heading)
+
+
+def test_evaluate_logs_every_run_and_writes_the_run_file(dragoman: Command, judged: list[str], tmp_path: Path) -> None:
+    result = emitted(dragoman("evaluate", *judged, "--run-file", tmp_path / "run.txt", "--tag", "my words", "--json"))
+    assert [run["id"] for run in result["runs"]] == [
+        f"1.{name}" for name in ("de", "de-same", "de-bm25", "en", "en-same", "en-bm25", "all")
+    ]
+    assert result["runs"][3]["unjudged"] == ["3"]
+    assert result["settings"]["depth"] == 1000
+    assert result["settings"]["fields"] == ["title", "description"]
+    run = Run.read_trec(tmp_path / "run.txt")
+    assert run.tag == "my words"
+    assert set(run.rankings) == {"1.de", "2.de", "1.en", "2.en", "3.en"}
+    assert dragoman("runs", "export", "1") == (tmp_path / "run.txt").read_text()
+
+
+def test_files_may_be_patterns_lists_and_folders(dragoman: Command, judged: list[str], tmp_path: Path) -> None:
+    topics, folder = judged[:2], tmp_path / "qrels"
+    whole = emitted(dragoman("evaluate", *judged, "--json"))
+    for qrels in (
+        [f"{folder}/*.txt"],
+        [f"{folder}/de.txt,{folder}/en.txt"],
+        [folder / "de.txt", "--qrels", folder / "en.txt"],
+    ):
+        again = emitted(dragoman("evaluate", *topics, "--qrels", *qrels, "-c", "words", "--json"))
+        assert again["runs"][-1]["means"] == whole["runs"][-1]["means"]
+        assert again["qrels_hash"] == whole["qrels_hash"]
+
+
+def test_a_run_is_compared_with_one_before_and_with_a_file(
+    dragoman: Command, judged: list[str], tmp_path: Path
+) -> None:
+    dragoman("evaluate", *judged, "--run-file", tmp_path / "run.txt")
+    logged = emitted(dragoman("evaluate", *judged, "--no-baseline", "--compare", "1", "--json"))["comparisons"]
+    assert {(one["a"], one["b"]) for one in logged} == {("1.de", "2.de"), ("1.en", "2.en"), ("1.all", "2.all")}
+    assert all(one["ties"] == len(one["topics"]) and one["p_holm"] == 1 for one in logged)
+    filed = emitted(dragoman("evaluate", *judged, "--compare", tmp_path / "run.txt", "--json"))["comparisons"]
+    assert {(one["b"], one["difference"]) for one in filed} == {("3.all", 0.0)}
+
+
+def test_list_shows_main_runs_and_all_on_request(dragoman: Command, judged: list[str]) -> None:
+    assert dragoman("runs") == ""
+    dragoman("evaluate", *judged)
+    dragoman("evaluate", *judged, "--langs", "en", "--no-baseline")
+    assert [json.loads(line)["id"] for line in dragoman("runs", "list", "--json").splitlines()] == ["2.en", "1.all"]
+    assert len(dragoman("runs", "list", "--all", "--json").splitlines()) == 8
+    assert dragoman("runs", "list", "-c", "others", "--json") == ""
+    assert "de → de, BM25" in dragoman("runs", "list", "--all")
+
+
+def test_show_has_settings_and_every_topic(dragoman: Command, judged: list[str]) -> None:
+    dragoman("evaluate", *judged)
+    text = dragoman("runs", "show", "1.en")
+    assert "run 1.en of " in text
+    assert "topics that have nothing relevant, and are left out (1): 3" in text
+    shown = emitted(dragoman("runs", "show", "1.en-same", "--json"))
+    assert shown["scores"]["1"]["AP"] == 1.0
+    assert shown["collection"] == "words"
+
+
+def test_compare_tests_and_draws_the_differences(dragoman: Command, judged: list[str], tmp_path: Path) -> None:
+    dragoman("evaluate", *judged)
+    dragoman("evaluate", *judged, "--depth", "1")
+    plot = tmp_path / "differences.png"
+    text = dragoman("runs", "compare", "1", "2", "1.en", "--plot", plot, status=1)
+    assert "1.all and 1.en share no topic" in text
+    result = emitted(dragoman("runs", "compare", "1.en", "2.en", "1.de", "--plot", plot, "--json"))
+    assert len(result["comparisons"]) == 8
+    assert plot.read_bytes().startswith(b"\x89PNG")
+    assert "1.en" in dragoman("runs", "compare", "1.en", "2.en", "--measures", "AP")
+
+
+def test_export_writes_a_file(dragoman: Command, judged: list[str], tmp_path: Path) -> None:
+    dragoman("evaluate", *judged)
+    dragoman("runs", "export", "1.de-bm25", "-o", tmp_path / "bm25.txt")
+    assert Run.read_trec(tmp_path / "bm25.txt").tag == "BM25"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "said"),
+    [
+        (["runs", "show", "7"], 1, "there is no run '7'; see the ids with: dragoman runs list --all"),
+        (["runs", "export", "x"], 1, "there is no run 'x'"),
+        (["runs", "export", "1", "-o", "{tmp}/no/run.txt"], 1, "can't be written"),
+        (["runs", "compare", "1"], 2, "give two runs or more"),
+        (["runs", "compare", "1.en", "1.de", "--measures", "RR"], 1, "the runs do not all have 'RR'; they share AP,"),
+        (["runs", "compare", "1.en", "1.de", "--plot", "{tmp}/plot.xyz"], 1, "name it .png, .svg or .pdf"),
+        (["evaluate", "--measures", "AP nDGC@10"], 1, "'nDGC@10' is no measure"),
+        (["evaluate", "--langs", "fi"], 1, "no topic in 'fi'; the topics are in de, en"),
+        (["evaluate", "--langs", "klingonisch"], 1, "'klingonisch' is no"),
+        (["evaluate", "--to", "sw"], 1, "no documents in 'sw'"),
+        (["evaluate", "--fields", "titel"], 1, "a topic has no 'titel'"),
+        (["evaluate", "--fields", ","], 1, "--fields names no part"),
+        (["evaluate", "--depth", "0"], 2, "--depth"),
+        (["evaluate", "--run-file", "{tmp}/no/run.txt"], 1, "there is no folder"),
+        (["evaluate", "--compare", "99"], 1, "there is no run '99'"),
+        (["evaluate", "--compare", "{tmp}/broken.run"], 1, "broken.run:1 has 3 columns"),
+        (["evaluate", "--qrels", "{tmp}/nothing*.txt"], 1, "is no file and no pattern of files with qrels"),
+        (["evaluate", "--topics", "{tmp}/nothing.tsv"], 1, "is no file and no pattern of files with topics"),
+    ],
+)
+def test_what_cannot_be_done_is_one_sentence(
+    dragoman: Command, judged: list[str], tmp_path: Path, arguments: list[str], status: int, said: str
+) -> None:
+    dragoman("evaluate", *judged, "--no-baseline")
+    (tmp_path / "broken.run").write_text("1 Q0 a\n")
+    options = judged if arguments[0] == "evaluate" else []
+    text = dragoman(*[argument.replace("{tmp}", str(tmp_path)) for argument in arguments], *options, status=status)
+    assert said in text
+    assert status == 2 or text.count("\n") == 1
+
+
+def test_qrels_of_other_topics_are_one_sentence(dragoman: Command, judged: list[str], tmp_path: Path) -> None:
+    (tmp_path / "other.txt").write_text("99 0 en:flood 1\n")
+    text = dragoman("evaluate", *judged[:2], "--qrels", tmp_path / "other.txt", "-c", "words", status=1)
+    assert "the qrels have no relevant document for any of the topics" in text
+    assert dragoman("runs", "list", "--json") == ""
