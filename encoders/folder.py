@@ -124,7 +124,8 @@ class ModelFolder:
             raise BadInput(f"{file} can't be read ({error}); export the model again") from error
         if not isinstance(data, dict) or data.get("format") != FORMAT or "graph" not in data:
             raise BadInput(
-                f"{file} is not a Dragoman model of format {FORMAT}; a Hugging Face folder is exported first: dragoman export {folder}"
+                f"{file} is not a Dragoman model of format {FORMAT}; "
+                f"a Hugging Face folder is exported first: dragoman export {folder}"
             )
         data["languages"] = tuple(data.get("languages", ()))
         try:

@@ -33,7 +33,7 @@ class SentenceEncoder:
         return self.folder.config.max_tokens - self.tokenizer.document_overhead
 
     def encode_queries(self, queries: Sequence[Document]) -> FloatArray:
-        """Queries with the model's query prefix → (queries, dim) float32 unit rows; past the model's length they are cut."""
+        """Queries with the model's query prefix → (queries, dim) unit rows; past the model's length they are cut."""
         limit = self.folder.config.max_tokens - self.tokenizer.query_overhead
         tokens = self.tokenizer.tokenize([query.content for query in queries])
         return self.session.run([self.tokenizer.query(text.ids[:limit]) for text in tokens])
@@ -47,7 +47,7 @@ class SentenceEncoder:
 
         Args:
             tokens: of each document's content.
-            spans: first token and end of each segment, for each document; those of a text with nothing known don't count.
+            spans: first token and end of each segment, for each document; a text with nothing known has none.
         """
         spans = [cuts if text.known else [] for text, cuts in zip(tokens, spans, strict=True)]
         flat = [text.ids[start:end] for text, cuts in zip(tokens, spans, strict=True) for start, end in cuts]

@@ -135,7 +135,8 @@ def _load(runtime: onnxruntime, folder: ModelFolder, device: Device) -> onnxrunt
     available = runtime.get_available_providers()
     if device == "cuda" and "CUDAExecutionProvider" not in available:
         raise MissingPart(
-            "CUDA was asked for and this ONNX Runtime has none; install it: pip install 'dragoman[gpu]', or take --device cpu"
+            "CUDA was asked for and this ONNX Runtime has none; "
+            "install it: pip install 'dragoman[gpu]', or take --device cpu"
         )
     providers = ["CPUExecutionProvider"]
     if device != "cpu" and "CUDAExecutionProvider" in available:

@@ -22,7 +22,7 @@ class Tokens:
 
     Attributes:
         ids: (tokens,) int32, without special tokens.
-        offsets: (tokens, 2) int32, start and end of each in characters of the text; a blank before a word is part of it.
+        offsets: (tokens, 2) int32, start and end of each in characters; a blank before a word is part of it.
         known: false where all of them are blanks or stand for what the vocabulary doesn't have.
     """
 

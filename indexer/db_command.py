@@ -18,17 +18,11 @@ def command() -> None:
 @place_options
 @output_options
 def upgrade_command(
-    home: str | None,
-    store: str | None,
-    database: str | None,
-    broker: str | None,
-    as_json: bool,
-    quiet: bool,
-    debug: bool,
+    settings: Settings,
+    console: Console,
 ) -> None:
     """Bring the database's tables to this version; on SQLite this happens by itself."""
-    console = Console(json=as_json, quiet=quiet)
-    engine = open_engine(Settings.read(home, store, database, broker).database)
+    engine = open_engine(settings.database)
     version = upgrade(engine)
     console.emit({"version": version})
     console.result(f"the tables are of version {version}")

@@ -49,22 +49,15 @@ def command(
     lang: str,
     encoding: str,
     prune: bool,
-    home: str | None,
-    store: str | None,
-    database: str | None,
-    broker: str | None,
-    as_json: bool,
-    quiet: bool,
-    debug: bool,
+    settings: Settings,
+    console: Console,
 ) -> None:
     """Read documents from SOURCEs, encode what is new or changed, and store it in a collection.
 
-    A SOURCE is a file (.jsonl, .csv, .tsv, .html, .txt, TREC or CLEF SGML; .gz and .zst too), a folder of such files, or
-    ir-datasets:NAME. An interrupted run goes on where it stopped when the same command is given again.
+    A SOURCE is a file (.jsonl, .csv, .tsv, .html, .txt, TREC or CLEF SGML; .gz and .zst too), a folder of such files,
+    or ir-datasets:NAME. An interrupted run goes on where it stopped when the same command is given again.
     """
-    console = Console(json=as_json, quiet=quiet)
     options = ReadOptions(format=format_ or "", fields=_pairs(fields), lang=lang, encoding=encoding)
-    settings = Settings.read(home, store, database, broker)
     if settings.broker:
         raise BadInput("this version indexes in its own process only; leave --broker and DRAGOMAN_BROKER out")
     try:

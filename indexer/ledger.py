@@ -134,7 +134,7 @@ class Ledger:
             return session.get(Chunk, (self.run.id, number))
 
     def plan(self, number: int, todo: Sequence[bool], doc_ids: Sequence[str], notes: Iterable[Note]) -> Chunk:
-        """Write down a chunk before any work on it: how many documents, which to encode, what was refused on the way."""
+        """Write down a chunk before any work on it: which documents to encode, what was refused on the way."""
         with transaction(self._engine) as session:
             chunk = Chunk(
                 run_id=self.run.id,

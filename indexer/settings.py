@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 import platformdirs
-
-Command = TypeVar("Command", bound=Callable[..., Any])
 
 
 @dataclass(frozen=True)
@@ -38,7 +37,7 @@ class Settings:
         database: str | None = None,
         broker: str | None = None,
     ) -> Settings:
-        """Fill what is not given from ``DRAGOMAN_HOME``, ``_STORE``, ``_DATABASE``, ``_BROKER``, then from the defaults."""
+        """Fill what is not given from ``DRAGOMAN_HOME``, ``_STORE``, ``_DATABASE``, ``_BROKER``, then by default."""
         folder = Path(
             home or os.environ.get("DRAGOMAN_HOME") or platformdirs.user_data_dir("dragoman", appauthor=False)
         )
@@ -51,16 +50,22 @@ class Settings:
         )
 
 
-def place_options(command: Command) -> Command:
-    """Add ``--home``, ``--store``, ``--database``, ``--broker``: collect them with ``Settings.read``."""
-    for name, text in (
-        ("broker", "Broker URL of Celery workers; none: work in this process.  [env: DRAGOMAN_BROKER]"),
-        (
-            "database",
-            "SQLAlchemy URL of the ledger and the evaluation log; default: SQLite in the home.  [env: DRAGOMAN_DATABASE]",
-        ),
-        ("store", "URL of the vector store; default: a folder in the home.  [env: DRAGOMAN_STORE]"),
-        ("home", "Folder of everything Dragoman keeps.  [env: DRAGOMAN_HOME]"),
-    ):
-        command = click.option(f"--{name}", metavar="DIR" if name == "home" else "URL", help=text)(command)
-    return command
+def place_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add ``--home``, ``--store``, ``--database`` and ``--broker``; the command gets them as ``settings``."""
+
+    @functools.wraps(command)
+    def with_settings(
+        *, home: str | None, store: str | None, database: str | None, broker: str | None, **others: Any
+    ) -> Any:
+        return command(settings=Settings.read(home, store, database, broker), **others)
+
+    options = (
+        ("broker", "URL", "Broker of Celery workers; none: work in this process."),
+        ("database", "URL", "SQL database of ledger and evaluation log; default: SQLite in the home."),
+        ("store", "URL", "Vector store; default: a folder in the home."),
+        ("home", "DIR", "Folder of everything Dragoman keeps."),
+    )
+    wrapped: Callable[..., Any] = with_settings
+    for name, metavar, text in options:
+        wrapped = click.option(f"--{name}", metavar=metavar, help=f"{text}  [env: DRAGOMAN_{name.upper()}]")(wrapped)
+    return wrapped

@@ -23,23 +23,16 @@ from indexer.stores import open_store
 @output_options
 def command(
     name: str | None,
-    home: str | None,
-    store: str | None,
-    database: str | None,
-    broker: str | None,
-    as_json: bool,
-    quiet: bool,
-    debug: bool,
+    settings: Settings,
+    console: Console,
 ) -> None:
     """Show collections: documents by language, encoder, index runs, and what was refused and why."""
-    console = Console(json=as_json, quiet=quiet)
-    settings = Settings.read(home, store, database, broker)
     engine = connect(settings.database)
     shown = [collections.require(engine, name)] if name else collections.every(engine)
     described = [describe(engine, collection) for collection in shown]
     for one in described:
         console.emit(one)
-    if as_json:
+    if console.json:
         return
     console.result(f"home: {settings.home}")
     if not described:

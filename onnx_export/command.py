@@ -39,7 +39,7 @@ def _languages(_context: click.Context, _option: click.Parameter, value: str | N
 @click.option("--name", help="What to call it.  [default: the last part of MODEL]")
 @click.option("--force", is_flag=True, help="Publish below the parity bar; the report says so.")
 @output_options
-def export(
+def command(
     model: str,
     output: Path | None,
     precision: Precision,
@@ -49,9 +49,7 @@ def export(
     languages: tuple[str, ...] | None,
     name: str | None,
     force: bool,
-    as_json: bool,
-    quiet: bool,
-    debug: bool,  # noqa: ARG001 - read by the root command, which prints errors
+    console: Console,
 ) -> None:
     """Turn MODEL, a folder or a name on the Hugging Face hub, into an ONNX folder that --encoder takes.
 
@@ -60,7 +58,6 @@ def export(
     """
     from onnx_export.export import export_model  # noqa: PLC0415 - loads onnx, which --help need not wait for
 
-    console = Console(json=as_json, quiet=quiet)
     wishes = Wishes(name, pooling, query_prefix, document_prefix, languages)
     folder, report = export_model(model, output, precision, wishes, console, force=force)
     console.result(str(folder.path))

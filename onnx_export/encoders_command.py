@@ -18,14 +18,13 @@ from onnx_export.models import DEFAULT, exported, find_model
 def command(context: click.Context) -> None:
     """List encoders, or show one."""
     if context.invoked_subcommand is None:
-        context.invoke(list_command, as_json=False, quiet=False, debug=False)
+        context.invoke(list_command)
 
 
 @command.command("list")
 @output_options
-def list_command(as_json: bool, quiet: bool, debug: bool) -> None:
+def list_command(console: Console) -> None:
     """List the encoders in the cache; folders elsewhere are encoders too."""
-    console = Console(json=as_json, quiet=quiet)
     folders = exported()
     for folder in folders:
         console.emit(_described(folder))
@@ -42,9 +41,8 @@ def list_command(as_json: bool, quiet: bool, debug: bool) -> None:
 @command.command("show")
 @click.argument("name", metavar="NAME|FOLDER")
 @output_options
-def show_command(name: str, as_json: bool, quiet: bool, debug: bool) -> None:
+def show_command(name: str, console: Console) -> None:
     """Show what an encoder is: its card, and its id by each method."""
-    console = Console(json=as_json, quiet=quiet)
     folder = find_model(name, console)
     console.emit(_described(folder))
     card = folder.path / "MODEL_CARD.md"

@@ -138,8 +138,7 @@ def _gate(
     short = ", ".join(report.shortfalls())
     if not force:
         raise BadInput(
-            f"{what} differs too much from its source to be published ({short}); "
-            "take another --precision, or --force"
+            f"{what} differs too much from its source to be published ({short}); take another --precision, or --force"
         )
     console.warn(f"published below the parity bar ({short}), as forced")
     return replace(report, forced=True)

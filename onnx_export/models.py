@@ -26,7 +26,10 @@ def find_model(reference: str, console: Console) -> ModelFolder:
     for folder in (Path(reference).expanduser(), model_cache() / reference):
         if folder.is_dir():
             return ModelFolder.open(folder)
-    raise BadInput(f"there is no encoder {reference!r}: {_known()}; a Hugging Face model is exported first: dragoman export {reference}")
+    raise BadInput(
+        f"there is no encoder {reference!r}: {_known()}; "
+        f"a Hugging Face model is exported first: dragoman export {reference}"
+    )
 
 
 def _default(console: Console) -> ModelFolder:
@@ -42,11 +45,8 @@ def _default(console: Console) -> ModelFolder:
 
 def exported() -> list[ModelFolder]:
     """The models in the cache, by name; folders that are none are left out."""
-    found = []
-    for folder in sorted(model_cache().glob("*")):
-        if folder.is_dir() and not folder.name.startswith(".") and (folder / "config.json").is_file():
-            found.append(ModelFolder.open(folder))
-    return found
+    files = sorted(model_cache().glob("[!.]*/config.json"))
+    return [ModelFolder.open(file.parent) for file in files]
 
 
 def _known() -> str:

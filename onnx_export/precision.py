@@ -75,7 +75,7 @@ def _weight_bytes(graph: onnx.GraphProto) -> int:
 
 
 def _to_int8(source: Path, target: Path) -> None:
-    """Dynamic quantisation: weights int8 per output, embeddings int8, activations uint8 by the range of each batch."""
+    """Dynamic quantisation: weights int8 per output, embeddings uint8, activations uint8 by the range of each batch."""
     try:
         from onnxruntime.quantization import QuantType, quantize_dynamic  # noqa: PLC0415
     except ImportError as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 import sys
 
 import click
@@ -17,12 +18,12 @@ _COMMANDS = {
     "evaluate": ("query.evaluate_command", "Score a collection with topics and relevance judgements."),
     "runs": ("query.runs_command", "List, show, compare and export evaluation runs."),
     "status": ("indexer.status_command", "Collections, languages, encoders, index runs, refusals."),
-    "delete": ("indexer.delete_command", "Remove documents, or a whole collection."),
+    "delete": ("query.delete_command", "Remove documents, or a whole collection."),
     "encoders": ("onnx_export.encoders_command", "List encoders, or show one."),
     "export": ("onnx_export.command", "Turn a Hugging Face encoder into an ONNX folder, and prove it."),
     "db": ("indexer.db_command", "Look after the SQL database."),
 }
-"""Command → module that has it as ``command``, and its line in the list: known here, so that the list imports nothing."""
+"""Command → module that has it as ``command``, and its line in the list, so that the list imports nothing."""
 
 
 class _LazyGroup(click.Group):
@@ -70,7 +71,7 @@ def run(arguments: list[str]) -> int:
         click.echo("interrupted", err=True)
         return 130
     except DragomanError as error:
-        if "--debug" in arguments:
+        if "--debug" in arguments or os.environ.get("DRAGOMAN_DEBUG"):
             raise
         click.echo(f"Error: {error}", err=True)
         return 1

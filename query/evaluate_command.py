@@ -65,13 +65,8 @@ def command(
     tag: str,
     baseline: str,
     no_baseline: bool,
-    home: str | None,
-    store: str | None,
-    database: str | None,
-    broker: str | None,
-    as_json: bool,
-    quiet: bool,
-    debug: bool,  # noqa: ARG001 - the root looks at it
+    settings: Settings,
+    console: Console,
 ) -> None:
     """Ask every topic of a collection, score the rankings, and log them.
 
@@ -79,28 +74,60 @@ def command(
     --topics and --qrels may be given several times; each takes a file, a folder, a pattern in quotes, or several of
     these with commas between.
     """
-    console = Console(json=as_json, quiet=quiet)
-    settings = Settings.read(home, store, database, broker)
-    topic_paths, qrel_paths = expand(topic_files, "topics"), expand(qrel_files, "qrels")
+    evaluate_files(
+        expand(topic_files, "topics"),
+        expand(qrel_files, "qrels"),
+        name,
+        settings,
+        console,
+        langs=[normalise(code) for code in _list(langs)],
+        to=[normalise(code) for code in _list(to)] or None,
+        lang=lang,
+        encoding=encoding,
+        fields=_fields(fields),
+        measures=measures,
+        depth=depth,
+        run_file=run_file,
+        tag=tag,
+        compare_with=baseline,
+        baseline=not no_baseline,
+    )
+
+
+def evaluate_files(
+    topic_paths: Sequence[Path],
+    qrel_paths: Sequence[Path],
+    collection: str,
+    settings: Settings,
+    console: Console,
+    *,
+    langs: Sequence[str] = (),
+    to: Sequence[str] | None = None,
+    lang: str = "",
+    encoding: str = "",
+    fields: Sequence[str] = FIELDS,
+    measures: str = " ".join(DEFAULT_MEASURES),
+    depth: int = 1000,
+    run_file: Path | None = None,
+    tag: str = "",
+    compare_with: str = "",
+    baseline: bool = True,
+) -> int:
+    """Evaluate, log and show: what the command does; returns the evaluation's number.
+
+    The options are the command's, their language codes normalised.
+    """
     plan_measures = parse_measures([measures])
     topics = by_language(
-        [topic for path in topic_paths for topic in read_topics(path, lang=lang, encoding=encoding)],
-        [normalise(code) for code in _list(langs)],
+        [topic for path in topic_paths for topic in read_topics(path, lang=lang, encoding=encoding)], langs
     )
     qrels = read_qrels(qrel_paths)
     if run_file:
         writable(run_file)
     engine = connect(settings.database)
-    with Searcher.open(name, settings, console=console) as searcher:
-        other = _other_run(engine, baseline) if baseline else None
-        plan = Plan(
-            measures=plan_measures,
-            tag=tag or searcher.spec.name,
-            fields=_fields(fields),
-            to=[normalise(code) for code in _list(to)] or None,
-            depth=depth,
-            baseline=not no_baseline,
-        )
+    other = _other_run(engine, compare_with) if compare_with else None
+    with Searcher.open(collection, settings, console=console) as searcher:
+        plan = Plan(plan_measures, tag or searcher.spec.name, fields, to, depth, baseline)
         asked = sum(map(len, topics.values()))
         with console.progress("evaluating", asked, "topics") as advance:
             result = experiment(searcher, topics, qrels, plan, advance)
@@ -111,6 +138,7 @@ def command(
         write_lines(run_file, history.export(engine, str(number)))
     _show(console, number, result, plan, comparisons)
     console.emit(_as_json(number, setup, result, comparisons))
+    return number
 
 
 def _list(text: str) -> list[str]:

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import click
-import sqlalchemy as sa
 
 from encoders.console import Console, output_options
 from encoders.errors import BadInput
@@ -33,10 +32,6 @@ def command(context: click.Context) -> None:
         context.invoke(list_runs)
 
 
-def _open(home: str | None, store: str | None, database: str | None, broker: str | None) -> sa.Engine:
-    return connect(Settings.read(home, store, database, broker).database)
-
-
 @command.command("list", short_help="List logged runs, newest first.")
 @click.option("-c", "--collection", help="Only runs of this collection.")
 @click.option("-a", "--all", "every", is_flag=True, help="Every run of an evaluation, not the main one alone.")
@@ -47,17 +42,11 @@ def list_runs(
     collection: str | None,
     every: bool,
     limit: int,
-    home: str | None,
-    store: str | None,
-    database: str | None,
-    broker: str | None,
-    as_json: bool,
-    quiet: bool,
-    debug: bool,  # noqa: ARG001 - the root looks at it
+    settings: Settings,
+    console: Console,
 ) -> None:
     """List logged runs, newest first."""
-    console = Console(json=as_json, quiet=quiet)
-    found = history.runs(_open(home, store, database, broker), collection, every=every, limit=limit)
+    found = history.runs(connect(settings.database), collection, every=every, limit=limit)
     for run in found:
         console.emit(run_json(run))
     if not found:
@@ -92,17 +81,11 @@ def _topics_in(run: history.LoggedRun) -> str:
 @output_options
 def show_run(
     run_id: str,
-    home: str | None,
-    store: str | None,
-    database: str | None,
-    broker: str | None,
-    as_json: bool,
-    quiet: bool,
-    debug: bool,  # noqa: ARG001 - the root looks at it
+    settings: Settings,
+    console: Console,
 ) -> None:
     """Show a run's settings and every topic's scores."""
-    console = Console(json=as_json, quiet=quiet)
-    engine = _open(home, store, database, broker)
+    engine = connect(settings.database)
     run = history.find(engine, run_id)
     scores = history.scores(engine, run_id)
     console.emit({**run_json(run), "scores": scores})
@@ -137,19 +120,13 @@ def compare_runs(
     run_ids: tuple[str, ...],
     measures: str,
     plot: Path | None,
-    home: str | None,
-    store: str | None,
-    database: str | None,
-    broker: str | None,
-    as_json: bool,
-    quiet: bool,
-    debug: bool,  # noqa: ARG001 - the root looks at it
+    settings: Settings,
+    console: Console,
 ) -> None:
     """Compare runs with the first one, topic by topic: paired randomisation test and t-test, Holm's correction."""
     if len(set(run_ids)) < 2:
         raise click.UsageError("give two runs or more, such as: dragoman runs compare 6 7")
-    console = Console(json=as_json, quiet=quiet)
-    engine = _open(home, store, database, broker)
+    engine = connect(settings.database)
     logged = [history.find(engine, run_id) for run_id in run_ids]
     chosen = _measures(logged, measures)
     if plot:
@@ -194,24 +171,18 @@ def _measures(runs: Sequence[history.LoggedRun], names: str) -> list[str]:
 def export_run(
     run_id: str,
     output: Path | None,
-    home: str | None,
-    store: str | None,
-    database: str | None,
-    broker: str | None,
-    as_json: bool,
-    quiet: bool,
-    debug: bool,  # noqa: ARG001 - the root looks at it
+    settings: Settings,
+    console: Console,
 ) -> None:
     """Write a run's ranking in TREC format; whitespace in ids is percent-encoded."""
-    console = Console(json=as_json, quiet=quiet)
-    engine = _open(home, store, database, broker)
+    engine = connect(settings.database)
     run = history.find(engine, run_id)
     lines = history.export(engine, run_id)
     if output:
         write_lines(output, lines)
         console.say(f"Run {run.id} written to {output}")
         console.emit({"run": run.id, "file": str(output)})
-    elif as_json:
+    elif console.json:
         console.emit({"run": run.id, "trec": "".join(lines)})
     else:
         for line in lines:

@@ -25,7 +25,9 @@ _PASSAGE_CHARACTERS = 240
 @click.option("--lang", help="Language of the query.  [default: detected among the collection's]")
 @click.option("--to", help="Languages of documents, with commas: en,fr.  [default: all of the collection's]")
 @click.option("-k", type=click.IntRange(1, 10_000), default=10, show_default=True, help="How many hits.")
-@click.option("--filter", "filters", multiple=True, metavar="FIELD=VALUE", help="Only documents whose field has the value.")
+@click.option(
+    "--filter", "filters", multiple=True, metavar="FIELD=VALUE", help="Only documents whose field has the value."
+)
 @click.option("--device", type=click.Choice(["auto", "cpu", "cuda"]), default="auto", show_default=True)
 @place_options
 @output_options
@@ -37,17 +39,10 @@ def command(
     k: int,
     filters: tuple[str, ...],
     device: str,
-    home: str | None,
-    store: str | None,
-    database: str | None,
-    broker: str | None,
-    as_json: bool,
-    quiet: bool,
-    debug: bool,
+    settings: Settings,
+    console: Console,
 ) -> None:
     """Find the documents that answer TEXT, whatever their language, best first."""
-    console = Console(json=as_json, quiet=quiet)
-    settings = Settings.read(home, store, database, broker)
     with Searcher.open(collection, settings, device=cast("Device", device), console=console) as searcher:
         if lang:
             language = normalise(lang)
@@ -56,8 +51,10 @@ def command(
             language = detection.lang
             console.say(f"query language: {language} (detected; say another with --lang)")
         hits = searcher.search(text, lang=language, to=to.split(",") if to else None, k=k, filters=_filters(filters))
-    if as_json:
-        console.emit({"query": text, "lang": language, "collection": collection, "hits": [as_json_hit(hit) for hit in hits]})
+    if console.json:
+        console.emit(
+            {"query": text, "lang": language, "collection": collection, "hits": [as_json_hit(hit) for hit in hits]}
+        )
     elif hits:
         show(hits)
     else:

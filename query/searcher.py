@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from types import TracebackType
 from typing import Any, Self
 
 import numpy as np
@@ -180,20 +179,19 @@ class Searcher:
         for code in wanted:
             if code not in self.languages:
                 raise BadInput(
-                    f"collection {self.collection} has no documents in {code!r}; it has {', '.join(sorted(self.languages))}"
+                    f"collection {self.collection} has no documents in {code!r}; "
+                    f"it has {', '.join(sorted(self.languages))}"
                 )
         return wanted
 
     def _rank_vectors(
         self, queries: Sequence[Document], vectors: FloatArray, k: int, targets: Sequence[str], filters: Filters | None
     ) -> list[Ranking]:
-        corrected = self._correct(queries, vectors, targets)
+        corrected = self._correct(vectors, targets)
         found = self.store.search(self.spec.model, corrected, k, filters=filters)
         return [_merge({lang: found[lang][at] for lang in targets}, k) for at in range(len(queries))]
 
-    def _correct(
-        self, queries: Sequence[Document], vectors: FloatArray, targets: Sequence[str]
-    ) -> dict[str, FloatArray]:
+    def _correct(self, vectors: FloatArray, targets: Sequence[str]) -> dict[str, FloatArray]:
         """The queries as each target language is to be asked; without a calibration, as they are."""
         return dict.fromkeys(targets, vectors)
 
@@ -205,9 +203,7 @@ class Searcher:
         """Open already."""
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         """Close."""
         self.close()
 

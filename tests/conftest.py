@@ -75,7 +75,7 @@ def data_dir() -> Path:
 
 def read_documents(file: Path, most: int) -> list[Document]:
     """The first documents of one of the open collections' files."""
-    documents = []
+    documents: list[Document] = []
     with gzip.open(file, "rt", encoding="utf-8") as lines:
         for line in lines:
             if len(documents) == most:

@@ -85,7 +85,7 @@ class EmbeddedStore:
         """
         if not _NAME.fullmatch(collection):
             raise BadInput(
-                f"a collection can't be named {collection!r}; take letters, digits, '.', '-' and '_', 100 of them at most"
+                f"a collection can't be named {collection!r}; take at most 100 letters, digits, '.', '-' and '_'"
             )
         self.path = folder / f"{collection}.db"
         self._matrices: dict[str, tuple[int, VectorMatrix]] = {}

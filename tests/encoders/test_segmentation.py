@@ -1,5 +1,7 @@
 """Documents are cut into windows and sentences without losing a token or a character."""
 
+from itertools import pairwise
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,7 +14,7 @@ def test_windows_cover_every_token_and_none_lies_inside_another(tokens: int, siz
     overlap = int(size * share)
     spans = windows(tokens, size, overlap)
     assert sorted({at for start, end in spans for at in range(start, end)}) == list(range(tokens))
-    for (start, end), (next_start, next_end) in zip(spans, spans[1:], strict=False):
+    for (start, end), (next_start, next_end) in pairwise(spans):
         assert end - start == size
         assert next_start == end - overlap
         assert next_end > end
@@ -50,4 +52,4 @@ def test_sentences_keep_every_character_that_is_not_blank(text: str, lang: str) 
     spans = sentences(text, lang)
     assert "".join("".join(text[start:end].split()) for start, end in spans) == "".join(text.split())
     assert all(start < end for start, end in spans)
-    assert all(a[1] <= b[0] for a, b in zip(spans, spans[1:], strict=False))
+    assert all(a[1] <= b[0] for a, b in pairwise(spans))

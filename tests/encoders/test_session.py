@@ -77,5 +77,5 @@ def test_a_broken_graph_is_one_sentence(default_folder: ModelFolder, tmp_path: P
     broken = tmp_path / "model"
     shutil.copytree(default_folder.path, broken, ignore=shutil.ignore_patterns("model.onnx"))
     (broken / "model.onnx").write_bytes(b"no graph")
-    with pytest.raises(BadInput, match="model.onnx can't be loaded .*export the model again"):
+    with pytest.raises(BadInput, match=r"model\.onnx can't be loaded .*export the model again"):
         OnnxSession(ModelFolder.open(broken))

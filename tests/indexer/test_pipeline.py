@@ -42,7 +42,9 @@ class CountingEncoder:
         if 0 <= self.broken_at <= len(self.encoded):
             raise RuntimeError("the power went out")
         self.encoded += [document.doc_id for document in documents]
-        rows = [np.random.default_rng(zlib.crc32(document.content.encode())).standard_normal(8) for document in documents]
+        rows = [
+            np.random.default_rng(zlib.crc32(document.content.encode())).standard_normal(8) for document in documents
+        ]
         vectors = unit_rows(np.array(rows, dtype=np.float32).reshape(-1, 8))
         passages = [Passages(np.ones((1, 8), np.int8), np.array([[0, 1]], np.int32)) for _ in documents]
         known = np.array([["nothing" not in document.text] for document in documents], dtype=np.bool_).reshape(-1, 1)
@@ -143,7 +145,10 @@ def test_the_later_of_two_documents_with_one_id_wins_and_it_is_said(bench: Bench
     many.append({"id": "d9999", "lang": "en", "text": "right after"})
     bench.write(many)
     report = bench.index()
-    assert [document.text for document in bench.store.get(["d0001", "d9999"])] == ["later, in another chunk", "right after"]
+    assert [document.text for document in bench.store.get(["d0001", "d9999"])] == [
+        "later, in another chunk",
+        "right after",
+    ]
     assert [note.doc_id for note in report.remarks] == ["d0001", "d9999"]
     assert "more than once" in report.remarks[0].text
 
@@ -214,7 +219,7 @@ def test_a_full_disk_is_one_sentence_and_what_is_stored_stays(bench: Bench) -> N
 
     sa.event.listen(bench.store._engine, "connect", limit)  # type: ignore[attr-defined]
     bench.store._engine.dispose()  # type: ignore[attr-defined]
-    with pytest.raises(StoreError, match="disk is full.*see that the disk has room"):
+    with pytest.raises(StoreError, match=r"disk is full.*see that the disk has room"):
         bench.index()
     before = sum(bench.store.count().values())
     sa.event.remove(bench.store._engine, "connect", limit)  # type: ignore[attr-defined]
@@ -258,8 +263,8 @@ def test_killed_at_random_moments_it_ends_with_the_same_bytes(tmp_path: Path, de
     whole = time.monotonic() - began
     chance = random.Random(20)
     kills = 0
+    process = start(tmp_path / "killed")
     while kills < 60:
-        process = start(tmp_path / "killed")
         try:
             process.wait(chance.uniform(0.2, 0.8) * whole)
         except subprocess.TimeoutExpired:
@@ -268,6 +273,7 @@ def test_killed_at_random_moments_it_ends_with_the_same_bytes(tmp_path: Path, de
             process.wait()
         if process.returncode == 0:
             break
+        process = start(tmp_path / "killed")
     assert kills > 0
     assert process.returncode == 0
     undisturbed, disturbed = _contents(tmp_path / "undisturbed"), _contents(tmp_path / "killed")

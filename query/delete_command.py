@@ -10,6 +10,7 @@ from indexer import collection as collections
 from indexer.database import connect
 from indexer.settings import Settings, place_options
 from indexer.stores import open_store
+from query import history
 
 
 @click.command("delete", short_help="Remove documents, or a whole collection.")
@@ -22,25 +23,20 @@ def command(
     doc_ids: tuple[str, ...],
     name: str,
     everything: bool,
-    home: str | None,
-    store: str | None,
-    database: str | None,
-    broker: str | None,
-    as_json: bool,
-    quiet: bool,
-    debug: bool,
+    settings: Settings,
+    console: Console,
 ) -> None:
     """Remove the documents with these IDs from a collection, or with --all the whole of it.
 
-    Evaluation runs stay: they are the record of what was measured.
+    With the whole go its index runs and its logged evaluations; export what you want to keep: dragoman runs export.
     """
     if everything == bool(doc_ids):
         raise click.UsageError("name the documents to remove, or give --all, and not both")
-    console = Console(json=as_json, quiet=quiet)
-    engine = connect(Settings.read(home, store, database, broker).database)
+    engine = connect(settings.database)
     collection = collections.require(engine, name)
     if everything:
         documents = collections.remove(engine, collection)
+        history.forget(engine, name)
         console.emit({"collection": name, "deleted": documents, "collection_deleted": True})
         console.result(f"{name} and its {documents:,} documents are gone")
         return

@@ -1,0 +1,45 @@
+# A fresh checkout → .venv → the job. Needs Python ≥ 3.11 with venv, and the network for PyPI at the first run.
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+
+.PHONY: demo test lint bench docs clean
+
+demo: $(VENV)/.base
+	$(BIN)/dragoman demo
+
+test: $(VENV)/.dev
+	$(BIN)/pytest
+
+lint: $(VENV)/.dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: $(VENV)/.bench
+	$(BIN)/python -m benchmarks
+
+docs: $(VENV)/.dev
+	$(BIN)/python docs/cli_page.py
+
+# uv where it is at hand, pip otherwise: the same packages, uv is quicker
+$(VENV)/bin/python:
+	uv venv -q $(VENV) --python $(PYTHON) 2>/dev/null || $(PYTHON) -m venv $(VENV)
+
+INSTALL = $(shell command -v uv >/dev/null 2>&1 && echo "uv pip install -q --python $(BIN)/python" || echo "$(BIN)/python -m pip install -q")
+
+$(VENV)/.base: pyproject.toml | $(VENV)/bin/python
+	$(INSTALL) -e '.[cpu]'
+	touch $@
+
+$(VENV)/.dev: pyproject.toml | $(VENV)/bin/python
+	$(INSTALL) -e '.[cpu,train,datasets,dev]'
+	touch $@ $(VENV)/.base
+
+$(VENV)/.bench: pyproject.toml | $(VENV)/bin/python
+	$(INSTALL) -e '.[cpu,train,datasets,dev,bench]'
+	touch $@ $(VENV)/.base
+
+clean:
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist build

@@ -1,0 +1,209 @@
+"""``dragoman export``: a folder that every other command opens, proved, or nothing at all."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner, Result
+
+from encoders.document import Document
+from encoders.errors import BadInput, DragomanError, MissingPart
+from encoders.folder import ModelFolder
+from encoders.methods import open_encoder
+from onnx_export.command import command as export
+from tests.onnx_export.conftest import SHAPES, SaveModel, write_json
+
+pytestmark = pytest.mark.torch
+
+Export = Callable[..., Result]
+
+
+def run(*arguments: str | Path) -> Result:
+    return CliRunner().invoke(export, [str(argument) for argument in arguments])
+
+
+def refusal(kind: type[DragomanError], *arguments: str | Path) -> str:
+    result = run(*arguments)
+    assert isinstance(result.exception, kind), result.output
+    return str(result.exception)
+
+
+def outliers(model: Any) -> None:
+    """A few giant channels, as large models have them: one scale for all activations of a batch can't hold them."""
+    model.encoder.layer[0].output.LayerNorm.weight.data[:2] = 4000.0
+    model.encoder.layer[1].attention.self.value.weight.data[:, :2] = 0.0
+
+
+@pytest.fixture(scope="module")
+def exported(hugging_face: Mapping[str, Path], tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    made = {}
+    for shape in SHAPES:
+        made[shape] = tmp_path_factory.mktemp("exported") / shape
+        result = run(hugging_face[shape], "-o", made[shape], "--precision", "int8", "--languages", "ger,pt-BR,zh-Hant")
+        assert result.exception is None, result.output
+    return made
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_the_folder_encodes_queries_and_documents(shape: str, exported: Mapping[str, Path]) -> None:
+    encoder = open_encoder(ModelFolder.open(exported[shape]), device="cpu")
+    documents = [Document("1", "de", "Der Sauerteig braucht Zeit."), Document("2", "en", "tides " * 300, title="Sea")]
+    vectors = encoder.encode_documents(documents).vectors
+    queries = encoder.encode_queries([Document("q", "fr", "la marée")])
+    assert (vectors.shape, queries.shape) == ((2, 64), (1, 64))
+    np.testing.assert_allclose(np.linalg.norm(np.vstack((vectors, queries)), axis=1), 1, atol=1e-5)
+
+
+@pytest.mark.parametrize(("shape", "pooling"), [("bert", "mean"), ("xlm-r", "mean"), ("labse", "cls-dense-tanh")])
+def test_the_folder_states_what_was_decided_and_how_near_it_is(
+    shape: str, pooling: str, exported: Mapping[str, Path]
+) -> None:
+    folder = ModelFolder.open(exported[shape])
+    assert (folder.config.pooling, folder.config.precision, folder.config.name) == (pooling, "int8", f"tiny-{shape}")
+    assert folder.config.languages == ("de", "pt", "zh-Hant")
+    parity = json.loads((folder.path / "parity.json").read_text())
+    assert (parity["passed"], parity["forced"], parity["texts"]) == (True, False, 72)
+    assert parity["cosine_mean"] >= parity["bar"]["cosine_mean"]
+    card = (folder.path / "MODEL_CARD.md").read_text()
+    assert f"cosine mean | {parity['cosine_mean']:.5f} | ≥ 0.99 | ok" in card
+    names = {file.name for file in folder.path.iterdir()}
+    assert names == {"config.json", "model.onnx", "tokenizer.json", "parity.json", "MODEL_CARD.md"}
+
+
+@pytest.mark.parametrize("precision", ["fp32", "fp16", "q4"])
+def test_builds_of_one_model_share_its_id_and_differ_in_theirs(
+    precision: str, exported: Mapping[str, Path], hugging_face: Mapping[str, Path], tmp_path: Path
+) -> None:
+    result = run(hugging_face["bert"], "-o", tmp_path / "made", "--precision", precision, "--json")
+    assert result.exception is None, result.output
+    stated = json.loads(result.stdout)
+    first, second = ModelFolder.open(exported["bert"]).config, ModelFolder.open(tmp_path / "made").config
+    assert first.model_id("first") == second.model_id("first")
+    assert first.build_id != second.build_id == stated["build"]
+    assert (stated["folder"], stated["parity"]["passed"]) == (str(tmp_path / "made"), True)
+
+
+def test_without_an_output_the_folder_goes_to_the_model_cache_under_its_name(
+    hugging_face: Mapping[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DRAGOMAN_CACHE", str(tmp_path))
+    result = run(hugging_face["bert"], "--precision", "fp32", "--name", "mine", "--pooling", "cls")
+    assert result.stdout.splitlines()[-1] == str(tmp_path / "models" / "mine-fp32")
+    config = ModelFolder.open(tmp_path / "models" / "mine-fp32").config
+    assert (config.name, config.pooling) == ("mine", "cls")
+
+
+def test_prefixes_are_the_names_rule_or_the_users_and_said(save_model: SaveModel, tmp_path: Path) -> None:
+    folder = save_model("xlm-r", "small-e5")
+    write_json(folder / "config_sentence_transformers.json", {"prompts": {"query": "", "document": ""}})
+    result = run(folder, "-o", tmp_path / "made", "--precision", "fp32", "--document-prefix", "")
+    assert "queries begin with 'query: ', documents with ''" in result.stderr
+    assert "the model states no pooling, so the mean is taken; --pooling takes another" in result.stderr
+    config = ModelFolder.open(tmp_path / "made").config
+    assert (config.query_prefix, config.document_prefix) == ("query: ", "")
+
+
+def test_below_the_bar_nothing_is_published_and_nothing_is_left(save_model: SaveModel, tmp_path: Path) -> None:
+    folder = save_model("bert", "outliers", change=outliers)
+    sentence = refusal(BadInput, folder, "-o", tmp_path / "made")
+    assert "differs too much from its source to be published (cosine_min" in sentence
+    assert sentence.endswith("take another --precision, or --force")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_forced_below_the_bar_it_is_published_and_says_so_everywhere(save_model: SaveModel, tmp_path: Path) -> None:
+    folder = save_model("bert", "forced", change=outliers)
+    result = run(folder, "-o", tmp_path / "made", "--force", "-q")
+    assert result.exception is None
+    assert "below" in result.stdout
+    assert result.stderr.startswith("warning: published below the parity bar (cosine_min")
+    parity = json.loads((tmp_path / "made/parity.json").read_text())
+    assert (parity["passed"], parity["forced"]) == (False, True)
+    assert "**not reached**; published because it was forced" in (tmp_path / "made/MODEL_CARD.md").read_text()
+
+
+def test_the_same_model_in_fp32_reaches_its_bar(save_model: SaveModel, tmp_path: Path) -> None:
+    result = run(save_model("bert", "exact", change=outliers), "-o", tmp_path / "made", "--precision", "fp32")
+    assert result.exception is None
+
+
+def test_a_model_folder_is_replaced_and_anything_else_is_not(
+    exported: Mapping[str, Path], hugging_face: Mapping[str, Path], tmp_path: Path
+) -> None:
+    (tmp_path / "notes.txt").write_text("mine")
+    assert "holds something that is no exported model" in refusal(BadInput, hugging_face["bert"], "-o", tmp_path)
+    assert "is a file; choose another" in refusal(BadInput, hugging_face["bert"], "-o", tmp_path / "notes.txt")
+    assert (tmp_path / "notes.txt").read_text() == "mine"
+    before = ModelFolder.open(exported["xlm-r"]).config
+    result = run(hugging_face["xlm-r"], "-o", exported["xlm-r"], "--languages", "de,pt,zh-Hant", "--name", "again")
+    assert result.exception is None
+    assert ModelFolder.open(exported["xlm-r"]).config == replace(before, name="again")
+
+
+def test_an_exported_folder_is_not_exported_again(exported: Mapping[str, Path]) -> None:
+    assert "it is an exported folder already" in refusal(BadInput, exported["bert"])
+
+
+@pytest.mark.parametrize("model", ["./nowhere", "/nowhere/at/all", "a/b/c", "no name"])
+def test_a_folder_that_is_not_there_is_said(model: str) -> None:
+    assert f"there is no folder {model}" in refusal(BadInput, model)
+
+
+def test_a_name_that_no_cache_holds_is_said_where_there_is_no_network(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    offline(tmp_path, monkeypatch)
+    sentence = refusal(MissingPart, "somebody/some-encoder", "--name", "x")
+    assert "is not in the local cache and the hub can't be reached; fetch it where there is a network" in sentence
+
+
+def test_a_name_in_the_cache_needs_no_network(
+    hugging_face: Mapping[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    offline(tmp_path, monkeypatch)
+    place = tmp_path / "models--somebody--tiny-e5"
+    snapshot = place / "snapshots" / ("0" * 40)
+    snapshot.parent.mkdir(parents=True)
+    snapshot.symlink_to(hugging_face["xlm-r"])
+    (place / "refs").mkdir()
+    (place / "refs/main").write_text("0" * 40)
+    result = run("somebody/tiny-e5", "-o", tmp_path / "made", "--precision", "fp32")
+    assert result.exception is None, result.output
+    config = ModelFolder.open(tmp_path / "made").config
+    assert (config.name, config.query_prefix) == ("tiny-e5", "query: ")
+    assert "Made from `somebody/tiny-e5`" in (tmp_path / "made/MODEL_CARD.md").read_text()
+
+
+def offline(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The client reads its environment once, when it is imported."""
+    from huggingface_hub import constants
+
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(cache))
+
+
+@pytest.mark.parametrize("name", ["a/b", ".hidden", ""])
+def test_a_name_that_makes_no_folder_is_refused(name: str, save_model: SaveModel) -> None:
+    folder = save_model("bert", "named")
+    if name:
+        assert "can't be a model's name" in refusal(BadInput, folder, "--name", name)
+
+
+def test_a_language_that_is_none_is_refused(hugging_face: Mapping[str, Path]) -> None:
+    assert "no known language" in refusal(BadInput, hugging_face["bert"], "--languages", "de,qqqq")
+
+
+def test_without_torch_one_sentence_says_what_to_install(
+    hugging_face: Mapping[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "torch", None)
+    sentence = refusal(MissingPart, hugging_face["bert"], "-o", tmp_path / "made")
+    assert sentence == "export needs PyTorch and transformers: pip install 'dragoman[train]'"
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,184 @@
+"""The command, as a user types it: results on stdout, all else on stderr, an exit status that tells."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import query
+from query.cli import run
+
+ROOT = Path(query.__file__).parent.parent
+DEMO = ROOT / "query" / "demo"
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory, default_folder: object) -> Path:
+    """A home with two languages of the demo collection in it."""
+    place = tmp_path_factory.mktemp("cli")
+    sources = [str(DEMO / "docs.de.jsonl"), str(DEMO / "docs.ja.jsonl")]
+    assert run(["index", *sources, "-c", "mini", "--home", str(place), "-q"]) == 0
+    return place
+
+
+def test_help_lists_every_command_and_imports_nothing_heavy() -> None:
+    code = (
+        "import sys\nfrom query.cli import run\nstatus = run(['--help'])\n"
+        "named = {'torch', 'onnxruntime', 'onnx', 'elasticsearch', 'celery', 'numpy', 'sqlalchemy', 'rich'}\n"
+        "heavy = named & set(sys.modules)\n"
+        "sys.exit(status or (f'imported {heavy}' if heavy else 0))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    for command in ("demo", "index", "search", "evaluate", "runs", "status", "delete", "encoders", "export", "db"):
+        assert f"\n  {command} " in done.stdout
+
+
+def test_every_command_has_help(capsys: pytest.CaptureFixture[str]) -> None:
+    for command in ("demo", "index", "search", "evaluate", "runs", "status", "delete", "encoders", "export", "db"):
+        assert run([command, "--help"]) == 0
+        assert f"dragoman {command}" in capsys.readouterr().out
+
+
+def test_the_command_page_is_what_help_says() -> None:
+    code = "import sys; sys.path[:0] = ['docs', '.']; import cli_page; print(cli_page.page(), end='')"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert (ROOT / "docs" / "cli.md").read_text(encoding="utf-8") == done.stdout, "docs/cli.md is old; run: make docs"
+
+
+def test_search_prints_hits_and_says_the_language(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["search", "Was hilft gegen Schimmel an der Wand?", "-c", "mini", "-k", "2", "--home", str(home)]) == 0
+    captured = capsys.readouterr()
+    assert "query language: de (detected" in captured.err
+    assert captured.out.startswith("  1  0.")
+    assert "[demo:de:mould]" in captured.out
+    assert "\x1b[" not in captured.out
+
+
+def test_json_is_all_there_is_on_stdout(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["search", "カビを防ぐ", "-c", "mini", "-k", "3", "--to", "de", "--json", "--home", str(home)]
+    assert run(arguments) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert answer["lang"] == "ja"
+    assert [hit["lang"] for hit in answer["hits"]] == ["de"] * 3
+    assert answer["hits"][0]["id"] == "demo:de:mould"
+    assert answer["hits"][0]["fields"]["concept"] == "mould"
+    assert set(answer["hits"][0]["passage"]) == {"text", "start", "end", "cosine"}
+
+
+def test_a_filter_that_nothing_passes_is_an_answer_not_an_error(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["search", "Brot", "-c", "mini", "--filter", "label=none", "--home", str(home)]) == 0
+    assert "nothing found: no document passes the filter" in capsys.readouterr().out
+
+
+def test_status_shows_collections_and_in_an_empty_home_how_to_begin(
+    home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["status", "--home", str(home)]) == 0
+    assert "mini: 48 documents in 2 languages" in capsys.readouterr().out
+    assert run(["status", "--home", str(tmp_path)]) == 0
+    assert "nothing is indexed yet; begin with: dragoman demo" in capsys.readouterr().out
+
+
+def test_refusals_are_listed_by_status(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], default_folder: object
+) -> None:
+    source = tmp_path / "docs.jsonl"
+    source.write_text('{"id": "a", "lang": "en", "text": "rivers"}\n{oops\n{"id": "b", "text": 7}\n')
+    place = ["--home", str(tmp_path / "home")]
+    assert run(["index", str(source), "-c", "c", *place]) == 0
+    captured = capsys.readouterr()
+    assert "1 encoded" in captured.out
+    assert "2 refused" in captured.out
+    assert "docs.jsonl:2:" in captured.err
+    assert run(["status", "-c", "c", *place]) == 0
+    shown = capsys.readouterr().out
+    assert "2 refused" in shown
+    assert "docs.jsonl:2:" in shown
+    assert "docs.jsonl:3:" in shown
+    assert run(["status", "-c", "c", "--json", *place]) == 0
+    described = json.loads(capsys.readouterr().out)
+    assert [len(described["refused"]), described["documents"]] == [2, 1]
+
+
+def test_delete_removes_documents_then_the_collection(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], default_folder: object
+) -> None:
+    place = ["--home", str(tmp_path)]
+    assert run(["index", str(DEMO / "docs.tr.jsonl"), "-c", "c", "-q", *place]) == 0
+    assert run(["delete", "demo:tr:chess", "-c", "c", *place]) == 0
+    assert "1 of 1 documents deleted" in capsys.readouterr().out
+    assert run(["delete", "demo:tr:chess", "-c", "c", *place]) == 1
+    assert run(["delete", "-c", "c", *place]) == 2
+    assert run(["delete", "--all", "-c", "c", *place]) == 0
+    assert "22 documents are gone" in capsys.readouterr().out
+    assert run(["search", "x", "-c", "c", *place]) == 1
+    assert list((tmp_path / "store").iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "sentence"),
+    [
+        (["search", "x", "-c", "none"], 1, "there is no collection 'none'"),
+        (["search", "", "-c", "mini"], 1, "the query is empty"),
+        (["search", "x", "-c", "mini", "--to", "fi"], 1, "no documents in 'fi'"),
+        (["search", "x", "-c", "mini", "--lang", "german"], 1, "'german' is no language code"),
+        (["search", "x", "-c", "mini", "--filter", "label"], 2, "--filter takes FIELD=VALUE"),
+        (["search", "x", "-c", "mini", "-k", "0"], 2, "0 is not in the range"),
+        (["search", "x"], 2, "Missing option '-c'"),
+        (["index", "nowhere.jsonl", "-c", "new"], 1, "nowhere.jsonl does not exist"),
+        (["index", str(DEMO / "docs.en.jsonl"), "-c", "../x"], 1, "can't be named '../x'"),
+        (
+            ["index", str(DEMO / "docs.en.jsonl"), "-c", "new", "--encoder", "bert-base"],
+            1,
+            "there is no encoder 'bert-base'",
+        ),
+        (
+            ["index", str(DEMO / "docs.en.jsonl"), "-c", "mini", "--method", "first"],
+            1,
+            "collection mini holds vectors of",
+        ),
+        (["index", str(DEMO / "docs.en.jsonl"), "-c", "new", "--field", "text"], 2, "--field takes OURS=THEIRS"),
+        (["index", str(DEMO / "docs.en.jsonl"), "-c", "new", "--broker", "amqp://x"], 1, "in its own process only"),
+        (["status", "--store", "ftp://x", "-c", "mini"], 0, ""),
+        (["index", str(DEMO / "docs.en.jsonl"), "-c", "new", "--store", "ftp://x"], 1, "no store for ftp: URLs"),
+        (["status", "--database", "nonsense"], 1, "can't be opened"),
+        (["nonsense"], 2, "No such command 'nonsense'"),
+    ],
+)
+def test_what_is_refused_is_one_sentence_and_a_status(
+    arguments: list[str], status: int, sentence: str, home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run([*arguments, *(["--home", str(home)] if arguments != ["nonsense"] else [])]) == status
+    captured = capsys.readouterr()
+    assert sentence in captured.err
+    assert "Traceback" not in captured.err
+    if status == 1:
+        assert len(captured.err.strip().splitlines()) == 1
+    assert run(["status", "--json", "--home", str(home)]) == 0
+    assert [json.loads(line)["collection"] for line in capsys.readouterr().out.splitlines()] == ["mini"]
+
+
+def test_debug_shows_where_a_refusal_comes_from(home: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "query.cli", "search", "x", "-c", "none", "--debug"],
+        cwd=ROOT,
+        env=dict(os.environ, DRAGOMAN_HOME=str(home)),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert "Traceback" in done.stderr
+
+
+def test_encoders_are_listed_and_shown(capsys: pytest.CaptureFixture[str], default_folder: object) -> None:
+    assert run(["encoders"]) == 0
+    assert "multilingual-e5-small" in capsys.readouterr().out
+    assert run(["encoders", "show", "multilingual-e5-small", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["dim"] == 384
+    assert run(["encoders", "show", "nothing"]) == 1
+    assert "dragoman export nothing" in capsys.readouterr().err

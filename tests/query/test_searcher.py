@@ -1,0 +1,126 @@
+"""One call finds documents in every language."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import query
+from encoders.document import Document
+from encoders.errors import BadInput, ModelMismatch
+from encoders.folder import ModelFolder
+from indexer import collection as collections
+from indexer.database import connect, transaction
+from indexer.indexing import index
+from indexer.settings import Settings
+from query import Searcher
+
+DEMO = Path(query.__file__).parent / "demo"
+
+
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory: pytest.TempPathFactory, default_folder: ModelFolder) -> Settings:
+    """The demo collection, indexed."""
+    place = Settings.read(home=tmp_path_factory.mktemp("demo"))
+    index([str(path) for path in sorted(DEMO.glob("docs.*.jsonl"))], "demo", settings=place, device="cpu")
+    return place
+
+
+@pytest.fixture
+def searcher(demo: Settings) -> Iterator[Searcher]:
+    with Searcher.open("demo", demo, device="cpu") as opened:
+        yield opened
+
+
+def test_a_query_finds_its_subject_in_every_other_language(searcher: Searcher) -> None:
+    for to in ("de", "en", "fr", "es", "pt", "tr", "ru", "ar", "zh"):
+        best = searcher.search("地震のときどうすればいいか", to=[to], k=1)[0]
+        assert (best.lang, best.document.fields["concept"]) == (to, "earthquake")
+
+
+def test_hits_are_ranked_and_carry_the_passage_that_matches(searcher: Searcher) -> None:
+    hits = searcher.search("Wie backe ich Brot ohne gekaufte Hefe?", lang="de", k=12)
+    assert len(hits) == 12
+    assert [hit.score for hit in hits] == sorted((hit.score for hit in hits), reverse=True)
+    for hit in hits:
+        assert hit.passage is not None
+        assert hit.document.content[hit.passage.start : hit.passage.end] == hit.passage.text
+        assert hit.passage.text
+        assert -1 <= hit.cosine <= 1.0001
+    assert hits[0].document.fields["concept"] == "sourdough"
+
+
+def test_asking_all_languages_is_asking_each_and_merging(searcher: Searcher) -> None:
+    everything = searcher.rank([Document("q", "en", "coffee")], k=20)[0]
+    apart = [searcher.rank([Document("q", "en", "coffee")], k=20, to=[lang])[0] for lang in searcher.languages]
+    merged = sorted(
+        ((-float(score), doc_id) for one in apart for doc_id, score in zip(one.doc_ids, one.scores, strict=True))
+    )[:20]
+    assert [doc_id for _, doc_id in merged] == list(everything.doc_ids)
+    assert (np.diff(everything.scores) <= 0).all()
+
+
+def test_rank_and_search_agree(searcher: Searcher) -> None:
+    hits = searcher.search("ночные поезда", lang="ru", k=10)
+    ranking = searcher.rank([Document("q", "ru", "ночные поезда")], k=10)[0]
+    assert [hit.doc_id for hit in hits] == list(ranking.doc_ids)
+    assert [hit.lang for hit in hits] == list(ranking.langs)
+
+
+def test_many_queries_at_once_are_ranked_as_each_alone(searcher: Searcher) -> None:
+    texts = [f"{word} {number}" for number in range(35) for word in ("volcano", "шахматы")]
+    together = searcher.rank([Document(str(at), "und", text) for at, text in enumerate(texts)], k=5)
+    assert len(together) == 70
+    alone = searcher.rank([Document("x", "und", texts[66])], k=5)[0]
+    assert set(together[66].doc_ids) & set(alone.doc_ids)
+
+
+def test_filters_are_passed_to_the_store(searcher: Searcher) -> None:
+    hits = searcher.search("bread", lang="en", filters={"label": "digital"}, k=50)
+    assert {hit.document.fields["label"] for hit in hits} == {"digital"}
+
+
+@pytest.mark.parametrize("text", ["", "  \n"])
+def test_an_empty_query_is_refused(searcher: Searcher, text: str) -> None:
+    with pytest.raises(BadInput, match="the query is empty"):
+        searcher.search(text)
+
+
+def test_a_language_the_collection_lacks_is_refused_with_those_it_has(searcher: Searcher) -> None:
+    with pytest.raises(BadInput, match="no documents in 'fi'; it has ar, de, en"):
+        searcher.search("coffee", to=["fi"])
+    assert searcher.search("kahvi", lang="fi", k=1)
+
+
+def test_a_query_of_ten_thousand_words_is_answered(searcher: Searcher) -> None:
+    assert len(searcher.search("earthquake " * 10_000, lang="en", k=3)) == 3
+
+
+def test_the_query_language_is_detected_among_the_collections(searcher: Searcher) -> None:
+    assert searcher.detect("ما هو أفضل وقت لزيارة الطبيب").lang == "ar"
+    assert searcher.detect("家庭用太陽光発電の費用").lang == "ja"
+    assert searcher.detect("Hoeveel kost een warmtepomp?").lang in searcher.languages
+
+
+def test_an_unknown_collection_is_refused_with_those_there_are(demo: Settings, settings: Settings) -> None:
+    with pytest.raises(BadInput, match=r"no collection 'nope' \(there are: demo\)"):
+        Searcher.open("nope", demo)
+    with pytest.raises(BadInput, match=r"none yet\); make it: dragoman index"):
+        Searcher.open("nope", settings)
+
+
+def test_a_collection_of_another_model_is_refused_at_the_door(demo: Settings) -> None:
+    engine = connect(demo.database)
+    with transaction(engine) as session:
+        row = session.get_one(collections.Collection, "demo")
+        right, row.model = row.model, "0000"
+    with pytest.raises(ModelMismatch, match=r"collection demo holds vectors of .* \(model 0000\).* is model"):
+        Searcher.open("demo", demo, device="cpu")
+    with transaction(engine) as session:
+        session.get_one(collections.Collection, "demo").model = right
+
+
+def test_the_space_is_an_id_of_model_and_calibration(searcher: Searcher) -> None:
+    assert len(searcher.space) == 16
+    assert searcher.describe()["space"] == searcher.space != searcher.spec.model
