@@ -55,11 +55,11 @@ def index(
     )
     if found:
         found.check(loaded.spec)
-    else:
-        pipeline.check_sources(sources, options or ReadOptions())
-        found = collections.register(engine, collection, settings.store, reference, loaded.spec)
-    store = open_store(found.store, collection)
+    pipeline.check_sources(sources, options or ReadOptions())
+    store = open_store(found.store if found else settings.store, collection)
     try:
+        if not found:
+            collections.register(engine, collection, settings.store, reference, loaded.spec)
         return pipeline.index(
             sources, options or ReadOptions(), loaded, store, engine, collection, prune=prune, console=console
         )

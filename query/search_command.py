@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import textwrap
+import unicodedata
 from collections.abc import Sequence
 from typing import cast
 
@@ -12,11 +13,13 @@ import click
 from encoders.console import Console, output_options
 from encoders.languages import normalise
 from encoders.session import Device
+from indexer.detection import SURE
 from indexer.settings import Settings, place_options
 from query.hits import Hit
 from query.searcher import Searcher
 
 _PASSAGE_CHARACTERS = 240
+_INDENT = 11
 
 
 @click.command("search", short_help="Find documents in any language.")
@@ -44,13 +47,12 @@ def command(
 ) -> None:
     """Find the documents that answer TEXT, whatever their language, best first."""
     with Searcher.open(collection, settings, device=cast("Device", device), console=console) as searcher:
-        if lang:
-            language = normalise(lang)
-        else:
-            detection = searcher.detect(text)
-            language = detection.lang
-            console.say(f"query language: {language} (detected; say another with --lang)")
+        detected = None if lang else searcher.detect(text)
+        language = detected.lang if detected else normalise(lang or "")
         hits = searcher.search(text, lang=language, to=to.split(",") if to else None, k=k, filters=_filters(filters))
+    if detected:
+        unsure = "" if detected.confidence >= SURE else f", {detected.confidence:.0%} sure"
+        console.say(f"query language: {language} (detected{unsure}; say another with --lang)")
     if console.json:
         console.emit(
             {"query": text, "lang": language, "collection": collection, "hits": [as_json_hit(hit) for hit in hits]}
@@ -81,7 +83,13 @@ def show(hits: Sequence[Hit]) -> None:
             passage = " ".join(hit.passage.text.split())
             if len(passage) > _PASSAGE_CHARACTERS:
                 passage = passage[:_PASSAGE_CHARACTERS].rstrip() + " …"
-            click.echo(textwrap.fill(passage, width, initial_indent=" " * 11, subsequent_indent=" " * 11))
+            columns = _INDENT + (width - _INDENT) * len(passage) // _cells(passage)
+            click.echo(textwrap.fill(passage, columns, initial_indent=" " * _INDENT, subsequent_indent=" " * _INDENT))
+
+
+def _cells(text: str) -> int:
+    """Columns of a terminal: a Chinese or Japanese character takes two."""
+    return sum(2 if unicodedata.east_asian_width(character) in "WF" else 1 for character in text)
 
 
 def as_json_hit(hit: Hit) -> dict[str, object]:

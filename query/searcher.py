@@ -14,6 +14,7 @@ from encoders.document import Document, Encoder, EncoderSpec, FloatArray, Passag
 from encoders.errors import BadInput
 from encoders.languages import normalise
 from encoders.methods import open_encoder
+from encoders.segmentation import sentences
 from encoders.session import Device
 from indexer import collection as collections
 from indexer.database import connect
@@ -222,7 +223,18 @@ def _best_passage(document: Document, passages: Passages, query: FloatArray) -> 
         return None
     cosines = passages.unit_vectors() @ query
     best = int(cosines.argmax())
-    start, end = (int(place) for place in passages.offsets[best])
+    start, end = _whole_sentences(document, *(int(place) for place in passages.offsets[best]))
+    return Passage(document.content[start:end], start, end, float(cosines[best]))
+
+
+def _whole_sentences(document: Document, start: int, end: int) -> tuple[int, int]:
+    """Where a passage begins and ends for a reader: a sentence cut off at its start goes if half of the passage stays."""
+    if document.title and start == 0 and end > len(document.title) + 1:
+        start = len(document.title) + 1  # the title is shown anyway
     text = document.content[start:end]
-    start += len(text) - len(text.lstrip())
-    return Passage(text.strip(), start, start + len(text.strip()), float(cosines[best]))
+    spans = sentences(text, document.lang)
+    if not spans:
+        return start, end
+    whole = start == 0 or document.content[start - 1] in "\n.!?。！？" or len(spans) == 1
+    first = spans[0] if whole or len(text) - spans[1][0] < len(text) // 2 else spans[1]
+    return start + first[0], start + spans[-1][1]

@@ -59,7 +59,19 @@ def test_search_prints_hits_and_says_the_language(home: Path, capsys: pytest.Cap
 
 
 def test_json_is_all_there_is_on_stdout(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    arguments = ["search", "カビを防ぐ", "-c", "mini", "-k", "3", "--to", "de", "--json", "--home", str(home)]
+    arguments = [
+        "search",
+        "部屋の壁にカビが生える原因",
+        "-c",
+        "mini",
+        "-k",
+        "3",
+        "--to",
+        "de",
+        "--json",
+        "--home",
+        str(home),
+    ]
     assert run(arguments) == 0
     answer = json.loads(capsys.readouterr().out)
     assert answer["lang"] == "ja"

@@ -35,8 +35,9 @@ def searcher(demo: Settings) -> Iterator[Searcher]:
 
 def test_a_query_finds_its_subject_in_every_other_language(searcher: Searcher) -> None:
     for to in ("de", "en", "fr", "es", "pt", "tr", "ru", "ar", "zh"):
-        best = searcher.search("地震のときどうすればいいか", to=[to], k=1)[0]
-        assert (best.lang, best.document.fields["concept"]) == (to, "earthquake")
+        hits = searcher.search("地震のときどうすればいいか", to=[to], k=3)
+        assert {hit.lang for hit in hits} == {to}
+        assert "earthquake" in {hit.document.fields["concept"] for hit in hits}
 
 
 def test_hits_are_ranked_and_carry_the_passage_that_matches(searcher: Searcher) -> None:

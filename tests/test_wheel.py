@@ -1,0 +1,73 @@
+"""What is published is what was tested: the wheel, in an empty environment."""
+
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+
+
+def _uv(*arguments: str | Path) -> str:
+    command = [sys.executable, "-m", "uv", *map(str, arguments)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("dist")
+    _uv("build", "--wheel", "-q", "-o", folder)
+    return next(folder.glob("*.whl"))
+
+
+def test_the_top_level_names_are_the_four_rooms(wheel: Path) -> None:
+    names = {name.split("/", 1)[0] for name in zipfile.ZipFile(wheel).namelist()}
+    assert {name for name in names if not name.endswith(".dist-info")} == {
+        "encoders",
+        "onnx_export",
+        "indexer",
+        "query",
+    }
+
+
+def test_migrations_demo_and_types_are_in_it(wheel: Path) -> None:
+    names = set(zipfile.ZipFile(wheel).namelist())
+    assert {"indexer/migrations/versions/0001_ledger.py", "query/demo/topics.tsv", "query/demo/docs.ja.jsonl"} <= names
+    assert {f"{room}/py.typed" for room in ("encoders", "onnx_export", "indexer", "query")} <= names
+
+
+@pytest.mark.slow
+def test_installed_alone_it_runs_and_says_which_extra_is_missing(wheel: Path, tmp_path: Path) -> None:
+    _uv("venv", "-q", "--python", sys.executable, tmp_path / "venv")
+    python = tmp_path / "venv" / "bin" / "python"
+    _uv("pip", "install", "-q", "--python", python, wheel)
+
+    def dragoman(*arguments: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [str(tmp_path / "venv" / "bin" / "dragoman"), *arguments],
+            cwd=tmp_path,
+            env={"HOME": str(tmp_path / "home"), "PATH": "/usr/bin:/bin"},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    assert dragoman("--version").stdout.startswith("dragoman 0.")
+    assert "Commands:" in dragoman("--help").stdout
+    modules = "import importlib.util as u; print([n for n in ('torch', 'onnxruntime', 'celery') if u.find_spec(n)])"
+    assert subprocess.run([str(python), "-c", modules], capture_output=True, text=True, check=True).stdout == "[]\n"
+    without = dragoman("demo")
+    assert without.returncode == 1
+    assert "pip install 'dragoman[cpu]'" in without.stderr
+    export = dragoman("export", "some-model")
+    assert export.returncode == 1
+    assert "pip install 'dragoman[train]'" in export.stderr
+
+    _uv("pip", "install", "-q", "--python", python, f"{wheel}[cpu]")
+    demo = dragoman("demo", "-q")
+    assert demo.returncode == 0, demo.stderr
+    assert "all, pooled" in demo.stdout
