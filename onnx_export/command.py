@@ -56,7 +56,7 @@ def command(
     The graph is compared with the model it was made from on texts in twelve languages. Below the bar nothing is
     written, unless forced.
     """
-    from onnx_export.export import export_model
+    from onnx_export.export import export_model  # noqa: PLC0415 - loads onnx, which --help need not wait for
 
     wishes = Wishes(name, pooling, query_prefix, document_prefix, languages)
     folder, report = export_model(model, output, precision, wishes, console, force=force)

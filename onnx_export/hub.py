@@ -39,8 +39,8 @@ def find_source(model: str, say: Callable[[str], None]) -> Path:
 
 def _cached(model: str) -> Path | None:
     try:
-        from huggingface_hub import snapshot_download
-        from huggingface_hub.errors import LocalEntryNotFoundError
+        from huggingface_hub import snapshot_download  # noqa: PLC0415
+        from huggingface_hub.errors import LocalEntryNotFoundError  # noqa: PLC0415
     except ImportError as error:
         raise MissingPart(TRAIN_EXTRA) from error
     try:
@@ -56,8 +56,8 @@ def has_weights(folder: Path) -> bool:
 
 
 def _fetched(model: str, say: Callable[[str], None]) -> Path:
-    from huggingface_hub import snapshot_download
-    from huggingface_hub.errors import GatedRepoError, HFValidationError, RepositoryNotFoundError
+    from huggingface_hub import snapshot_download  # noqa: PLC0415
+    from huggingface_hub.errors import GatedRepoError, HFValidationError, RepositoryNotFoundError  # noqa: PLC0415
 
     say(f"{model} is not in the cache; asking the hub")
     try:
@@ -93,7 +93,7 @@ def read_card(folder: Path) -> tuple[str, tuple[str, ...]]:
     if not file.is_file() or not (text := file.read_text(encoding="utf-8", errors="replace")).startswith("---"):
         return "", ()
     try:
-        import yaml  # type: ignore[import-untyped, unused-ignore]
+        import yaml  # type: ignore[import-untyped, unused-ignore] # noqa: PLC0415
     except ImportError as error:
         raise MissingPart(TRAIN_EXTRA) from error
     try:

@@ -57,9 +57,9 @@ def require_torch() -> None:
         MissingPart: one of them is not.
     """
     try:
-        import onnxscript  # noqa: F401
-        import torch  # noqa: F401
-        import transformers  # noqa: F401
+        import onnxscript  # noqa: F401, PLC0415
+        import torch  # noqa: F401, PLC0415
+        import transformers  # noqa: F401, PLC0415
     except ImportError as error:
         raise MissingPart(TRAIN_EXTRA) from error
 
@@ -92,7 +92,7 @@ def export_graph(source: SourceModel, target: Path) -> None:
     The exporter keeps both axes free (a trace would fix what the example's values decide) and, with plain ("eager")
     attention, makes the graph whose layers ONNX Runtime fuses by itself.
     """
-    import torch
+    import torch  # noqa: PLC0415
 
     # Two tensors: of one object given twice the exporter makes one input.
     ids, mask = (torch.ones((2, 8), dtype=torch.int64) for _ in range(2))
@@ -117,7 +117,7 @@ def export_graph(source: SourceModel, target: Path) -> None:
 
 def save_tokenizer(source: SourceModel, target: Path) -> None:
     """Write ``tokenizer.json``: what transformers runs inside, without truncation and padding."""
-    import tokenizers
+    import tokenizers  # noqa: PLC0415
 
     backend = tokenizers.Tokenizer.from_str(source.tokenizer.backend_tokenizer.to_str())
     backend.no_truncation()
@@ -130,7 +130,7 @@ def save_tokenizer(source: SourceModel, target: Path) -> None:
 
 def reference_vectors(source: SourceModel, texts: Sequence[str]) -> FloatArray:
     """What torch makes of texts, (texts, dim) float32: each alone, so that no padding can matter."""
-    import torch
+    import torch  # noqa: PLC0415
 
     rows = []
     with torch.no_grad():
@@ -144,7 +144,7 @@ def reference_vectors(source: SourceModel, texts: Sequence[str]) -> FloatArray:
 
 
 def _load_tokenizer(folder: Path) -> Any:
-    from transformers import AutoTokenizer
+    from transformers import AutoTokenizer  # noqa: PLC0415
 
     try:
         tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
@@ -177,8 +177,8 @@ def _load_encoder(folder: Path, *, keep_pooler: bool) -> Any:
 
 
 def _read_encoder(folder: Path) -> tuple[Any, list[str]]:
-    import torch
-    from transformers import AutoConfig, AutoModel
+    import torch  # noqa: PLC0415
+    from transformers import AutoConfig, AutoModel  # noqa: PLC0415
 
     try:
         config = AutoConfig.from_pretrained(folder, local_files_only=True)
@@ -203,7 +203,7 @@ def _read_encoder(folder: Path) -> tuple[Any, list[str]]:
 
 
 def _with_pooling(encoder: Any, recipe: Recipe) -> torch.nn.Module:
-    import torch
+    import torch  # noqa: PLC0415
 
     layers = [_load_dense(layer) for layer in recipe.dense]
     if recipe.pooler:
@@ -231,8 +231,8 @@ def _with_pooling(encoder: Any, recipe: Recipe) -> torch.nn.Module:
 
 
 def _load_dense(layer: DenseLayer) -> torch.nn.Module:
-    import torch
-    from safetensors.torch import load_file
+    import torch  # noqa: PLC0415
+    from safetensors.torch import load_file  # noqa: PLC0415
 
     safe, pickled = layer.folder / "model.safetensors", layer.folder / "pytorch_model.bin"
     try:
@@ -251,7 +251,7 @@ def _load_dense(layer: DenseLayer) -> torch.nn.Module:
 
 
 def _dim(encoder: Any, module: torch.nn.Module) -> int:
-    import torch
+    import torch  # noqa: PLC0415
 
     example = torch.ones((1, 2), dtype=torch.int64)
     try:
@@ -288,7 +288,7 @@ def _hash_weights(module: torch.nn.Module, recipe: Recipe) -> str:
 @contextmanager
 def _quiet() -> Iterator[None]:
     """Keep remarks of transformers and torch's exporter off the screen; errors are raised all the same."""
-    from transformers.utils import logging as transformers_logging
+    from transformers.utils import logging as transformers_logging  # noqa: PLC0415
 
     exporter = logging.getLogger("torch.onnx")
     before = transformers_logging.get_verbosity(), transformers_logging.is_progress_bar_enabled(), exporter.level

@@ -77,7 +77,7 @@ def _weight_bytes(graph: onnx.GraphProto) -> int:
 def _to_int8(source: Path, target: Path) -> None:
     """Dynamic quantisation: weights int8 per output, embeddings uint8, activations uint8 by the range of each batch."""
     try:
-        from onnxruntime.quantization import QuantType, quantize_dynamic
+        from onnxruntime.quantization import QuantType, quantize_dynamic  # noqa: PLC0415
     except ImportError as error:
         raise _no_runtime("int8") from error
     model = onnx.load(source)
@@ -108,7 +108,7 @@ def _to_int8(source: Path, target: Path) -> None:
 def _to_fp16(source: Path, target: Path) -> None:
     """Weights and layers in half precision; pooling and the norm, where sums are long, stay in single."""
     try:
-        from onnxruntime.transformers.float16 import convert_float_to_float16
+        from onnxruntime.transformers.float16 import convert_float_to_float16  # noqa: PLC0415
     except ImportError as error:
         raise _no_runtime("fp16") from error
     typed = source.with_name(f"{source.stem}-typed.onnx")
