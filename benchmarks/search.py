@@ -1,0 +1,133 @@
+"""Search latency: a warm query over 100,000 documents in 20 languages, and the whole command over 10,000."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks import results
+from benchmarks.encoding import documents
+from encoders.console import Console
+from encoders.document import Document, FloatArray, Passages, int8_rows, unit_rows
+from encoders.methods import open_encoder
+from indexer import collection as collections
+from indexer.database import connect
+from indexer.settings import Settings
+from indexer.stores import open_store
+from indexer.stores.contract import StoredDocument
+from onnx_export.models import DEFAULT, find_model
+from query.searcher import Searcher
+
+LANGUAGES = "en de fr it es ru fi ja zh ko pl pt cs hu nl sv tr vi ar el".split()  # noqa: SIM905 - shorter to read
+QUERIES = ("formatting cells in a spreadsheet", "Seitenzahlen einfügen", "как вставить диаграмму", "印刷範囲を設定する")
+
+
+def fill(settings: Settings, name: str, count: int) -> None:
+    """Make a collection of real vectors, multiplied by noise to the size wanted: search time depends on that alone."""
+    encoder = open_encoder(find_model(DEFAULT, Console()), device="cpu")
+    base = encoder.encode_documents(documents(4)).vectors
+    chance = np.random.default_rng(0)
+    engine = connect(settings.database)
+    store = open_store(settings.store, name)
+    store.create(encoder.spec.model, encoder.spec.dim)
+    collections.register(engine, name, settings.store, DEFAULT, encoder.spec)
+    for start in range(0, count, 5000):
+        numbers = range(start, min(start + 5000, count))
+        picked = base[chance.integers(0, len(base), len(numbers))]
+        vectors: FloatArray = unit_rows(picked + 0.02 * chance.standard_normal(picked.shape).astype(np.float32))
+        store.put(
+            encoder.spec.model, [_stored(number, vector) for number, vector in zip(numbers, vectors, strict=True)]
+        )
+    store.close()
+    engine.dispose()
+
+
+def _stored(number: int, vector: FloatArray) -> StoredDocument:
+    text = f"Page {number}. " + "words of a help page " * 40
+    passages = Passages(int8_rows(vector[None].repeat(3, axis=0)), np.array([[0, 80], [80, 160], [160, 240]], np.int32))
+    return StoredDocument(Document(f"d{number}", LANGUAGES[number % 20], text, f"Page {number}"), vector, passages)
+
+
+def warm(settings: Settings, rounds: int) -> list[str]:
+    """Median time of a search, and of its unavoidable parts: encoding, one matrix product."""
+    with Searcher.open("large", settings, device="cpu") as searcher:
+        model = searcher.spec.model
+        everything: FloatArray = np.concatenate(
+            [np.stack([one.vector for one in page]) for page in searcher.store.scan(model, batch=5000)]
+        )
+        parts: dict[str, list[float]] = {"search": [], "encode": [], "product": []}
+        for at in range(rounds + 10):
+            text = QUERIES[at % len(QUERIES)]
+            query = Document("q", "en", text)
+            times = {}
+            started = time.perf_counter()
+            vector = searcher.encoder.encode_queries([query])
+            times["encode"] = time.perf_counter() - started
+            started = time.perf_counter()
+            everything @ vector[0]
+            times["product"] = time.perf_counter() - started
+            started = time.perf_counter()
+            searcher.search(text, lang="en")
+            times["search"] = time.perf_counter() - started
+            if at >= 10:
+                for name, value in times.items():
+                    parts[name].append(value * 1000)
+    p50 = {name: statistics.median(values) for name, values in parts.items()}
+    rest = p50["search"] - p50["encode"] - p50["product"]
+    return [
+        "| 100,000 documents in 20 languages, warm, p50 | ms |",
+        "|---|---:|",
+        f"| encoding the query | {p50['encode']:.2f} |",
+        f"| one matrix product, 100,000 × 384 | {p50['product']:.2f} |",
+        f"| the rest of the search: top 10 of each language, merge, titles, passages | **{rest:.2f}** |",
+        f"| search | {p50['search']:.2f} |",
+    ]
+
+
+def one_shot(settings: Settings, rounds: int) -> list[str]:
+    """Wall time of ``dragoman search`` as a process of its own, and of starting Python for comparison."""
+    command = [sys.executable, "-m", "query.cli", "search", QUERIES[1], "-c", "small", "--device", "cpu"]
+    environment = dict(os.environ, DRAGOMAN_HOME=str(settings.home))
+
+    def run(arguments: list[str]) -> None:
+        subprocess.run(arguments, env=environment, check=True, capture_output=True)
+
+    jobs = {
+        "search": lambda: run(command),
+        "help": lambda: run([sys.executable, "-m", "query.cli", "--help"]),
+        "python": lambda: run([sys.executable, "-c", "import numpy, onnxruntime, sqlalchemy, tokenizers"]),
+    }
+    seconds = {name: statistics.median(values) for name, values in results.in_turn(jobs, rounds).items()}
+    return [
+        "",
+        "| a process of its own, wall | s |",
+        "|---|---:|",
+        f"| `dragoman search` over 10,000 documents, language detected | **{seconds['search']:.2f}** |",
+        f"| importing numpy, ONNX Runtime, SQLAlchemy and tokenizers alone | {seconds['python']:.2f} |",
+        f"| `dragoman --help` | {seconds['help']:.2f} |",
+    ]
+
+
+def main() -> None:
+    """Measure, and write the section."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=200)
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory() as place:
+        settings = Settings.read(home=Path(place))
+        fill(settings, "large", 100_000)
+        fill(settings, "small", 10_000)
+        lines = warm(settings, arguments.rounds) + one_shot(settings, 7)
+    results.write("Search", "python -m benchmarks.search", lines)
+
+
+if __name__ == "__main__":
+    main()
