@@ -114,7 +114,7 @@ def main() -> None:
     lines += [
         "",
         f"Against the best batch size ({best}): **{results.ratio(seconds[best], seconds['ours'])}** times faster.",
-        f"Document vectors agree with a cosine of {agreement.mean():.4f} in the mean, {agreement.min():.4f} at least.",
+        f"Cosine of the document vectors: {agreement.mean():.4f} in the mean, {agreement.min():.4f} at least.",
     ]
     results.write("Encoding against sentence-transformers", "python -m benchmarks.encoding", lines)
 

@@ -228,7 +228,7 @@ def _best_passage(document: Document, passages: Passages, query: FloatArray) -> 
 
 
 def _whole_sentences(document: Document, start: int, end: int) -> tuple[int, int]:
-    """Where a passage begins and ends for a reader: a sentence cut off at its start goes if half of the passage stays."""
+    """A passage for a reader: a sentence cut off at its start goes if half of the passage stays."""
     if document.title and start == 0 and end > len(document.title) + 1:
         start = len(document.title) + 1  # the title is shown anyway
     text = document.content[start:end]
