@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
@@ -24,8 +25,10 @@ class SentenceEncoder:
     def __init__(self, folder: ModelFolder, *, device: Device = "auto", threads: int | None = None) -> None:
         """Load tokenizer and graph; raises what ``Tokenizer`` and ``OnnxSession`` raise."""
         self.folder = folder
-        self.tokenizer = Tokenizer(folder)
-        self.session = OnnxSession(folder, device=device, threads=threads, pad=self.tokenizer.pad)
+        with ThreadPoolExecutor(1) as aside:  # reading a large vocabulary takes as long as loading the graph
+            tokenizer = aside.submit(Tokenizer, folder)
+            self.session = OnnxSession(folder, device=device, threads=threads)
+            self.tokenizer = tokenizer.result()
 
     @property
     def segment_limit(self) -> int:
@@ -36,11 +39,11 @@ class SentenceEncoder:
         """Queries with the model's query prefix → (queries, dim) unit rows; past the model's length they are cut."""
         limit = self.folder.config.max_tokens - self.tokenizer.query_overhead
         tokens = self.tokenizer.tokenize([query.content for query in queries])
-        return self.session.run([self.tokenizer.query(text.ids[:limit]) for text in tokens])
+        return self.session.run([self.tokenizer.query(text.ids[:limit]) for text in tokens], self.tokenizer.pad)
 
     def encode_segments(self, segments: Sequence[Int32Array]) -> FloatArray:
         """Token ids of document segments, with the model's document prefix put before → (segments, dim) unit rows."""
-        return self.session.run([self.tokenizer.segment(ids) for ids in segments])
+        return self.session.run([self.tokenizer.segment(ids) for ids in segments], self.tokenizer.pad)
 
     def encode_spans(self, tokens: Sequence[Tokens], spans: Sequence[Sequence[tuple[int, int]]]) -> Encoded:
         """Documents as the mean of the unit vectors of their spans of tokens, scaled to unit length.

@@ -60,16 +60,13 @@ class OnnxSession:
         dim: width of the vectors.
     """
 
-    def __init__(
-        self, folder: ModelFolder, *, device: Device = "auto", threads: int | None = None, pad: int = 0
-    ) -> None:
+    def __init__(self, folder: ModelFolder, *, device: Device = "auto", threads: int | None = None) -> None:
         """Load the graph.
 
         Args:
             folder: the model.
             device: ``auto`` takes CUDA where it works and the CPU otherwise.
             threads: CPU cores to use; all of this process unless said.
-            pad: id that fills up a batch.
 
         Raises:
             MissingPart: no ONNX Runtime, or CUDA was asked for and can't be had.
@@ -79,7 +76,6 @@ class OnnxSession:
         import onnxruntime  # noqa: PLC0415 - --help need not load it
 
         self.dim = folder.config.dim
-        self._pad = pad
         self._session = _load(onnxruntime, folder, device)
         self.device: Literal["cpu", "cuda"] = (
             "cuda" if "CUDAExecutionProvider" in self._session.get_providers() else "cpu"
@@ -93,22 +89,22 @@ class OnnxSession:
         self._budget = CPU_TOKEN_BUDGET if self.device == "cpu" else CUDA_TOKEN_BUDGET
         self._pool = ThreadPoolExecutor(self.threads, thread_name_prefix="encode")
 
-    def run(self, rows: Sequence[Int32Array]) -> FloatArray:
-        """Vectors of token rows, (rows, dim) float32, in their order.
+    def run(self, rows: Sequence[Int32Array], pad: int) -> FloatArray:
+        """Vectors of token rows, (rows, dim) float32, in their order; ``pad`` is the id that fills up a batch.
 
         Rows are sorted by length and cut into batches of a bounded number of padded tokens: the batches depend on
         these rows alone, so that the same rows give the same bytes on one kind of device.
         """
         result = np.empty((len(rows), self.dim), dtype=np.float32)
         batches = list(token_batches([len(row) for row in rows], self._budget))
-        runs = self._pool.map(self._run_batch, ([rows[index] for index in batch] for batch in batches))
+        runs = self._pool.map(lambda batch: self._run_batch([rows[index] for index in batch], pad), batches)
         for batch, vectors in zip(batches, runs, strict=True):
             result[batch] = vectors
         return result
 
-    def _run_batch(self, rows: Sequence[Int32Array]) -> FloatArray:
+    def _run_batch(self, rows: Sequence[Int32Array], pad: int) -> FloatArray:
         longest = max(map(len, rows))
-        ids = np.full((len(rows), longest), self._pad, dtype=np.int64)
+        ids = np.full((len(rows), longest), pad, dtype=np.int64)
         mask = np.zeros((len(rows), longest), dtype=np.int64)
         for at, row in enumerate(rows):
             ids[at, : len(row)] = row

@@ -153,14 +153,14 @@ def check_parity(folder: ModelFolder, texts: Sequence[GateText], reference: Floa
 def encode(folder: ModelFolder, texts: Sequence[GateText]) -> FloatArray:
     """Vectors of the gate's texts, (texts, dim) float32, by a model folder on the CPU."""
     tokenizer = Tokenizer(folder)
-    session = OnnxSession(folder, device="cpu", pad=tokenizer.pad)
+    session = OnnxSession(folder, device="cpu")
     rows = []
     for text, tokens in zip(texts, tokenizer.tokenize([text.text for text in texts]), strict=True):
         is_query = text.role == "query"
         overhead = tokenizer.query_overhead if is_query else tokenizer.document_overhead
         ids = tokens.ids[: folder.config.max_tokens - overhead]
         rows.append(tokenizer.query(ids) if is_query else tokenizer.segment(ids))
-    return session.run(rows)
+    return session.run(rows, tokenizer.pad)
 
 
 def compare(

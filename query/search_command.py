@@ -46,7 +46,9 @@ def command(
     console: Console,
 ) -> None:
     """Find the documents that answer TEXT, whatever their language, best first."""
-    with Searcher.open(collection, settings, device=cast("Device", device), console=console) as searcher:
+    with Searcher.open(
+        collection, settings, device=cast("Device", device), console=console, detecting=not lang
+    ) as searcher:
         detected = None if lang else searcher.detect(text)
         language = detected.lang if detected else normalise(lang or "")
         hits = searcher.search(text, lang=language, to=to.split(",") if to else None, k=k, filters=_filters(filters))

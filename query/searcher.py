@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
@@ -38,12 +38,14 @@ class Searcher:
         encoder: encodes the queries.
         store: holds the documents.
         languages: documents by language.
+        detector: tells a query's language among them.
     """
 
     collection: str
     encoder: Encoder
     store: VectorStore
     languages: Mapping[str, int]
+    detector: Detector
 
     @classmethod
     def open(
@@ -53,8 +55,16 @@ class Searcher:
         *,
         device: Device = "auto",
         console: Console | None = None,
+        detecting: bool = False,
     ) -> Self:
         """Open a collection by its name.
+
+        Args:
+            collection: its name.
+            settings: where things are; read from the environment unless given.
+            device: where to encode queries.
+            console: where progress goes, should the default encoder have to be made; nowhere unless given.
+            detecting: load language detection meanwhile, because a query's language will be asked for.
 
         Raises:
             BadInput: there is none of that name, or nothing is in it.
@@ -74,9 +84,12 @@ class Searcher:
             raise BadInput(
                 f"collection {collection} holds no documents; put some in: dragoman index SOURCE -c {collection}"
             )
+        detector = Detector(languages.keys())
+        if detecting:
+            threading.Thread(target=detector.load, name="detection", daemon=True).start()
         encoder = open_encoder(find_model(found.encoder, console or Console(quiet=True)), found.method, device=device)
         found.check(encoder.spec)
-        return cls(collection, encoder, store, languages)
+        return cls(collection, encoder, store, languages, detector)
 
     @property
     def spec(self) -> EncoderSpec:
@@ -101,11 +114,7 @@ class Searcher:
 
     def detect(self, text: str) -> Detection:
         """The language of a query, among those of the collection."""
-        return self._detector.detect(text)
-
-    @cached_property
-    def _detector(self) -> Detector:
-        return Detector(self.languages.keys())
+        return self.detector.detect(text)
 
     def search(
         self,

@@ -27,19 +27,19 @@ def test_batches_hold_every_row_once_within_the_budget_and_sorted(lengths: list[
 
 def test_the_same_rows_give_the_same_bytes_and_keep_their_order(default_folder: ModelFolder) -> None:
     rows = [np.arange(5, 5 + size, dtype=np.int32) for size in (3, 90, 7, 300, 3, 128)]
-    graph = OnnxSession(default_folder, device="cpu", threads=2, pad=1)
-    first, second = graph.run(rows), graph.run(rows)
+    graph = OnnxSession(default_folder, device="cpu", threads=2)
+    first, second = graph.run(rows, 1), graph.run(rows, 1)
     assert first.tobytes() == second.tobytes()
     np.testing.assert_allclose(np.linalg.norm(first, axis=1), 1, atol=1e-5)
-    alone = np.concatenate([graph.run([row]) for row in rows])
+    alone = np.concatenate([graph.run([row], 1) for row in rows])
     assert (first * alone).sum(axis=1).min() > 0.99
-    assert graph.run([]).shape == (0, 384)
+    assert graph.run([], 1).shape == (0, 384)
 
 
 def test_one_thread_and_two_give_the_same_bytes(default_folder: ModelFolder) -> None:
     rows = [np.arange(5, 5 + size, dtype=np.int32) for size in range(3, 60)]
-    one = OnnxSession(default_folder, device="cpu", threads=1, pad=1).run(rows)
-    two = OnnxSession(default_folder, device="cpu", threads=2, pad=1).run(rows)
+    one = OnnxSession(default_folder, device="cpu", threads=1).run(rows, 1)
+    two = OnnxSession(default_folder, device="cpu", threads=2).run(rows, 1)
     assert one.tobytes() == two.tobytes()
 
 

@@ -10,6 +10,7 @@ from ir_measures import Qrel
 
 from encoders.document import Document, Encoded, EncoderSpec, FloatArray, Passages, unit_rows
 from encoders.errors import BadInput
+from indexer.detection import Detector
 from indexer.stores.contract import StoredDocument
 from indexer.stores.embedded import EmbeddedStore
 from query.evaluation import parse_measures
@@ -69,7 +70,7 @@ def word_searcher(folder: Path, documents: Sequence[Document] = DOCUMENTS) -> Se
     encoded = encoder.encode_documents(documents)
     stored = zip(documents, encoded.vectors, encoded.passages, strict=True)
     store.put("words", [StoredDocument(document, vector, passages) for document, vector, passages in stored])
-    return Searcher("words", encoder, store, store.count())
+    return Searcher("words", encoder, store, store.count(), Detector(store.count()))
 
 
 @pytest.fixture
