@@ -101,7 +101,7 @@ def main() -> None:
         agreement = (theirs(32) * encoded.vectors).sum(axis=1)
     best = min((name for name in seconds if name != "ours"), key=lambda name: statistics.median(seconds[name]))
     lines = [
-        f"{len(texts)} help pages in nine languages, {len(segments):,} segments, {tokens:,} tokens, tokenising included.",
+        f"{len(texts)} help pages in nine languages, {len(segments):,} segments, {tokens:,} tokens, tokenised too.",
         "",
         "| encoder | tokens/s | times slower than ours |",
         "|---|---:|---:|",
