@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -47,6 +48,14 @@ class Document:
     def text_hash(self) -> str:
         """128 bits over title, text and language: equal hashes need no new encoding."""
         payload = "\0".join((self.lang, self.title, self.text)).encode("utf-8", "surrogatepass")
+        return hashlib.blake2b(payload, digest_size=16).hexdigest()
+
+    @cached_property
+    def fields_hash(self) -> str:
+        """128 bits over the user's fields."""
+        payload = json.dumps(self.fields, sort_keys=True, ensure_ascii=False, default=str).encode(
+            "utf-8", "surrogatepass"
+        )
         return hashlib.blake2b(payload, digest_size=16).hexdigest()
 
 

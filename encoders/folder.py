@@ -6,6 +6,7 @@ Every graph takes ``input_ids`` and ``attention_mask``, int64 (texts, tokens), a
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
@@ -20,7 +21,7 @@ from typing import Literal, get_args
 import platformdirs
 
 from encoders.document import short_hash
-from encoders.errors import BadInput
+from encoders.errors import BadInput, MissingPart
 
 Pooling = Literal["mean", "cls", "cls-dense-tanh"]
 Precision = Literal["fp32", "fp16", "int8", "q4"]
@@ -151,8 +152,13 @@ def publishing(target: Path, config: ModelConfig) -> Iterator[Path]:
     graph and tokenizer are filled into ``config`` and written, and the folder takes its name in one rename, replacing
     what was there; on an error nothing of it stays. Two processes that publish the same model at once do no harm.
     """
-    target.parent.mkdir(parents=True, exist_ok=True)
-    temporary = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        temporary = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
+    except OSError as error:
+        raise MissingPart(
+            f"models can't be written to {target.parent} ({error.strerror}); name another folder in DRAGOMAN_CACHE"
+        ) from error
     try:
         yield temporary
         config = replace(
@@ -165,6 +171,12 @@ def publishing(target: Path, config: ModelConfig) -> Iterator[Path]:
         )
         temporary.chmod(0o755)
         _take_name(temporary, target)
+    except OSError as error:
+        if error.errno not in {errno.ENOSPC, errno.EDQUOT}:
+            raise
+        raise MissingPart(
+            f"the disk of {target.parent} is full; make room, or name another in DRAGOMAN_CACHE"
+        ) from error
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
 

@@ -36,10 +36,15 @@ class SentenceEncoder:
         return self.folder.config.max_tokens - self.tokenizer.document_overhead
 
     def encode_queries(self, queries: Sequence[Document]) -> FloatArray:
-        """Queries with the model's query prefix → (queries, dim) unit rows; past the model's length they are cut."""
+        """Queries with the model's query prefix → (queries, dim) unit rows; past the model's length they are cut.
+
+        Each is encoded by itself, so that a query's vector is the same in a search and in an evaluation of many.
+        """
         limit = self.folder.config.max_tokens - self.tokenizer.query_overhead
         tokens = self.tokenizer.tokenize([query.content for query in queries])
-        return self.session.run([self.tokenizer.query(text.ids[:limit]) for text in tokens], self.tokenizer.pad)
+        return self.session.run(
+            [self.tokenizer.query(text.ids[:limit]) for text in tokens], self.tokenizer.pad, alone=True
+        )
 
     def encode_segments(self, segments: Sequence[Int32Array]) -> FloatArray:
         """Token ids of document segments, with the model's document prefix put before → (segments, dim) unit rows."""

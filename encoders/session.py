@@ -85,18 +85,19 @@ class OnnxSession:
                 "CUDA was asked for and ONNX Runtime fell back to the CPU; "
                 "install the driver and 'dragoman[gpu]', or take --device cpu"
             )
-        self.threads = threads or len(os.sched_getaffinity(0)) if self.device == "cpu" else 1
+        self.threads = (threads or _cores()) if self.device == "cpu" else 1
         self._budget = CPU_TOKEN_BUDGET if self.device == "cpu" else CUDA_TOKEN_BUDGET
         self._pool = ThreadPoolExecutor(self.threads, thread_name_prefix="encode")
 
-    def run(self, rows: Sequence[Int32Array], pad: int) -> FloatArray:
+    def run(self, rows: Sequence[Int32Array], pad: int, *, alone: bool = False) -> FloatArray:
         """Vectors of token rows, (rows, dim) float32, in their order; ``pad`` is the id that fills up a batch.
 
-        Rows are sorted by length and cut into batches of a bounded number of padded tokens: the batches depend on
-        these rows alone, so that the same rows give the same bytes on one kind of device.
+        With ``alone`` each row is a batch of its own, and its vector depends on nothing else. Otherwise rows are sorted
+        by length and cut into batches of a bounded number of padded tokens: the batches depend on these rows alone, so
+        that the same rows give the same bytes on one kind of device.
         """
         result = np.empty((len(rows), self.dim), dtype=np.float32)
-        batches = list(token_batches([len(row) for row in rows], self._budget))
+        batches = list(token_batches([len(row) for row in rows], 0 if alone else self._budget))
         runs = self._pool.map(lambda batch: self._run_batch([rows[index] for index in batch], pad), batches)
         for batch, vectors in zip(batches, runs, strict=True):
             result[batch] = vectors
@@ -111,6 +112,11 @@ class OnnxSession:
             mask[at, : len(row)] = 1
         vectors: FloatArray = self._session.run(["vectors"], {"input_ids": ids, "attention_mask": mask})[0]
         return vectors
+
+
+def _cores() -> int:
+    """Cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def token_batches(lengths: Sequence[int], budget: int) -> list[list[int]]:

@@ -11,7 +11,7 @@ from encoders.document import EncoderSpec
 from encoders.errors import BadInput, ModelMismatch
 from indexer import ledger
 from indexer.database import Base, now, transaction
-from indexer.stores import open_store
+from indexer.stores import drop_store
 
 
 class Collection(Base):
@@ -88,12 +88,9 @@ def register(engine: sa.Engine, name: str, store: str, encoder: str, spec: Encod
     return collection
 
 
-def remove(engine: sa.Engine, collection: Collection) -> int:
-    """Remove a collection, its vectors and documents, its runs, its row; returns how many documents there were."""
-    store = open_store(collection.store, collection.name)
-    documents = sum(store.count().values())
-    store.drop()
+def remove(engine: sa.Engine, collection: Collection) -> None:
+    """Remove a collection: its vectors and documents, its runs, its row."""
+    drop_store(collection.store, collection.name)
     ledger.forget_collection(engine, collection.name)
     with transaction(engine) as session:
         session.execute(sa.delete(Collection).where(Collection.name == collection.name))
-    return documents

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
+from filelock import FileLock
 from sqlalchemy.engine import make_url
 from sqlalchemy.orm import DeclarativeBase, Session
 
@@ -110,16 +111,43 @@ def upgrade(engine: sa.Engine) -> str:
     if is_current(engine):
         return head()
     from alembic import command  # noqa: PLC0415
+    from alembic.util import CommandError  # noqa: PLC0415
 
     config = _alembic()
-    with engine.begin() as connection:
-        config.attributes["connection"] = connection
-        command.upgrade(config, "head")
+    try:
+        with _one_at_a_time(engine), engine.begin() as connection:
+            config.attributes["connection"] = connection
+            command.upgrade(config, "head")
+    except CommandError as error:
+        raise StoreError(
+            f"the database {engine.url.render_as_string()} was made by a newer version of Dragoman; install that one"
+        ) from error
+    except sa.exc.SQLAlchemyError as error:
+        raise StoreError(
+            f"the tables of {engine.url.render_as_string()} can't be made: {_first_line(error)}"
+        ) from error
     return head()
+
+
+def _one_at_a_time(engine: sa.Engine) -> AbstractContextManager[object]:
+    """Two processes that open a new SQLite database at once: the second finds it made."""
+    if engine.dialect.name == "sqlite" and engine.url.database:
+        return FileLock(f"{engine.url.database}.lock", timeout=60)
+    return nullcontext()
 
 
 @contextmanager
 def transaction(engine: sa.Engine) -> Iterator[Session]:
-    """A session that commits at the end of the block and rolls back on an error."""
-    with Session(engine, expire_on_commit=False) as session, session.begin():
-        yield session
+    """A session that commits at the end of the block and rolls back on an error.
+
+    Raises:
+        StoreError: the database failed.
+    """
+    try:
+        with Session(engine, expire_on_commit=False) as session, session.begin():
+            yield session
+    except sa.exc.DBAPIError as error:
+        raise StoreError(
+            f"the database {engine.url.render_as_string()} failed ({_first_line(error)}); "
+            "see that it can be reached and has room, then run the command again"
+        ) from error

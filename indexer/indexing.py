@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from filelock import FileLock, Timeout
 
 from encoders.console import Console
+from encoders.errors import StoreError
 from encoders.methods import METHODS, open_encoder
 from encoders.session import Device
 from indexer import collection as collections
 from indexer import pipeline
 from indexer.database import connect
 from indexer.readers import ReadOptions
+from indexer.readers.irdatasets import PREFIX
 from indexer.settings import Settings
 from indexer.stores import open_store
 from onnx_export.models import DEFAULT, find_model
@@ -47,6 +53,8 @@ def index(
     """
     settings = settings or Settings.read()
     console = console or Console(quiet=True)
+    options = options or ReadOptions()
+    sources = [source if source.startswith(PREFIX) else str(Path(source).expanduser().absolute()) for source in sources]
     engine = connect(settings.database)
     found = collections.find(engine, collection)
     reference = encoder or (found.encoder if found else DEFAULT)
@@ -55,14 +63,29 @@ def index(
     )
     if found:
         found.check(loaded.spec)
-    pipeline.check_sources(sources, options or ReadOptions())
+    pipeline.check_sources(sources, options)
     store = open_store(found.store if found else settings.store, collection)
     try:
-        if not found:
-            collections.register(engine, collection, settings.store, reference, loaded.spec)
-        return pipeline.index(
-            sources, options or ReadOptions(), loaded, store, engine, collection, prune=prune, console=console
-        )
+        with _alone(settings, collection):
+            if not found:
+                collections.register(engine, collection, settings.store, reference, loaded.spec)
+            return pipeline.index(sources, options, loaded, store, engine, collection, prune=prune, console=console)
     finally:
         store.close()
         engine.dispose()
+
+
+@contextmanager
+def _alone(settings: Settings, collection: str) -> Iterator[None]:
+    """Keep a second process of this home from indexing the same collection meanwhile."""
+    lock = FileLock(settings.home / f"{collection}.indexing.lock", timeout=0)
+    try:
+        lock.acquire()
+    except Timeout as error:
+        raise StoreError(
+            f"another process is indexing collection {collection}; wait for it (dragoman status -c {collection})"
+        ) from error
+    try:
+        yield
+    finally:
+        lock.release()

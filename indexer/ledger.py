@@ -146,8 +146,11 @@ class Ledger:
             )
             session.add(chunk)
             known = self._already(session, doc_ids)
-            fresh = {_key(doc_id): doc_id for doc_id in doc_ids}
-            session.add_all(Seen(run_id=self.run.id, key=key) for key in fresh.keys() - known)
+            notes = list(notes)
+            refused = [note.doc_id for note in notes if note.doc_id]  # they are in the sources: not to be pruned
+            fresh = {_key(doc_id) for doc_id in (*doc_ids, *refused)}
+            fresh -= self._already(session, [*doc_ids, *refused])
+            session.add_all(Seen(run_id=self.run.id, key=key) for key in fresh)
             session.add_all(_finding(self.run.id, note) for note in (*notes, *_duplicates(doc_ids, known)))
         return chunk
 
@@ -155,15 +158,21 @@ class Ledger:
         keys = [_key(doc_id) for doc_id in doc_ids]
         return set(session.scalars(sa.select(Seen.key).where(Seen.run_id == self.run.id, Seen.key.in_(keys))))
 
-    def done(self, chunk: Chunk, notes: Iterable[Note]) -> None:
-        """The chunk's documents are in the store."""
+    def done(self, chunk: Chunk, stored: int, notes: Iterable[Note]) -> None:
+        """The chunk's documents are in the store: so many were encoded and stored."""
         with transaction(self._engine) as session:
             session.merge(chunk).state = DONE
             session.add_all(_finding(self.run.id, note) for note in notes)
             run = session.get_one(IndexRun, self.run.id)
-            run.encoded += sum(chunk.todo)
+            run.encoded += stored
             run.unchanged += chunk.documents - sum(chunk.todo)
         self.run = run
+
+    def abandon(self) -> None:
+        """Give the run up; what it stored stays."""
+        with transaction(self._engine) as session:
+            session.get_one(IndexRun, self.run.id).state = ABANDONED
+            _forget(session, self.run.id)
 
     def unseen(self, doc_ids: Iterable[str]) -> list[str]:
         """Those of the ids that this run did not meet."""
@@ -223,7 +232,7 @@ def _forget(session: Session, run_id: int) -> None:
 def _forget_findings(session: Session, collection: str, sources: list[str]) -> None:
     """A new run over the same sources reports anew what is wrong with them."""
     for run in session.scalars(sa.select(IndexRun).where(IndexRun.collection == collection)):
-        if run.sources == sources:
+        if set(run.sources) <= set(sources):
             session.execute(sa.delete(Finding).where(Finding.run_id == run.id))
 
 

@@ -8,19 +8,24 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from importlib.metadata import version
 
 import sqlalchemy as sa
 
 from encoders.console import Console, Progress
 from encoders.document import Document, Encoded, Encoder, short_hash
+from encoders.errors import StoreError
 from encoders.languages import UNDETERMINED
 from indexer.detection import Detector
 from indexer.ledger import DONE, REFUSED, REMARK, Chunk, Ledger, Note
 from indexer.readers import Reading, ReadOptions, Refusal, Remark, fingerprint, read
-from indexer.stores.contract import StoredDocument, VectorStore
+from indexer.readers.irdatasets import PREFIX
+from indexer.stores.contract import Stamp, StoredDocument, VectorStore
 
 CHUNK_DOCUMENTS = 64
 CHUNK_CHARACTERS = 1_000_000
+_CHUNKING = "1"
+"""Counted up when readers or chunks cut the same sources otherwise: a run begun before is not gone on with then."""
 _IN_FLIGHT = 3
 """Chunks being encoded or waiting for it, so that reading, tokenising and writing overlap with encoding."""
 
@@ -101,9 +106,10 @@ def index(
             f"going on with run {ledger.run.id}: {ledger.run.encoded + ledger.run.unchanged:,} documents are done"
         )
     with console.progress("indexing", None, "documents") as progress:
-        _count_ahead(sources, options, progress)
+        if not console.quiet:
+            _count_ahead(sources, options, progress)
         _Work(encoder, store, ledger, progress).run(_batches(_readings(sources, options)))
-    pruned = _prune(ledger, store) if prune else 0
+    pruned = _prune(ledger, store, console) if prune else 0
     ledger.finish(pruned)
     notes = ledger.findings()
     return IndexReport(
@@ -124,7 +130,7 @@ def check_sources(sources: Sequence[str], options: ReadOptions) -> str:
     Raises:
         BadInput: one is not there, or the options can't be used.
     """
-    return short_hash(*(fingerprint(source, options) for source in sources))
+    return short_hash(_CHUNKING, version("dragoman"), *(fingerprint(source, options) for source in sources))
 
 
 class _Work:
@@ -155,6 +161,12 @@ class _Work:
                 [document.doc_id for document in batch.documents],
                 batch.notes,
             )
+        if len(chunk.todo) != len(batch.documents):
+            self.ledger.abandon()
+            raise StoreError(
+                f"run {self.ledger.run.id} can't go on: its sources are cut otherwise than when it began; "
+                "give the same command again, it begins anew"
+            )
         if chunk.state == DONE:
             self.progress(batch.records)
             return
@@ -163,18 +175,25 @@ class _Work:
         self.under_way.append((chunk, todo, batch.records, encoding))
 
     def _todo(self, documents: Sequence[Document]) -> list[bool]:
+        """Which documents are new or changed, against the store as it will be when the chunks before are in it."""
         stamps = self.store.stamps(self.encoder.spec.model, [document.doc_id for document in documents])
-        last = {document.doc_id: at for at, document in enumerate(documents)}
-        wanted = []
+        stamps |= {document.doc_id: Stamp.of(document) for _, todo, _, _ in self.under_way for document in todo}
+        wanted = [False] * len(documents)
+        latest: dict[str, int] = {}
         for at, document in enumerate(documents):
-            stamp = stamps.get(document.doc_id)
-            stored = stamp is not None and (stamp.text_hash == document.text_hash or stamp.revision > document.revision)
-            wanted.append(not stored and last[document.doc_id] == at)
+            before = latest.get(document.doc_id)
+            stamp = Stamp.of(documents[before]) if before is not None else stamps.get(document.doc_id)
+            if stamp is None or (stamp != Stamp.of(document) and stamp.revision <= document.revision):
+                wanted[at] = True
+                latest[document.doc_id] = at
+                if before is not None:
+                    wanted[before] = False
         return wanted
 
     def _end(self) -> None:
         chunk, documents, records, encoding = self.under_way.popleft()
         notes = []
+        stored = 0
         if encoding is not None:
             encoded = encoding.result()
             unknown = [not encoded.known[at].any() for at in range(len(documents))]
@@ -186,7 +205,8 @@ class _Work:
                 if nothing
             ]
             notes += [Note(REFUSED, doc_id, doc_id, reason) for doc_id, reason in report.refused.items()]
-        self.ledger.done(chunk, notes)
+            stored = report.stored
+        self.ledger.done(chunk, stored, notes)
         self.progress(records)
 
 
@@ -238,9 +258,16 @@ def _count_ahead(sources: Sequence[str], options: ReadOptions, progress: Progres
         records = (reading for source in sources for reading in read(source, options))
         progress.expect(sum(not isinstance(reading, Remark) for reading in records))
 
+    if any(source.startswith(PREFIX) for source in sources):
+        return  # it may have to be fetched, and that once
     threading.Thread(target=count, name="count", daemon=True).start()
 
 
-def _prune(ledger: Ledger, store: VectorStore) -> int:
+def _prune(ledger: Ledger, store: VectorStore, console: Console) -> int:
+    """Remove what the sources lost; nothing while something of them could not be read, for it may be just that."""
+    nameless = [note.place for note in ledger.findings() if note.kind == REFUSED and not note.doc_id]
+    if nameless:
+        console.warn(f"nothing is pruned, because {nameless[0]} and perhaps more could not be read; mend it first")
+        return 0
     gone = ledger.unseen(store.ids())
     return store.delete(gone) if gone else 0

@@ -9,6 +9,7 @@ import click
 import sqlalchemy as sa
 
 from encoders.console import Console, output_options
+from encoders.errors import DragomanError
 from indexer import collection as collections
 from indexer import ledger
 from indexer.collection import Collection
@@ -43,11 +44,7 @@ def command(
 
 def describe(engine: sa.Engine, collection: Collection) -> dict[str, Any]:
     """What is known of a collection, as JSON carries it."""
-    store = open_store(collection.store, collection.name)
-    try:
-        languages = store.count()
-    finally:
-        store.close()
+    languages, trouble = _count(collection)
     runs = ledger.runs(engine, collection.name)
     notes = ledger.findings(engine, [run.id for run in runs])
     return {
@@ -59,6 +56,7 @@ def describe(engine: sa.Engine, collection: Collection) -> dict[str, Any]:
         "dim": collection.dim,
         "created": collection.created.isoformat(timespec="seconds"),
         "documents": sum(languages.values()),
+        "trouble": trouble,
         "languages": languages,
         "runs": [
             {
@@ -79,10 +77,22 @@ def describe(engine: sa.Engine, collection: Collection) -> dict[str, Any]:
     }
 
 
+def _count(collection: Collection) -> tuple[dict[str, int], str]:
+    """Documents by language, or what keeps from counting them: one broken store must not hide the others."""
+    try:
+        store = open_store(collection.store, collection.name)
+        try:
+            return store.count(), ""
+        finally:
+            store.close()
+    except DragomanError as error:
+        return {}, str(error)
+
+
 def _show(console: Console, one: dict[str, Any], *, whole: bool) -> None:
     languages = "  ".join(f"{lang} {count:,}" for lang, count in one["languages"].items())
     console.result(f"\n{one['collection']}: {one['documents']:,} documents in {len(one['languages'])} languages")
-    console.result(f"  {languages or 'no documents'}")
+    console.result(f"  {languages or one['trouble'] or 'no documents'}")
     console.result(f"  encoder {one['encoder']} by {one['method']} ({one['dim']} numbers, model {one['model']})")
     console.result(f"  store {one['store']}")
     for run in one["runs"] if whole else one["runs"][-1:]:

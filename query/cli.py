@@ -26,6 +26,9 @@ _COMMANDS = {
 """Command → module that has it as ``command``, and its line in the list, so that the list imports nothing."""
 
 
+INTERRUPTED = 130
+
+
 class _LazyGroup(click.Group):
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
         return list(_COMMANDS)
@@ -55,7 +58,11 @@ def root() -> None:
 
 def main() -> None:
     """Run the command; its exit status is 0 done, 1 refused, 2 wrong usage, 130 interrupted."""
-    sys.exit(run(sys.argv[1:]))
+    status = run(sys.argv[1:])
+    if status == INTERRUPTED:
+        sys.stdout.flush()
+        os._exit(status)  # at once: what encoder threads are still at is written down nowhere
+    sys.exit(status)
 
 
 def run(arguments: list[str]) -> int:
@@ -69,7 +76,7 @@ def run(arguments: list[str]) -> int:
         return error.exit_code
     except (click.Abort, KeyboardInterrupt):
         click.echo("interrupted", err=True)
-        return 130
+        return INTERRUPTED
     except DragomanError as error:
         if "--debug" in arguments or os.environ.get("DRAGOMAN_DEBUG"):
             raise

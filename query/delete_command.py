@@ -35,10 +35,10 @@ def command(
     engine = connect(settings.database)
     collection = collections.require(engine, name)
     if everything:
-        documents = collections.remove(engine, collection)
+        collections.remove(engine, collection)
         history.forget(engine, name)
-        console.emit({"collection": name, "deleted": documents, "collection_deleted": True})
-        console.result(f"{name} and its {documents:,} documents are gone")
+        console.emit({"collection": name, "collection_deleted": True})
+        console.result(f"{name} is gone, with everything that belonged to it")
         return
     opened = open_store(collection.store, name)
     try:

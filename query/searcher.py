@@ -87,8 +87,13 @@ class Searcher:
         detector = Detector(languages.keys())
         if detecting:
             threading.Thread(target=detector.load, name="detection", daemon=True).start()
-        encoder = open_encoder(find_model(found.encoder, console or Console(quiet=True)), found.method, device=device)
-        found.check(encoder.spec)
+        try:
+            model = find_model(found.encoder, console or Console(quiet=True))
+            encoder = open_encoder(model, found.method, device=device)
+            found.check(encoder.spec)
+        except BaseException:
+            store.close()
+            raise
         return cls(collection, encoder, store, languages, detector)
 
     @property
@@ -142,8 +147,11 @@ class Searcher:
         query = Document("query", normalise(lang) if lang else self.detect(text).lang, text)
         vectors = self.encoder.encode_queries([query])
         ranking = self._rank_vectors([query], vectors, k, self.targets(to), filters)[0]
-        documents = self.store.get(ranking.doc_ids)
-        passages = self.store.passages(self.spec.model, ranking.doc_ids)
+        try:
+            documents = self.store.get(ranking.doc_ids)
+            passages = self.store.passages(self.spec.model, ranking.doc_ids)
+        except KeyError:  # deleted since: the ranking is made again, without it
+            return self.search(text, lang=query.lang, to=to, k=k, filters=filters)
         return [
             Hit(
                 doc_id=document.doc_id,

@@ -68,7 +68,7 @@ def _read(file: SourceFile, options: ReadOptions, *, tabs: bool) -> Iterator[Rea
     for where, row in rows:
         yield from lines.refused()
         if isinstance(row, csv.Error):
-            yield Refusal(where, f"the row can't be read ({row}); quote the value")
+            yield Refusal(where, f"the row can't be read ({row}); see to its quotes")
         elif row:
             yield _document(row, header, where, options)
     yield from lines.refused()
@@ -81,7 +81,12 @@ def _rows(file: SourceFile, lines: Iterator[str], *, tabs: bool) -> Iterator[tup
     """Each row with its place; an error instead of the row that has one."""
     first = next(lines, "")
     delimiter = "\t" if tabs else max(",;\t|", key=first.count)
-    rows = csv.reader(chain([first], lines), delimiter=delimiter, quoting=csv.QUOTE_NONE if tabs else csv.QUOTE_MINIMAL)
+    rows = csv.reader(
+        chain([first], lines),
+        delimiter=delimiter,
+        quoting=csv.QUOTE_NONE if tabs else csv.QUOTE_MINIMAL,
+        strict=True,
+    )
     line = 1
     while True:
         try:

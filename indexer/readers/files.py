@@ -15,6 +15,8 @@ from typing import BinaryIO, Protocol
 
 import zstandard
 
+from encoders.errors import BadInput
+
 RECORD_LIMIT = 64 << 20
 """Bytes of the longest record that is read: what keeps memory bounded where a file has no line breaks."""
 
@@ -186,12 +188,17 @@ class _Stream(io.RawIOBase):
         super().close()
 
 
+def _unreadable(error: OSError) -> None:
+    """A folder that can't be listed ends the run before it begins: its documents must not pass for deleted."""
+    raise BadInput(f"the folder {error.filename} can't be read ({error.strerror}); see that it is yours") from error
+
+
 def source_files(source: Path) -> Iterator[SourceFile]:
     """A file, or all files under a folder in a fixed order; names that begin with a dot are left out."""
     if not source.is_dir():
         yield SourceFile(source, source.name)
         return
-    for folder, folders, names in os.walk(source):
+    for folder, folders, names in os.walk(source, onerror=_unreadable):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         for name in sorted(name for name in names if not name.startswith(".")):
             path = Path(folder) / name

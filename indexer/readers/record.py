@@ -14,6 +14,7 @@ from indexer.readers.source import ReadOptions, Refusal
 ID_LIMIT = 512
 """Bytes of the longest id: what Elasticsearch takes."""
 
+_DEPTH = 20
 _REVISION_LIMIT = 2**63
 _OURS = ("id", "lang", "title", "text", "revision")
 _LINE_BREAKS = re.compile("\r\n?|[\v\f\x1c-\x1e\x85\u2028\u2029]")
@@ -125,11 +126,13 @@ def _other_fields(record: Mapping[str, Any], options: ReadOptions) -> dict[str, 
     }
 
 
-def _clean_value(value: Any) -> Any:
+def _clean_value(value: Any, depth: int = 0) -> Any:
+    if depth > _DEPTH:
+        raise _RefusedError(f"a field of it is nested more than {_DEPTH} levels deep; make it flatter")
     if isinstance(value, str):
         return clean(value)
     if isinstance(value, list):
-        return [_clean_value(item) for item in value]
+        return [_clean_value(item, depth + 1) for item in value]
     if isinstance(value, dict):
-        return {clean(key): _clean_value(item) for key, item in value.items()}
+        return {clean(key): _clean_value(item, depth + 1) for key, item in value.items()}
     return value

@@ -28,10 +28,17 @@ class StoredDocument:
 
 @dataclass(frozen=True)
 class Stamp:
-    """What the store holds of a document, short of its content: enough to see whether it must be encoded again."""
+    """What the store holds of a document, short of its content: enough to see whether it must be put again."""
 
+    lang: str
     text_hash: str
+    fields_hash: str
     revision: int
+
+    @classmethod
+    def of(cls, document: Document) -> Stamp:
+        """What the stamp will be once the document is stored."""
+        return cls(document.lang, document.text_hash, document.fields_hash, document.revision)
 
 
 @dataclass(frozen=True)
@@ -66,7 +73,10 @@ class PutReport:
 
 
 Filters = Mapping[str, Any]
-"""The user's fields a hit must have: ``{"label": "news"}``; a list of values means any of them."""
+"""The user's fields a hit must have: ``{"label": "news"}``; a list of values means any of them.
+
+Values compare as text: ``1994`` and ``"1994"`` are one, true is ``true``. A field that is a list has each of its items.
+"""
 
 
 class VectorStore(Protocol):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -42,6 +43,7 @@ _documents = sa.Table(
     sa.Column("lang", sa.String, nullable=False, index=True),
     sa.Column("revision", sa.BigInteger, nullable=False),
     sa.Column("text_hash", sa.String, nullable=False),
+    sa.Column("fields_hash", sa.String, nullable=False),
 )
 _contents = sa.Table(  # apart from the ids, so that reading those touches no text
     "contents",
@@ -91,17 +93,22 @@ class EmbeddedStore:
         self._matrices: dict[str, tuple[int, VectorMatrix]] = {}
         self._engine = sa.create_engine(f"sqlite:///{self.path}")
         sa.event.listen(self._engine, "connect", _pragmas)
+        sa.event.listen(self._engine, "begin", _begin)
         with self._guarded():
             folder.mkdir(parents=True, exist_ok=True)
-            with self._engine.begin() as connection:
-                found = connection.execute(sa.text("PRAGMA user_version")).scalar_one()
-                if found not in {0, _SCHEMA}:
-                    raise StoreError(
-                        f"{self.path} was written by another version of Dragoman; index the collection again"
-                    )
-                _metadata.create_all(connection)
-                connection.execute(sa.text("INSERT INTO state SELECT 0 WHERE NOT EXISTS (SELECT 1 FROM state)"))
-                connection.execute(sa.text(f"PRAGMA user_version = {_SCHEMA}"))
+        with self._reading() as connection:
+            if connection.execute(sa.text("PRAGMA user_version")).scalar_one() == _SCHEMA:
+                return
+        with self._writing() as connection:
+            found = connection.execute(sa.text("PRAGMA user_version")).scalar_one()
+            if found not in {0, _SCHEMA}:
+                raise StoreError(
+                    f"{self.path} was written by another version of Dragoman; "
+                    f"remove it (dragoman delete --all -c {collection}) and index the collection again"
+                )
+            _metadata.create_all(connection)
+            connection.execute(sa.text("INSERT INTO state SELECT 0 WHERE NOT EXISTS (SELECT 1 FROM state)"))
+            connection.execute(sa.text(f"PRAGMA user_version = {_SCHEMA}"))
 
     @contextmanager
     def _guarded(self) -> Iterator[None]:
@@ -115,8 +122,14 @@ class EmbeddedStore:
             ) from error
 
     @contextmanager
-    def _transaction(self) -> Iterator[sa.Connection]:
+    def _reading(self) -> Iterator[sa.Connection]:
         with self._guarded(), self._engine.begin() as connection:
+            yield connection
+
+    @contextmanager
+    def _writing(self) -> Iterator[sa.Connection]:
+        """A transaction with the file's write lock from its beginning: what it reads stays true until it writes."""
+        with self._guarded(), self._engine.execution_options(write=True).begin() as connection:
             yield connection
 
     def create(self, model: str, dim: int) -> None:
@@ -125,12 +138,12 @@ class EmbeddedStore:
         if known is not None and known != dim:
             raise ModelMismatch(f"{self.path} holds vectors of model {model} with {known} numbers, not {dim}")
         if known is None:
-            with self._transaction() as connection:
+            with self._writing() as connection:
                 connection.execute(_models.insert().prefix_with("OR IGNORE"), {"model": model, "dim": dim})
 
     def models(self) -> Mapping[str, int]:
         """Width of the vectors, by model id."""
-        with self._transaction() as connection:
+        with self._reading() as connection:
             return {row.model: row.dim for row in connection.execute(sa.select(_models))}
 
     def put(self, model: str, documents: Sequence[StoredDocument]) -> PutReport:
@@ -147,7 +160,7 @@ class EmbeddedStore:
                 older.append(doc_id)
             else:
                 latest[doc_id] = item
-        with self._transaction() as connection:
+        with self._writing() as connection:
             before = self._documents(connection, list(latest))
             kept = {doc_id for doc_id, row in before.items() if row.revision > latest[doc_id].document.revision}
             fresh = [item for doc_id, item in latest.items() if doc_id not in kept]
@@ -189,7 +202,7 @@ class EmbeddedStore:
 
     def _write(self, connection: sa.Connection, model: str, items: Sequence[StoredDocument]) -> None:
         upsert = sqlite.insert(_documents)
-        columns = ("doc_id", "lang", "revision", "text_hash")
+        columns = ("doc_id", "lang", "revision", "text_hash", "fields_hash")
         connection.execute(
             upsert.on_conflict_do_update(
                 index_elements=["doc_id"], set_={name: upsert.excluded[name] for name in columns[1:]}
@@ -203,18 +216,15 @@ class EmbeddedStore:
         connection.execute(_passages.insert(), [_passage(row, model, item) for row, item in numbered])
 
     def stamps(self, model: str, doc_ids: Sequence[str]) -> dict[str, Stamp]:
-        """Text hash and revision of what is stored with a vector of this model."""
+        """What is stored with a vector of this model."""
         found = {}
-        columns = (_documents.c.doc_id, _documents.c.text_hash, _documents.c.revision)
-        with self._transaction() as connection:
+        query = (
+            sa.select(_documents).join(_vectors, _vectors.c.row == _documents.c.row).where(_vectors.c.model == model)
+        )
+        with self._reading() as connection:
             for some in _slices(doc_ids):
-                query = (
-                    sa.select(*columns)
-                    .join(_vectors, _vectors.c.row == _documents.c.row)
-                    .where(_vectors.c.model == model, _documents.c.doc_id.in_(some))
-                )
-                for doc_id, text_hash, revision in connection.execute(query):
-                    found[doc_id] = Stamp(text_hash, revision)
+                for row in connection.execute(query.where(_documents.c.doc_id.in_(some))):
+                    found[row.doc_id] = Stamp(row.lang, row.text_hash, row.fields_hash, row.revision)
         return found
 
     def search(
@@ -238,14 +248,17 @@ class EmbeddedStore:
         query = sa.select(_documents.c.doc_id).join(_contents, _contents.c.row == _documents.c.row)
         for name, wanted in filters.items():
             values = wanted if isinstance(wanted, (list, tuple)) else [wanted]
-            stored = sa.func.json_extract(_contents.c.fields, sa.literal('$."{}"'.format(name.replace('"', '\\"'))))
-            query = query.where(sa.cast(stored, sa.String).in_([str(value) for value in values]))
-        with self._transaction() as connection:
+            path = '$."{}"'.format(name.replace('"', '\\"'))
+            items = sa.func.json_each(_contents.c.fields, path).table_valued("value", "type")
+            text = sa.case((items.c.type.in_(("true", "false")), items.c.type), else_=sa.cast(items.c.value, sa.String))
+            shown = [json.dumps(value) if isinstance(value, bool) else str(value) for value in values]
+            query = query.where(sa.exists().select_from(items).where(text.in_(shown)))
+        with self._reading() as connection:
             return list(connection.execute(query).scalars())
 
     def _matrix(self, model: str) -> VectorMatrix:
         """The model's vectors, read again when the file has changed."""
-        with self._transaction() as connection:
+        with self._reading() as connection:
             generation = connection.execute(sa.select(_state.c.generation)).scalar_one()
             held = self._matrices.get(model)
             if held is not None and held[0] == generation:
@@ -286,7 +299,7 @@ class EmbeddedStore:
         if model is not None:
             query = query.where(table.c.model == model)
         found: dict[str, tuple[Any, ...]] = {}
-        with self._transaction() as connection:
+        with self._reading() as connection:
             for some in _slices(doc_ids):
                 for row in connection.execute(query.where(_documents.c.doc_id.in_(some))):
                     found[row[0]] = tuple(row[1:])
@@ -315,7 +328,7 @@ class EmbeddedStore:
             query = query.where(_documents.c.lang == lang)
         last = ""
         while True:  # a page a transaction: a long scan holds nothing back
-            with self._transaction() as connection:
+            with self._reading() as connection:
                 rows = connection.execute(query.where(_documents.c.doc_id > last)).all()
             if not rows:
                 return
@@ -327,7 +340,7 @@ class EmbeddedStore:
         last = ""
         query = sa.select(_documents.c.doc_id).order_by(_documents.c.doc_id).limit(10_000)
         while True:
-            with self._transaction() as connection:
+            with self._reading() as connection:
                 page = list(connection.execute(query.where(_documents.c.doc_id > last)).scalars())
             if not page:
                 return
@@ -337,7 +350,7 @@ class EmbeddedStore:
     def delete(self, doc_ids: Iterable[str]) -> int:
         """Remove documents with all that belongs to them."""
         removed = 0
-        with self._transaction() as connection:
+        with self._writing() as connection:
             for some in _slices(list(doc_ids)):
                 removed += connection.execute(_documents.delete().where(_documents.c.doc_id.in_(some))).rowcount
             _count_change(connection)
@@ -347,8 +360,7 @@ class EmbeddedStore:
         """Remove the file."""
         self.close()
         with self._guarded():
-            for suffix in ("", "-wal", "-shm"):
-                Path(f"{self.path}{suffix}").unlink(missing_ok=True)
+            remove_file(self.path)
 
     def count(self) -> dict[str, int]:
         """Documents by language."""
@@ -357,7 +369,7 @@ class EmbeddedStore:
             .group_by(_documents.c.lang)
             .order_by(_documents.c.lang)
         )
-        with self._transaction() as connection:
+        with self._reading() as connection:
             return {row.lang: row.documents for row in connection.execute(query)}
 
     def close(self) -> None:
@@ -366,10 +378,21 @@ class EmbeddedStore:
         self._engine.dispose()
 
 
+def remove_file(path: Path) -> None:
+    """Remove a store's file, whatever is in it."""
+    for suffix in ("", "-wal", "-shm"):
+        Path(f"{path}{suffix}").unlink(missing_ok=True)
+
+
 _DOCUMENT = (_documents.c.lang, _contents.c.text, _contents.c.title, _contents.c.fields, _documents.c.revision)
 
 
+def _begin(connection: sa.Connection) -> None:
+    connection.exec_driver_sql("BEGIN IMMEDIATE" if connection.get_execution_options().get("write") else "BEGIN")
+
+
 def _pragmas(connection: Any, _record: Any) -> None:
+    connection.isolation_level = None  # transactions begin where ``_begin`` says
     cursor = connection.cursor()
     for pragma in ("journal_mode=WAL", "synchronous=NORMAL", "foreign_keys=ON", "busy_timeout=30000"):
         cursor.execute(f"PRAGMA {pragma}")

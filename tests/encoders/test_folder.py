@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from encoders.errors import BadInput
+from encoders.errors import BadInput, MissingPart
 from encoders.folder import ModelConfig, ModelFolder, publishing
 
 _CONFIG = ModelConfig(
@@ -91,3 +91,9 @@ def test_a_folder_that_lacks_a_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match=r"lacks tokenizer\.json; export the model again"):
         ModelFolder.open(folder)
     shutil.rmtree(folder)
+
+
+def test_a_cache_that_can_not_be_written_is_one_sentence(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("no folder")
+    with pytest.raises(MissingPart, match=r"can't be written to .*DRAGOMAN_CACHE"):
+        _publish(tmp_path / "file" / "models" / "m")

@@ -4,15 +4,19 @@ import json
 import os
 import random
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
 import zlib
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
 import pytest
+import sqlalchemy as sa
+from filelock import FileLock
 
 from encoders.console import Console
 from encoders.document import Document, Encoded, EncoderSpec, FloatArray, Passages, unit_rows
@@ -153,6 +157,76 @@ def test_the_later_of_two_documents_with_one_id_wins_and_it_is_said(bench: Bench
     assert "more than once" in report.remarks[0].text
 
 
+def test_a_changed_field_or_revision_is_stored_though_the_text_is_the_same(bench: Bench) -> None:
+    bench.write([{"id": "a", "lang": "en", "text": "A", "label": "old", "revision": 1}])
+    bench.index()
+    bench.write([{"id": "a", "lang": "en", "text": "A", "label": "new", "revision": 5}])
+    assert bench.index().encoded == 1
+    stored = bench.store.get(["a"])[0]
+    assert (stored.fields["label"], stored.revision) == ("new", 5)
+
+
+def test_what_is_still_under_way_counts_as_stored_when_a_later_chunk_is_planned(bench: Bench) -> None:
+    """The same sources give the same end, however often: an id in two chunks ends as the later says."""
+    many = records(CHUNK_DOCUMENTS + 5)
+    many[0] = {"id": "x", "lang": "en", "text": "early"}
+    many[-1] = {"id": "x", "lang": "en", "text": "late"}
+    bench.write(many)
+    for _ in range(3):
+        bench.index()
+        assert bench.store.get(["x"])[0].text == "late"
+
+
+def test_the_highest_revision_of_an_id_wins_within_a_chunk_too(bench: Bench) -> None:
+    bench.write(
+        [
+            {"id": "a", "lang": "en", "text": "five", "revision": 5},
+            {"id": "a", "lang": "en", "text": "three", "revision": 3},
+        ]
+    )
+    bench.index()
+    assert bench.store.get(["a"])[0].text == "five"
+
+
+def test_prune_spares_everything_while_something_of_the_sources_can_not_be_read(bench: Bench) -> None:
+    bench.write(records(100))
+    bench.index()
+    with bench.source.open("a") as out:
+        out.write("{broken\n")
+    bench.source.write_text("".join(bench.source.read_text().splitlines(keepends=True)[50:]))
+    assert bench.index(prune=True).pruned == 0
+    assert sum(bench.store.count().values()) == 100
+
+
+def test_prune_spares_a_document_whose_new_version_is_refused(bench: Bench) -> None:
+    bench.write(records(3))
+    bench.index()
+    bench.write([*records(1), {"id": "d0001", "lang": "klingon language", "text": "x"}])
+    assert bench.index(prune=True).pruned == 1
+    assert list(bench.store.ids()) == ["d0000", "d0001"]
+
+
+def test_a_second_process_on_the_same_collection_is_turned_away(
+    settings: Settings, default_folder: ModelFolder
+) -> None:
+    with FileLock(settings.home / "c.indexing.lock"), pytest.raises(StoreError, match="another process is indexing"):
+        index([str(DEMO / "docs.de.jsonl")], "c", settings=settings, device="cpu")
+
+
+def test_a_run_whose_sources_are_cut_otherwise_than_they_were_begins_anew(bench: Bench) -> None:
+    bench.write(records(4 * CHUNK_DOCUMENTS))
+    bench.encoder.broken_at = CHUNK_DOCUMENTS
+    with pytest.raises(RuntimeError, match="power"):
+        bench.index()
+    bench.encoder.broken_at = -1
+    with bench.engine.begin() as connection:
+        connection.execute(sa.text("UPDATE chunks SET todo = x'01' WHERE number = 0"))
+    with pytest.raises(StoreError, match="it begins anew"):
+        bench.index()
+    assert not bench.index().resumed
+    assert sum(bench.store.count().values()) == 4 * CHUNK_DOCUMENTS
+
+
 def test_an_older_revision_does_not_replace_a_newer_one(bench: Bench) -> None:
     bench.write([{"id": "a", "lang": "en", "text": "new", "revision": 2}])
     bench.index()
@@ -208,10 +282,8 @@ def test_another_encoder_or_method_is_refused_by_both_names(settings: Settings, 
 
 
 def test_a_full_disk_is_one_sentence_and_what_is_stored_stays(bench: Bench) -> None:
-    import sqlalchemy as sa
-
     bench.write(records(20 * CHUNK_DOCUMENTS))
-    with bench.store._transaction() as connection:  # type: ignore[attr-defined]
+    with bench.store._reading() as connection:  # type: ignore[attr-defined]
         pages = connection.execute(sa.text("PRAGMA page_count")).scalar_one()
 
     def limit(connection: object, _record: object) -> None:
@@ -246,9 +318,33 @@ def _contents(home: Path) -> dict[str, tuple[bytes, bytes, bytes, str]]:
     return found
 
 
+def _chunks(home: Path) -> dict[str, int]:
+    database = home / "dragoman.db"
+    if not database.exists():
+        return {}
+    with closing(sqlite3.connect(database)) as connection:
+        try:
+            return dict(connection.execute("SELECT state, count(*) FROM chunks GROUP BY state"))
+        except sqlite3.OperationalError:  # the tables were being made when the process was killed
+            return {}
+
+
 @pytest.mark.slow
 def test_killed_at_random_moments_it_ends_with_the_same_bytes(tmp_path: Path, default_folder: ModelFolder) -> None:
-    command = [sys.executable, "-m", "query.cli", "index", str(DEMO), "-c", "c", "--format", "jsonl", "--device", "cpu"]
+    """20 chunks of real sentences, ids that come twice among them, SIGKILL and Ctrl-C in the middle."""
+    sentences = [
+        sentence
+        for file in sorted(DEMO.glob("docs.*.jsonl"))
+        for line in file.read_text(encoding="utf-8").splitlines()
+        for sentence in json.loads(line)["text"].replace("\n", " ").split(". ")
+    ]
+    lines = [
+        {"id": f"d{number % 1200}", "lang": "en", "text": f"{sentences[number % len(sentences)]} {number}"}
+        for number in range(20 * CHUNK_DOCUMENTS)
+    ]
+    source = tmp_path / "sentences.jsonl"
+    source.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    command = [sys.executable, "-m", "query.cli", "index", str(source), "-c", "c", "--device", "cpu", "-q"]
 
     def start(home: Path) -> subprocess.Popen[bytes]:
         return subprocess.Popen(
@@ -258,27 +354,49 @@ def test_killed_at_random_moments_it_ends_with_the_same_bytes(tmp_path: Path, de
             stderr=subprocess.DEVNULL,
         )
 
-    began = time.monotonic()
     assert start(tmp_path / "undisturbed").wait() == 0
-    whole = time.monotonic() - began
     chance = random.Random(20)
-    kills = 0
+    in_the_middle = 0
     process = start(tmp_path / "killed")
-    while kills < 60:
-        try:
-            process.wait(chance.uniform(0.2, 0.8) * whole)
-        except subprocess.TimeoutExpired:
-            process.send_signal(signal.SIGKILL if kills % 3 else signal.SIGINT)
-            kills += 1
-            process.wait()
-        if process.returncode == 0:
+    for kill in range(200):
+        if process.poll() == 0:
             break
-        process = start(tmp_path / "killed")
-    assert kills > 0
-    assert process.returncode == 0
+        done = _chunks(tmp_path / "killed").get("done", 0)
+        deadline = time.monotonic() + 60
+        while process.poll() is None and time.monotonic() < deadline:
+            if _chunks(tmp_path / "killed").get("done", 0) >= done + chance.randint(2, 6):
+                process.send_signal(signal.SIGKILL if kill % 3 else signal.SIGINT)
+                break
+        process.wait()
+        states = _chunks(tmp_path / "killed")
+        in_the_middle += bool(states.get("done") and states.get("pending"))
+        if process.returncode != 0:
+            process = start(tmp_path / "killed")
+    assert process.wait() == 0
+    assert in_the_middle >= 3
     undisturbed, disturbed = _contents(tmp_path / "undisturbed"), _contents(tmp_path / "killed")
-    assert len(undisturbed) == 235
+    assert len(undisturbed) == 1200
+    assert undisturbed["d0"][3].endswith(" 1200")
     assert disturbed == undisturbed
+
+
+def test_ctrl_c_says_how_to_go_on_and_exits_with_130(tmp_path: Path, default_folder: ModelFolder) -> None:
+    source = tmp_path / "long.jsonl"
+    source.write_text(json.dumps({"id": "a", "lang": "en", "text": "rivers and floods " * 40_000}) + "\n")
+    process = subprocess.Popen(
+        [sys.executable, "-m", "query.cli", "index", str(source), "-c", "c", "--home", str(tmp_path / "home")],
+        env=dict(os.environ, PYTHONPATH=str(DEMO.parent.parent)),
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    deadline = time.monotonic() + 60
+    while not _chunks(tmp_path / "home").get("pending") and time.monotonic() < deadline:
+        assert process.poll() is None
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=20)
+    assert process.returncode == 130
+    assert "what is stored stays. Give the same command again to go on" in said
+    assert "Traceback" not in said
 
 
 def test_memory_does_not_hold_the_collection(bench: Bench) -> None:

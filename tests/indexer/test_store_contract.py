@@ -1,6 +1,7 @@
 """The contract of a vector store: every implementation passes this suite unchanged."""
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 from encoders.document import Document, FloatArray, Passages, int8_rows, unit_rows
 from encoders.errors import BadInput, ModelMismatch
 from indexer.stores import open_store
-from indexer.stores.contract import StoredDocument, VectorStore
+from indexer.stores.contract import Stamp, StoredDocument, VectorStore
 
 MODEL, DIM = "model-a", 8
 
@@ -96,7 +97,8 @@ def test_stamps_tell_what_need_not_be_encoded_again(store: VectorStore) -> None:
     store.put(MODEL, [stored])
     stamps = store.stamps(MODEL, ["a", "nobody"])
     assert set(stamps) == {"a"}
-    assert (stamps["a"].text_hash, stamps["a"].revision) == (stored.document.text_hash, 3)
+    assert stamps["a"] == Stamp.of(stored.document)
+    assert stamps["a"] != Stamp.of(item("a", revision=3, label="other").document)
 
 
 @pytest.mark.parametrize(
@@ -176,6 +178,35 @@ def test_filters_let_through_what_has_the_field(store: VectorStore) -> None:
     assert found(label="news", year="1994") == ["a"]
     assert found(label="sports") == []
     assert found(**{'odd "name"': "x"}) == []
+
+
+def test_filters_compare_as_text_and_look_into_lists(store: VectorStore) -> None:
+    store.put(MODEL, [item("a", draft=True, tags=["x", "y"], year=1994, score=0.5), item("b", draft=False, tags=[])])
+    query = {"en": random_vectors(1)}
+
+    def found(**filters: object) -> list[str]:
+        return sorted(store.search(MODEL, query, 10, filters=filters)["en"][0].doc_ids)
+
+    assert (
+        found(draft=True) == found(draft="true") == found(tags="y") == found(year=1994) == found(score="0.5") == ["a"]
+    )
+    assert found(draft="false") == ["b"]
+    assert found(tags=["y", "z"]) == ["a"]
+    assert found(tags="z") == []
+
+
+def test_two_writers_at_once_lose_nothing_and_keep_the_newest(store: VectorStore, tmp_path: Path) -> None:
+    other = open_store(tmp_path.as_uri(), "contract")
+
+    def write(target: VectorStore, revisions: range) -> None:
+        for revision in revisions:
+            target.put(MODEL, [item(f"d{number}", revision=revision) for number in range(5)])
+
+    with ThreadPoolExecutor(2) as pool:
+        for done in [pool.submit(write, store, range(0, 40, 2)), pool.submit(write, other, range(1, 40, 2))]:
+            done.result()
+    other.close()
+    assert {document.revision for document in store.get([f"d{number}" for number in range(5)])} == {39}
 
 
 def test_delete_leaves_nothing_of_a_document(store: VectorStore) -> None:
