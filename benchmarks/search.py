@@ -38,7 +38,7 @@ def fill(settings: Settings, name: str, count: int) -> None:
     engine = connect(settings.database)
     store = open_store(settings.store, name)
     store.create(encoder.spec.model, encoder.spec.dim)
-    collections.register(engine, name, settings.store, DEFAULT, encoder.spec)
+    collections.register(engine, name, settings, DEFAULT, encoder.spec)
     for start in range(0, count, 5000):
         numbers = range(start, min(start + 5000, count))
         picked = base[chance.integers(0, len(base), len(numbers))]

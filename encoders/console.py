@@ -59,7 +59,10 @@ class Console:
         table = Table(box=box.SIMPLE_HEAD, title=title, title_justify="left", pad_edge=False)
         for column in columns:
             table.add_column(
-                column.removeprefix(">"), justify="right" if column.startswith(">") else "left", overflow="fold"
+                column.removeprefix(">"),
+                justify="right" if column.startswith(">") else "left",
+                overflow="ellipsis",
+                no_wrap=column.startswith(">"),
             )
         for row in rows:
             table.add_row(*row)

@@ -11,7 +11,9 @@ from encoders.document import EncoderSpec
 from encoders.errors import BadInput, ModelMismatch
 from indexer import ledger
 from indexer.database import Base, now, transaction
-from indexer.stores import drop_store
+from indexer.settings import Settings
+from indexer.stores import drop_store, open_store
+from indexer.stores.contract import VectorStore
 
 
 class Collection(Base):
@@ -19,7 +21,7 @@ class Collection(Base):
 
     Attributes:
         name: what commands call it.
-        store: URL of the store that holds it.
+        store: URL of the store that holds it; empty: the home's, wherever the home is moved.
         encoder: name or folder of the encoder.
         method: how a document's vector is made.
         model: id of the encoder's vectors.
@@ -36,6 +38,14 @@ class Collection(Base):
     model: Mapped[str]
     dim: Mapped[int]
     created: Mapped[dt.datetime]
+
+    def open_store(self, settings: Settings) -> VectorStore:
+        """Open the store that holds it.
+
+        Raises:
+            StoreError: it is gone or can't be opened.
+        """
+        return open_store(self.store or settings.home_store, self.name, make=False)
 
     def check(self, spec: EncoderSpec) -> None:
         """See that an encoder makes this collection's vectors.
@@ -78,8 +88,9 @@ def every(engine: sa.Engine) -> list[Collection]:
         return list(session.scalars(sa.select(Collection).order_by(Collection.name)))
 
 
-def register(engine: sa.Engine, name: str, store: str, encoder: str, spec: EncoderSpec) -> Collection:
-    """Write a new collection down."""
+def register(engine: sa.Engine, name: str, settings: Settings, encoder: str, spec: EncoderSpec) -> Collection:
+    """Write a new collection down, in the store of the settings."""
+    store = "" if settings.store == settings.home_store else settings.store
     collection = Collection(
         name=name, store=store, encoder=encoder, method=spec.method, model=spec.model, dim=spec.dim, created=now()
     )
@@ -88,9 +99,9 @@ def register(engine: sa.Engine, name: str, store: str, encoder: str, spec: Encod
     return collection
 
 
-def remove(engine: sa.Engine, collection: Collection) -> None:
+def remove(engine: sa.Engine, collection: Collection, settings: Settings) -> None:
     """Remove a collection: its vectors and documents, its runs, its row."""
-    drop_store(collection.store, collection.name)
+    drop_store(collection.store or settings.home_store, collection.name)
     ledger.forget_collection(engine, collection.name)
     with transaction(engine) as session:
         session.execute(sa.delete(Collection).where(Collection.name == collection.name))

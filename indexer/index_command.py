@@ -35,7 +35,7 @@ from onnx_export.models import DEFAULT
 @click.option(
     "--encoding", default="", help="Character encoding of the files.  [default: UTF-8, then what they declare]"
 )
-@click.option("--prune", is_flag=True, help="Remove documents that the sources do not have any more.")
+@click.option("--prune", is_flag=True, help="Remove documents that none of the SOURCEs has; name all of them.")
 @place_options
 @output_options
 def command(
@@ -76,6 +76,8 @@ def command(
         console.warn("interrupted; what is stored stays. Give the same command again to go on")
         raise
     _tell(report, name, console)
+    if not report.encoded and not report.unchanged:
+        raise BadInput(f"nothing of the sources could be indexed; see why: dragoman status -c {name}")
 
 
 def _pairs(fields: Sequence[str]) -> dict[str, str]:

@@ -64,11 +64,11 @@ def index(
     if found:
         found.check(loaded.spec)
     pipeline.check_sources(sources, options)
-    store = open_store(found.store if found else settings.store, collection)
+    store = found.open_store(settings) if found else open_store(settings.store, collection)
     try:
         with _alone(settings, collection):
             if not found:
-                collections.register(engine, collection, settings.store, reference, loaded.spec)
+                collections.register(engine, collection, settings, reference, loaded.spec)
             return pipeline.index(sources, options, loaded, store, engine, collection, prune=prune, console=console)
     finally:
         store.close()

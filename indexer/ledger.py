@@ -199,6 +199,10 @@ class Ledger:
             _forget(session, run.id)
         self.run = run
 
+    def earlier(self) -> list[IndexRun]:
+        """The collection's other runs."""
+        return [run for run in runs(self._engine, self.run.collection) if run.id != self.run.id]
+
     def findings(self) -> list[Note]:
         """What was refused or remarked in this run."""
         return findings(self._engine, [self.run.id])

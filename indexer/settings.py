@@ -12,6 +12,8 @@ from typing import Any
 import click
 import platformdirs
 
+from encoders.errors import BadInput
+
 
 @dataclass(frozen=True)
 class Settings:
@@ -29,6 +31,11 @@ class Settings:
     database: str
     broker: str = ""
 
+    @property
+    def home_store(self) -> str:
+        """URL of the store in the home: where collections are unless ``store`` says otherwise."""
+        return (self.home / "store").as_uri()
+
     @classmethod
     def read(
         cls,
@@ -42,6 +49,8 @@ class Settings:
             home or os.environ.get("DRAGOMAN_HOME") or platformdirs.user_data_dir("dragoman", appauthor=False)
         )
         folder = folder.expanduser().absolute()
+        if folder.exists() and not folder.is_dir():
+            raise BadInput(f"the home {folder} is a file, not a folder; name another with --home or DRAGOMAN_HOME")
         return cls(
             home=folder,
             store=store or os.environ.get("DRAGOMAN_STORE") or (folder / "store").as_uri(),
@@ -67,5 +76,7 @@ def place_options(command: Callable[..., Any]) -> Callable[..., Any]:
     )
     wrapped: Callable[..., Any] = with_settings
     for name, metavar, text in options:
-        wrapped = click.option(f"--{name}", metavar=metavar, help=f"{text}  [env: DRAGOMAN_{name.upper()}]")(wrapped)
+        help_ = f"{text}  [env: DRAGOMAN_{name.upper()}]"
+        hidden = name == "broker"  # until there are workers
+        wrapped = click.option(f"--{name}", metavar=metavar, help=help_, hidden=hidden)(wrapped)
     return wrapped

@@ -15,7 +15,6 @@ from indexer import ledger
 from indexer.collection import Collection
 from indexer.database import connect
 from indexer.settings import Settings, place_options
-from indexer.stores import open_store
 
 
 @click.command("status", short_help="Collections, languages, encoders, index runs, refusals.")
@@ -30,7 +29,7 @@ def command(
     """Show collections: documents by language, encoder, index runs, and what was refused and why."""
     engine = connect(settings.database)
     shown = [collections.require(engine, name)] if name else collections.every(engine)
-    described = [describe(engine, collection) for collection in shown]
+    described = [describe(engine, collection, settings) for collection in shown]
     for one in described:
         console.emit(one)
     if console.json:
@@ -42,14 +41,14 @@ def command(
         _show(console, one, whole=bool(name))
 
 
-def describe(engine: sa.Engine, collection: Collection) -> dict[str, Any]:
+def describe(engine: sa.Engine, collection: Collection, settings: Settings) -> dict[str, Any]:
     """What is known of a collection, as JSON carries it."""
-    languages, trouble = _count(collection)
+    languages, trouble = _count(collection, settings)
     runs = ledger.runs(engine, collection.name)
     notes = ledger.findings(engine, [run.id for run in runs])
     return {
         "collection": collection.name,
-        "store": collection.store,
+        "store": collection.store or settings.home_store,
         "encoder": collection.encoder,
         "method": collection.method,
         "model": collection.model,
@@ -77,10 +76,10 @@ def describe(engine: sa.Engine, collection: Collection) -> dict[str, Any]:
     }
 
 
-def _count(collection: Collection) -> tuple[dict[str, int], str]:
+def _count(collection: Collection, settings: Settings) -> tuple[dict[str, int], str]:
     """Documents by language, or what keeps from counting them: one broken store must not hide the others."""
     try:
-        store = open_store(collection.store, collection.name)
+        store = collection.open_store(settings)
         try:
             return store.count(), ""
         finally:
@@ -91,7 +90,7 @@ def _count(collection: Collection) -> tuple[dict[str, int], str]:
 
 def _show(console: Console, one: dict[str, Any], *, whole: bool) -> None:
     languages = "  ".join(f"{lang} {count:,}" for lang, count in one["languages"].items())
-    console.result(f"\n{one['collection']}: {one['documents']:,} documents in {len(one['languages'])} languages")
+    console.result(f"\n{one['collection']}: {one['documents']:,} documents, languages: {len(one['languages'])}")
     console.result(f"  {languages or one['trouble'] or 'no documents'}")
     console.result(f"  encoder {one['encoder']} by {one['method']} ({one['dim']} numbers, model {one['model']})")
     console.result(f"  store {one['store']}")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import click
 
 from encoders.console import Console, output_options
@@ -9,7 +11,6 @@ from encoders.errors import BadInput
 from indexer import collection as collections
 from indexer.database import connect
 from indexer.settings import Settings, place_options
-from indexer.stores import open_store
 from query import history
 
 
@@ -17,12 +18,14 @@ from query import history
 @click.argument("doc_ids", nargs=-1, metavar="[ID…]")
 @click.option("-c", "--collection", "name", required=True, help="The collection to remove from.")
 @click.option("--all", "everything", is_flag=True, help="Remove the collection with everything that belongs to it.")
+@click.option("-y", "--yes", is_flag=True, help="Don't ask before a whole collection goes.")
 @place_options
 @output_options
 def command(
     doc_ids: tuple[str, ...],
     name: str,
     everything: bool,
+    yes: bool,
     settings: Settings,
     console: Console,
 ) -> None:
@@ -35,12 +38,14 @@ def command(
     engine = connect(settings.database)
     collection = collections.require(engine, name)
     if everything:
-        collections.remove(engine, collection)
+        if not yes and sys.stdin.isatty():
+            click.confirm(f"Remove {name} with its documents, runs and evaluations?", abort=True, err=True)
+        collections.remove(engine, collection, settings)
         history.forget(engine, name)
         console.emit({"collection": name, "collection_deleted": True})
         console.result(f"{name} is gone, with everything that belonged to it")
         return
-    opened = open_store(collection.store, name)
+    opened = collection.open_store(settings)
     try:
         deleted = opened.delete(doc_ids)
     finally:

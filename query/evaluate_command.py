@@ -13,7 +13,7 @@ import sqlalchemy as sa
 from encoders.console import Console, output_options
 from encoders.errors import BadInput
 from encoders.folder import file_hash
-from encoders.languages import normalise
+from encoders.languages import UNDETERMINED, normalise
 from indexer.database import connect
 from indexer.settings import Settings, place_options
 from query import history
@@ -121,6 +121,8 @@ def evaluate_files(
     topics = by_language(
         [topic for path in topic_paths for topic in read_topics(path, lang=lang, encoding=encoding)], langs
     )
+    if UNDETERMINED in topics:
+        console.warn("there are topics that name no language; say which with --lang en")
     qrels = read_qrels(qrel_paths)
     if run_file:
         writable(run_file)
@@ -133,10 +135,12 @@ def evaluate_files(
             result = experiment(searcher, topics, qrels, plan, advance)
         setup = _setup(searcher, plan, topic_paths, qrel_paths)
     number = history.log(engine, setup, result.outcomes)
-    comparisons = _compare(engine, number, result, other, topics, qrels, plan) if other else []
     if run_file:
         write_lines(run_file, history.export(engine, str(number)))
-    _show(console, number, result, plan, comparisons)
+    _show(console, number, result, plan)
+    comparisons = _compare(engine, number, result, other, topics, qrels, plan) if other else []
+    if comparisons and not console.json:
+        show_comparisons(console, comparisons)
     console.emit(_as_json(number, setup, result, comparisons))
     return number
 
@@ -208,13 +212,13 @@ def _compare(
     return corrected(comparisons)
 
 
-def _show(console: Console, number: int, result: Result, plan: Plan, comparisons: Sequence[Comparison]) -> None:
+def _show(console: Console, number: int, result: Result, plan: Plan) -> None:
     for remark in result.remarks:
         console.warn(remark)
     own = _own_language_means(result, plan)
     measures = [str(measure) for measure in plan.measures]
     columns = ["topics in", ">topics", *(f">{_heading(measure)}" for measure in measures)]
-    columns += [f">{_heading(measures[0])} same language", ">BM25 there"] if own else []
+    columns += [f">{_heading(measures[0])} same\nlanguage", ">BM25\nthere"] if own else []
     rows = []
     for outcome in result.outcomes:
         if outcome.kind not in {"language", "pooled"}:
@@ -227,8 +231,6 @@ def _show(console: Console, number: int, result: Result, plan: Plan, comparisons
     console.table([*columns, "run"], rows, title=f"{plan.tag}, evaluation {number}")
     for sentence in _left_out(result):
         console.say(sentence)
-    if comparisons:
-        show_comparisons(console, comparisons)
     console.say(f"Logged as evaluation {number}; every topic's scores: dragoman runs show {number}")
 
 

@@ -213,10 +213,10 @@ def show_comparisons(console: Console, comparisons: Sequence[Comparison]) -> Non
                 one.a,
                 f"{one.mean_a:.3f}",
                 f"{one.difference:+.3f}",
-                f"{one.effect:+.2f}",
+                "–" if one.effect == 0 != one.difference else f"{one.effect:+.2f}",  # every topic by the same amount
                 f"{one.wins}/{one.losses}/{one.ties}",
                 _p(one.p_randomisation),
-                "–" if one.p_t is None else _p(one.p_t),
+                "–" if one.p_t is None or one.effect == 0 != one.difference else _p(one.p_t),
                 _p(one.p_holm) + ("*" if one.p_holm < 0.05 else ""),
             ]
             for one in comparisons

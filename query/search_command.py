@@ -11,7 +11,7 @@ from typing import cast
 import click
 
 from encoders.console import Console, output_options
-from encoders.languages import normalise
+from encoders.languages import UNDETERMINED, normalise
 from encoders.session import Device
 from indexer.detection import SURE
 from indexer.settings import Settings, place_options
@@ -54,7 +54,8 @@ def command(
         hits = searcher.search(text, lang=language, to=to.split(",") if to else None, k=k, filters=_filters(filters))
     if detected:
         unsure = "" if detected.confidence >= SURE else f", {detected.confidence:.0%} sure"
-        console.say(f"query language: {language} (detected{unsure}; say another with --lang)")
+        said = language if language != UNDETERMINED else "unknown"
+        console.say(f"query language: {said} (detected{unsure}; say another with --lang)")
     if console.json:
         console.emit(
             {"query": text, "lang": language, "collection": collection, "hits": [as_json_hit(hit) for hit in hits]}

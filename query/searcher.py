@@ -20,7 +20,6 @@ from indexer import collection as collections
 from indexer.database import connect
 from indexer.detection import Detection, Detector
 from indexer.settings import Settings
-from indexer.stores import open_store
 from indexer.stores.contract import Candidates, Filters, VectorStore
 from onnx_export.models import find_model
 from query.hits import Hit, Passage, Ranking
@@ -77,7 +76,7 @@ class Searcher:
             found = collections.require(engine, collection)
         finally:
             engine.dispose()
-        store = open_store(found.store, collection)
+        store = found.open_store(settings)
         languages = store.count()
         if not languages:
             store.close()
@@ -144,6 +143,8 @@ class Searcher:
         """
         if not text.strip():
             raise BadInput("the query is empty; type what you look for")
+        if any("\ud800" <= character <= "\udfff" for character in text):
+            raise BadInput("the query is not UTF-8; see to the terminal's encoding")
         query = Document("query", normalise(lang) if lang else self.detect(text).lang, text)
         vectors = self.encoder.encode_queries([query])
         ranking = self._rank_vectors([query], vectors, k, self.targets(to), filters)[0]

@@ -62,9 +62,7 @@ def _doc_id(record: Mapping[str, Any], options: ReadOptions) -> str:
     if isinstance(value, int) and not isinstance(value, bool):
         value = str(value)
     if not isinstance(value, str):
-        raise _RefusedError(
-            f"its {_named('id', options)} is a {type(value).__name__}; an id is a string or a whole number"
-        )
+        raise _RefusedError(f"its {_named('id', options)} is {_kind(value)}; an id is a string or a whole number")
     value = value.strip()
     if not value:
         raise _RefusedError(f"its {_named('id', options)} is empty")
@@ -80,7 +78,7 @@ def _string(record: Mapping[str, Any], ours: str, options: ReadOptions) -> str |
     if value is None:
         return None
     if not isinstance(value, str):
-        raise _RefusedError(f"its {_named(ours, options)} is a {type(value).__name__}, not a string")
+        raise _RefusedError(f"its {_named(ours, options)} is {_kind(value)}, not a string")
     if "\0" in value:
         raise _RefusedError(
             f"its {_named(ours, options)} holds NUL characters: it is binary, or its encoding is another"
@@ -136,3 +134,9 @@ def _clean_value(value: Any, depth: int = 0) -> Any:
     if isinstance(value, dict):
         return {clean(key): _clean_value(item, depth + 1) for key, item in value.items()}
     return value
+
+
+def _kind(value: Any) -> str:
+    """What JSON calls a value's type."""
+    names = {bool: "true or false", int: "a number", float: "a number", list: "an array", dict: "an object"}
+    return names.get(type(value), "nothing" if value is None else "a string")

@@ -8,13 +8,21 @@ from encoders.errors import BadInput, StoreError
 from indexer.stores.contract import VectorStore
 
 
-def open_store(url: str, collection: str) -> VectorStore:
+def open_store(url: str, collection: str, *, make: bool = True) -> VectorStore:
     """Open the store of a collection by the store's URL: ``file:///folder``, or a folder's path.
 
+    Args:
+        url: where stores are.
+        collection: whose.
+        make: make the store where there is none.
+
     Raises:
-        BadInput: the URL is of no kind of store there is.
-        StoreError: the store can't be opened.
+        BadInput: the URL is of no kind of store there is, or the collection's name is none a store can carry.
+        StoreError: the store can't be opened, or is not there and must be.
     """
+    path = _folder(url) / f"{collection}.db"
+    if not make and not path.is_file():
+        raise StoreError(f"the store {path} is gone; bring it back, or remove the collection and index it again")
     from indexer.stores.embedded import EmbeddedStore  # noqa: PLC0415 - with it comes SQLAlchemy
 
     return EmbeddedStore(_folder(url), collection)

@@ -91,6 +91,7 @@ class EmbeddedStore:
             )
         self.path = folder / f"{collection}.db"
         self._matrices: dict[str, tuple[int, VectorMatrix]] = {}
+        self._dims: dict[str, int] = {}  # a model's width never changes
         self._engine = sa.create_engine(f"sqlite:///{self.path}")
         sa.event.listen(self._engine, "connect", _pragmas)
         sa.event.listen(self._engine, "begin", _begin)
@@ -117,8 +118,7 @@ class EmbeddedStore:
         except (sa.exc.DBAPIError, OSError) as error:
             cause = getattr(error, "orig", None) or error
             raise StoreError(
-                f"the store {self.path} failed ({str(cause).strip() or type(cause).__name__}); "
-                "see that the disk has room and the folder is yours, then run the command again"
+                f"the store {self.path} failed ({str(cause).strip() or type(cause).__name__}); {_advice(cause)}"
             ) from error
 
     @contextmanager
@@ -171,7 +171,9 @@ class EmbeddedStore:
         return PutReport(stored=len(fresh), older=sorted({*older, *kept}), refused=refused)
 
     def _dim(self, model: str) -> int:
-        models = self.models()
+        if model in self._dims:
+            return self._dims[model]
+        models = self._dims = dict(self.models())
         if model not in models:
             raise ModelMismatch(
                 f"{self.path} holds no vectors of model {model} (it holds: {', '.join(models) or 'none'}); "
@@ -359,6 +361,7 @@ class EmbeddedStore:
     def drop(self) -> None:
         """Remove the file."""
         self.close()
+        self._dims.clear()
         with self._guarded():
             remove_file(self.path)
 
@@ -378,6 +381,14 @@ class EmbeddedStore:
         self._engine.dispose()
 
 
+def _advice(cause: BaseException) -> str:
+    if isinstance(cause, OSError) or any(word in str(cause) for word in ("full", "readonly", "I/O", "unable to open")):
+        return "see that the disk has room and the folder is yours, then run the command again"
+    if "locked" in str(cause):
+        return "another process holds it; run the command again when that is done"
+    return "it is broken or of another version: remove the collection (dragoman delete --all) and index it again"
+
+
 def remove_file(path: Path) -> None:
     """Remove a store's file, whatever is in it."""
     for suffix in ("", "-wal", "-shm"):
@@ -388,7 +399,9 @@ _DOCUMENT = (_documents.c.lang, _contents.c.text, _contents.c.title, _contents.c
 
 
 def _begin(connection: sa.Connection) -> None:
-    connection.exec_driver_sql("BEGIN IMMEDIATE" if connection.get_execution_options().get("write") else "BEGIN")
+    """A read is one statement, and consistent by itself; only writes need a transaction that spans several."""
+    if connection.get_execution_options().get("write"):
+        connection.exec_driver_sql("BEGIN IMMEDIATE")
 
 
 def _pragmas(connection: Any, _record: Any) -> None:

@@ -52,6 +52,9 @@ class VectorMatrix:
             allowed: (n,) rows a filter lets through; none: all of them.
             with_vectors: return the rows as well.
         """
+        if allowed is None and (shared := self._shared_query(queries)) is not None:
+            scores = self.vectors @ shared
+            return {lang: [self._candidates(lang, scores, k, with_vectors=with_vectors)] for lang in queries}
         found = {}
         for lang, vectors in queries.items():
             rows = np.arange(*self.languages.get(lang, slice(0, 0)).indices(len(self.doc_ids)))
@@ -60,6 +63,23 @@ class VectorMatrix:
             found[lang] = self._nearest(lang, rows, vectors, k, filtered=allowed is not None, with_vectors=with_vectors)
         return found
 
+    def _shared_query(self, queries: Mapping[str, FloatArray]) -> FloatArray | None:
+        """The one query that most languages are asked, if it is one: then a single product answers them all."""
+        distinct = {id(vectors): vectors for vectors in queries.values()}
+        if len(distinct) != 1 or len(queries) < len(self.languages) / 2:
+            return None
+        (vectors,) = distinct.values()
+        return vectors[0] if len(vectors) == 1 else None
+
+    def _candidates(self, lang: str, scores: FloatArray, k: int, *, with_vectors: bool) -> Candidates:
+        rows = self.languages.get(lang, slice(0, 0))
+        best = _largest(scores[rows], k) + rows.start
+        return Candidates(
+            doc_ids=[self.doc_ids[row] for row in best],
+            scores=scores[best],
+            vectors=self.vectors[best] if with_vectors else None,
+        )
+
     def _nearest(
         self, lang: str, rows: np.ndarray, queries: FloatArray, k: int, *, filtered: bool, with_vectors: bool
     ) -> list[Candidates]:
@@ -67,7 +87,9 @@ class VectorMatrix:
         block = max(1, _SCORES // max(1, len(rows)))
         result = []
         for start in range(0, len(queries), block):
-            for scores in queries[start : start + block] @ documents.T:
+            some = queries[start : start + block]
+            products = (documents @ some[0])[None] if len(some) == 1 else some @ documents.T
+            for scores in products:
                 best = _largest(scores, k)
                 result.append(
                     Candidates(
@@ -81,11 +103,13 @@ class VectorMatrix:
 
 def _largest(scores: FloatArray, k: int) -> np.ndarray:
     """Indices of the k largest scores, descending, equal ones by index."""
-    if k < len(scores):
-        threshold = np.partition(scores, len(scores) - k)[len(scores) - k]
-        above = np.flatnonzero(scores > threshold)
-        level = np.flatnonzero(scores == threshold)[: k - len(above)]
-        chosen = np.concatenate((above, level))
-    else:
+    if k >= len(scores):
         chosen = np.arange(len(scores))
-    return chosen[np.lexsort((chosen, -scores[chosen]))]
+    else:
+        threshold = np.partition(scores, len(scores) - k)[len(scores) - k]
+        chosen = np.flatnonzero(scores >= threshold)
+        if len(chosen) > k:  # several share the last place: the first of them stay
+            above = scores[chosen] > threshold
+            chosen = np.concatenate((chosen[above], chosen[~above][: k - int(above.sum())]))
+            chosen.sort()
+    return chosen[np.argsort(-scores[chosen], kind="stable")]

@@ -29,7 +29,7 @@ from indexer.indexing import index
 from indexer.pipeline import CHUNK_DOCUMENTS, IndexReport
 from indexer.readers import ReadOptions
 from indexer.settings import Settings
-from indexer.stores import open_store
+from indexer.stores import drop_store, open_store
 
 DEMO = Path(pipeline.__file__).parent.parent / "query" / "demo"
 
@@ -303,7 +303,7 @@ def test_a_full_disk_is_one_sentence_and_what_is_stored_stays(bench: Bench) -> N
 def _contents(home: Path) -> dict[str, tuple[bytes, bytes, bytes, str]]:
     settings = Settings.read(home=home)
     collection = collections.require(connect(settings.database), "c")
-    store = open_store(collection.store, "c")
+    store = collection.open_store(settings)
     found = {
         one.document.doc_id: (
             one.vector.tobytes(),
@@ -423,3 +423,26 @@ def test_progress_says_how_far_it_is_and_json_stays_clean(bench: Bench, capsys: 
     captured = capsys.readouterr()
     assert captured.out == ""
     assert "192/192 documents" in captured.err
+
+
+def test_prune_spares_everything_when_other_sources_were_indexed_too(bench: Bench, tmp_path: Path) -> None:
+    bench.write(records(10))
+    bench.index()
+    bench.source = tmp_path / "others.jsonl"
+    bench.write([{"id": "other", "lang": "en", "text": "x"}])
+    assert bench.index(prune=True).pruned == 0
+    assert sum(bench.store.count().values()) == 11
+
+
+def test_a_home_can_be_moved_and_a_store_that_is_gone_is_said(tmp_path: Path, default_folder: ModelFolder) -> None:
+    before, after = tmp_path / "before", tmp_path / "after"
+    index([str(DEMO / "docs.de.jsonl")], "c", settings=Settings.read(home=before), device="cpu")
+    before.rename(after)
+    settings = Settings.read(home=after)
+    found = collections.require(connect(settings.database), "c")
+    with closing(found.open_store(settings)) as store:
+        assert store.count() == {"de": 24}
+    drop_store(settings.home_store, "c")
+    with pytest.raises(StoreError, match="is gone; bring it back"):
+        found.open_store(settings)
+    assert not (after / "store" / "c.db").exists()

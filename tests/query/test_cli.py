@@ -90,7 +90,7 @@ def test_status_shows_collections_and_in_an_empty_home_how_to_begin(
     home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(["status", "--home", str(home)]) == 0
-    assert "mini: 48 documents in 2 languages" in capsys.readouterr().out
+    assert "mini: 48 documents, languages: 2" in capsys.readouterr().out
     assert run(["status", "--home", str(tmp_path)]) == 0
     assert "nothing is indexed yet; begin with: dragoman demo" in capsys.readouterr().out
 
@@ -158,6 +158,7 @@ def test_delete_removes_documents_then_the_collection(
         (["status", "--store", "ftp://x", "-c", "mini"], 0, ""),
         (["index", str(DEMO / "docs.en.jsonl"), "-c", "new", "--store", "ftp://x"], 1, "no store for ftp: URLs"),
         (["status", "--database", "nonsense"], 1, "can't be opened"),
+        (["search", "\udcff", "-c", "mini"], 1, "the query is not UTF-8"),
         (["nonsense"], 2, "No such command 'nonsense'"),
     ],
 )
@@ -194,3 +195,17 @@ def test_encoders_are_listed_and_shown(capsys: pytest.CaptureFixture[str], defau
     assert json.loads(capsys.readouterr().out)["dim"] == 384
     assert run(["encoders", "show", "nothing"]) == 1
     assert "dragoman export nothing" in capsys.readouterr().err
+
+
+def test_a_home_that_is_a_file_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "file").write_text("")
+    assert run(["status", "--home", str(tmp_path / "file")]) == 1
+    assert "is a file, not a folder; name another with --home" in capsys.readouterr().err
+
+
+def test_an_index_run_that_could_read_nothing_fails(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], default_folder: object
+) -> None:
+    (tmp_path / "docs.jsonl").write_text("{broken\n")
+    assert run(["index", str(tmp_path / "docs.jsonl"), "-c", "c", "--home", str(tmp_path / "home")]) == 1
+    assert "nothing of the sources could be indexed; see why: dragoman status -c c" in capsys.readouterr().err

@@ -8,7 +8,7 @@ from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from ir_measures import Qrel
 
-from encoders.errors import BadInput
+from encoders.errors import BadInput, StoreError
 from indexer.database import Base, connect
 from indexer.settings import Settings
 from query import history
@@ -121,7 +121,7 @@ def test_a_forgotten_collection_leaves_nothing_and_its_numbers_are_not_used_agai
 
 
 def test_a_log_that_fails_halfway_leaves_nothing(engine: sa.Engine) -> None:
-    with pytest.raises(sa.exc.IntegrityError):
+    with pytest.raises(StoreError, match="UNIQUE"):
         history.log(engine, setup(), [*outcomes(), outcomes()[0]])
     assert history.runs(engine) == []
 
