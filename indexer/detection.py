@@ -122,6 +122,16 @@ def _model() -> Any:
     return LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
 
 
+def preload() -> None:
+    """Begin to load the model in another thread: it is mostly decompression, which lets this one go on importing."""
+    threading.Thread(target=_load, name="detection", daemon=True).start()
+
+
+def _load() -> None:
+    with _LOADING:
+        _model()
+
+
 def _restricted(languages: Collection[str] | None) -> Any:
     """The model with the labels of these languages alone; with all, if it lacks one of them."""
     with _LOADING:

@@ -13,10 +13,9 @@ import click
 from encoders.console import Console, output_options
 from encoders.languages import UNDETERMINED, normalise
 from encoders.session import Device
-from indexer.detection import SURE
+from indexer.detection import SURE, preload
 from indexer.settings import Settings, place_options
 from query.hits import Hit
-from query.searcher import Searcher
 
 _PASSAGE_CHARACTERS = 240
 _INDENT = 11
@@ -46,9 +45,11 @@ def command(
     console: Console,
 ) -> None:
     """Find the documents that answer TEXT, whatever their language, best first."""
-    with Searcher.open(
-        collection, settings, device=cast("Device", device), console=console, detecting=not lang
-    ) as searcher:
+    if not lang:
+        preload()
+    from query.searcher import Searcher  # noqa: PLC0415 - a second of imports, during which detection is loaded
+
+    with Searcher.open(collection, settings, device=cast("Device", device), console=console) as searcher:
         detected = None if lang else searcher.detect(text)
         language = detected.lang if detected else normalise(lang or "")
         hits = searcher.search(text, lang=language, to=to.split(",") if to else None, k=k, filters=_filters(filters))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
@@ -54,7 +53,6 @@ class Searcher:
         *,
         device: Device = "auto",
         console: Console | None = None,
-        detecting: bool = False,
     ) -> Self:
         """Open a collection by its name.
 
@@ -63,7 +61,6 @@ class Searcher:
             settings: where things are; read from the environment unless given.
             device: where to encode queries.
             console: where progress goes, should the default encoder have to be made; nowhere unless given.
-            detecting: load language detection meanwhile, because a query's language will be asked for.
 
         Raises:
             BadInput: there is none of that name, or nothing is in it.
@@ -84,8 +81,6 @@ class Searcher:
                 f"collection {collection} holds no documents; put some in: dragoman index SOURCE -c {collection}"
             )
         detector = Detector(languages.keys())
-        if detecting:
-            threading.Thread(target=detector.load, name="detection", daemon=True).start()
         try:
             model = find_model(found.encoder, console or Console(quiet=True))
             encoder = open_encoder(model, found.method, device=device)
