@@ -116,7 +116,8 @@ def main() -> None:
         f"Against the best batch size ({best}): **{results.ratio(seconds[best], seconds['ours'])}** times faster.",
         f"Cosine of the document vectors: {agreement.mean():.4f} in the mean, {agreement.min():.4f} at least.",
     ]
-    results.write("Encoding against sentence-transformers", "python -m benchmarks.encoding", lines)
+    command = f"python -m benchmarks.encoding --documents {arguments.documents} --rounds {arguments.rounds}"
+    results.write("Encoding against sentence-transformers", command, lines)
 
 
 if __name__ == "__main__":
