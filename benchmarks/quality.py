@@ -63,7 +63,7 @@ def main() -> None:
     lines += [
         f"| {name} | {exact[name]:.4f} | {quick[name]:.4f} | {quick[name] - exact[name]:+.4f} |" for name in shown
     ]
-    results.write("Quality of int8", "python -m benchmarks.quality", lines)
+    results.write("Quality of int8", f"python -m benchmarks.quality --langs {','.join(langs)}", lines)
 
 
 if __name__ == "__main__":
