@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from encoders.document import Document, Encoded, EncoderSpec, FloatArray
+from encoders.document import Document, Encoded, FloatArray
 from encoders.sentence import SentenceEncoder
 
 
@@ -17,15 +17,7 @@ class First:
         """Take a loaded sentence encoder and how many tokens of text to read: all that fit unless said."""
         self._sentence = sentence
         self.tokens = min(tokens or sentence.segment_limit, sentence.segment_limit)
-        config = sentence.folder.config
-        self.spec = EncoderSpec(
-            name=config.name,
-            method=self.method,
-            dim=config.dim,
-            languages=config.languages,
-            model=config.model_id(self.method, tokens=self.tokens),
-            build=config.build_id,
-        )
+        self.spec = sentence.spec(self.method, tokens=self.tokens)
 
     def encode_documents(self, documents: Sequence[Document]) -> Encoded:
         """One segment a document."""

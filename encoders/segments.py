@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from encoders.document import Document, Encoded, EncoderSpec, FloatArray
+from encoders.document import Document, Encoded, FloatArray
 from encoders.segmentation import windows
 from encoders.sentence import SentenceEncoder
 
@@ -25,15 +25,7 @@ class Segments:
         self.window = min(window, sentence.folder.config.max_tokens)
         self._text = self.window - sentence.tokenizer.document_overhead
         self.overlap = self._text // 3
-        config = sentence.folder.config
-        self.spec = EncoderSpec(
-            name=config.name,
-            method=self.method,
-            dim=config.dim,
-            languages=config.languages,
-            model=config.model_id(self.method, window=self.window, overlap=self.overlap),
-            build=config.build_id,
-        )
+        self.spec = sentence.spec(self.method, window=self.window, overlap=self.overlap)
 
     def encode_documents(self, documents: Sequence[Document]) -> Encoded:
         """A passage a window."""

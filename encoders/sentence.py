@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
-from encoders.document import Document, Encoded, FloatArray, Int32Array, Passages, int8_rows, unit_rows
+from encoders.document import Document, Encoded, EncoderSpec, FloatArray, Int32Array, Passages, int8_rows, unit_rows
 from encoders.folder import ModelFolder
 from encoders.session import Device, OnnxSession
 from encoders.tokens import Tokenizer, Tokens
@@ -29,6 +29,18 @@ class SentenceEncoder:
             tokenizer = aside.submit(Tokenizer, folder)
             self.session = OnnxSession(folder, device=device, threads=threads)
             self.tokenizer = tokenizer.result()
+
+    def spec(self, method: str, **settings: object) -> EncoderSpec:
+        """What a document encoder over this model is, by its method and the settings that decide its vectors."""
+        config = self.folder.config
+        return EncoderSpec(
+            name=config.name,
+            method=method,
+            dim=config.dim,
+            languages=config.languages,
+            model=config.model_id(method, **settings),
+            build=config.build_id,
+        )
 
     @property
     def segment_limit(self) -> int:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from encoders.document import Document, Encoded, EncoderSpec, FloatArray
+from encoders.document import Document, Encoded, FloatArray
 from encoders.segmentation import sentences, windows
 from encoders.sentence import SentenceEncoder
 from encoders.tokens import Tokens
@@ -20,15 +20,7 @@ class Sentences:
     def __init__(self, sentence: SentenceEncoder) -> None:
         """Take a loaded sentence encoder."""
         self._sentence = sentence
-        config = sentence.folder.config
-        self.spec = EncoderSpec(
-            name=config.name,
-            method=self.method,
-            dim=config.dim,
-            languages=config.languages,
-            model=config.model_id(self.method),
-            build=config.build_id,
-        )
+        self.spec = sentence.spec(self.method)
 
     def encode_documents(self, documents: Sequence[Document]) -> Encoded:
         """A passage a sentence; one that is longer than the model takes is several."""

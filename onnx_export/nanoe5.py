@@ -106,10 +106,6 @@ class WeightFile:
         self.vocabulary = _read_vocabulary(header)
         self._tensors = _read_directory(header)
 
-    def names(self) -> list[str]:
-        """Names of the tensors."""
-        return list(self._tensors)
-
     def tensor(self, name: str) -> FloatArray:
         """One tensor as float32, flat; its shape is known from its name."""
         entry = self._tensors[name]
