@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
+
 import sentencex
 
 _LONGEST_SENTENCE = 400
-"""Characters after which a run without sentence marks (Thai, a list, a table) is cut at a blank."""
+"""Characters after which a run without sentence marks (Lao, a list, a table) is cut at a blank."""
 
 
 def windows(tokens: int, size: int, overlap: int) -> list[tuple[int, int]]:
@@ -28,18 +30,33 @@ def sentences(text: str, lang: str) -> list[tuple[int, int]]:
     """Start and end of each sentence in characters of the text; blanks at either end are left out.
 
     A line break ends a sentence. Rules are those of the text's language where ``sentencex`` has them, and of a related
-    one or of English otherwise. What has no sentence marks, as Thai, is cut at blanks when it grows long.
+    one or of English otherwise. Thai has no sentence marks: a trained model, ``crfcut`` of ``pythainlp``, finds the
+    ends. What is long all the same, as Lao or a table, is cut at blanks.
     """
     spans = []
     start = 0
     for line in text.splitlines(keepends=True):
         at = start
-        for sentence in sentencex.segment(lang.split("-", maxsplit=1)[0], line):
+        for sentence in _segmented(line, lang.split("-", maxsplit=1)[0]):
             for begin, end in _shortened(sentence):
                 spans.append((at + begin, at + end))
             at += len(sentence)
         start += len(line)
     return [span for begin, end in spans if (span := _stripped(text, begin, end))[0] < span[1]]
+
+
+def _segmented(line: str, lang: str) -> list[str]:
+    """The line in sentences that make it up again."""
+    pieces: list[str]
+    if lang != "th":
+        pieces = sentencex.segment(lang, line)
+        return pieces
+    for name in ("PYTHAINLP_READ_ONLY", "PYTHAINLP_OFFLINE"):  # it would make a folder in the user's home
+        os.environ.setdefault(name, "1")
+    from pythainlp.tokenize.crfcut import segment  # noqa: PLC0415 - half a second, for Thai alone
+
+    pieces = segment(line)
+    return pieces
 
 
 def _shortened(sentence: str) -> list[tuple[int, int]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 
 import numpy as np
 
@@ -11,6 +11,9 @@ from encoders.document import Document, Encoded, EncoderSpec, FloatArray, Int32A
 from encoders.folder import ModelFolder
 from encoders.session import Device, OnnxSession
 from encoders.tokens import Tokenizer, Tokens
+
+_HEAD_START = 0.02
+"""Seconds until the graph loads by itself: reading a large vocabulary then keeps the interpreter for as long again."""
 
 
 class SentenceEncoder:
@@ -25,10 +28,11 @@ class SentenceEncoder:
     def __init__(self, folder: ModelFolder, *, device: Device = "auto", threads: int | None = None) -> None:
         """Load tokenizer and graph; raises what ``Tokenizer`` and ``OnnxSession`` raise."""
         self.folder = folder
-        with ThreadPoolExecutor(1) as aside:  # reading a large vocabulary takes as long as loading the graph
-            tokenizer = aside.submit(Tokenizer, folder)
-            self.session = OnnxSession(folder, device=device, threads=threads)
-            self.tokenizer = tokenizer.result()
+        with ThreadPoolExecutor(1) as aside:
+            session = aside.submit(OnnxSession, folder, device=device, threads=threads)
+            wait([session], timeout=_HEAD_START)
+            self.tokenizer = Tokenizer(folder)
+            self.session = session.result()
 
     def spec(self, method: str, **settings: object) -> EncoderSpec:
         """What a document encoder over this model is, by its method and the settings that decide its vectors."""

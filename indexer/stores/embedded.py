@@ -20,7 +20,6 @@ from indexer.stores.matrix import VectorMatrix
 
 _SCHEMA = 1
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
-_IDS_A_QUERY = 500
 
 _metadata = sa.MetaData()
 
@@ -92,7 +91,7 @@ class EmbeddedStore:
         self.path = folder / f"{collection}.db"
         self._matrices: dict[str, tuple[int, VectorMatrix]] = {}
         self._dims: dict[str, int] = {}  # a model's width never changes
-        self._engine = sa.create_engine(f"sqlite:///{self.path}")
+        self._engine = sa.create_engine(f"sqlite:///{self.path}", pool_reset_on_return=None)  # reads open nothing
         sa.event.listen(self._engine, "connect", _pragmas)
         sa.event.listen(self._engine, "begin", _begin)
         with self._guarded():
@@ -182,11 +181,7 @@ class EmbeddedStore:
         return models[model]
 
     def _documents(self, connection: sa.Connection, doc_ids: Sequence[str]) -> dict[str, sa.Row[Any]]:
-        found: dict[str, sa.Row[Any]] = {}
-        for some in _slices(doc_ids):
-            query = sa.select(_documents).where(_documents.c.doc_id.in_(some))
-            found |= {row.doc_id: row for row in connection.execute(query)}
-        return found
+        return {row.doc_id: row for row in connection.execute(_DOCUMENTS, _listed(doc_ids))}
 
     def _forget(
         self, connection: sa.Connection, model: str, items: Sequence[tuple[StoredDocument, sa.Row[Any] | None]]
@@ -195,12 +190,9 @@ class EmbeddedStore:
         same = [row.row for item, row in items if row and row.text_hash == item.document.text_hash]
         changed = [row.row for item, row in items if row and row.text_hash != item.document.text_hash]
         for table in (_vectors, _passages):
-            for some in _slices(same):
-                connection.execute(table.delete().where(table.c.row.in_(some), table.c.model == model))
-            for some in _slices(changed):
-                connection.execute(table.delete().where(table.c.row.in_(some)))
-        for some in _slices([*same, *changed]):
-            connection.execute(_contents.delete().where(_contents.c.row.in_(some)))
+            connection.execute(table.delete().where(table.c.row.in_(_LIST), table.c.model == model), _listed(same))
+            connection.execute(table.delete().where(table.c.row.in_(_LIST)), _listed(changed))
+        connection.execute(_contents.delete().where(_contents.c.row.in_(_LIST)), _listed([*same, *changed]))
 
     def _write(self, connection: sa.Connection, model: str, items: Sequence[StoredDocument]) -> None:
         upsert = sqlite.insert(_documents)
@@ -219,15 +211,9 @@ class EmbeddedStore:
 
     def stamps(self, model: str, doc_ids: Sequence[str]) -> dict[str, Stamp]:
         """What is stored with a vector of this model."""
-        found = {}
-        query = (
-            sa.select(_documents).join(_vectors, _vectors.c.row == _documents.c.row).where(_vectors.c.model == model)
-        )
         with self._reading() as connection:
-            for some in _slices(doc_ids):
-                for row in connection.execute(query.where(_documents.c.doc_id.in_(some))):
-                    found[row.doc_id] = Stamp(row.lang, row.text_hash, row.fields_hash, row.revision)
-        return found
+            found = connection.execute(_STAMPS, {"model": model, **_listed(doc_ids)}).all()
+        return {row.doc_id: Stamp(row.lang, row.text_hash, row.fields_hash, row.revision) for row in found}
 
     def search(
         self,
@@ -261,7 +247,7 @@ class EmbeddedStore:
     def _matrix(self, model: str) -> VectorMatrix:
         """The model's vectors, read again when the file has changed."""
         with self._reading() as connection:
-            generation = connection.execute(sa.select(_state.c.generation)).scalar_one()
+            generation = connection.exec_driver_sql("SELECT generation FROM state").scalar_one()
             held = self._matrices.get(model)
             if held is not None and held[0] == generation:
                 return held[1]
@@ -277,35 +263,25 @@ class EmbeddedStore:
 
     def vectors(self, model: str, doc_ids: Sequence[str]) -> FloatArray:
         """Stored vectors, (ids, dim) float32."""
-        found = self._by_id(sa.select(_documents.c.doc_id, _vectors.c.vector), _vectors, model, doc_ids)
+        found = self._by_id(_VECTORS, doc_ids, model)
         joined = b"".join(found[doc_id][0] for doc_id in doc_ids)
         return np.frombuffer(joined, dtype=np.float32).reshape(len(doc_ids), self._dim(model))
 
     def passages(self, model: str, doc_ids: Sequence[str]) -> list[Passages]:
         """Stored passages, one for each id."""
         dim = self._dim(model)
-        query = sa.select(_documents.c.doc_id, _passages.c.vectors, _passages.c.offsets)
-        found = self._by_id(query, _passages, model, doc_ids)
+        found = self._by_id(_PASSAGES, doc_ids, model)
         return [_unpacked(found[doc_id][0], found[doc_id][1], dim) for doc_id in doc_ids]
 
     def get(self, doc_ids: Sequence[str]) -> list[Document]:
         """The documents themselves, in the order asked."""
-        query = sa.select(_documents.c.doc_id, *_DOCUMENT)
-        found = self._by_id(query, _contents, None, doc_ids)
+        found = self._by_id(_CONTENTS, doc_ids)
         return [Document(doc_id, *found[doc_id]) for doc_id in doc_ids]
 
-    def _by_id(
-        self, query: sa.Select[Any], table: sa.Table, model: str | None, doc_ids: Sequence[str]
-    ) -> dict[str, tuple[Any, ...]]:
-        query = query.select_from(_documents.join(table, table.c.row == _documents.c.row))
-        if model is not None:
-            query = query.where(table.c.model == model)
-        found: dict[str, tuple[Any, ...]] = {}
+    def _by_id(self, query: sa.Select[Any], doc_ids: Sequence[str], model: str = "") -> dict[str, tuple[Any, ...]]:
         with self._reading() as connection:
-            for some in _slices(doc_ids):
-                for row in connection.execute(query.where(_documents.c.doc_id.in_(some))):
-                    found[row[0]] = tuple(row[1:])
-        return found
+            rows = connection.execute(query, {"model": model, **_listed(doc_ids)}).all()
+        return {row[0]: tuple(row[1:]) for row in rows}
 
     def scan(self, model: str, *, lang: str | None = None, batch: int = 512) -> Iterator[list[StoredDocument]]:
         """Everything stored, in batches, ordered by id."""
@@ -351,12 +327,12 @@ class EmbeddedStore:
 
     def delete(self, doc_ids: Iterable[str]) -> int:
         """Remove documents with all that belongs to them."""
-        removed = 0
         with self._writing() as connection:
-            for some in _slices(list(doc_ids)):
-                removed += connection.execute(_documents.delete().where(_documents.c.doc_id.in_(some))).rowcount
+            removed = connection.execute(
+                _documents.delete().where(_documents.c.doc_id.in_(_LIST)), _listed(list(doc_ids))
+            )
             _count_change(connection)
-        return removed
+        return removed.rowcount
 
     def drop(self) -> None:
         """Remove the file."""
@@ -395,7 +371,23 @@ def remove_file(path: Path) -> None:
         Path(f"{path}{suffix}").unlink(missing_ok=True)
 
 
+# Made once: building a statement takes longer than running it.
+_LIST = sa.select(sa.func.json_each(sa.bindparam("listed")).table_valued("value").c.value)  # any number of values
 _DOCUMENT = (_documents.c.lang, _contents.c.text, _contents.c.title, _contents.c.fields, _documents.c.revision)
+_DOCUMENTS = sa.select(_documents).where(_documents.c.doc_id.in_(_LIST))
+_STAMPS = _DOCUMENTS.join(_vectors, _vectors.c.row == _documents.c.row).where(_vectors.c.model == sa.bindparam("model"))
+
+
+def _selected(table: sa.Table, *columns: sa.ColumnElement[Any]) -> sa.Select[Any]:
+    """Documents of a list of ids with columns of one other table."""
+    joined = _documents.join(table, table.c.row == _documents.c.row)
+    query = sa.select(_documents.c.doc_id, *columns).select_from(joined).where(_documents.c.doc_id.in_(_LIST))
+    return query.where(table.c.model == sa.bindparam("model")) if "model" in table.c else query
+
+
+_CONTENTS = _selected(_contents, *_DOCUMENT)
+_VECTORS = _selected(_vectors, _vectors.c.vector)
+_PASSAGES = _selected(_passages, _passages.c.vectors, _passages.c.offsets)
 
 
 def _begin(connection: sa.Connection) -> None:
@@ -412,9 +404,9 @@ def _pragmas(connection: Any, _record: Any) -> None:
     cursor.close()
 
 
-def _slices(values: Sequence[Any]) -> Iterator[Sequence[Any]]:
-    for start in range(0, len(values), _IDS_A_QUERY):
-        yield values[start : start + _IDS_A_QUERY]
+def _listed(values: Sequence[Any]) -> dict[str, str]:
+    """The parameter of ``_LIST``."""
+    return {"listed": json.dumps(values)}
 
 
 def _count_change(connection: sa.Connection) -> None:

@@ -39,12 +39,18 @@ def test_sentences_of_many_languages(lang: str, text: str, expected: list[str]) 
     assert [text[start:end] for start, end in sentences(text, lang)] == expected
 
 
-def test_thai_without_sentence_marks_is_cut_at_blanks() -> None:
-    text = "ประเทศไทยมีประชากรมาก " * 60
-    pieces = [text[start:end] for start, end in sentences(text, "th")]
+def test_thai_sentences_end_where_no_mark_stands() -> None:
+    sentence = ["ฉันไปประชุมเมื่อวันที่ 11 มีนาคม วันนี้อากาศดีมาก", "เขาไปโรงเรียนทุกวัน", "แม่ทำอาหารอยู่ในครัว"]
+    text = " ".join(sentence)
+    assert [text[start:end] for start, end in sentences(text, "th")] == sentence
+
+
+def test_lao_without_sentence_marks_is_cut_at_blanks() -> None:
+    text = "ປະເທດລາວມີປະຊາກອນຫຼາຍ " * 60
+    pieces = [text[start:end] for start, end in sentences(text, "lo")]
     assert len(pieces) > 2
     assert "".join(pieces).replace(" ", "") == text.replace(" ", "")
-    assert all(piece.startswith("ประเทศ") for piece in pieces)
+    assert all(piece.startswith("ປະເທດ") for piece in pieces)
 
 
 @given(st.text(alphabet="ab .!?。\n\r\t\u2028éя字", max_size=300), st.sampled_from(["en", "ja", "th", "und", "zh"]))
