@@ -6,27 +6,37 @@ from encoders.document import Encoder
 from encoders.errors import BadInput
 from encoders.first import First
 from encoders.folder import ModelFolder
+from encoders.lawdr import Lawdr, has_density, load_density
 from encoders.segments import Segments
 from encoders.sentence import SentenceEncoder
 from encoders.sentences import Sentences
 from encoders.session import Device
 
-METHODS = (Segments.method, First.method, Sentences.method)
-"""How a document's vector can be made from a sentence encoder; the first is the default."""
+METHODS = (Segments.method, First.method, Sentences.method, Lawdr.method)
+"""How a document's vector can be made from a sentence encoder."""
+
+
+def default_method(folder: ModelFolder) -> str:
+    """The method of a user who names none: what the folder was trained for, *segments* otherwise."""
+    return Lawdr.method if has_density(folder) else Segments.method
 
 
 def open_encoder(
-    folder: ModelFolder, method: str = METHODS[0], *, device: Device = "auto", threads: int | None = None
+    folder: ModelFolder, method: str | None = None, *, device: Device = "auto", threads: int | None = None
 ) -> Encoder:
-    """Load a model folder as an encoder of documents and queries.
+    """Load a model folder as an encoder of documents and queries, by the folder's default method unless one is named.
 
     Raises:
-        BadInput: there is no such method, or the folder can't be loaded.
+        BadInput: there is no such method, or the folder lacks what it needs, or can't be loaded.
         MissingPart: ONNX Runtime, or the device asked for, is not there.
     """
+    method = method or default_method(folder)
     if method not in METHODS:
         raise BadInput(f"there is no method {method!r}; choose one of: {', '.join(METHODS)}")
+    density = load_density(folder) if method == Lawdr.method else None
     sentence = SentenceEncoder(folder, device=device, threads=threads)
+    if density:
+        return Lawdr(sentence, density)
     if method == First.method:
         return First(sentence)
     if method == Sentences.method:

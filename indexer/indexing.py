@@ -10,7 +10,7 @@ from filelock import FileLock, Timeout
 
 from encoders.console import Console
 from encoders.errors import StoreError
-from encoders.methods import METHODS, open_encoder
+from encoders.methods import open_encoder
 from encoders.session import Device
 from indexer import collection as collections
 from indexer import pipeline
@@ -42,7 +42,7 @@ def index(
         settings: where things are; read from the environment unless given.
         options: how to read the sources.
         encoder: name or folder; the collection's own, or the default, unless given.
-        method: how a document's vector is made; likewise.
+        method: how a document's vector is made; the collection's own, or the encoder's default, unless given.
         device: where to encode.
         prune: remove documents that the sources do not have any more.
         console: where progress goes; nowhere unless given.
@@ -58,9 +58,7 @@ def index(
     engine = connect(settings.database)
     found = collections.find(engine, collection)
     reference = encoder or (found.encoder if found else DEFAULT)
-    loaded = open_encoder(
-        find_model(reference, console), method or (found.method if found else METHODS[0]), device=device
-    )
+    loaded = open_encoder(find_model(reference, console), method or (found.method if found else None), device=device)
     if found:
         found.check(loaded.spec)
     pipeline.check_sources(sources, options)

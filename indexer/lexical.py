@@ -9,10 +9,11 @@ that keep their vowel signs better than words cut at them (.90 to .75).
 
 from __future__ import annotations
 
+import json
 import re
 import sqlite3
 import unicodedata
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import cache, lru_cache
 
 from encoders.errors import MissingPart
@@ -89,11 +90,15 @@ def _without_accents(term: str) -> str:
 def _stem(lang: str) -> Callable[[str], str]:
     """Word → term, remembering the words seen last: a collection says most of its words again and again."""
     if lang not in _SNOWBALL:
-        return lru_cache(maxsize=1 << 17)(_without_accents)
+        return lru_cache(maxsize=1 << 15)(_without_accents)
     from Stemmer import Stemmer  # noqa: PLC0415 - a library that only lexical search needs
 
-    stemmer = Stemmer(_SNOWBALL[lang])
-    return lru_cache(maxsize=1 << 17)(lambda word: _without_accents(stemmer.stemWord(word)))
+    stemmer = Stemmer(_SNOWBALL[lang], 0)  # no cache of its own beside this one
+    return lru_cache(maxsize=1 << 15)(lambda word: _without_accents(stemmer.stemWord(word)))
+
+
+_analyser = cache(Analyser)
+"""One a language, so that the words seen last are remembered from one index to the next."""
 
 
 @cache
@@ -105,63 +110,82 @@ def _word_pattern() -> re.Pattern[str]:
 class LexicalIndex:
     """BM25 (k1 1.2, b 0.75) over the texts of one language, in a table of its own in a SQLite database.
 
-    A language has its own table because a word's rarity is a matter of its language.
+    A language has its own table because a word's rarity is a matter of its language. The first ``add`` makes it.
 
     Args:
         connection: where the table is, or will be made; committed by its owner.
         lang: normalised BCP 47 tag.
-
-    Raises:
-        MissingPart: this Python's SQLite was built without FTS5.
     """
 
     def __init__(self, connection: sqlite3.Connection, lang: str) -> None:
         self._connection = connection
-        self._analyser = Analyser(lang)
-        self._table = '"lexical_' + re.sub(r"\W", "_", lang.lower()) + '"'
-        vocabulary = self._table[:-1] + '_terms"'
+        self._analyser = _analyser(lang)
+        self._name = "lexical_" + re.sub(r"\W", "_", lang.lower())
+
+    def add(self, texts: Iterable[tuple[int, str]]) -> None:
+        """Index texts by an integer key; a key that is there is replaced.
+
+        Raises:
+            MissingPart: this Python's SQLite was built without FTS5.
+        """
+        self._make()
+        self._connection.executemany(
+            f"INSERT OR REPLACE INTO {self._name} (rowid, terms) VALUES (?, ?)",  # noqa: S608 - a name made of letters
+            ((key, " ".join(self._analyser.terms(text))) for key, text in texts),
+        )
+
+    def _make(self) -> None:
         try:
-            connection.execute(
-                f"CREATE VIRTUAL TABLE IF NOT EXISTS {self._table} "
+            self._connection.execute(
+                f"CREATE VIRTUAL TABLE IF NOT EXISTS {self._name} "
                 "USING fts5(terms, tokenize=\"unicode61 remove_diacritics 0 categories 'L* N* M*'\")"
             )
-            connection.execute(f"CREATE VIRTUAL TABLE IF NOT EXISTS {vocabulary} USING fts5vocab({self._table}, row)")
+            self._connection.execute(
+                f"CREATE VIRTUAL TABLE IF NOT EXISTS {self._name}_terms USING fts5vocab({self._name}, row)"
+            )
         except sqlite3.OperationalError as error:
             if "no such module" not in str(error):
                 raise
             raise MissingPart(
                 "this Python's SQLite has no FTS5, which BM25 needs; use a Python built with it"
             ) from error
-        self._document_count = f"SELECT count(*) FROM {self._table}"  # noqa: S608 - a name made of letters above
-        self._frequency = f"SELECT doc FROM {vocabulary} WHERE term = ?"  # noqa: S608
-        self._insert = f"INSERT OR REPLACE INTO {self._table} (rowid, terms) VALUES (?, ?)"  # noqa: S608
-        self._delete = f"DELETE FROM {self._table} WHERE rowid = ?"  # noqa: S608
-        self._select = f"SELECT rowid, rank FROM {self._table} WHERE terms MATCH ? ORDER BY rank, rowid LIMIT ?"  # noqa: S608
 
-    def add(self, texts: Iterable[tuple[int, str]]) -> None:
-        """Index texts by an integer key; a key that is there is replaced."""
-        self._connection.executemany(self._insert, ((key, " ".join(self._analyser.terms(text))) for key, text in texts))
+    def _made(self) -> bool:
+        named = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?"
+        return self._connection.execute(named, (self._name,)).fetchone() is not None
 
     def remove(self, keys: Iterable[int]) -> None:
         """Take texts out; unknown keys are ignored."""
-        self._connection.executemany(self._delete, ((key,) for key in keys))
+        if self._made():
+            remove = f"DELETE FROM {self._name} WHERE rowid = ?"  # noqa: S608
+            self._connection.executemany(remove, ((key,) for key in keys))
 
-    def search(self, text: str, k: int) -> list[tuple[int, float]]:
+    def search(self, text: str, k: int, among: Collection[int] | None = None) -> list[tuple[int, float]]:
         """The k best texts that share a term with this one, as key and BM25 score, best first; ties by key.
 
         Terms of more than half of the texts only count where there are no others: BM25 gives them no weight.
+
+        Args:
+            text: the query.
+            k: how many at most.
+            among: keys to choose from; all of them unless given.
         """
-        terms = self._rare(self._analyser.query_terms(text))
+        terms = self._rare(self._analyser.query_terms(text)) if self._made() else []
         if not terms:
             return []
         match = " OR ".join(f'"{term[:-1]}"*' if term.endswith("*") else f'"{term}"' for term in terms)
-        return [(key, -rank) for key, rank in self._connection.execute(self._select, (match, k))]
+        chosen = "" if among is None else "AND +rowid IN (SELECT value FROM json_each(?)) "  # +: looked up afterwards
+        select = f"SELECT rowid, rank FROM {self._name} WHERE terms MATCH ? {chosen}ORDER BY rank, rowid LIMIT ?"  # noqa: S608
+        keys = () if among is None else (json.dumps(list(among)),)
+        return [(key, -rank) for key, rank in self._connection.execute(select, (match, *keys, k))]
 
     def _rare(self, terms: Sequence[str]) -> list[str]:
-        (texts,) = self._connection.execute(self._document_count).fetchone()
+        count = f"SELECT count(*) FROM {self._name}_docsize"  # noqa: S608 - short rows; the table itself is read whole
+        (texts,) = self._connection.execute(count).fetchone()
         rare = [term for term in terms if term.endswith("*") or self._texts_with(term) * 2 <= texts]
         return rare or list(terms)
 
     def _texts_with(self, term: str) -> int:
-        found = self._connection.execute(self._frequency, (term,)).fetchone()
+        frequency = f"SELECT doc FROM {self._name}_terms WHERE term = ?"  # noqa: S608
+        found = self._connection.execute(frequency, (term,)).fetchone()
         return int(found[0]) if found else 0

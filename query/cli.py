@@ -13,14 +13,19 @@ from query import __version__
 
 _COMMANDS = {
     "demo": ("query.demo_command", "Do the whole job on the collection that ships with Dragoman."),
-    "index": ("indexer.index_command", "Read, encode and store documents; go on where it stopped."),
+    "index": ("query.index_command", "Read, encode and store documents; go on where it stopped."),
     "search": ("query.search_command", "Find documents in any language."),
+    "calibrate": ("query.calibrate_command", "Make languages comparable: after index by itself, again when wanted."),
     "evaluate": ("query.evaluate_command", "Score a collection with topics and relevance judgements."),
+    "report": ("query.report_command", "One HTML page: bias, fairness and scores, in pictures."),
+    "align": ("query.align_command", "Pair the documents of two languages one to one."),
     "runs": ("query.runs_command", "List, show, compare and export evaluation runs."),
-    "status": ("indexer.status_command", "Collections, languages, encoders, index runs, refusals."),
+    "status": ("query.status_command", "Collections, languages, encoders, calibrations, index runs, refusals."),
     "delete": ("query.delete_command", "Remove documents, or a whole collection."),
     "encoders": ("onnx_export.encoders_command", "List encoders, or show one."),
     "export": ("onnx_export.command", "Turn a Hugging Face encoder into an ONNX folder, and prove it."),
+    "train": ("indexer.train_command", "Fit an encoder on documents."),
+    "reproduce": ("query.reproduce_command", "Compute a paper's table, its figures beside ours."),
     "db": ("indexer.db_command", "Look after the SQL database."),
 }
 """Command → module that has it as ``command``, and its line in the list, so that the list imports nothing."""

@@ -11,7 +11,7 @@ from encoders.errors import BadInput
 from indexer import collection as collections
 from indexer.database import connect
 from indexer.settings import Settings, place_options
-from query import history
+from query import calibration_table, history
 
 
 @click.command("delete", short_help="Remove documents, or a whole collection.")
@@ -31,7 +31,8 @@ def command(
 ) -> None:
     """Remove the documents with these IDs from a collection, or with --all the whole of it.
 
-    With the whole go its index runs and its logged evaluations; export what you want to keep: dragoman runs export.
+    With the whole go its index runs, calibrations and logged evaluations; export what you want to keep:
+    dragoman runs export.
     """
     if everything == bool(doc_ids):
         raise click.UsageError("name the documents to remove, or give --all, and not both")
@@ -42,6 +43,7 @@ def command(
             click.confirm(f"Remove {name} with its documents, runs and evaluations?", abort=True, err=True)
         collections.remove(engine, collection, settings)
         history.forget(engine, name)
+        calibration_table.forget(engine, name)
         console.emit({"collection": name, "collection_deleted": True})
         console.result(f"{name} is gone, with everything that belonged to it")
         return

@@ -19,10 +19,12 @@ from indexer.settings import Settings, place_options
 from query import history
 from query.evaluation import DEFAULT_MEASURES, JUDGED, parse_measures, pooled
 from query.experiment import Plan, Result, by_language, experiment, score_external
+from query.fairness import OWN_LANGUAGE, PEER, is_fairness
 from query.files import expand, writable, write_lines
 from query.qrels import read_qrels
+from query.ranking_options import RankingOptions, ranking_options
 from query.run import Run
-from query.runs_command import comparison_json, show_comparisons
+from query.runs_command import comparison_json, found_json, show_comparisons, show_found
 from query.searcher import Searcher
 from query.significance import Comparison, compare, corrected
 from query.topics import PARTS, Topic, read_topics
@@ -48,6 +50,7 @@ _FILE = click.Path(path_type=Path, dir_okay=False)
 @click.option("--tag", default="", help="Name of the run.  [default: the encoder's]")
 @click.option("--compare", "baseline", default="", metavar="RUN", help="Compare with a logged run, or a TREC run file.")
 @click.option("--no-baseline", is_flag=True, help="Leave out same-language search and BM25.")
+@ranking_options
 @place_options
 @output_options
 def command(
@@ -65,6 +68,7 @@ def command(
     tag: str,
     baseline: str,
     no_baseline: bool,
+    ranking: RankingOptions,
     settings: Settings,
     console: Console,
 ) -> None:
@@ -91,6 +95,7 @@ def command(
         tag=tag,
         compare_with=baseline,
         baseline=not no_baseline,
+        ranking=ranking,
     )
 
 
@@ -112,6 +117,7 @@ def evaluate_files(
     tag: str = "",
     compare_with: str = "",
     baseline: bool = True,
+    ranking: RankingOptions | None = None,
 ) -> int:
     """Evaluate, log and show: what the command does; returns the evaluation's number.
 
@@ -128,7 +134,17 @@ def evaluate_files(
         writable(run_file)
     engine = connect(settings.database)
     other = _other_run(engine, compare_with) if compare_with else None
-    with Searcher.open(collection, settings, console=console) as searcher:
+    ranking = ranking or RankingOptions()
+    with Searcher.open(
+        collection,
+        settings,
+        calibration=ranking.calibration,
+        balance=ranking.balance,
+        margin=ranking.margin,
+        passages=ranking.passages,
+        hybrid=ranking.hybrid,
+        console=console,
+    ) as searcher:
         plan = Plan(plan_measures, tag or searcher.spec.name, fields, to, depth, baseline)
         asked = sum(map(len, topics.values()))
         with console.progress("evaluating", asked, "topics") as advance:
@@ -193,7 +209,7 @@ def _compare(
 ) -> list[Comparison]:
     """The new runs against those of the same name, or the main one against the only one there is."""
     measures = [str(measure) for measure in plan.measures if str(measure) != JUDGED]
-    main = next((outcome for outcome in result.outcomes if outcome.kind == "pooled"), result.outcomes[0])
+    main = result.main
     if isinstance(other, Run):
         scores = score_external(other, topics, qrels, plan.measures)
         name = f"{number}.{main.name}"
@@ -217,18 +233,22 @@ def _show(console: Console, number: int, result: Result, plan: Plan) -> None:
         console.warn(remark)
     own = _own_language_means(result, plan)
     measures = [str(measure) for measure in plan.measures]
-    columns = ["topics in", ">topics", *(f">{_heading(measure)}" for measure in measures)]
+    fair = [measure for measure in result.main.scores.means if is_fairness(measure)]
+    columns = ["topics in", ">topics", *(f">{_heading(measure)}" for measure in [*measures, *fair])]
     columns += [f">{_heading(measures[0])} same\nlanguage", ">BM25\nthere"] if own else []
     rows = []
     for outcome in result.outcomes:
         if outcome.kind not in {"language", "pooled"}:
             continue
         row = ["all, pooled" if outcome.kind == "pooled" else outcome.lang, f"{len(outcome.scores.topics):,}"]
-        row += [f"{outcome.scores.means[measure]:.3f}" for measure in measures]
+        row += [_figure(measure, outcome.scores.means.get(measure)) for measure in [*measures, *fair]]
         if own:
             row += [f"{mean:.3f}" if mean is not None else "–" for mean in own.get(outcome.lang, (None, None))]
         rows.append([*row, f"{number}.{outcome.name}"])
     console.table([*columns, "run"], rows, title=f"{plan.tag}, evaluation {number}")
+    for measure in fair:
+        console.result(_meaning(measure))
+    show_found(console, result.main.found)
     for sentence in _left_out(result):
         console.say(sentence)
     console.say(f"Logged as evaluation {number}; every topic's scores: dragoman runs show {number}")
@@ -256,7 +276,25 @@ def _left_out(result: Result) -> Iterable[str]:
 
 
 def _heading(measure: str) -> str:
-    return "MAP" if measure == "AP" else measure
+    if measure == "AP":
+        return "MAP"
+    return "own\nlanguage" if measure.startswith(OWN_LANGUAGE) else measure
+
+
+def _figure(measure: str, mean: float | None) -> str:
+    if mean is None:
+        return "–"
+    return f"{mean:.0%}" if measure.startswith(OWN_LANGUAGE) else f"{mean:.3f}"
+
+
+def _meaning(measure: str) -> str:
+    if measure == PEER:
+        return f"{PEER}: 1 where equally relevant documents stand at equal ranks whatever their language, 0 where not."
+    targets = int(measure.removeprefix(f"{OWN_LANGUAGE}@"))
+    return (
+        f"own language: of the first {targets} hits, the share in the topic's language; "
+        f"{1 / targets:.0%} would be fair, one hit for each of the {targets} languages."
+    )
 
 
 def _as_json(number: int, setup: history.Setup, result: Result, comparisons: Sequence[Comparison]) -> dict[str, Any]:
@@ -270,6 +308,7 @@ def _as_json(number: int, setup: history.Setup, result: Result, comparisons: Seq
                 "lang": outcome.lang,
                 "topics": len(outcome.scores.topics),
                 "means": dict(outcome.scores.means),
+                "found": found_json(outcome.found),
                 "unjudged": list(outcome.scores.unjudged),
                 "without_hits": list(outcome.scores.without_hits),
             }

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import TYPE_CHECKING, Protocol
 
@@ -12,6 +12,7 @@ from encoders.errors import BadInput
 from indexer.stores.contract import VectorStore
 from query.baseline import rank_by_bm25
 from query.evaluation import Measure, Scores, evaluate, pooled, relevant_topics
+from query.fairness import Fairness, fairness, pooled_fairness
 from query.history import Kind, Outcome, pack
 from query.hits import Ranking
 from query.run import Run, Scored
@@ -79,6 +80,11 @@ class Result:
     outcomes: list[Outcome] = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)
 
+    @property
+    def main(self) -> Outcome:
+        """The pooled run, or else the first."""
+        return next((outcome for outcome in self.outcomes if outcome.kind == "pooled"), self.outcomes[0])
+
     def of_kind(self, kind: Kind) -> dict[str, Scores]:
         """The scores of all runs of one kind, by topic language."""
         return {outcome.lang: outcome.scores for outcome in self.outcomes if outcome.kind == kind}
@@ -99,6 +105,14 @@ class Judgements:
     def within(self, langs: Sequence[str]) -> list[Qrel]:
         """Those of documents in some languages."""
         return [qrel for qrel in self.qrels if self.langs.get(qrel.doc_id) in langs]
+
+    def of_topics(self, qids: Collection[str]) -> dict[str, dict[str, int]]:
+        """Relevance by topic and document."""
+        found: dict[str, dict[str, int]] = {qid: {} for qid in qids}
+        for qrel in self.qrels:
+            if qrel.query_id in found:
+                found[qrel.query_id][qrel.doc_id] = qrel.relevance
+        return found
 
 
 def by_language(topics: Sequence[Topic], langs: Sequence[str] = ()) -> dict[str, list[Topic]]:
@@ -143,40 +157,63 @@ def experiment(
     """
     targets = searcher.targets(plan.to)
     judgements = Judgements(qrels, _languages(searcher, {qrel.doc_id for qrel in qrels}))
-    counted = list(qrels) if plan.to is None else judgements.within(targets)
-    judged = relevant_topics(counted)
-    result = Result()
-    documents = len({qrel.doc_id for qrel in qrels})
-    if len(judgements.langs) < documents:
-        result.remarks.append(
-            f"of {documents:,} judged documents {len(judgements.langs):,} are in the collection; "
-            "relevant ones that are not count as missed"
-        )
+    result = Result(remarks=_missing(judgements))
+    if plan.to is not None:
+        judgements = Judgements(judgements.within(targets), judgements.langs)
+    judged = relevant_topics(judgements.qrels)
     if not any(topic.qid in judged for topic in chain.from_iterable(topics.values())):
         raise BadInput(
             "the qrels have no relevant document for any of the topics; "
             "check that topics and qrels belong together and name their topics alike"
         )
+    fair: dict[str, Fairness] = {}
     for lang, asked in topics.items():
-        if not any(topic.qid in judged for topic in asked):
+        qids = {topic.qid for topic in asked}
+        if not qids & judged:
             result.remarks.append(f"no topic in {lang} has a relevant document; the language is left out")
             advance(len(asked))
             continue
         queries = _queries(asked, plan.fields, result.remarks)
-        run = _run(plan, queries, searcher.rank(queries, k=plan.depth, to=targets))
-        qids = {topic.qid for topic in asked}
-        result.outcomes.append(Outcome(lang, "language", lang, evaluate(run, counted, plan.measures, qids), pack(run)))
-        if plan.baseline and lang in targets:
-            own = judgements.within([lang])
-            if relevant_topics(own) & qids:
-                result.outcomes += _own_language(
-                    searcher, queries, run if targets == [lang] else None, lang, own, qids, plan
-                )
+        rankings = searcher.rank(queries, k=plan.depth, to=targets)
+        run = _run(plan, queries, rankings)
+        scores = evaluate(run, judgements.qrels, plan.measures, qids)
+        outcome = Outcome(lang, "language", lang, scores, pack(run))
+        if len(targets) > 1:
+            ranked = {query.doc_id: ranking for query, ranking in zip(queries, rankings, strict=True)}
+            fair[lang] = fairness(ranked, judgements.of_topics(scores.topics), judgements.langs, lang, targets)
+            outcome = _with_fairness(outcome, fair[lang])
+        result.outcomes.append(outcome)
+        own = judgements.within([lang])
+        if plan.baseline and lang in targets and relevant_topics(own) & qids:
+            same = run if targets == [lang] else None
+            result.outcomes += _own_language(searcher, queries, same, lang, own, qids, plan)
         advance(len(asked))
     by_lang = result.of_kind("language")
     if len(by_lang) > 1:
-        result.outcomes.append(Outcome("all", "pooled", "mul", pooled(by_lang, plan.measures), None))
+        outcome = Outcome("all", "pooled", "mul", pooled(by_lang, plan.measures), None)
+        result.outcomes.append(_with_fairness(outcome, pooled_fairness(fair)))
     return result
+
+
+def _missing(judgements: Judgements) -> list[str]:
+    documents = len({qrel.doc_id for qrel in judgements.qrels})
+    if len(judgements.langs) == documents:
+        return []
+    return [
+        f"of {documents:,} judged documents {len(judgements.langs):,} are in the collection; "
+        "relevant ones that are not count as missed"
+    ]
+
+
+def _with_fairness(outcome: Outcome, fair: Fairness) -> Outcome:
+    """The same run with the measures of fairness among its scores."""
+    means = dict(outcome.scores.means)
+    topics = {qid: dict(values) for qid, values in outcome.scores.topics.items()}
+    for measure, by_topic in fair.measures().items():
+        means[measure] = sum(by_topic.values()) / len(by_topic)
+        for qid, value in by_topic.items():
+            topics[qid][measure] = value
+    return replace(outcome, scores=replace(outcome.scores, means=means, topics=topics), found=fair.found)
 
 
 def _own_language(
@@ -217,8 +254,8 @@ def _languages(searcher: Ranker, doc_ids: set[str]) -> dict[str, str]:
     langs: dict[str, str] = {}
     ordered = sorted(doc_ids)
     for start in range(0, len(ordered), _IDS_AT_ONCE):
-        known = list(searcher.store.stamps(searcher.spec.model, ordered[start : start + _IDS_AT_ONCE]))
-        langs.update((document.doc_id, document.lang) for document in searcher.store.get(known))
+        stamps = searcher.store.stamps(searcher.spec.model, ordered[start : start + _IDS_AT_ONCE])
+        langs.update((doc_id, stamp.lang) for doc_id, stamp in stamps.items())
     return langs
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import datetime as dt
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
 import sqlalchemy as sa
@@ -19,6 +19,7 @@ from sqlalchemy.orm import Session
 from encoders.errors import BadInput
 from indexer.database import now, transaction
 from query.evaluation import Scores
+from query.fairness import Found
 from query.history_tables import EvaluationRow, RunRow, ScoreRow
 from query.run import Run
 
@@ -62,8 +63,9 @@ class Outcome:
         name: unique in its evaluation: ``de``, ``all``, ``de-same``, ``de-bm25``.
         kind: ``language``, ``pooled``, ``same`` (topics against documents of their language) or ``bm25`` of that.
         lang: of the topics; ``mul`` for a pooled run.
-        scores: what it reached.
+        scores: what it reached, the measures of fairness among it where several languages were searched.
         trec: the run, compressed by ``pack``; none for a pooled run, which is its languages' runs together.
+        found: relevant documents among the first hundred by their language, where several languages were searched.
     """
 
     name: str
@@ -71,6 +73,7 @@ class Outcome:
     lang: str
     scores: Scores
     trec: bytes | None
+    found: Mapping[str, Found] = field(default_factory=dict)
 
     def topic(self, qid: str) -> str:
         """The topic that an id is a version of: what a pooled run's ``qid.lang`` is of."""
@@ -94,6 +97,7 @@ class LoggedRun:
         unjudged: topics left out because the qrels have nothing relevant for them.
         without_hits: topics that count 0 because nothing was found.
         means: by measure.
+        found: as in ``Outcome``.
     """
 
     id: str
@@ -108,6 +112,7 @@ class LoggedRun:
     unjudged: Sequence[str]
     without_hits: Sequence[str]
     means: Mapping[str, float]
+    found: Mapping[str, Found]
 
     def judged_as(self, other: LoggedRun) -> bool:
         """Whether the same judgements scored both: same qrels, for documents of the same languages."""
@@ -161,6 +166,7 @@ def _log_run(session: Session, evaluation: int, outcome: Outcome, *, main: bool)
         unjudged=list(outcome.scores.unjudged),
         without_hits=list(outcome.scores.without_hits),
         means=dict(outcome.scores.means),
+        found={lang: [one.found, one.relevant] for lang, one in outcome.found.items()},
         trec=outcome.trec,
     )
     session.add(row)
@@ -228,7 +234,7 @@ def find(engine: sa.Engine, run_id: str) -> LoggedRun:
 
 
 def scores(engine: sa.Engine, run_id: str) -> dict[str, dict[str, float]]:
-    """A run's values by topic id and measure.
+    """A run's values by topic id and measure; the own-language share of a topic may be missing.
 
     Raises:
         BadInput: there is no such run.
@@ -239,7 +245,10 @@ def scores(engine: sa.Engine, run_id: str) -> dict[str, dict[str, float]]:
         query = sa.select(ScoreRow.qid, ScoreRow.measure, ScoreRow.value).where(ScoreRow.run_id == row.id)
         for qid, measure, value in session.execute(query.order_by(ScoreRow.qid)):
             found.setdefault(qid, {})[measure] = value
-        return {qid: {measure: values[measure] for measure in row.means} for qid, values in found.items()}
+        return {
+            qid: {measure: values[measure] for measure in row.means if measure in values}
+            for qid, values in found.items()
+        }
 
 
 def export(engine: sa.Engine, run_id: str) -> Iterator[str]:
@@ -314,4 +323,5 @@ def _logged(row: RunRow, evaluation: EvaluationRow) -> LoggedRun:
         unjudged=row.unjudged,
         without_hits=row.without_hits,
         means=row.means,
+        found={lang: Found(*counts) for lang, counts in (row.found or {}).items()},
     )

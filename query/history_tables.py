@@ -46,6 +46,7 @@ class RunRow(Base):
     unjudged: Mapped[list[str]] = mapped_column(sa.JSON)
     without_hits: Mapped[list[str]] = mapped_column(sa.JSON)
     means: Mapped[dict[str, float]] = mapped_column(sa.JSON)
+    found: Mapped[dict[str, list[int]] | None] = mapped_column(sa.JSON)
     trec: Mapped[bytes | None] = mapped_column(sa.LargeBinary, deferred=True)
 
 

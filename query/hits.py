@@ -26,6 +26,29 @@ class Passage:
 
 
 @dataclass(frozen=True)
+class Parts:
+    """What a fair score is made of.
+
+    Attributes:
+        cosine: of query and document, as the encoder sees them.
+        corrected: the same without the languages' components.
+        passage: corrected cosine of the best passage; none where passages were not compared.
+        opening: corrected cosine of the first passage; likewise.
+        compared: what the margin is taken of: the corrected cosine, or the mean of all three.
+        fwd: its mean over the query's nearest documents of this language.
+        bwd: its mean over the pseudo-queries nearest to the document, in the query's language.
+    """
+
+    cosine: float
+    corrected: float
+    passage: float | None
+    opening: float | None
+    compared: float
+    fwd: float
+    bwd: float
+
+
+@dataclass(frozen=True)
 class Hit:
     """A document that a query found.
 
@@ -36,6 +59,7 @@ class Hit:
         score: what it is ranked by.
         document: title, text and fields.
         passage: the segment that matches best; none where the document has no segments.
+        parts: what the score is made of, where that was asked for.
     """
 
     doc_id: str
@@ -44,6 +68,7 @@ class Hit:
     score: float
     document: Document
     passage: Passage | None
+    parts: Parts | None = None
 
 
 @dataclass(frozen=True)
@@ -54,8 +79,10 @@ class Ranking:
         doc_ids: (n,) ids.
         langs: (n,) their languages.
         scores: (n,) float32, descending.
+        parts: (n,) what each score is made of, where that was asked for.
     """
 
     doc_ids: Sequence[str]
     langs: Sequence[str]
     scores: FloatArray
+    parts: Sequence[Parts] | None = None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from indexer.database import connect
 from indexer.settings import Settings, place_options
 from query import history
 from query.evaluation import JUDGED
+from query.fairness import DEPTH, Found, is_fairness
 from query.files import writable, write_lines
 from query.significance import Comparison, compare, corrected
 
@@ -52,7 +53,7 @@ def list_runs(
     if not found:
         console.say("No runs are logged yet; make one: dragoman evaluate --topics T --qrels Q -c NAME")
         return
-    measures = list(dict.fromkeys(measure for run in found for measure in run.means))[:6]
+    measures = list(dict.fromkeys(measure for run in found for measure in run.means))[:7]
     console.table(
         ["run", "when (UTC)", "collection", "tag", "topics in", ">topics", *(f">{measure}" for measure in measures)],
         [
@@ -101,9 +102,22 @@ def show_run(
         )
     if run.without_hits:
         console.result(f"topics that found nothing, and count 0 ({len(run.without_hits)}): {_some(run.without_hits)}")
-    rows = [[qid, *(f"{values[measure]:.4f}" for measure in run.means)] for qid, values in scores.items()]
+    rows = [
+        [qid, *(f"{values[measure]:.4f}" if measure in values else "–" for measure in run.means)]
+        for qid, values in scores.items()
+    ]
     rows.append(["mean", *(f"{mean:.4f}" for mean in run.means.values())])
     console.table(["topic", *(f">{measure}" for measure in run.means)], rows)
+    show_found(console, run.found)
+
+
+def show_found(console: Console, found: Mapping[str, Found]) -> None:
+    """A table of the relevant documents among the first hundred, by their language; nothing where none was counted."""
+    if found:
+        console.table(
+            ["documents in", ">relevant", f">in the first {DEPTH}", ">share"],
+            [[lang, f"{one.relevant:,}", f"{one.found:,}", f"{one.share:.1%}"] for lang, one in found.items()],
+        )
 
 
 def _some(names: Sequence[str]) -> str:
@@ -112,7 +126,7 @@ def _some(names: Sequence[str]) -> str:
 
 @command.command("compare", short_help="Test runs against the first one, topic by topic.")
 @click.argument("run_ids", nargs=-1, required=True, metavar="A B [C…]")
-@click.option("--measures", default="", metavar="NAMES", help="What to test.  [default: all the runs share]")
+@click.option("--measures", default="", metavar="NAMES", help="What to test.  [default: all that score and are shared]")
 @click.option("--plot", type=_FILE, help="Draw the per-topic differences here (.png, .svg, .pdf).")
 @place_options
 @output_options
@@ -123,7 +137,10 @@ def compare_runs(
     settings: Settings,
     console: Console,
 ) -> None:
-    """Compare runs with the first one, topic by topic: paired randomisation test and t-test, Holm's correction."""
+    """Compare runs with the first one, topic by topic: paired randomisation test and t-test, Holm's correction.
+
+    Measures of fairness are compared where --measures names them, such as PEER@100.
+    """
     if len(set(run_ids)) < 2:
         raise click.UsageError("give two runs or more, such as: dragoman runs compare 6 7")
     engine = connect(settings.database)
@@ -160,7 +177,7 @@ def _measures(runs: Sequence[history.LoggedRun], names: str) -> list[str]:
         raise BadInput(f"the runs do not all have {unknown[0]!r}; they share {', '.join(shared) or 'no measure'}")
     if not shared:
         raise BadInput("these runs share no measure; evaluate them with the same --measures")
-    return wanted or shared
+    return wanted or [name for name in shared if not is_fairness(name)] or shared
 
 
 @command.command("export", short_help="Write a run's ranking in TREC format.")
@@ -243,11 +260,20 @@ def comparison_json(comparison: Comparison) -> dict[str, Any]:
 def run_json(run: history.LoggedRun) -> dict[str, Any]:
     """A logged run as JSON values."""
     setup = {**run.setup.__dict__, "settings": dict(run.setup.settings)}
-    own = {key: value for key, value in run.__dict__.items() if key != "setup"}
+    own = {key: value for key, value in run.__dict__.items() if key not in {"setup", "found"}}
     return {
         **own,
         "created": f"{run.created.isoformat()}Z",
         **setup,
         "topics": run.topics,
         "topic_files": run.setup.topics,
+        "found": found_json(run.found),
+    }
+
+
+def found_json(found: Mapping[str, Found]) -> dict[str, Any]:
+    """Relevant documents found, by language, as JSON values."""
+    return {
+        lang: {"found": one.found, "relevant": one.relevant, "share": round(one.share, 6)}
+        for lang, one in found.items()
     }

@@ -6,6 +6,7 @@ import shutil
 import textwrap
 import unicodedata
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import cast
 
 import click
@@ -15,7 +16,8 @@ from encoders.languages import UNDETERMINED, normalise
 from encoders.session import Device
 from indexer.detection import SURE, preload
 from indexer.settings import Settings, place_options
-from query.hits import Hit
+from query.hits import Hit, Parts
+from query.ranking_options import RankingOptions, ranking_options
 
 _PASSAGE_CHARACTERS = 240
 _INDENT = 11
@@ -30,6 +32,8 @@ _INDENT = 11
 @click.option(
     "--filter", "filters", multiple=True, metavar="FIELD=VALUE", help="Only documents whose field has the value."
 )
+@ranking_options
+@click.option("--explain", is_flag=True, help="Show what each score is made of.")
 @click.option("--device", type=click.Choice(["auto", "cpu", "cuda"]), default="auto", show_default=True)
 @place_options
 @output_options
@@ -40,6 +44,8 @@ def command(
     to: str | None,
     k: int,
     filters: tuple[str, ...],
+    ranking: RankingOptions,
+    explain: bool,
     device: str,
     settings: Settings,
     console: Console,
@@ -49,10 +55,22 @@ def command(
         preload()
     from query.searcher import Searcher  # noqa: PLC0415 - a second of imports, during which detection is loaded
 
-    with Searcher.open(collection, settings, device=cast("Device", device), console=console) as searcher:
+    with Searcher.open(
+        collection,
+        settings,
+        device=cast("Device", device),
+        calibration=ranking.calibration,
+        balance=ranking.balance,
+        margin=ranking.margin,
+        passages=ranking.passages,
+        hybrid=ranking.hybrid,
+        console=console,
+    ) as searcher:
         detected = None if lang else searcher.detect(text)
         language = detected.lang if detected else normalise(lang or "")
-        hits = searcher.search(text, lang=language, to=to.split(",") if to else None, k=k, filters=_filters(filters))
+        hits = searcher.search(
+            text, lang=language, to=to.split(",") if to else None, k=k, filters=_filters(filters), explain=explain
+        )
     if detected:
         unsure = "" if detected.confidence >= SURE else f", {detected.confidence:.0%} sure"
         said = language if language != UNDETERMINED else "unknown"
@@ -83,12 +101,22 @@ def show(hits: Sequence[Hit]) -> None:
     for rank, hit in enumerate(hits, start=1):
         title = hit.document.title or textwrap.shorten(hit.document.text, 80, placeholder=" …")
         click.echo(f"{rank:3d}  {hit.score:.3f}  {hit.lang:<4} {title}  [{hit.doc_id}]")
+        if hit.parts:
+            click.echo(f"{' ' * _INDENT}{explained(hit.parts)}")
         if hit.passage:
             passage = " ".join(hit.passage.text.split())
             if len(passage) > _PASSAGE_CHARACTERS:
                 passage = passage[:_PASSAGE_CHARACTERS].rstrip() + " …"
             columns = _INDENT + (width - _INDENT) * len(passage) // _cells(passage)
             click.echo(textwrap.fill(passage, columns, initial_indent=" " * _INDENT, subsequent_indent=" " * _INDENT))
+
+
+def explained(parts: Parts) -> str:
+    """A line that says what a score is made of."""
+    said = f"cosine {parts.cosine:.3f}, without languages {parts.corrected:.3f}"
+    if parts.passage is not None and parts.opening is not None:
+        said += f", best passage {parts.passage:.3f}, opening {parts.opening:.3f}: mean {parts.compared:.3f}"
+    return f"{said}; near the query {parts.fwd:.3f}, near the document {parts.bwd:.3f}"
 
 
 def _cells(text: str) -> int:
@@ -114,4 +142,5 @@ def as_json_hit(hit: Hit) -> dict[str, object]:
         }
         if passage
         else None,
+        **({"parts": asdict(hit.parts)} if hit.parts else {}),
     }

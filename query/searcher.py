@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Self
-
-import numpy as np
 
 from encoders.console import Console
 from encoders.document import Document, Encoder, EncoderSpec, FloatArray, Passages, short_hash
-from encoders.errors import BadInput
+from encoders.errors import BadInput, StoreError
 from encoders.languages import normalise
 from encoders.methods import open_encoder
 from encoders.segmentation import sentences
@@ -19,10 +17,15 @@ from indexer import collection as collections
 from indexer.database import connect
 from indexer.detection import Detection, Detector
 from indexer.settings import Settings
-from indexer.stores.contract import Candidates, Filters, VectorStore
+from indexer.stores.contract import Filters, VectorStore
 from onnx_export.models import find_model
-from query.hits import Hit, Passage, Ranking
+from query import calibration_table
+from query.calibration import Calibration
+from query.hits import Hit, Parts, Passage, Ranking
+from query.margin import Margin, checked
+from query.ranking import PLAIN, Choice, FairRanker
 
+_ATTEMPTS = 3
 _BLOCK = 64
 """Queries ranked at once: to depth 1,000 in many languages their candidates are what takes memory."""
 
@@ -37,6 +40,8 @@ class Searcher:
         store: holds the documents.
         languages: documents by language.
         detector: tells a query's language among them.
+        calibration: what makes languages comparable; none: they are ranked by plain cosine.
+        choice: how to rank with it.
     """
 
     collection: str
@@ -44,6 +49,9 @@ class Searcher:
     store: VectorStore
     languages: Mapping[str, int]
     detector: Detector
+    calibration: Calibration | None = None
+    choice: Choice = PLAIN
+    _rankers: dict[Choice, FairRanker] = field(default_factory=dict)
 
     @classmethod
     def open(
@@ -52,6 +60,11 @@ class Searcher:
         settings: Settings | None = None,
         *,
         device: Device = "auto",
+        calibration: str = "",
+        balance: float | None = None,
+        margin: Margin | None = None,
+        passages: bool = True,
+        hybrid: bool = False,
         console: Console | None = None,
     ) -> Self:
         """Open a collection by its name.
@@ -60,19 +73,27 @@ class Searcher:
             collection: its name.
             settings: where things are; read from the environment unless given.
             device: where to encode queries.
+            calibration: beginning of the id of one; ``none``: plain cosine; the active one unless said.
+            balance: 0 as the encoder ranks … 1 every language equal; the calibration's unless said.
+            margin: form of the margin; the calibration's unless said.
+            passages: compare the head of a ranking by passages too; without a calibration they are not.
+            hybrid: let the words that a query shares with documents change their order within a language.
             console: where progress goes, should the default encoder have to be made; nowhere unless given.
 
         Raises:
-            BadInput: there is none of that name, or nothing is in it.
-            ModelMismatch: the encoder it was indexed with is not the one its name leads to now.
+            BadInput: there is none of that name, or nothing is in it; or no such calibration or balance.
+            ModelMismatch: the encoder it was indexed with is not the one its name leads to now, or the calibration's.
             StoreError: store or database can't be opened.
         """
         settings = settings or Settings.read()
         engine = connect(settings.database)
         try:
             found = collections.require(engine, collection)
+            named = "" if calibration == calibration_table.NONE else calibration
+            calibrated = None if calibration == calibration_table.NONE else calibration_table.load(engine, found, named)
         finally:
             engine.dispose()
+        choice = _choice(collection, calibrated, balance, margin, passages=passages, hybrid=hybrid)
         store = found.open_store(settings)
         languages = store.count()
         if not languages:
@@ -88,7 +109,7 @@ class Searcher:
         except BaseException:
             store.close()
             raise
-        return cls(collection, encoder, store, languages, detector)
+        return cls(collection, encoder, store, languages, detector, calibrated, choice)
 
     @property
     def spec(self) -> EncoderSpec:
@@ -97,8 +118,8 @@ class Searcher:
 
     @property
     def space(self) -> str:
-        """Id of the space that rankings are made in: the model and the calibration, of which there is none yet."""
-        return short_hash(self.spec.model, "no calibration")
+        """Id of the space that rankings are made in: the model and the calibration."""
+        return short_hash(self.spec.model, self.calibration.id if self.calibration else "no calibration")
 
     def describe(self) -> dict[str, Any]:
         """What decides a ranking, for the evaluation log."""
@@ -108,6 +129,8 @@ class Searcher:
             "model": self.spec.model,
             "build": self.spec.build,
             "space": self.space,
+            "calibration": self.calibration.id if self.calibration else None,
+            **asdict(self.choice),
             "languages": dict(self.languages),
         }
 
@@ -123,6 +146,8 @@ class Searcher:
         to: Sequence[str] | None = None,
         k: int = 10,
         filters: Filters | None = None,
+        choice: Choice | None = None,
+        explain: bool = False,
     ) -> list[Hit]:
         """The k best documents for a query, best first, with the passage that matches.
 
@@ -132,6 +157,8 @@ class Searcher:
             to: languages of documents; all of the collection's unless given.
             k: how many.
             filters: the user's fields a document must have.
+            choice: how to rank, this time.
+            explain: give the parts of each hit's score.
 
         Raises:
             BadInput: the text is empty, or a language is not in the collection.
@@ -142,22 +169,33 @@ class Searcher:
             raise BadInput("the query is not UTF-8; see to the terminal's encoding")
         query = Document("query", normalise(lang) if lang else self.detect(text).lang, text)
         vectors = self.encoder.encode_queries([query])
-        ranking = self._rank_vectors([query], vectors, k, self.targets(to), filters)[0]
-        try:
-            documents = self.store.get(ranking.doc_ids)
-            passages = self.store.passages(self.spec.model, ranking.doc_ids)
-        except KeyError:  # deleted since: the ranking is made again, without it
-            return self.search(text, lang=query.lang, to=to, k=k, filters=filters)
+        targets = self.targets(to)
+        for _ in range(_ATTEMPTS):
+            try:
+                (ranking,) = self._ranked([query], vectors, k, targets, filters, choice, explain=explain)
+                return self._hits(ranking, vectors[0])
+            except KeyError:  # a document was deleted meanwhile: the ranking is made again, without it
+                continue
+        raise StoreError(f"documents of {self.collection} vanish while it is searched; search again when that is over")
+
+    def _hits(self, ranking: Ranking, query: FloatArray) -> list[Hit]:
+        documents = self.store.get(ranking.doc_ids)
+        passages = self.store.passages(self.spec.model, ranking.doc_ids)
+        vectors = self.store.vectors(self.spec.model, ranking.doc_ids)
+        parts: Sequence[Parts | None] = ranking.parts or [None] * len(documents)
         return [
             Hit(
                 doc_id=document.doc_id,
                 lang=document.lang,
-                cosine=float(score),
+                cosine=float(vector @ query),
                 score=float(score),
                 document=document,
-                passage=_best_passage(document, segments, vectors[0]),
+                passage=_best_passage(document, segments, query),
+                parts=part,
             )
-            for document, segments, score in zip(documents, passages, ranking.scores, strict=True)
+            for document, segments, vector, score, part in zip(
+                documents, passages, vectors, ranking.scores, parts, strict=True
+            )
         ]
 
     def rank(
@@ -167,6 +205,7 @@ class Searcher:
         k: int = 1000,
         to: Sequence[str] | None = None,
         filters: Filters | None = None,
+        choice: Choice | None = None,
     ) -> list[Ranking]:
         """The k best documents for each query, without their content: what an evaluation takes.
 
@@ -175,11 +214,16 @@ class Searcher:
         """
         targets = self.targets(to)
         vectors = self.encoder.encode_queries(queries)
-        rankings = []
-        for start in range(0, len(queries), _BLOCK):
-            block = slice(start, start + _BLOCK)
-            rankings += self._rank_vectors(queries[block], vectors[block], k, targets, filters)
-        return rankings
+        by_lang: dict[str, list[int]] = {}
+        for at, query in enumerate(queries):
+            by_lang.setdefault(query.lang, []).append(at)
+        rankings: dict[int, Ranking] = {}
+        for places in by_lang.values():
+            for start in range(0, len(places), _BLOCK):
+                block = places[start : start + _BLOCK]
+                found = self._ranked([queries[at] for at in block], vectors[block], k, targets, filters, choice)
+                rankings.update(zip(block, found, strict=True))
+        return [rankings[at] for at in range(len(queries))]
 
     def targets(self, to: Sequence[str] | None) -> list[str]:
         """Languages to ask: those given, or all of the collection's.
@@ -198,16 +242,24 @@ class Searcher:
                 )
         return wanted
 
-    def _rank_vectors(
-        self, queries: Sequence[Document], vectors: FloatArray, k: int, targets: Sequence[str], filters: Filters | None
+    def _ranked(
+        self,
+        queries: Sequence[Document],
+        vectors: FloatArray,
+        k: int,
+        targets: Sequence[str],
+        filters: Filters | None,
+        choice: Choice | None,
+        *,
+        explain: bool = False,
     ) -> list[Ranking]:
-        corrected = self._correct(vectors, targets)
-        found = self.store.search(self.spec.model, corrected, k, filters=filters)
-        return [_merge({lang: found[lang][at] for lang in targets}, k) for at in range(len(queries))]
-
-    def _correct(self, vectors: FloatArray, targets: Sequence[str]) -> dict[str, FloatArray]:
-        """The queries as each target language is to be asked; without a calibration, as they are."""
-        return dict.fromkeys(targets, vectors)
+        """Rankings of queries of one language."""
+        choice = choice or self.choice
+        if choice not in self._rankers:
+            calibration = self.calibration or Calibration.none(self.spec.model, self.spec.dim)
+            self._rankers[choice] = FairRanker(self.store, calibration, choice)
+        texts = [query.content for query in queries]
+        return self._rankers[choice].rank(vectors, queries[0].lang, targets, k, filters, texts=texts, explain=explain)
 
     def close(self) -> None:
         """Let go of the store."""
@@ -222,13 +274,25 @@ class Searcher:
         self.close()
 
 
-def _merge(found: Mapping[str, Candidates], k: int) -> Ranking:
-    """One ranking over languages, by score; equal scores by language and place in it."""
-    doc_ids = [doc_id for candidates in found.values() for doc_id in candidates.doc_ids]
-    langs = [lang for lang, candidates in found.items() for _ in candidates.doc_ids]
-    scores = np.concatenate([candidates.scores for candidates in found.values()]) if found else np.zeros(0, np.float32)
-    order = np.argsort(-scores, kind="stable")[:k]
-    return Ranking([doc_ids[at] for at in order], [langs[at] for at in order], scores[order])
+def _choice(
+    collection: str,
+    calibration: Calibration | None,
+    balance: float | None,
+    margin: Margin | None,
+    *,
+    passages: bool,
+    hybrid: bool,
+) -> Choice:
+    if calibration is None:
+        if balance is not None or margin is not None:
+            raise BadInput(
+                f"balance and margin need a calibration, and {collection} is searched without; "
+                f"make one: dragoman calibrate -c {collection}"
+            )
+        return replace(PLAIN, hybrid=hybrid)
+    return Choice(
+        checked(calibration.balance if balance is None else balance), margin or calibration.margin, passages, hybrid
+    )
 
 
 def _best_passage(document: Document, passages: Passages, query: FloatArray) -> Passage | None:

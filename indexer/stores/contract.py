@@ -126,6 +126,21 @@ class VectorStore(Protocol):
         """
         ...
 
+    def lexical(self, text: str, lang: str, k: int, *, filters: Filters | None = None) -> list[tuple[str, float]]:
+        """The k documents of one language that share the most terms with a text: the lexical arm of a hybrid search.
+
+        Args:
+            text: the query, in any language; it is taken apart as texts of ``lang`` are.
+            lang: of the documents; one the store has none of finds nothing.
+            k: how many at most.
+            filters: the user's fields a document must have.
+
+        Returns:
+            Ids with BM25 scores above 0, best first, equal ones by id; a score compares with those of other languages
+            of the same store, and with nothing else.
+        """
+        ...
+
     def vectors(self, model: str, doc_ids: Sequence[str]) -> FloatArray:
         """Stored vectors, (ids, dim) float32.
 
@@ -152,6 +167,13 @@ class VectorStore(Protocol):
 
     def scan(self, model: str, *, lang: str | None = None, batch: int = 512) -> Iterator[list[StoredDocument]]:
         """Everything stored, in batches, ordered by id: for calibration, export and migration."""
+        ...
+
+    def sample(self, model: str, lang: str, count: int, *, seed: int = 0) -> list[str]:
+        """Ids of at most ``count`` documents of a language, drawn at random, in random order.
+
+        The same for the same seed while the store stays as it is.
+        """
         ...
 
     def ids(self) -> Iterator[str]:

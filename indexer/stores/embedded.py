@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,10 +16,11 @@ from sqlalchemy.dialects import sqlite
 
 from encoders.document import Document, FloatArray, Passages
 from encoders.errors import BadInput, ModelMismatch, StoreError
+from indexer.stores import words
 from indexer.stores.contract import Candidates, Filters, PutReport, Stamp, StoredDocument
 from indexer.stores.matrix import VectorMatrix
 
-_SCHEMA = 1
+_SCHEMAS = (words.WITHOUT_WORDS, words.WITH_WORDS)
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 _metadata = sa.MetaData()
@@ -97,24 +99,25 @@ class EmbeddedStore:
         with self._guarded():
             folder.mkdir(parents=True, exist_ok=True)
         with self._reading() as connection:
-            if connection.execute(sa.text("PRAGMA user_version")).scalar_one() == _SCHEMA:
+            if connection.execute(sa.text("PRAGMA user_version")).scalar_one() in _SCHEMAS:
                 return
         with self._writing() as connection:
             found = connection.execute(sa.text("PRAGMA user_version")).scalar_one()
-            if found not in {0, _SCHEMA}:
+            if found not in {0, *_SCHEMAS}:
                 raise StoreError(
                     f"{self.path} was written by another version of Dragoman; "
                     f"remove it (dragoman delete --all -c {collection}) and index the collection again"
                 )
             _metadata.create_all(connection)
             connection.execute(sa.text("INSERT INTO state SELECT 0 WHERE NOT EXISTS (SELECT 1 FROM state)"))
-            connection.execute(sa.text(f"PRAGMA user_version = {_SCHEMA}"))
+            if not found:
+                connection.execute(sa.text(f"PRAGMA user_version = {_SCHEMAS[0]}"))
 
     @contextmanager
     def _guarded(self) -> Iterator[None]:
         try:
             yield
-        except (sa.exc.DBAPIError, OSError) as error:
+        except (sa.exc.DBAPIError, sqlite3.Error, OSError) as error:
             cause = getattr(error, "orig", None) or error
             raise StoreError(
                 f"the store {self.path} failed ({str(cause).strip() or type(cause).__name__}); {_advice(cause)}"
@@ -129,6 +132,12 @@ class EmbeddedStore:
     def _writing(self) -> Iterator[sa.Connection]:
         """A transaction with the file's write lock from its beginning: what it reads stays true until it writes."""
         with self._guarded(), self._engine.execution_options(write=True).begin() as connection:
+            yield connection
+
+    @contextmanager
+    def _snapshot(self) -> Iterator[sa.Connection]:
+        """Several reads of one state of the file."""
+        with self._guarded(), self._engine.execution_options(snapshot=True).begin() as connection:
             yield connection
 
     def create(self, model: str, dim: int) -> None:
@@ -166,6 +175,7 @@ class EmbeddedStore:
             if fresh:
                 self._forget(connection, model, [(item, before.get(item.document.doc_id)) for item in fresh])
                 self._write(connection, model, fresh)
+                self._index_words(connection, fresh, before)
                 _count_change(connection)
         return PutReport(stored=len(fresh), older=sorted({*older, *kept}), refused=refused)
 
@@ -209,6 +219,19 @@ class EmbeddedStore:
         connection.execute(_vectors.insert(), [_vector(row, model, item) for row, item in numbered])
         connection.execute(_passages.insert(), [_passage(row, model, item) for row, item in numbered])
 
+    def _index_words(
+        self, connection: sa.Connection, items: Sequence[StoredDocument], before: Mapping[str, sa.Row[Any]]
+    ) -> None:
+        """Where words are kept, those of texts that are new or another: a text's hash is over its language too."""
+        if not words.are_kept(connection):
+            return
+        known = {doc_id: row.text_hash for doc_id, row in before.items()}
+        new = {item.document.doc_id: item.document for item in items}
+        new = {doc_id: document for doc_id, document in new.items() if known.get(doc_id) != document.text_hash}
+        words.remove(connection, [(before[doc_id].row, before[doc_id].lang) for doc_id in new if doc_id in before])
+        rows = self._documents(connection, list(new)).values()
+        words.add(connection, [(row.row, row.lang, new[row.doc_id].content) for row in rows])
+
     def stamps(self, model: str, doc_ids: Sequence[str]) -> dict[str, Stamp]:
         """What is stored with a vector of this model."""
         with self._reading() as connection:
@@ -229,20 +252,25 @@ class EmbeddedStore:
         allowed = None
         if filters:
             allowed = np.zeros(len(matrix.doc_ids), dtype=np.bool_)
-            allowed[[matrix.position[doc_id] for doc_id in self._matching(filters) if doc_id in matrix.position]] = True
+            with self._reading() as connection:
+                matching = connection.execute(_matching(filters, _documents.c.doc_id)).scalars().all()
+            allowed[[matrix.position[doc_id] for doc_id in matching if doc_id in matrix.position]] = True
         return matrix.search(queries, k, allowed, with_vectors=with_vectors)
 
-    def _matching(self, filters: Filters) -> list[str]:
-        query = sa.select(_documents.c.doc_id).join(_contents, _contents.c.row == _documents.c.row)
-        for name, wanted in filters.items():
-            values = wanted if isinstance(wanted, (list, tuple)) else [wanted]
-            path = '$."{}"'.format(name.replace('"', '\\"'))
-            items = sa.func.json_each(_contents.c.fields, path).table_valued("value", "type")
-            text = sa.case((items.c.type.in_(("true", "false")), items.c.type), else_=sa.cast(items.c.value, sa.String))
-            shown = [json.dumps(value) if isinstance(value, bool) else str(value) for value in values]
-            query = query.where(sa.exists().select_from(items).where(text.in_(shown)))
+    def lexical(self, text: str, lang: str, k: int, *, filters: Filters | None = None) -> list[tuple[str, float]]:
+        """BM25 by FTS5; the first call on a file indexes its words, which takes about 1 ms a document."""
         with self._reading() as connection:
-            return list(connection.execute(query).scalars())
+            complete = words.are_complete(connection)
+        while not complete:
+            with self._writing() as connection:
+                words.take_in(connection)
+                complete = words.are_complete(connection)
+        with self._snapshot() as connection:
+            among = connection.execute(_matching(filters, _documents.c.row)).scalars().all() if filters else None
+            found = words.search(connection, text, lang, k, among)
+            rows = connection.execute(_IDS, _listed([row for row, _ in found])).all()
+        doc_ids = {row.row: row.doc_id for row in rows}
+        return sorted(((doc_ids[row], score) for row, score in found), key=lambda one: (-one[1], one[0]))
 
     def _matrix(self, model: str) -> VectorMatrix:
         """The model's vectors, read again when the file has changed."""
@@ -263,9 +291,8 @@ class EmbeddedStore:
 
     def vectors(self, model: str, doc_ids: Sequence[str]) -> FloatArray:
         """Stored vectors, (ids, dim) float32."""
-        found = self._by_id(_VECTORS, doc_ids, model)
-        joined = b"".join(found[doc_id][0] for doc_id in doc_ids)
-        return np.frombuffer(joined, dtype=np.float32).reshape(len(doc_ids), self._dim(model))
+        matrix = self._matrix(model)
+        return matrix.vectors[[matrix.position[doc_id] for doc_id in doc_ids]]
 
     def passages(self, model: str, doc_ids: Sequence[str]) -> list[Passages]:
         """Stored passages, one for each id."""
@@ -313,6 +340,13 @@ class EmbeddedStore:
             last = rows[-1][0]
             yield [_restored(tuple(row), dim) for row in rows]
 
+    def sample(self, model: str, lang: str, count: int, *, seed: int = 0) -> list[str]:
+        """Ids of some documents of a language, drawn at random."""
+        matrix = self._matrix(model)
+        rows = matrix.languages.get(lang, slice(0, 0))
+        drawn = np.random.default_rng(seed).permutation(rows.stop - rows.start)[:count]
+        return [matrix.doc_ids[rows.start + row] for row in drawn]
+
     def ids(self) -> Iterator[str]:
         """Every stored id, ordered."""
         last = ""
@@ -327,10 +361,12 @@ class EmbeddedStore:
 
     def delete(self, doc_ids: Iterable[str]) -> int:
         """Remove documents with all that belongs to them."""
+        listed = list(doc_ids)
         with self._writing() as connection:
-            removed = connection.execute(
-                _documents.delete().where(_documents.c.doc_id.in_(_LIST)), _listed(list(doc_ids))
-            )
+            if words.are_kept(connection):
+                known = self._documents(connection, listed)
+                words.remove(connection, [(row.row, row.lang) for row in known.values()])
+            removed = connection.execute(_documents.delete().where(_documents.c.doc_id.in_(_LIST)), _listed(listed))
             _count_change(connection)
         return removed.rowcount
 
@@ -375,6 +411,7 @@ def remove_file(path: Path) -> None:
 _LIST = sa.select(sa.func.json_each(sa.bindparam("listed")).table_valued("value").c.value)  # any number of values
 _DOCUMENT = (_documents.c.lang, _contents.c.text, _contents.c.title, _contents.c.fields, _documents.c.revision)
 _DOCUMENTS = sa.select(_documents).where(_documents.c.doc_id.in_(_LIST))
+_IDS = sa.select(_documents.c.row, _documents.c.doc_id).where(_documents.c.row.in_(_LIST))
 _STAMPS = _DOCUMENTS.join(_vectors, _vectors.c.row == _documents.c.row).where(_vectors.c.model == sa.bindparam("model"))
 
 
@@ -386,14 +423,29 @@ def _selected(table: sa.Table, *columns: sa.ColumnElement[Any]) -> sa.Select[Any
 
 
 _CONTENTS = _selected(_contents, *_DOCUMENT)
-_VECTORS = _selected(_vectors, _vectors.c.vector)
 _PASSAGES = _selected(_passages, _passages.c.vectors, _passages.c.offsets)
 
 
+def _matching(filters: Filters, column: sa.Column[Any]) -> sa.Select[Any]:
+    """A column of the documents that have the fields."""
+    query = sa.select(column).join(_contents, _contents.c.row == _documents.c.row)
+    for name, wanted in filters.items():
+        values = wanted if isinstance(wanted, (list, tuple)) else [wanted]
+        path = '$."{}"'.format(name.replace('"', '\\"'))
+        items = sa.func.json_each(_contents.c.fields, path).table_valued("value", "type")
+        text = sa.case((items.c.type.in_(("true", "false")), items.c.type), else_=sa.cast(items.c.value, sa.String))
+        shown = [json.dumps(value) if isinstance(value, bool) else str(value) for value in values]
+        query = query.where(sa.exists().select_from(items).where(text.in_(shown)))
+    return query
+
+
 def _begin(connection: sa.Connection) -> None:
-    """A read is one statement, and consistent by itself; only writes need a transaction that spans several."""
-    if connection.get_execution_options().get("write"):
+    """Most reads are one statement, and consistent by itself: no transaction but where several must agree."""
+    options = connection.get_execution_options()
+    if options.get("write"):
         connection.exec_driver_sql("BEGIN IMMEDIATE")
+    elif options.get("snapshot"):
+        connection.exec_driver_sql("BEGIN")
 
 
 def _pragmas(connection: Any, _record: Any) -> None:

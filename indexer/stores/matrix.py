@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from encoders.document import BoolArray, FloatArray
 from indexer.stores.contract import Candidates
@@ -73,7 +74,7 @@ class VectorMatrix:
 
     def _candidates(self, lang: str, scores: FloatArray, k: int, *, with_vectors: bool) -> Candidates:
         rows = self.languages.get(lang, slice(0, 0))
-        best = _largest(scores[rows], k) + rows.start
+        best = largest(scores[rows], k) + rows.start
         return Candidates(
             doc_ids=[self.doc_ids[row] for row in best],
             scores=scores[best],
@@ -90,7 +91,7 @@ class VectorMatrix:
             some = queries[start : start + block]
             products = (documents @ some[0])[None] if len(some) == 1 else some @ documents.T
             for scores in products:
-                best = _largest(scores, k)
+                best = largest(scores, k)
                 result.append(
                     Candidates(
                         doc_ids=[self.doc_ids[row] for row in rows[best]],
@@ -101,7 +102,7 @@ class VectorMatrix:
         return result
 
 
-def _largest(scores: FloatArray, k: int) -> np.ndarray:
+def largest(scores: FloatArray, k: int) -> npt.NDArray[np.intp]:
     """Indices of the k largest scores, descending, equal ones by index."""
     if k >= len(scores):
         chosen = np.arange(len(scores))

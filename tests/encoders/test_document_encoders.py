@@ -1,4 +1,4 @@
-"""*first*, *segments* and *sentences* make one unit vector a document, by one contract."""
+"""Every method makes one unit vector a document, by one contract; and what *first*, *segments*, *sentences* are."""
 
 import numpy as np
 import pytest
@@ -21,8 +21,8 @@ def sentence(default_folder: ModelFolder) -> SentenceEncoder:
 
 
 @pytest.fixture(params=METHODS)
-def any_encoder(request: pytest.FixtureRequest, default_folder: ModelFolder) -> Encoder:
-    return open_encoder(default_folder, request.param, device="cpu")
+def any_encoder(request: pytest.FixtureRequest, lawdr_folder: ModelFolder) -> Encoder:
+    return open_encoder(lawdr_folder, request.param, device="cpu")
 
 
 def test_every_method_gives_unit_rows_passages_inside_the_text_and_says_what_it_is(any_encoder: Encoder) -> None:
@@ -56,8 +56,8 @@ def test_no_documents_give_no_rows(any_encoder: Encoder) -> None:
     assert any_encoder.encode_queries([]).shape == (0, any_encoder.spec.dim)
 
 
-def test_models_of_the_methods_differ(default_folder: ModelFolder) -> None:
-    ids = {open_encoder(default_folder, method, device="cpu").spec.model for method in METHODS}
+def test_models_of_the_methods_differ(lawdr_folder: ModelFolder) -> None:
+    ids = {open_encoder(lawdr_folder, method, device="cpu").spec.model for method in METHODS}
     assert len(ids) == len(METHODS)
 
 
@@ -112,5 +112,5 @@ def test_a_query_longer_than_the_model_is_cut(sentence: SentenceEncoder) -> None
 
 
 def test_an_unknown_method_is_refused_with_the_known_ones(default_folder: ModelFolder) -> None:
-    with pytest.raises(BadInput, match="choose one of: segments, first, sentences"):
+    with pytest.raises(BadInput, match="choose one of: segments, first, sentences, lawdr"):
         open_encoder(default_folder, "paragraphs")

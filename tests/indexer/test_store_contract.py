@@ -285,3 +285,99 @@ def test_any_order_of_writes_leaves_what_the_rules_say(store: VectorStore, write
             store.put(MODEL, [item(doc_id, revision=revision, text=str(at))])
             expected[doc_id] = max(expected.get(doc_id, 0), revision)
     assert {document.doc_id: document.revision for document in store.get(list(store.ids()))} == expected
+
+
+def found(store: VectorStore, text: str, lang: str, k: int = 10, **filters: object) -> list[str]:
+    return [doc_id for doc_id, _ in store.lexical(text, lang, k, filters=filters or None)]
+
+
+def test_names_and_numbers_are_found_by_their_words_in_title_and_text(store: VectorStore) -> None:
+    texts = {
+        "elbe": "Am 17. August 2002 stieg die Elbe in Dresden.",
+        "rhein": "Im Januar 1995 stieg der Rhein in Köln.",
+        "cve": "Die Lücke CVE-2021-44228 steckt in Log4j.",
+    }
+    store.put(MODEL, [item(doc_id, "de", text=text) for doc_id, text in texts.items()])
+    assert found(store, "Dresden 2002", "de") == ["elbe"]
+    assert found(store, "CVE-2021-44228", "de") == ["cve"]
+    assert found(store, "log4j", "de") == ["cve"]
+    assert sorted(found(store, "title", "de")) == ["cve", "elbe", "rhein"]
+    assert found(store, "Donau", "de") == []
+    assert found(store, "?!", "de") == found(store, "", "de") == []
+
+
+def test_words_are_found_with_scores_that_fall_and_at_most_k(store: VectorStore) -> None:
+    store.put(MODEL, [item(f"d{at}", text="river " * (1 + at % 3) + "flood") for at in range(9)] + _others(20))
+    scored = store.lexical("river", "en", 5)
+    assert [doc_id for doc_id, _ in scored] == ["d2", "d5", "d8", "d1", "d4"]
+    scores = [score for _, score in scored]
+    assert scores == sorted(scores, reverse=True)
+    assert scores[-1] > 0
+
+
+def _others(count: int, lang: str = "en") -> list[StoredDocument]:
+    return [item(f"other{at}", lang, text="nothing of the kind") for at in range(count)]
+
+
+def test_words_of_one_language_are_not_found_in_another(store: VectorStore) -> None:
+    store.put(
+        MODEL, [item("a", "de", text="Gift"), item("b", "en", text="gift"), item("c", "zh-Hant", text="禮物 gift")]
+    )
+    assert found(store, "gift", "de") == ["a"]
+    assert found(store, "gift", "en") == ["b"]
+    assert found(store, "禮物", "zh-Hant") == ["c"]
+    assert found(store, "gift", "fr") == []
+
+
+def test_words_are_those_of_what_was_put_last(store: VectorStore) -> None:
+    store.put(MODEL, [item("a", text="amber"), item("b", text="beryl", revision=2)])
+    assert (found(store, "amber", "en"), found(store, "beryl", "en")) == (["a"], ["b"])
+    store.put(MODEL, [item("a", text="agate"), item("b", text="basalt", revision=1), item("c", text="coral")])
+    assert found(store, "amber basalt", "en") == []
+    assert sorted(found(store, "agate beryl coral", "en")) == ["a", "b", "c"]
+    store.put(MODEL, [item("a", "de", text="agate")])
+    assert (found(store, "agate", "en"), found(store, "agate", "de")) == ([], ["a"])
+    store.delete(["a", "c", "nobody"])
+    assert found(store, "agate", "de") == found(store, "coral", "en") == []
+    store.put(MODEL, [item("d", text="diamond")])
+    assert found(store, "diamond coral agate", "en") == ["d"]
+
+
+def test_words_are_found_among_documents_that_have_a_field(store: VectorStore) -> None:
+    store.put(MODEL, [item(f"d{at}", text="river", label="news" if at % 2 else "help") for at in range(6)])
+    assert found(store, "river", "en", 2, label="news") == ["d1", "d3"]
+    assert found(store, "river", "en", 9, label=["news", "help"]) == [f"d{at}" for at in range(6)]
+    assert found(store, "river", "en", 9, label="sports") == []
+
+
+@hypothesis_settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    writes=st.lists(
+        st.tuples(
+            st.sampled_from("abc"),
+            st.sampled_from(["de", "en"]),
+            st.sampled_from(["amber", "beryl"]),
+            st.sampled_from(["put", "put", "delete"]),
+        ),
+        max_size=12,
+    ),
+    asked_after=st.integers(0, 12),
+)
+def test_any_order_of_writes_leaves_the_words_of_the_texts(
+    store: VectorStore, writes: list[tuple[str, str, str, str]], asked_after: int
+) -> None:
+    store.delete(list(store.ids()))
+    expected: dict[str, tuple[str, str]] = {}
+    for at, (doc_id, lang, word, action) in enumerate(writes):
+        if at == asked_after:
+            store.lexical("amber", "en", 1)
+        if action == "delete":
+            store.delete([doc_id])
+            expected.pop(doc_id, None)
+        else:
+            store.put(MODEL, [item(doc_id, lang, text=word)])
+            expected[doc_id] = (lang, word)
+    for lang in ("de", "en"):
+        for word in ("amber", "beryl"):
+            there = sorted(doc_id for doc_id, stored in expected.items() if stored == (lang, word))
+            assert sorted(found(store, word, lang)) == there

@@ -100,6 +100,36 @@ def test_each_topic_language_has_a_run_and_all_have_one(searcher: Searcher) -> N
     assert set(result.of_kind("pooled")["mul"].topics) == {"1.de", "2.de", "1.en", "2.en"}
 
 
+def test_each_run_against_several_languages_says_how_fair_it_is(searcher: Searcher) -> None:
+    result = experiment(searcher, by_language(TOPICS), QRELS, plan())
+    german, pooled = result.outcomes[0], result.outcomes[-1]
+    assert result.main is pooled
+    assert german.scores.values("own-language@3")["1"] == pytest.approx(1 / 3)  # elbe stands in all three languages
+    assert set(german.scores.values("PEER@100")) == {"1", "2"}
+    assert {lang: (one.found, one.relevant) for lang, one in german.found.items()} == {
+        "de": (2, 2),
+        "en": (2, 2),
+        "fi": (1, 1),
+    }
+    assert set(pooled.scores.values("own-language@3")) == {"1.de", "2.de", "1.en", "2.en"}
+    assert pooled.found["fi"].relevant == 2
+    assert not any(outcome.found for outcome in result.outcomes if outcome.kind in {"same", "bm25"})
+
+
+def test_fairness_is_not_asked_of_a_search_in_one_language(searcher: Searcher) -> None:
+    result = experiment(searcher, by_language(TOPICS), QRELS, plan(to=["de"]))
+    assert all(set(outcome.scores.means) == {"AP", "P@10", "Judged@10"} for outcome in result.outcomes)
+    assert not any(outcome.found for outcome in result.outcomes)
+
+
+def test_topics_in_a_language_that_is_not_searched_have_no_own_language_share(searcher: Searcher) -> None:
+    result = experiment(searcher, by_language(TOPICS), QRELS, plan(to=["de", "fi"]))
+    means = {outcome.lang: set(outcome.scores.means) for outcome in result.outcomes if outcome.kind == "language"}
+    assert means["de"] - means["en"] == {"own-language@2"}
+    assert set(result.main.scores.topics) == {"1.de", "2.de", "1.en", "2.en"}
+    assert "own-language@2" not in result.main.scores.topics["1.en"]
+
+
 def test_within_its_own_language_only_that_languages_documents_count(searcher: Searcher) -> None:
     result = experiment(searcher, by_language(TOPICS), QRELS, plan())
     assert result.of_kind("same")["de"].values("AP") == {"1": 1.0, "2": 1.0}

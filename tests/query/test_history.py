@@ -12,7 +12,8 @@ from encoders.errors import BadInput, StoreError
 from indexer.database import Base, connect
 from indexer.settings import Settings
 from query import history
-from query.evaluation import evaluate, parse_measures, pooled
+from query.evaluation import Scores, evaluate, parse_measures, pooled
+from query.fairness import Found
 from query.history import Outcome, Setup, pack
 from query.run import Run
 
@@ -82,6 +83,21 @@ def test_every_topics_score_is_kept(engine: sa.Engine) -> None:
     with engine.connect() as connection:
         langs = connection.execute(sa.text("SELECT DISTINCT qid, lang FROM evaluation_scores WHERE qid LIKE '%.%'"))
         assert dict(langs.all()) == {"1.de": "de", "2.de": "de", "1.fi": "fi"}
+
+
+def test_fairness_is_kept_and_a_topic_may_lack_a_measure(engine: sa.Engine) -> None:
+    scores = Scores({"AP": 0.5, "own-language@2": 1.0}, {"1.de": {"AP": 1.0, "own-language@2": 1.0}, "1.ko": {"AP": 0}})
+    found = {"de": Found(3, 4), "fi": Found(0, 2)}
+    number = history.log(engine, setup(), [Outcome("all", "pooled", "mul", scores, None, found)])
+    assert history.find(engine, str(number)).found == found
+    assert history.scores(engine, str(number)) == scores.topics
+
+
+def test_a_run_logged_before_fairness_was_has_none(engine: sa.Engine) -> None:
+    history.log(engine, setup(), outcomes())
+    with engine.begin() as connection:
+        connection.execute(sa.text("UPDATE evaluation_runs SET found = NULL"))
+    assert history.find(engine, "1").found == {}
 
 
 def test_a_number_alone_is_the_pooled_run(engine: sa.Engine) -> None:

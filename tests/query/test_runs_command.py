@@ -57,6 +57,31 @@ def test_evaluate_prints_a_row_a_language_and_one_for_all(dragoman: Command, jud
     assert {"MAP", "nDCG@10", "R@100", "P@10", "Judged@10", "BM25"} <= heading
 
 
+def test_evaluate_says_how_fair_each_run_is(dragoman: Command, judged: list[str]) -> None:
+    text = dragoman("evaluate", *judged)
+    assert "own language: of the first 3 hits, the share in the topic's language; 33% would be fair" in text
+    assert "PEER@100: 1 where equally relevant documents stand at equal ranks" in text
+    rows = [line.split() for line in text.splitlines()]
+    assert ["de", "4", "4", "100.0%"] in rows
+    result = emitted(dragoman("evaluate", *judged, "--json"))
+    assert result["runs"][-1]["found"]["de"] == {"found": 4, "relevant": 4, "share": 1.0}
+    assert 0 <= result["runs"][-1]["means"]["own-language@3"] <= 1
+    assert "own-language" not in dragoman("evaluate", *judged, "--to", "de")
+
+
+def test_show_has_fairness_and_compare_tests_it_where_it_is_asked(dragoman: Command, judged: list[str]) -> None:
+    dragoman("evaluate", *judged)
+    dragoman("evaluate", *judged, "--depth", "1")
+    shown = dragoman("runs", "show", "1")
+    assert "own-language@3" in shown
+    assert ["en", "4", "4", "100.0%"] in [line.split() for line in shown.splitlines()]
+    assert emitted(dragoman("runs", "show", "1", "--json"))["found"]["en"]["relevant"] == 4
+    default = emitted(dragoman("runs", "compare", "1", "2", "--json"))["comparisons"]
+    assert {one["measure"] for one in default} == {"AP", "nDCG@10", "R@100", "P@10"}
+    named = emitted(dragoman("runs", "compare", "1", "2", "--measures", "PEER@100 own-language@3", "--json"))
+    assert [one["measure"] for one in named["comparisons"]] == ["PEER@100", "own-language@3"]
+
+
 def test_evaluate_logs_every_run_and_writes_the_run_file(dragoman: Command, judged: list[str], tmp_path: Path) -> None:
     result = emitted(dragoman("evaluate", *judged, "--run-file", tmp_path / "run.txt", "--tag", "my words", "--json"))
     assert [run["id"] for run in result["runs"]] == [

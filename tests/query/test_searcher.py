@@ -9,24 +9,14 @@ import pytest
 import query
 from encoders.document import Document
 from encoders.errors import BadInput, ModelMismatch
-from encoders.folder import ModelFolder
 from indexer import collection as collections
 from indexer.database import connect, transaction
-from indexer.indexing import index
 from indexer.settings import Settings
 from query import Searcher
 from query.qrels import read_qrels
 from query.topics import read_topics
 
 DEMO = Path(query.__file__).parent / "demo"
-
-
-@pytest.fixture(scope="module")
-def demo(tmp_path_factory: pytest.TempPathFactory, default_folder: ModelFolder) -> Settings:
-    """The demo collection, indexed."""
-    place = Settings.read(home=tmp_path_factory.mktemp("demo"))
-    index([str(path) for path in sorted(DEMO.glob("docs.*.jsonl"))], "demo", settings=place, device="cpu")
-    return place
 
 
 @pytest.fixture

@@ -15,9 +15,10 @@ from indexer import ledger
 from indexer.collection import Collection
 from indexer.database import connect
 from indexer.settings import Settings, place_options
+from query import calibration_table
 
 
-@click.command("status", short_help="Collections, languages, encoders, index runs, refusals.")
+@click.command("status", short_help="Collections, languages, encoders, calibrations, index runs, refusals.")
 @click.option("-c", "--collection", "name", help="Only this collection, with everything refused in it.")
 @place_options
 @output_options
@@ -26,7 +27,7 @@ def command(
     settings: Settings,
     console: Console,
 ) -> None:
-    """Show collections: documents by language, encoder, index runs, and what was refused and why."""
+    """Show collections: documents by language, encoder, calibrations, index runs, and what was refused and why."""
     engine = connect(settings.database)
     shown = [collections.require(engine, name)] if name else collections.every(engine)
     described = [describe(engine, collection, settings) for collection in shown]
@@ -46,6 +47,7 @@ def describe(engine: sa.Engine, collection: Collection, settings: Settings) -> d
     languages, trouble = _count(collection, settings)
     runs = ledger.runs(engine, collection.name)
     notes = ledger.findings(engine, [run.id for run in runs])
+    calibrations = calibration_table.every(engine, collection.name)
     return {
         "collection": collection.name,
         "store": collection.store or settings.home_store,
@@ -57,6 +59,16 @@ def describe(engine: sa.Engine, collection: Collection, settings: Settings) -> d
         "documents": sum(languages.values()),
         "trouble": trouble,
         "languages": languages,
+        "calibrations": [
+            {
+                "calibration": one.id,
+                "active": one.active,
+                "created": one.created.isoformat(timespec="seconds"),
+                **{name: one.summary[name] for name in ("balance", "margin", "rank", "decided_by")},
+                "without": sorted(languages.keys() - one.summary["languages"].keys()),
+            }
+            for one in calibrations
+        ],
         "runs": [
             {
                 "run": run.id,
@@ -94,6 +106,7 @@ def _show(console: Console, one: dict[str, Any], *, whole: bool) -> None:
     console.result(f"  {languages or one['trouble'] or 'no documents'}")
     console.result(f"  encoder {one['encoder']} by {one['method']} ({one['dim']} numbers, model {one['model']})")
     console.result(f"  store {one['store']}")
+    _show_calibrations(console, one, whole=whole)
     for run in one["runs"] if whole else one["runs"][-1:]:
         done = f"{run['encoded']:,} encoded, {run['unchanged']:,} unchanged, {run['pruned']:,} pruned"
         console.result(f"  run {run['run']} {run['state']}: {done}; begun {run['started']} UTC")
@@ -105,3 +118,16 @@ def _show(console: Console, one: dict[str, Any], *, whole: bool) -> None:
             console.result(f"  {len(notes):,} {kind}" + ("" if whole else f": dragoman status -c {one['collection']}"))
         for note in notes if whole else []:
             console.result(f"    {note['place']}: {note['text']}")
+
+
+def _show_calibrations(console: Console, one: dict[str, Any], *, whole: bool) -> None:
+    active = [kept for kept in one["calibrations"] if kept["active"]]
+    for kept in one["calibrations"] if whole else active:
+        settings = f"balance {kept['balance']:g}, {kept['margin']} margin, decided by {kept['decided_by']}"
+        state = ", active" if kept["active"] and whole else ""
+        console.result(f"  calibration {kept['calibration']}: {settings}{state}")
+        if kept["active"] and kept["without"]:
+            languages = ", ".join(kept["without"])
+            console.result(f"    without {languages}: make another: dragoman calibrate -c {one['collection']}")
+    if not active:
+        console.result(f"  no calibration: plain cosine; make one: dragoman calibrate -c {one['collection']}")

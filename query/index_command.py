@@ -1,8 +1,7 @@
-"""``dragoman index``: read sources, encode, store; go on where it stopped."""
+"""``dragoman index``: read sources, encode, store; go on where it stopped; see to the calibration."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import asdict
 from typing import cast
 
@@ -14,28 +13,27 @@ from encoders.methods import METHODS
 from encoders.session import Device
 from indexer.indexing import index
 from indexer.pipeline import IndexReport
-from indexer.readers import FORMATS, ReadOptions
+from indexer.readers import ReadOptions
+from indexer.reading_options import reading_options
 from indexer.settings import Settings, place_options
 from onnx_export.models import DEFAULT
+from query.calibrate_command import tell_upkeep
+from query.calibrating import has_calibration, keep_calibrated
 
 
 @click.command("index", short_help="Read, encode and store documents; go on where it stopped.")
 @click.argument("sources", nargs=-1, required=True, metavar="SOURCE…")
 @click.option("-c", "--collection", "name", required=True, help="Name of the collection to put them into.")
 @click.option("--encoder", metavar="NAME|FOLDER", help=f"Encoder of a new collection.  [default: {DEFAULT}]")
-@click.option("--method", type=click.Choice(METHODS), help=f"How a document's vector is made.  [default: {METHODS[0]}]")
+@click.option(
+    "--method",
+    type=click.Choice(METHODS),
+    help=f"How a document's vector is made.  [default: {METHODS[0]}; lawdr where the encoder has been trained so]",
+)
 @click.option("--device", type=click.Choice(["auto", "cpu", "cuda"]), default="auto", show_default=True)
-@click.option(
-    "--format", "format_", type=click.Choice(FORMATS), help="Format of the files.  [default: by name and first bytes]"
-)
-@click.option(
-    "--field", "fields", multiple=True, metavar="OURS=THEIRS", help="Name of a field in the source: text=body."
-)
-@click.option("--lang", default="", help="Language of records that name none.  [default: detected]")
-@click.option(
-    "--encoding", default="", help="Character encoding of the files.  [default: UTF-8, then what they declare]"
-)
+@reading_options
 @click.option("--prune", is_flag=True, help="Remove documents that none of the SOURCEs has; name all of them.")
+@click.option("--no-calibration", is_flag=True, help="Leave the collection's calibration as it is, or without one.")
 @place_options
 @output_options
 def command(
@@ -44,20 +42,18 @@ def command(
     encoder: str | None,
     method: str | None,
     device: str,
-    format_: str | None,
-    fields: tuple[str, ...],
-    lang: str,
-    encoding: str,
     prune: bool,
+    no_calibration: bool,
+    options: ReadOptions,
     settings: Settings,
     console: Console,
 ) -> None:
     """Read documents from SOURCEs, encode what is new or changed, and store it in a collection.
 
     A SOURCE is a file (.jsonl, .csv, .tsv, .html, .txt, TREC or CLEF SGML; .gz and .zst too), a folder of such files,
-    or ir-datasets:NAME. An interrupted run goes on where it stopped when the same command is given again.
+    or ir-datasets:NAME. An interrupted run goes on where it stopped when the same command is given again. At its end
+    the collection is calibrated, if it was not or if that does not fit any more.
     """
-    options = ReadOptions(format=format_ or "", fields=_pairs(fields), lang=lang, encoding=encoding)
     if settings.broker:
         raise BadInput("this version indexes in its own process only; leave --broker and DRAGOMAN_BROKER out")
     try:
@@ -78,16 +74,10 @@ def command(
     _tell(report, name, console)
     if not report.encoded and not report.unchanged:
         raise BadInput(f"nothing of the sources could be indexed; see why: dragoman status -c {name}")
-
-
-def _pairs(fields: Sequence[str]) -> dict[str, str]:
-    pairs = {}
-    for field in fields:
-        ours, equals, theirs = field.partition("=")
-        if not (ours and equals and theirs):
-            raise click.UsageError(f"--field takes OURS=THEIRS, as in --field text=body, not {field!r}")
-        pairs[ours] = theirs
-    return pairs
+    if not no_calibration and (
+        report.encoded or report.pruned or report.resumed or not has_calibration(name, settings)
+    ):
+        tell_upkeep(keep_calibrated(name, settings, device=cast("Device", device), console=console), name, console)
 
 
 def _tell(report: IndexReport, name: str, console: Console) -> None:

@@ -1,0 +1,204 @@
+"""How densely sentences lie: what many documents say tells none apart, and weighs little (LAWDR, section 4.1)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from encoders.document import FloatArray, short_hash
+from encoders.errors import BadInput
+
+if TYPE_CHECKING:
+    from scipy.spatial import cKDTree
+
+Float64Array = npt.NDArray[np.float64]
+
+DIMENSIONS = 16
+"""Principal components the density is estimated in (LAWDR, supplement)."""
+
+_FOLDS = 5
+_CANDIDATES = 16
+_MOST_COMPARED = 10_000
+"""Points that cross-validation looks at: its cost is their square, and the bandwidth goes with their number^(-1/20)."""
+_BLOCK = 256
+_SAME = 1e-5
+"""Distance of unit vectors in float32 that is rounding and no difference."""
+
+
+@dataclass(frozen=True, eq=False)
+class DensityWeights:
+    """Weights of sentences by the density around them, estimated from a sample once.
+
+    The tophat density of n points with bandwidth h in k dimensions is P(s) = c(s) / (n V h^k): c(s) is how many points
+    lie within h of s, V the volume of the unit ball. In w = b / (b + P(s)) with b = mean(P) / 2 the constants V h^k
+    cancel, so that the share c(s) / n stands for P, and nothing overflows.
+
+    Attributes:
+        mean: (dim,) float32, of the sample's vectors.
+        components: (k, dim) float32 orthonormal rows, at most ``DIMENSIONS``.
+        points: (n, k) float32, the sample reduced.
+        bandwidth: h, a distance between reduced points.
+        b: half the mean share of points near a point of the sample.
+    """
+
+    mean: FloatArray
+    components: FloatArray
+    points: FloatArray
+    bandwidth: float
+    b: float
+
+    @classmethod
+    def fit(cls, vectors: FloatArray, seed: int = 0) -> DensityWeights:
+        """Estimate the density of sentences from a sample of them.
+
+        Args:
+            vectors: (n, dim) unit rows, a sentence as often as it occurs.
+            seed: of the folds.
+
+        Raises:
+            BadInput: there are no vectors, or some are not finite.
+        """
+        if not len(vectors):
+            raise BadInput("a density needs at least one sentence; give sources that have some")
+        if not np.isfinite(vectors).all():
+            raise BadInput("a sentence's vector is not finite; export the encoder again")
+        mean, components = _principal(vectors.astype(np.float64))
+        reduced = _reduce(vectors, mean, components)
+        bandwidth = _cross_validated(reduced, seed)
+        unweighted = cls(mean, components, reduced.astype(np.float32), bandwidth, b=0.0)
+        return cls(mean, components, unweighted.points, bandwidth, b=float(unweighted.shares(vectors).mean() / 2))
+
+    def shares(self, vectors: FloatArray) -> Float64Array:
+        """The share of the sample that lies within the bandwidth of each of (m, dim) vectors: (m,), 0 to 1."""
+        if not len(vectors):
+            return np.zeros(0)
+        reduced = _reduce(vectors, self.mean, self.components)
+        near = self._tree.query_ball_point(reduced, self.bandwidth, return_length=True)
+        return np.asarray(near, dtype=np.float64) / len(self.points)
+
+    def weights(self, vectors: FloatArray) -> FloatArray:
+        """Weights b / (b + P) of (m, dim) vectors: (m,) float32, above 0 and at most 1, where nothing is near."""
+        weights: FloatArray = (self.b / (self.b + self.shares(vectors))).astype(np.float32)
+        return weights
+
+    @cached_property
+    def id(self) -> str:
+        """16 hex digits that identify the weights."""
+        arrays = (self.mean, self.components, self.points, np.array([self.bandwidth, self.b]))
+        return short_hash(*(np.ascontiguousarray(part).tobytes() for part in arrays))
+
+    def save(self, file: Path) -> None:
+        """Write everything as ``.npz``."""
+        with file.open("wb") as handle:
+            np.savez(
+                handle,
+                mean=self.mean,
+                components=self.components,
+                points=self.points,
+                bandwidth=np.float64(self.bandwidth),
+                b=np.float64(self.b),
+            )
+
+    @classmethod
+    def load(cls, file: Path) -> DensityWeights:
+        """Read what ``save`` wrote.
+
+        Raises:
+            BadInput: the file is damaged or something else.
+        """
+        again = f"make it again: dragoman train lawdr SOURCE… -o {file.parent}"
+        try:
+            with file.open("rb") as handle, np.load(handle, allow_pickle=False) as data:
+                loaded = cls(
+                    mean=data["mean"],
+                    components=data["components"],
+                    points=data["points"],
+                    bandwidth=float(data["bandwidth"]),
+                    b=float(data["b"]),
+                )
+        except Exception as error:  # a damaged archive raises anything from zlib's to numpy's
+            raise BadInput(f"{file} can't be read; {again}") from error
+        if not loaded._is_sound():
+            raise BadInput(f"{file} holds no density of sentences; {again}")
+        return loaded
+
+    def _is_sound(self) -> bool:
+        arrays = (self.mean, self.components, self.points)
+        return (
+            [part.ndim for part in arrays] == [1, 2, 2]
+            and all(part.dtype == np.float32 and part.size and np.isfinite(part).all() for part in arrays)
+            and self.components.shape == (self.points.shape[1], len(self.mean))
+            and np.isfinite(self.bandwidth)
+            and self.bandwidth > 0
+            and 0 < self.b <= 0.5
+        )
+
+    @cached_property
+    def _tree(self) -> cKDTree:
+        from scipy.spatial import cKDTree  # noqa: PLC0415 - searching needs none
+
+        return cKDTree(self.points)
+
+
+def _principal(vectors: Float64Array) -> tuple[FloatArray, FloatArray]:
+    """Mean and first principal components, as many as the vectors have but one at least."""
+    mean = vectors.mean(axis=0)
+    centred = vectors - mean
+    variances, directions = np.linalg.eigh(centred.T @ centred / len(vectors))
+    rank = int((variances > _SAME**2).sum())
+    kept = directions[:, ::-1][:, : min(max(rank, 1), DIMENSIONS)].T
+    return mean.astype(np.float32), np.ascontiguousarray(kept, dtype=np.float32)
+
+
+def _reduce(vectors: FloatArray, mean: FloatArray, components: FloatArray) -> Float64Array:
+    reduced: Float64Array = (vectors.astype(np.float64) - mean) @ components.T.astype(np.float64)
+    return reduced
+
+
+def _cross_validated(points: Float64Array, seed: int) -> float:
+    """The bandwidth under which held-out points are likeliest.
+
+    A point that no other reaches has tophat density 0, and one of them would make any bandwidth impossible that leaves
+    it out. So the density gets a floor: one observation more, spread evenly over the ball of radius R around the mean
+    that holds the sample. With n points to learn from it is (c + (h/R)^k) / ((n + 1) V h^k), still a density and as
+    floored for every h; against the floor alone its logarithm is log(1 + c (R/h)^k), the score here.
+
+    Points that coincide are one here: a copy in another fold would ask for a bandwidth of zero. Candidates begin where
+    half of the points reach a neighbour.
+    """
+    from scipy.spatial import cKDTree  # noqa: PLC0415 - searching needs none
+
+    random = np.random.default_rng(seed)
+    radius = float(np.linalg.norm(points, axis=1).max())
+    distinct = np.unique(np.round(points / _SAME), axis=0) * _SAME
+    if len(distinct) > _MOST_COMPARED:
+        distinct = distinct[random.permutation(len(distinct))[:_MOST_COMPARED]]
+    if len(distinct) < 2 or radius <= _SAME:
+        return _SAME
+    nearest, _ = cKDTree(distinct).query(distinct, k=[2])
+    least = float(np.median(nearest))
+    candidates = np.geomspace(least, max(least, radius), _CANDIDATES)
+    folds = random.permutation(len(distinct)) % _FOLDS
+    gains = (radius / candidates) ** points.shape[1]
+    scores = np.zeros(len(candidates))
+    for fold in range(_FOLDS):
+        near = _neighbours(distinct[folds == fold], distinct[folds != fold], candidates)
+        scores += np.log1p(near * gains).sum(axis=0)
+    return max(float(candidates[scores.argmax()]), _SAME)
+
+
+def _neighbours(held_out: Float64Array, rest: Float64Array, distances: Float64Array) -> Float64Array:
+    """How many of the rest lie within each distance of each held-out point: (held out, distances)."""
+    from scipy.spatial.distance import cdist  # noqa: PLC0415 - searching needs none
+
+    counts = np.zeros((len(held_out), len(distances)))
+    for start in range(0, len(held_out), _BLOCK):
+        between = cdist(held_out[start : start + _BLOCK], rest)
+        for column, distance in enumerate(distances):
+            counts[start : start + _BLOCK, column] = np.count_nonzero(between <= distance, axis=1)
+    return counts

@@ -1,0 +1,108 @@
+"""*lawdr*: a document is the sum of its sentences' vectors, each weighted by how rare what it says is."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from encoders.density import DensityWeights
+from encoders.document import Document, Encoded, FloatArray, unit_rows
+from encoders.errors import BadInput
+from encoders.folder import ModelFolder, publishing
+from encoders.sentence import SentenceEncoder
+from encoders.sentences import Sentences
+
+_FILE = "lawdr.npz"
+_CARD = "MODEL_CARD.md"
+
+
+class Lawdr:
+    """Document encoder over weighted sentences (LAWDR eq. 3); *sentences* is the same without weights.
+
+    The sum is over the passages as they are stored, so that a density fitted later could weigh an index again without
+    encoding it. The language's subspace stays in: it is linear, and the calibration takes it out of the query.
+    """
+
+    method = "lawdr"
+
+    def __init__(self, sentence: SentenceEncoder, density: DensityWeights) -> None:
+        """Take a loaded sentence encoder and the density of its sentences."""
+        self._sentences = Sentences(sentence)
+        self._density = density
+        self.spec = sentence.spec(self.method, density=density.id)
+
+    def encode_documents(self, documents: Sequence[Document]) -> Encoded:
+        """A passage a sentence, as *sentences* makes them."""
+        encoded = self._sentences.encode_documents(documents)
+        sums = np.zeros_like(encoded.vectors)
+        for row, passages in enumerate(encoded.passages):
+            vectors = passages.unit_vectors()
+            sums[row] = self._density.weights(vectors) @ vectors
+        return replace(encoded, vectors=unit_rows(sums))
+
+    def encode_queries(self, queries: Sequence[Document]) -> FloatArray:
+        """Queries → (queries, dim) float32 unit rows."""
+        return self._sentences.encode_queries(queries)
+
+
+def has_density(folder: ModelFolder) -> bool:
+    """Whether a model folder holds a density of its sentences."""
+    return (folder.path / _FILE).is_file()
+
+
+def load_density(folder: ModelFolder) -> DensityWeights:
+    """The density in a model folder.
+
+    Raises:
+        BadInput: it has none, or a damaged one, or that of another model.
+    """
+    train = "dragoman train lawdr SOURCE… -o FOLDER"
+    if not has_density(folder):
+        raise BadInput(f"{folder.path} has no {_FILE}, which method lawdr needs; make a folder that has: {train}")
+    density = DensityWeights.load(folder.path / _FILE)
+    if len(density.mean) != folder.config.dim:
+        raise BadInput(
+            f"{folder.path / _FILE} is of vectors with {len(density.mean)} dimensions and the model's have "
+            f"{folder.config.dim}; make it again: {train}"
+        )
+    return density
+
+
+def publish(base: ModelFolder, density: DensityWeights, target: Path) -> ModelFolder:
+    """Make a model folder of a base model's files, hard links where the disk allows, and a density.
+
+    Raises:
+        MissingPart: the target can't be written, or its disk is full.
+    """
+    with publishing(target, base.config) as made:
+        for file in sorted(base.path.iterdir()):
+            if file.is_file() and file.name not in {"config.json", _FILE, _CARD}:
+                _link(file.resolve(), made / file.name)
+        density.save(made / _FILE)
+        card = base.path / _CARD
+        about = card.read_text(encoding="utf-8").split(_HEADING)[0].rstrip() if card.is_file() else f"# {target.name}"
+        (made / _CARD).write_text(about + _HEADING + _described(density), encoding="utf-8")
+    return ModelFolder.open(target)
+
+
+_HEADING = "\n\n## Density of sentences (LAWDR)\n\n"
+
+
+def _described(density: DensityWeights) -> str:
+    return f"""\
+`{_FILE}`: the density of {len(density.points):,} sentences in {len(density.components)} principal components.
+Tophat kernel, bandwidth {density.bandwidth:.4f} by cross-validation, b = {density.b:.3g}, id `{density.id}`.
+It makes `lawdr` the folder's default method.
+"""
+
+
+def _link(file: Path, link: Path) -> None:
+    try:
+        os.link(file, link)
+    except OSError:  # another disk, or one that has no hard links
+        shutil.copyfile(file, link)

@@ -1,0 +1,209 @@
+"""``dragoman calibrate``: make languages comparable; list calibrations, choose one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import cast
+
+import click
+
+from encoders.console import Console, output_options
+from encoders.document import Document
+from encoders.errors import BadInput
+from encoders.session import Device
+from indexer import collection as collections
+from indexer.database import connect
+from indexer.settings import Settings, place_options
+from query import calibration_table
+from query.calibrating import CalibrationReport, Judged, Upkeep, calibrate
+from query.calibration_table import KeptCalibration
+from query.files import expand
+from query.margin import MARGINS, Margin
+from query.probe import DEFAULT, Setting
+from query.qrels import read_qrels
+from query.topics import read_topics
+
+
+@click.command("calibrate", short_help="Make languages comparable: after index by itself, again when wanted.")
+@click.option("-c", "--collection", "name", required=True, help="The collection to calibrate.")
+@click.option("--list", "listing", is_flag=True, help="Show the calibrations there are; make none.")
+@click.option("--use", "wanted", default="", metavar="ID|none", help="Search with this one from now on; make none.")
+@click.option("--topics", "topic_files", multiple=True, metavar="FILE", help="Topics to decide by, with --qrels.")
+@click.option("--qrels", "qrel_files", multiple=True, metavar="FILE", help="Their judgements, in TREC format.")
+@click.option(
+    "--queries",
+    "log_files",
+    multiple=True,
+    metavar="FILE",
+    help="Queries that were really asked, as topics are written.",
+)
+@click.option("--balance", type=float, help="0 as the encoder ranks … 1 every language equal.  [default: decided]")
+@click.option("--margin", type=click.Choice(MARGINS), help="Form of the margin.  [default: decided]")
+@click.option(
+    "--rank",
+    type=click.IntRange(0, 256),
+    help="Directions of the language subspace taken out; 0: the mean.  [default: decided]",
+)
+@click.option("--seed", type=int, default=0, show_default=True, help="Of the random samples.")
+@click.option("--device", type=click.Choice(["auto", "cpu", "cuda"]), default="auto", show_default=True)
+@place_options
+@output_options
+def command(
+    name: str,
+    listing: bool,
+    wanted: str,
+    topic_files: tuple[str, ...],
+    qrel_files: tuple[str, ...],
+    log_files: tuple[str, ...],
+    balance: float | None,
+    margin: str | None,
+    rank: int | None,
+    seed: int,
+    device: str,
+    settings: Settings,
+    console: Console,
+) -> None:
+    """Take the languages' statistics of a sample, and decide how to rank with them.
+
+    How is decided by --topics with --qrels where they are given; else by documents that have the same `concept`;
+    else by whether neighbours share a language while titles still find their documents. Giving --balance, --margin or
+    --rank decides it yourself. No document is encoded again and the index is not touched.
+    """
+    if bool(topic_files) != bool(qrel_files):
+        raise click.UsageError("--topics and --qrels belong together; give both")
+    if listing or wanted:
+        engine = connect(settings.database)
+        collections.require(engine, name)
+        if wanted:
+            chosen = calibration_table.use(engine, name, wanted)
+            console.result(f"{name} is searched with {f'calibration {chosen.id}' if chosen else 'plain cosine'} now")
+        _list(calibration_table.every(engine, name), name, console)
+        return
+    given = balance is not None or margin is not None or rank is not None
+    setting = Setting(
+        DEFAULT.rank if rank is None else rank,
+        cast("Margin", margin) if margin else DEFAULT.margin,
+        DEFAULT.balance if balance is None else balance,
+    )
+    judged = None
+    if topic_files:
+        judged = Judged(_queries(topic_files, "topics"), read_qrels(expand(qrel_files, "judgements")))
+    report = calibrate(
+        name,
+        settings,
+        judged=judged,
+        log=_queries(log_files, "queries"),
+        setting=setting if given else None,
+        seed=seed,
+        device=cast("Device", device),
+        console=console,
+    )
+    show(report, name, console)
+
+
+def _queries(names: Sequence[str], what: str) -> list[Document]:
+    topics = [topic for path in expand(names, what) for topic in read_topics(path)]
+    queries = [Document(topic.qid, topic.lang, topic.text(("title", "description"))) for topic in topics]
+    if names and not any(query.text.strip() for query in queries):
+        raise BadInput(f"none of the {what} has a title or a description to ask with")
+    return [query for query in queries if query.text.strip()]
+
+
+_DECIDED = {
+    "judgements": "by your judgements: MAP on half of the topics",
+    "concepts": "by documents of one concept: MAP of half of the titles and first sentences",
+    "titles": "by titles that find the rest of their own document, and by their neighbours' languages",
+    "you": "by you",
+    "default": "by default: there was nothing to decide by",
+}
+
+
+def show(report: CalibrationReport, name: str, console: Console, *, table: bool = True) -> None:
+    """Say what was decided, and by what."""
+    console.emit(
+        {
+            "collection": name,
+            "calibration": report.kept.id,
+            **asdict(report.setting),
+            "decided_by": report.decided_by,
+            "languages": report.kept.summary["languages"],
+            "few": dict(report.few),
+            "drift": dict(report.drift),
+            "probe": [one.as_dict() for one in report.tried],
+        }
+    )
+    measure = "own title" if report.decided_by == "titles" else "MAP"
+    if report.tried and table and not console.json:
+        rows = [
+            [
+                "the mean" if one.setting.rank == 0 else f"{one.setting.rank} directions",
+                one.setting.margin,
+                f"{one.setting.balance:g}",
+                f"{one.value:.3f}",
+                f"{one.held_out:.3f}",
+                f"{one.own_language:.0%}",
+                "chosen" if one.chosen else "",
+            ]
+            for one in report.tried
+        ]
+        console.table(
+            ["taken out", "margin", ">balance", f">{measure}", ">other half", ">own language", ""],
+            rows,
+            title="What the probe tried",
+        )
+    taken = "the language mean" if report.setting.rank == 0 else f"{report.setting.rank} directions of each language"
+    console.result(
+        f"{name}: calibration {report.kept.id}, balance {report.setting.balance:g}, {report.setting.margin} margin, "
+        f"{taken} taken out; decided {_DECIDED[report.decided_by]}"
+    )
+    if report.few:
+        listed = ", ".join(f"{lang} {count}" for lang, count in sorted(report.few.items()))
+        console.say(f"few documents, so drawn towards the mean of all languages: {listed}")
+    if report.drift:
+        worst = max(report.drift, key=report.drift.__getitem__)
+        console.say(f"first tens that are others than before: {report.drift[worst]:.0%} in {worst}, the most")
+
+
+def tell_upkeep(upkeep: Upkeep, name: str, console: Console) -> None:
+    """Say what became of the calibration after documents came or went."""
+    if upkeep.report:
+        console.say(f"{name} is calibrated anew: {upkeep.reason}")
+        show(upkeep.report, name, console, table=False)
+    else:
+        console.say(f"{name} keeps its calibration: {upkeep.reason}")
+
+
+def _list(kept: Sequence[KeptCalibration], name: str, console: Console) -> None:
+    for one in kept:
+        console.emit(
+            {"calibration": one.id, "active": one.active, "created": one.created.isoformat(timespec="seconds")}
+            | dict(one.summary)
+        )
+    if console.json:
+        return
+    if not kept:
+        console.result(
+            f"{name} has no calibration and is searched by plain cosine; make one: dragoman calibrate -c {name}"
+        )
+        return
+    rows = [
+        [
+            one.id,
+            f"{one.created:%Y-%m-%d %H:%M}",
+            f"{one.summary['balance']:g}",
+            one.summary["margin"],
+            str(one.summary["rank"] or "mean"),
+            f"{len(one.summary['languages'])}",
+            one.summary["decided_by"],
+            "active" if one.active else "",
+        ]
+        for one in kept
+    ]
+    console.table(
+        ["calibration", "made (UTC)", ">balance", "margin", ">taken out", ">languages", "decided by", ""],
+        rows,
+        title=f"Calibrations of {name}",
+    )
+    if not any(one.active for one in kept):
+        console.say(f"none is active: plain cosine; choose one with: dragoman calibrate --use ID -c {name}")

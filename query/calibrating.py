@@ -1,0 +1,283 @@
+"""Calibrate a collection: statistics, probe, drift, the row in the database. What ``dragoman calibrate`` does."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import sqlalchemy as sa
+
+from encoders.console import Console
+from encoders.document import Document, Encoder, FloatArray, unit_rows
+from encoders.errors import BadInput
+from encoders.methods import open_encoder
+from encoders.moments import Moments
+from encoders.session import Device
+from indexer import collection as collections
+from indexer.collection import Collection
+from indexer.database import connect
+from indexer.settings import Settings
+from indexer.stores.contract import VectorStore
+from onnx_export.models import find_model
+from query import calibration_table, evidence, language_statistics
+from query.calibration import Calibration
+from query.calibration_table import KeptCalibration
+from query.language_statistics import Samples, calibration, draw
+from query.margin import checked
+from query.probe import DEFAULT, Setting, Tried, probe
+from query.ranking import Choice, FairRanker
+
+if TYPE_CHECKING:
+    from ir_measures import Qrel
+
+DRIFT = 0.5
+"""Share of a language's pseudo-queries whose first ten change, from which on a collection is calibrated again."""
+_DRIFT_QUERIES = 32
+
+
+@dataclass(frozen=True)
+class Judged:
+    """Topics with judgements, to decide by.
+
+    Attributes:
+        topics: queries whose ids are the qrels' topic ids.
+        qrels: the judgements.
+    """
+
+    topics: Sequence[Document]
+    qrels: Sequence[Qrel]
+
+
+@dataclass(frozen=True)
+class CalibrationReport:
+    """What calibrating a collection found.
+
+    Attributes:
+        kept: the calibration, active now.
+        setting: how it ranks.
+        decided_by: ``judgements``, ``concepts``, ``titles``, ``you`` or ``default``.
+        tried: what the probe tried.
+        few: documents of the languages that have few, by language.
+        drift: by language, the share of pseudo-queries whose first ten are others than with the calibration before;
+            empty where there was none.
+    """
+
+    kept: KeptCalibration
+    setting: Setting
+    decided_by: str
+    tried: Sequence[Tried]
+    few: Mapping[str, int]
+    drift: Mapping[str, float]
+
+
+@dataclass
+class Opened:
+    """A collection with its store and its encoder, while it is calibrated."""
+
+    engine: sa.Engine
+    collection: Collection
+    store: VectorStore
+    encoder: Encoder
+
+    @classmethod
+    def named(cls, name: str, settings: Settings, device: Device, console: Console) -> Opened:
+        """Open it.
+
+        Raises:
+            BadInput: there is none of that name, or nothing is in it.
+        """
+        engine = connect(settings.database)
+        found = collections.require(engine, name)
+        store = found.open_store(settings)
+        if not store.count():
+            store.close()
+            raise BadInput(f"collection {name} holds no documents; put some in: dragoman index SOURCE -c {name}")
+        encoder = open_encoder(find_model(found.encoder, console), found.method, device=device)
+        found.check(encoder.spec)
+        return cls(engine, found, store, encoder)
+
+    def close(self) -> None:
+        """Let go of both."""
+        self.store.close()
+        self.engine.dispose()
+
+
+def calibrate(
+    name: str,
+    settings: Settings | None = None,
+    *,
+    judged: Judged | None = None,
+    log: Sequence[Document] = (),
+    setting: Setting | None = None,
+    seed: int = 0,
+    device: Device = "auto",
+    console: Console | None = None,
+) -> CalibrationReport:
+    """Calibrate a collection, and make the result the active calibration.
+
+    Args:
+        name: the collection.
+        settings: where things are; read from the environment unless given.
+        judged: topics and judgements to decide by; documents' ``concept`` or titles unless given.
+        log: queries that were really asked, for the bank.
+        setting: how to rank, where that is decided already: no probe is made.
+        seed: of the random samples.
+        device: where to encode pseudo-queries.
+        console: where progress goes; nowhere unless given.
+
+    Raises:
+        BadInput: there is no such collection, it is empty, or the setting is not one.
+        DragomanError: whatever store, database or encoder refuse.
+    """
+    console = console or Console(quiet=True)
+    if setting:
+        checked(setting.balance)
+    opened = Opened.named(name, settings or Settings.read(), device, console)
+    try:
+        samples = draw(opened.store, opened.encoder, log=log, seed=seed, console=console)
+        found = None if setting else _evidence(opened, samples, judged, seed)
+        chosen, tried = (setting or DEFAULT), list[Tried]()
+        if found:
+            chosen, tried = probe(samples, opened.encoder.spec.model, found)
+        made = calibration(samples, opened.encoder.spec.model, rank=chosen.rank)
+        made = made.with_choice(balance=chosen.balance, margin=chosen.margin)
+        before = _active(opened)
+        drift = drifted(opened.store, before, made) if before else {}
+        decided_by = found.kind if found else "you" if setting else "default"
+        summary: dict[str, Any] = {"decided_by": decided_by, "probe": [one.as_dict() for one in tried]}
+        kept = calibration_table.keep(opened.engine, name, made, {**summary, "few": samples.few(), "drift": drift})
+        return CalibrationReport(kept, chosen, decided_by, tried, samples.few(), drift)
+    finally:
+        opened.close()
+
+
+def _evidence(opened: Opened, samples: Samples, judged: Judged | None, seed: int) -> evidence.Evidence | None:
+    model = opened.encoder.spec.model
+    if judged:
+        found = evidence.from_judgements(opened.store, opened.encoder, judged.topics, judged.qrels, seed=seed)
+        if found is None:
+            raise BadInput(
+                "too few of the topics have a relevant document in the collection to decide anything by; "
+                "give more, or leave --topics and --qrels out"
+            )
+        return found
+    if len(samples.documents) < 2:
+        return None
+    return evidence.from_concepts(opened.store, model, samples, seed=seed) or evidence.from_titles(
+        opened.store, model, samples, seed=seed
+    )
+
+
+def _active(opened: Opened) -> Calibration | None:
+    kept = [one for one in calibration_table.every(opened.engine, opened.collection.name) if one.active]
+    if not kept or kept[0].model != opened.collection.model:
+        return None
+    return calibration_table.load(opened.engine, opened.collection)
+
+
+@dataclass(frozen=True)
+class Upkeep:
+    """What became of a collection's calibration after documents were added.
+
+    Attributes:
+        report: the new calibration, if one was made.
+        reason: why it was, or was not.
+    """
+
+    report: CalibrationReport | None
+    reason: str
+
+
+def has_calibration(name: str, settings: Settings) -> bool:
+    """Whether a collection was ever calibrated."""
+    engine = connect(settings.database)
+    try:
+        return bool(calibration_table.every(engine, name))
+    finally:
+        engine.dispose()
+
+
+def keep_calibrated(
+    name: str, settings: Settings | None = None, *, device: Device = "auto", console: Console | None = None
+) -> Upkeep:
+    """See to a collection's calibration after documents came or went: the active one stays as long as it fits.
+
+    A new one is made where there is none, where a language has come, or where the documents have drifted.
+    """
+    settings = settings or Settings.read()
+    engine = connect(settings.database)
+    try:
+        found = collections.require(engine, name)
+        kept = calibration_table.every(engine, name)
+        active = calibration_table.load(engine, found) if kept else None
+        if kept and active is None:
+            return Upkeep(None, "it is searched without a calibration, as you chose")
+        reason = "it had none"
+        if active is not None:
+            store = found.open_store(settings)
+            try:
+                reason, fits = _fit(store, active)
+            finally:
+                store.close()
+            if fits:
+                return Upkeep(None, reason)
+    finally:
+        engine.dispose()
+    return Upkeep(calibrate(name, settings, device=device, console=console), reason)
+
+
+def _fit(store: VectorStore, active: Calibration) -> tuple[str, bool]:
+    """Whether a calibration still fits what is stored, and a sentence that says why."""
+    new = sorted(store.count().keys() - active.languages.keys())
+    if new:
+        return f"new languages: {', '.join(new)}", False
+    shares = drifted(store, active, _with_fresh_means(store, active))
+    worst = max(shares, key=shares.__getitem__, default="")
+    said = f"first tens that would change: {shares[worst]:.0%} in {worst}, the most" if worst else "nothing has changed"
+    return said, not worst or shares[worst] < DRIFT
+
+
+def _with_fresh_means(store: VectorStore, active: Calibration) -> Calibration:
+    """The same calibration with the documents' statistics of today: no encoder is needed for that."""
+    moments = {}
+    for lang in store.count():
+        moments[lang] = Moments(len(active.pooled))
+        doc_ids = store.sample(active.model, lang, language_statistics.SAMPLE)
+        if doc_ids:
+            moments[lang].add(store.vectors(active.model, doc_ids))
+    means, pooled = language_statistics.shrunk(moments)
+    languages = {
+        lang: replace(
+            one,
+            documents=moments[lang].count,
+            mean=means[lang],
+            subspace=language_statistics.subspace(moments[lang], active.rank, pooled),
+        )
+        for lang, one in active.languages.items()
+        if lang in moments
+    }
+    return replace(active, languages=languages, pooled=pooled)
+
+
+def drifted(store: VectorStore, before: Calibration, after: Calibration) -> dict[str, float]:
+    """By language, the share of pseudo-queries whose first ten documents two calibrations disagree about.
+
+    The pseudo-queries are the first calibration's; passages, which neither changes, are left out.
+    """
+    targets = sorted(store.count())
+    shares = {}
+    for lang, one in before.languages.items():
+        queries = unit_rows(one.bank[:_DRIFT_QUERIES].astype("float32"))
+        if not len(queries):
+            continue
+        first, second = (_tens(store, each, queries, lang, targets) for each in (before, after))
+        shares[lang] = sum(a != b for a, b in zip(first, second, strict=True)) / len(queries)
+    return shares
+
+
+def _tens(
+    store: VectorStore, calibrated: Calibration, queries: FloatArray, lang: str, targets: Sequence[str]
+) -> list[set[str]]:
+    ranker = FairRanker(store, calibrated, replace(Choice.of(calibrated), passages=False))
+    return [set(ranking.doc_ids) for ranking in ranker.rank(queries, lang, targets, 10)]

@@ -1,0 +1,212 @@
+"""The calibration: what makes languages comparable at search time, without touching the index.
+
+Documents are stored as the encoder made them. Within one target language every linear correction of documents is a
+correction of the query: q·(d − μ) = q·d − const, q·(I − UUᵀ)d = ((I − UUᵀ)q)·d. So kNN is asked with a corrected query,
+and what does not move over, the length of the corrected document and the margin, is exact on the candidates.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import zipfile
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from encoders.document import FloatArray, Int8Array, short_hash, unit_rows
+from encoders.errors import StoreError
+from query.margin import Margin
+
+_FORMAT = 1
+_SMALLEST_BANK = 32
+"""Pseudo-queries that a bank is filled up to with those of other languages: fewer make a noisy neighbourhood."""
+
+
+@dataclass(frozen=True)
+class LanguageStatistics:
+    """What is known of one language.
+
+    Attributes:
+        documents: how many vectors its mean was taken of.
+        mean: (dim,) mean of its documents, drawn towards the pooled mean where they are few.
+        query_mean: (dim,) mean of its pseudo-queries, likewise.
+        subspace: (rank, dim) orthonormal rows that its documents share; none where the mean is taken out instead.
+        query_subspace: (rank, dim) the same of its pseudo-queries.
+        bank: (n, dim) int8 pseudo-queries, encoded as queries; only their direction counts.
+        sources: (n,) id of the document each comes from; empty for one out of a query log.
+    """
+
+    documents: int
+    mean: FloatArray
+    query_mean: FloatArray
+    subspace: FloatArray
+    query_subspace: FloatArray
+    bank: Int8Array
+    sources: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """Statistics of a collection's languages, and how to rank with them.
+
+    Attributes:
+        model: id of the vectors that it is for.
+        languages: by normalised tag, in order.
+        pooled: (dim,) mean over languages: what stands in for a language that is not here.
+        pooled_query: (dim,) the same of pseudo-queries.
+        rank: directions of the language subspace that are taken out; 0: the mean is.
+        margin: form of the margin.
+        balance: 0 as the encoder ranks … 1 every language equal.
+        neighbours: k of the margin's two means.
+    """
+
+    model: str
+    languages: Mapping[str, LanguageStatistics]
+    pooled: FloatArray
+    pooled_query: FloatArray
+    rank: int = 0
+    margin: Margin = "ratio"
+    balance: float = 0.75
+    neighbours: int = 3
+
+    @classmethod
+    def none(cls, model: str, dim: int) -> Calibration:
+        """The one that leaves everything as the encoder made it: plain cosine."""
+        nothing = np.zeros(dim, dtype=np.float32)
+        return cls(model, {}, nothing, nothing, margin="absolute", balance=0.0)
+
+    @cached_property
+    def id(self) -> str:
+        """Hash of all that decides a ranking."""
+        header, arrays = self._parts()
+        return short_hash(json.dumps(header, sort_keys=True), *(arrays[name].tobytes() for name in sorted(arrays)))
+
+    def with_choice(self, *, balance: float, margin: Margin) -> Calibration:
+        """The same statistics, ranked with by other settings."""
+        return replace(self, balance=balance, margin=margin)
+
+    def documents(self, vectors: FloatArray, lang: str, share: float = 1.0) -> FloatArray:
+        """Documents of one language without its component, (n, dim) unit rows.
+
+        Args:
+            vectors: (n, dim) as the encoder made them.
+            lang: their language.
+            share: of the component, 0 to 1.
+        """
+        known = self.languages.get(lang)
+        return _corrected(
+            vectors, known.subspace if known else None, known.mean if known else self.pooled, self.rank, share
+        )
+
+    def queries(self, vectors: FloatArray, lang: str, share: float = 1.0) -> FloatArray:
+        """Queries of one language without its component, (n, dim) unit rows: by the statistics of queries."""
+        known = self.languages.get(lang)
+        mean = known.query_mean if known else self.pooled_query
+        return _corrected(vectors, known.query_subspace if known else None, mean, self.rank, share)
+
+    def asked(self, queries: FloatArray, target: str, share: float = 1.0) -> FloatArray:
+        """Corrected queries as raw vectors of a target language are to be asked; the same object if no different."""
+        known = self.languages.get(target)
+        if not self.rank or known is None:
+            return queries
+        subspace = known.subspace
+        return np.asarray(queries - np.float32(share) * (queries @ subspace.T) @ subspace, dtype=np.float32)
+
+    def bank(self, lang: str, share: float = 1.0) -> tuple[FloatArray, tuple[str, ...]]:
+        """Corrected pseudo-queries of a language, (n, dim) unit rows, and the documents they come from.
+
+        Where the language has few, those of others fill them up, evenly; so does a language that is not here at all.
+        """
+        known = self.languages.get(lang)
+        vectors = [self._pseudo_queries(lang, known, share)] if known else []
+        sources = list(known.sources) if known else []
+        missing = _SMALLEST_BANK - len(sources)
+        if missing > 0:
+            others = {code: one for code, one in self.languages.items() if code != lang and one.sources}
+            each = -(-missing // max(len(others), 1))
+            for code, one in others.items():
+                vectors.append(self._pseudo_queries(code, one, share)[:each])
+                sources += one.sources[:each]
+        dim = len(self.pooled)
+        return np.concatenate([*vectors, np.zeros((0, dim), np.float32)]), tuple(sources)
+
+    def _pseudo_queries(self, lang: str, known: LanguageStatistics, share: float) -> FloatArray:
+        return self.queries(unit_rows(known.bank.astype(np.float32)), lang, share)
+
+    def to_bytes(self) -> bytes:
+        """The artifact: a NumPy archive."""
+        header, arrays = self._parts()
+        buffer = io.BytesIO()
+        np.savez(buffer, allow_pickle=False, header=np.array(json.dumps(header)), **arrays)
+        return buffer.getvalue()
+
+    def _parts(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+        header = {
+            "format": _FORMAT,
+            "model": self.model,
+            "rank": self.rank,
+            "margin": self.margin,
+            "balance": self.balance,
+            "neighbours": self.neighbours,
+            "languages": {
+                lang: {"documents": one.documents, "sources": one.sources} for lang, one in self.languages.items()
+            },
+        }
+        arrays = {"pooled": self.pooled, "pooled_query": self.pooled_query}
+        for lang, one in self.languages.items():
+            for name in _ARRAYS:
+                arrays[f"{lang}/{name}"] = getattr(one, name)
+        return header, arrays
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Calibration:
+        """Read an artifact.
+
+        Raises:
+            StoreError: it is damaged, or of another version.
+        """
+        try:
+            with np.load(io.BytesIO(data), allow_pickle=False) as archive:
+                header = json.loads(str(archive["header"]))
+                if header["format"] != _FORMAT:
+                    raise StoreError("the calibration is of another version; make it anew: dragoman calibrate")
+                languages = {
+                    lang: LanguageStatistics(
+                        documents=entry["documents"],
+                        sources=tuple(entry["sources"]),
+                        **{name: archive[f"{lang}/{name}"] for name in _ARRAYS},
+                    )
+                    for lang, entry in header["languages"].items()
+                }
+                settings = {name: header[name] for name in ("model", "rank", "margin", "balance", "neighbours")}
+                return cls(
+                    languages=languages, pooled=archive["pooled"], pooled_query=archive["pooled_query"], **settings
+                )
+        except (KeyError, ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
+            raise StoreError(f"the calibration can't be read ({error}); make it anew: dragoman calibrate") from error
+
+
+_ARRAYS = ("mean", "query_mean", "subspace", "query_subspace", "bank")
+
+
+def _corrected(
+    vectors: FloatArray, subspace: FloatArray | None, mean: FloatArray, rank: int, share: float
+) -> FloatArray:
+    """Unit rows of what is left; a row that the component makes up wholly stays as it is, for want of anything else."""
+    if share == 0.0:
+        return vectors
+    if rank and subspace is not None:
+        left = vectors - np.float32(share) * (vectors @ subspace.T) @ subspace
+    elif rank:
+        return vectors
+    else:
+        left = vectors - np.float32(share) * mean
+    lengths = np.linalg.norm(left, axis=1, keepdims=True)
+    return unit_rows(np.where(lengths > _NOTHING_LEFT, left, vectors).astype(np.float32))
+
+
+_NOTHING_LEFT = 1e-4

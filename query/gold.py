@@ -1,0 +1,109 @@
+"""True pairs of documents, and how many of them an alignment found."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from pathlib import Path
+
+from encoders.errors import BadInput
+from indexer.readers.files import SourceFile, UnreadableFileError
+from query.alignment import Pairs
+from query.side import Side
+
+HEADING = ("id_a", "id_b")
+
+
+@dataclass(frozen=True)
+class SharedValues:
+    """Pairs are true where both documents have the same value of a field.
+
+    Attributes:
+        field: its name.
+        count: how many one-to-one pairs exist.
+    """
+
+    field: str
+    count: int
+
+
+Gold = SharedValues | AbstractSet[tuple[str, str]]
+"""True pairs: by a field's value, or as ids."""
+
+
+@dataclass(frozen=True)
+class Recall:
+    """How many true pairs there are and how many were found."""
+
+    gold: int
+    found: int
+
+    @property
+    def recall(self) -> float:
+        """The share that was found."""
+        return self.found / self.gold
+
+
+def shared_values(a: Side, b: Side, field: str) -> SharedValues:
+    """The true pairs of two sides whose documents carry a field.
+
+    A value that several documents of a side have makes as many pairs as the side with fewer of them.
+
+    Raises:
+        BadInput: a side has no document with the field, or no value is on both sides.
+    """
+    for side in (a, b):
+        if not any(side.values):
+            raise BadInput(f"no document of {side.name} has a field {field!r}; name one that says which are the same")
+    counts = [Counter(value for value in side.values if value is not None) for side in (a, b)]
+    count = sum((counts[0] & counts[1]).values())
+    if not count:
+        raise BadInput(f"no value of {field!r} is in both {a.name} and {b.name}; name a field that they share")
+    return SharedValues(field, count)
+
+
+def stated_pairs(path: Path) -> AbstractSet[tuple[str, str]]:
+    """The true pairs a file states: two ids a line, a tab between; what follows a second tab is not looked at.
+
+    Raises:
+        BadInput: the file can't be read, a line is no pair, or there is none.
+    """
+    file = SourceFile(path, str(path))
+    pairs = set()
+    try:
+        for line in file.lines():
+            where = file.at(file.line)
+            try:
+                text = (line or b"").decode("utf-8").rstrip("\r\n")
+            except UnicodeDecodeError as error:
+                raise BadInput(f"{where} is not UTF-8; convert the file to it") from error
+            columns = tuple(text.split("\t"))
+            if not text.strip() or (file.line == 1 and columns[:2] == HEADING):
+                continue
+            if len(columns) < 2 or not (columns[0] and columns[1]):
+                raise BadInput(f"{where} is {text[:60]!r}, no pair; it should be: id_a TAB id_b")
+            pairs.add((columns[0], columns[1]))
+    except UnreadableFileError as error:
+        raise BadInput(f"the true pairs {file.shown} can't be read: {error}") from error
+    if not pairs:
+        raise BadInput(f"{file.shown} states no pairs; give lines of: id_a TAB id_b")
+    return pairs
+
+
+def recall_of(pairs: Pairs, a: Side, b: Side, gold: Gold) -> Recall:
+    """Count the true pairs among those found.
+
+    Raises:
+        BadInput: none of the stated pairs is of these sides.
+    """
+    found = list(zip(pairs.rows.tolist(), pairs.cols.tolist(), strict=True))
+    if isinstance(gold, SharedValues):
+        same = sum(a.values[row] is not None and a.values[row] == b.values[col] for row, col in found)
+        return Recall(gold.count, same)
+    known = set(a.doc_ids), set(b.doc_ids)
+    if not any(first in known[0] and second in known[1] for first, second in gold):
+        raise BadInput(
+            f"no true pair is of {a.name} and {b.name}; see that their ids are in the file, {a.name}'s first"
+        )
+    return Recall(len(gold), sum((a.doc_ids[row], b.doc_ids[col]) in gold for row, col in found))

@@ -1,0 +1,73 @@
+"""The margin: how far a document stands out from what is near the query and near the document anyway.
+
+A query has closer neighbours in some languages than in others, and some documents are close to every query. Dividing by
+both neighbourhoods makes scores of different languages comparable (LAWDR eq. 4; Artetxe and Schwenk 2019, section 3.2).
+"""
+
+from __future__ import annotations
+
+from typing import Literal, get_args
+
+import numpy as np
+
+from encoders.document import FloatArray
+from encoders.errors import BadInput
+
+Margin = Literal["ratio", "distance", "absolute"]
+MARGINS: tuple[Margin, ...] = get_args(Margin)
+
+_FLOOR = 0.01
+"""Least mean cosine that a score is divided by: a neighbourhood at right angles to all it is asked says nothing."""
+
+
+def centring(balance: float) -> float:
+    """Share of the language's component that is taken out: all of it from balance ½ on."""
+    return min(1.0, 2.0 * balance)
+
+
+def exponent(balance: float) -> float:
+    """Power β that the margin is raised to: none up to balance ½, 1 at balance 1."""
+    return max(0.0, 2.0 * balance - 1.0)
+
+
+def checked(balance: float) -> float:
+    """A balance as it was given.
+
+    Raises:
+        BadInput: it is not between 0 and 1.
+    """
+    if not 0.0 <= balance <= 1.0:
+        raise BadInput(
+            f"balance goes from 0 (as the encoder ranks) to 1 (every language equal), and {balance:g} is not"
+        )
+    return balance
+
+
+def neighbourhood(cosines: FloatArray, k: int) -> FloatArray:
+    """Mean of the k largest of each row, (rows,); −∞ stands for what doesn't count; 0 where nothing does."""
+    if not cosines.shape[1]:
+        return np.zeros(len(cosines), dtype=np.float32)
+    k = min(k, cosines.shape[1])
+    largest = np.partition(cosines, cosines.shape[1] - k, axis=1)[:, -k:]
+    counts = np.isfinite(largest)
+    total = np.where(counts, largest, 0.0).sum(axis=1)
+    mean: FloatArray = (total / np.maximum(counts.sum(axis=1), 1)).astype(np.float32)
+    return mean
+
+
+def margin(cosines: FloatArray, fwd: FloatArray, bwd: FloatArray, form: Margin, beta: float) -> FloatArray:
+    """Scores of query–document pairs by their margin, of the cosines' shape.
+
+    Args:
+        cosines: of queries and documents, (documents,) or (queries, documents).
+        fwd: mean cosine of each query to its nearest documents of the target language, broadcast over documents.
+        bwd: mean cosine of each document to its nearest queries of the query's language, broadcast over queries.
+        form: ``ratio`` is cos / ((fwd + bwd)/2)^β, ``distance`` is cos − β(fwd + bwd)/2, ``absolute`` the cosine.
+        beta: 0 leaves cosines as they are, 1 is the margin of the papers.
+    """
+    if form == "absolute" or beta == 0.0:
+        return cosines
+    mean = (fwd + bwd) / np.float32(2)
+    if form == "distance":
+        return np.asarray(cosines - np.float32(beta) * mean, dtype=np.float32)
+    return np.asarray(cosines / np.maximum(mean, _FLOOR) ** np.float32(beta), dtype=np.float32)

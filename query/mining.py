@@ -1,0 +1,138 @@
+"""Pairs of documents of two sides: debias, candidates by document, rescored by passage, learnt from, matched."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from encoders.document import FloatArray
+from query.alignment import (
+    Candidates,
+    IntArray,
+    Neighbourhood,
+    Pairs,
+    align,
+    candidates,
+    check,
+    in_order,
+    match,
+    neighbourhood,
+)
+from query.coverage import coverage
+from query.margin import Margin
+from query.margin import margin as margin_of
+from query.pair_map import clear_pairs, helpful_maps
+from query.side import Side, debiased, mapped
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How to align.
+
+    Attributes:
+        margin: form of the score.
+        k: neighbours of the margin.
+        threshold: least score of a pair.
+        debias: none: not at all; 0: each side's mean; m: its subspace of rank m.
+        passages: score candidates by how well their passages cover each other, not by the documents' vectors.
+        rounds: how often maps are learnt from the clear pairs.
+    """
+
+    margin: Margin = "ratio"
+    k: int = 4
+    threshold: float = -math.inf
+    debias: int | None = 0
+    passages: bool = True
+    rounds: int = 1
+
+
+@dataclass(frozen=True)
+class Mined:
+    """What came out.
+
+    Attributes:
+        pairs: best first; their cosines are those of the vectors as the encoder made them.
+        learnt_from: clear pairs the maps in use were learnt from; 0 where none are in use.
+    """
+
+    pairs: Pairs
+    learnt_from: int
+
+
+def mine(a: Side, b: Side, plan: Plan) -> Mined:
+    """One-to-one pairs of two sides' documents.
+
+    Raises:
+        BadInput: the sides' vectors don't go together, or have values that are no numbers.
+    """
+    check(a.vectors, b.vectors, plan.k, plan.threshold)
+    plain = x, y = debiased(a, plan.debias), debiased(b, plan.debias)
+    learnt_from = 0
+    for _ in range(plan.rounds if a.doc_ids and b.doc_ids else 0):
+        scored = _scored(x, y, plan)
+        clear = clear_pairs(scored, len(x.doc_ids), len(y.doc_ids))
+        maps = helpful_maps(plain[0].vectors[scored.rows[clear]], plain[1].vectors[scored.cols[clear]])
+        if maps is None:
+            break
+        learnt_from = len(clear)
+        x, y = mapped(plain[0], maps.x), mapped(plain[1], maps.y)
+    if plan.passages:
+        pairs = _matched_by_passages(x, y, plan)
+    else:
+        pairs = align(x.vectors, y.vectors, k=plan.k, margin=plan.margin, threshold=plan.threshold)
+    cosines = np.einsum("ij,ij->i", a.vectors[pairs.rows], b.vectors[pairs.cols])
+    return Mined(Pairs(pairs.rows, pairs.cols, cosines, pairs.scores), learnt_from)
+
+
+def _scored(x: Side, y: Side, plan: Plan) -> Candidates:
+    """Candidates with the score that pairs are matched by."""
+    around = neighbourhood(x.vectors, y.vectors, plan.k)
+    found = candidates(x.vectors, y.vectors, around, margin=plan.margin)
+    if not plan.passages:
+        return found
+    covered = coverage(x.passages, y.passages, found.rows, found.cols)
+    near = _neighbourhood_of(found, covered, (len(x.doc_ids), len(y.doc_ids)), plan.k)
+    return _with_margins(found, covered, near, plan.margin)
+
+
+def _matched_by_passages(x: Side, y: Side, plan: Plan) -> Pairs:
+    """Match over candidates; documents whose candidates all went to others get new ones among those left."""
+    if not (x.doc_ids and y.doc_ids):
+        return in_order([])
+    around = neighbourhood(x.vectors, y.vectors, plan.k)
+    rows, cols = np.arange(len(x.doc_ids)), np.arange(len(y.doc_ids))
+    near: Neighbourhood | None = None
+    parts: list[Candidates] = []
+    while len(rows) and len(cols):
+        there = Neighbourhood(around.forward[rows], around.backward[cols])
+        found = candidates(x.vectors[rows], y.vectors[cols], there, margin=plan.margin)
+        found = Candidates(rows[found.rows], cols[found.cols], found.cosines, found.scores)
+        covered = coverage(x.passages, y.passages, found.rows, found.cols)
+        near = near or _neighbourhood_of(found, covered, (len(x.doc_ids), len(y.doc_ids)), plan.k)
+        taken = match(_with_margins(found, covered, near, plan.margin), plan.threshold)
+        if not len(taken.rows):
+            break
+        parts.append(taken)
+        rows, cols = np.setdiff1d(rows, taken.rows), np.setdiff1d(cols, taken.cols)
+    return in_order(parts)
+
+
+def _with_margins(found: Candidates, covered: FloatArray, near: Neighbourhood, margin: Margin) -> Candidates:
+    scores = margin_of(covered, near.forward[found.rows], near.backward[found.cols], margin, 1.0)
+    return Candidates(found.rows, found.cols, found.cosines, scores)
+
+
+def _neighbourhood_of(found: Candidates, covered: FloatArray, size: tuple[int, int], k: int) -> Neighbourhood:
+    """Mean of each document's k best coverages among its candidates."""
+    return Neighbourhood(_best_means(found.rows, covered, size[0], k), _best_means(found.cols, covered, size[1], k))
+
+
+def _best_means(owners: IntArray, values: FloatArray, size: int, k: int) -> FloatArray:
+    order = np.lexsort((-values, owners))
+    owners, values = owners[order], values[order]
+    best = np.arange(len(owners)) - np.searchsorted(owners, owners) < k
+    totals = np.bincount(owners[best], values[best], size)
+    means: FloatArray = (totals / np.maximum(np.bincount(owners[best], minlength=size), 1)).astype(np.float32)
+    return means

@@ -1,0 +1,226 @@
+"""The probe: which rank, margin and balance a collection is ranked with, decided by what is known of it.
+
+With judgements, or documents that share a ``concept``, settings are compared by MAP on half of the queries and the
+choice is reported on the other half. With neither, the smallest balance is taken that brings the share of own-language
+neighbours near the fair one, as long as titles still find the rest of their own documents.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from encoders.document import FloatArray
+from indexer.stores.matrix import largest
+from query.calibration import Calibration
+from query.evaluation import evaluate
+from query.evidence import Evidence
+from query.fairness import own_language_share
+from query.language_statistics import Samples, calibration
+from query.margin import MARGINS, Margin, centring, exponent, margin, neighbourhood
+from query.run import Run
+
+RANKS = (0, 1, 2, 4, 8)
+BALANCES = (0.0, 0.25, 0.5, 0.625, 0.75, 0.875, 1.0)
+NEAR_FAIR = 0.2
+"""How far from the fair share towards nothing but the own language neighbours may stay, where nothing else decides."""
+_LOST = 0.02
+_DEPTH = 100
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One way to rank.
+
+    Attributes:
+        rank: directions of the language subspace taken out; 0: the mean.
+        margin: form of the margin.
+        balance: of the dial.
+    """
+
+    rank: int = 0
+    margin: Margin = "ratio"
+    balance: float = 0.75
+
+
+DEFAULT = Setting()
+
+
+@dataclass(frozen=True)
+class Tried:
+    """What one setting gave.
+
+    Attributes:
+        setting: which.
+        value: MAP, or of ``titles`` the mean reciprocal rank of their own documents in their language, on the queries
+            that decide.
+        held_out: the same on the other half.
+        own_language: share of the first hits, one a language, that are in the query's own.
+        chosen: whether it is the one.
+    """
+
+    setting: Setting
+    value: float
+    held_out: float
+    own_language: float
+    chosen: bool = False
+
+    def as_dict(self) -> dict[str, Any]:
+        """Flat, as JSON carries it."""
+        return {**asdict(self.setting), **{key: value for key, value in asdict(self).items() if key != "setting"}}
+
+
+def probe(samples: Samples, model: str, evidence: Evidence) -> tuple[Setting, list[Tried]]:
+    """The setting to rank with, and the table it was chosen by."""
+    trial = _Trial(samples, model, evidence)
+    setting = _by_neighbours(trial) if evidence.kind == "titles" else _by_relevance(trial)
+    return setting, trial.table(setting)
+
+
+def _by_relevance(trial: _Trial) -> Setting:
+    """One part after the other, each kept as it is unless another is better by more than chance gives."""
+    best = DEFAULT
+    for others in (
+        [Setting(rank=rank) for rank in RANKS],
+        [Setting(best.rank, form, best.balance) for form in MARGINS],
+    ):
+        best = trial.better(best, [Setting(other.rank or best.rank, other.margin, other.balance) for other in others])
+    return trial.better(best, [Setting(best.rank, best.margin, balance) for balance in BALANCES])
+
+
+def _by_neighbours(trial: _Trial) -> Setting:
+    """The smallest balance that is near fair, of those that lose no titles; the default where none is."""
+    settings = [Setting(balance=balance) for balance in BALANCES if balance <= DEFAULT.balance]
+    tried = {setting: trial.of(setting) for setting in settings}
+    first = tried[settings[0]]
+    for setting, one in tried.items():
+        bias = (one.own_language - trial.fair) / (1.0 - trial.fair) if trial.fair < 1.0 else 0.0
+        if bias <= NEAR_FAIR and one.value >= first.value - _LOST:
+            return setting
+    return DEFAULT
+
+
+class _Trial:
+    """Ranks the evidence's pool by one setting after another; what settings share is computed once.
+
+    Attributes:
+        fair: share of the first hits that each language has where all are equal.
+    """
+
+    def __init__(self, samples: Samples, model: str, evidence: Evidence) -> None:
+        self._samples, self._model, self._evidence = samples, model, evidence
+        self._languages = list(samples.documents)
+        self._calibrations: dict[int, Calibration] = {}
+        self._compared: dict[tuple[int, float], tuple[FloatArray, FloatArray, FloatArray]] = {}
+        self._tried: dict[Setting, tuple[Tried, FloatArray]] = {}
+        self.fair = 1.0 / len(self._languages)
+
+    def of(self, setting: Setting) -> Tried:
+        """What a setting gives."""
+        return self._try(setting)[0]
+
+    def better(self, best: Setting, others: Sequence[Setting]) -> Setting:
+        """The best of others, where it is ahead on the deciding half by more than the difference's standard error."""
+        ahead = max(others, key=lambda other: self.of(other).value)
+        gain = (self._try(ahead)[1] - self._try(best)[1])[::2]
+        error = float(gain.std()) / max(len(gain), 1) ** 0.5
+        return ahead if float(gain.mean()) > error else best
+
+    def table(self, chosen: Setting) -> list[Tried]:
+        """All that was tried, the chosen one marked."""
+        self.of(chosen)
+        return [
+            Tried(setting, one.value, one.held_out, one.own_language, chosen=setting == chosen)
+            for setting, (one, _) in self._tried.items()
+        ]
+
+    def _try(self, setting: Setting) -> tuple[Tried, FloatArray]:
+        if setting not in self._tried:
+            scores = self._scores(setting)
+            own = [
+                own_language_share(self._evidence.langs[order].tolist(), lang, len(order))
+                for order, lang in zip(_orders(scores, len(self._languages)), self._evidence.query_langs, strict=True)
+            ]
+            values = self._values(scores)
+            deciding, held_out = float(values[::2].mean()), float(values[1::2].mean())
+            self._tried[setting] = Tried(setting, deciding, held_out, float(np.mean(own))), values
+        return self._tried[setting]
+
+    def _values(self, scores: FloatArray) -> FloatArray:
+        """(q,) average precision; for titles the reciprocal rank of the own document among those of its language."""
+        from ir_measures import AP, RR, Qrel  # noqa: PLC0415 - half a second
+
+        evidence = self._evidence
+        if evidence.kind == "titles":
+            own = evidence.langs[None, :] == np.array(evidence.query_langs)[:, None]
+            scores = np.where(own, scores, np.float32(-np.inf))
+        orders = _orders(scores, _DEPTH)
+        run = Run(
+            "probe",
+            {
+                str(query): [(str(row), float(scores[query, row])) for row in order if np.isfinite(scores[query, row])]
+                for query, order in enumerate(orders)
+            },
+        )
+        qrels = [Qrel(str(query), str(row), 1) for query, rows in enumerate(evidence.relevant) for row in rows]
+        measure = RR if evidence.kind == "titles" else AP
+        topics = evaluate(run, qrels, [measure], {str(query) for query in range(len(scores))}).topics
+        return np.array([topics[str(query)][str(measure)] for query in range(len(scores))], dtype=np.float32)
+
+    def _scores(self, setting: Setting) -> FloatArray:
+        cosines, fwd, bwd = self._compare(setting.rank, centring(setting.balance))
+        scores = margin(cosines, fwd, bwd, setting.margin, exponent(setting.balance)).copy()
+        apart = np.flatnonzero(self._evidence.apart >= 0)
+        scores[apart, self._evidence.apart[apart]] = -np.inf
+        return scores
+
+    def _compare(self, rank: int, share: float) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """(q, n) cosines and both neighbourhoods; a pseudo-query's own place in the bank is left out of ``bwd``."""
+        if (rank, share) in self._compared:
+            return self._compared[rank, share]
+        evidence = self._evidence
+        if rank not in self._calibrations:
+            self._calibrations[rank] = calibration(self._samples, self._model, rank=rank)
+        chosen = self._calibrations[rank]
+        documents = np.empty_like(evidence.vectors)
+        for lang in self._languages:
+            documents[evidence.langs == lang] = chosen.documents(evidence.vectors[evidence.langs == lang], lang, share)
+        cosines = np.empty((len(evidence.queries), len(documents)), dtype=np.float32)
+        fwd, bwd = np.empty_like(cosines), np.empty_like(cosines)
+        for lang in dict.fromkeys(evidence.query_langs):
+            asked = np.array([other == lang for other in evidence.query_langs])
+            cosines[asked] = chosen.queries(evidence.queries[asked], lang, share) @ documents.T
+            bank, _ = chosen.bank(lang, share)
+            k = min(chosen.neighbours, max(1, len(bank) // 8))
+            bwd[asked] = _without_itself(documents @ bank.T, evidence.bank_rows[asked], k)
+        for lang in self._languages:
+            fwd[:, evidence.langs == lang] = neighbourhood(cosines[:, evidence.langs == lang], chosen.neighbours)[
+                :, None
+            ]
+        self._compared[rank, share] = cosines, fwd, bwd
+        return cosines, fwd, bwd
+
+
+def _without_itself(near: FloatArray, rows: np.ndarray, k: int) -> FloatArray:
+    """(q, n) mean of the k largest of each document's row, without the query's own column where it has one."""
+    if near.shape[1] <= k:
+        return np.repeat(neighbourhood(near, k)[None], len(rows), axis=0)
+    largest = -np.partition(-near, k, axis=1)[:, : k + 1]
+    following, total = largest[:, k], largest[:, :k].sum(axis=1)
+    own = np.where(rows[:, None] >= 0, near[:, rows].T, np.float32(-np.inf))
+    among = own >= largest[:, :k].min(axis=1)
+    mean: FloatArray = (np.where(among, total - own + following, total) / np.float32(k)).astype(np.float32)
+    return mean
+
+
+def _orders(scores: FloatArray, depth: int) -> list[npt.NDArray[np.intp]]:
+    return [largest(one, depth) for one in scores]
+
+
+def summary(evidence: Evidence | None, tried: Sequence[Tried]) -> Mapping[str, Any]:
+    """What a calibration remembers of its probe."""
+    return {"decided_by": evidence.kind if evidence else "default", "probe": [one.as_dict() for one in tried]}

@@ -1,0 +1,68 @@
+"""The options that say how documents are ranked, the same for every command that ranks some."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import click
+
+from query.margin import MARGINS, Margin
+
+
+@dataclass(frozen=True)
+class RankingOptions:
+    """What a person said of the ranking; ``Searcher.open`` takes the same.
+
+    Attributes:
+        calibration: beginning of an id; ``none``: plain cosine; empty: the active one.
+        balance: none: the calibration's.
+        margin: none: the calibration's.
+        passages: compare the head of the ranking by passages too.
+        hybrid: let words change the order within a language.
+    """
+
+    calibration: str = ""
+    balance: float | None = None
+    margin: Margin | None = None
+    passages: bool = True
+    hybrid: bool = False
+
+
+def ranking_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add ``--balance``, ``--margin``, ``--calibration``, ``--no-passages``, ``--hybrid``; it gets ``ranking``."""
+
+    @functools.wraps(command)
+    def with_options(
+        *,
+        calibration: str,
+        balance: float | None,
+        margin: Margin | None,
+        no_passages: bool,
+        hybrid: bool,
+        **others: Any,
+    ) -> Any:
+        return command(ranking=RankingOptions(calibration, balance, margin, not no_passages, hybrid), **others)
+
+    options = (
+        click.option(
+            "--hybrid", is_flag=True, help="Let shared words, names and numbers change the order within a language."
+        ),
+        click.option("--no-passages", is_flag=True, help="Rank by documents' vectors alone."),
+        click.option(
+            "--calibration",
+            default="",
+            metavar="ID|none",
+            help="Rank by this one, or by none: plain cosine.  [default: the active]",
+        ),
+        click.option("--margin", type=click.Choice(MARGINS), help="Form of the margin.  [default: the calibration's]"),
+        click.option(
+            "--balance",
+            type=float,
+            metavar="0…1",
+            help="0 as the encoder ranks … 1 every language equal.  [default: the calibration's]",
+        ),
+    )
+    return functools.reduce(lambda wrapped, option: option(wrapped), options, with_options)

@@ -1,0 +1,52 @@
+"""``dragoman report``: one page of HTML that shows a collection's bias, fairness and scores in pictures."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from encoders.console import Console, output_options
+from indexer.settings import Settings, place_options
+from query.files import expand
+
+_FILE = click.Path(path_type=Path, dir_okay=False)
+
+
+@click.command("report", short_help="One HTML page: bias, fairness and scores, in pictures.")
+@click.option("-c", "--collection", "name", required=True, help="The collection to show.")
+@click.option("-o", "--output", type=_FILE, help="File to write.  [default: NAME-report.html in this folder]")
+@click.option(
+    "--evaluation", type=click.IntRange(min=1), metavar="N", help="Evaluation to show.  [default: the newest]"
+)
+@click.option(
+    "--qrels", "qrel_files", multiple=True, metavar="FILE", help="Its judgements, for MAP by pair of languages."
+)
+@place_options
+@output_options
+def command(
+    name: str,
+    output: Path | None,
+    evaluation: int | None,
+    qrel_files: tuple[str, ...],
+    settings: Settings,
+    console: Console,
+) -> None:
+    """Write one HTML page with pictures, to be opened in any browser: it needs no network.
+
+    Languages in the plane before and after the calibration, whether a classifier can tell them apart, what the balance
+    does, which languages find which, and the newest evaluation against one of the same topics, if there is one that
+    ranked in another way: by plain cosine against calibrated, say.
+    """
+    from query.report import report  # noqa: PLC0415 - NumPy and the database, which --help need not pay
+
+    written = report(
+        name,
+        settings,
+        output or Path(f"{name}-report.html"),
+        evaluation=evaluation,
+        qrels=expand(qrel_files, "qrels"),
+        console=console,
+    )
+    console.result(f"The report on {name} is written to {written.absolute()}")
+    console.emit({"collection": name, "report": str(written.absolute())})

@@ -1,0 +1,267 @@
+"""Pictures of a report: drawn by matplotlib, written as SVG that stands inside a page and takes its colours."""
+
+from __future__ import annotations
+
+import io
+import math
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from encoders.document import FloatArray
+from query.language_pairs import PairTable
+from query.plots import MEAN
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+_WIDTH = 9.6
+_INK, _PAPER = "#102030", "#fefdfc"
+"""What stands for the page's own colours until the SVG is written."""
+
+_COLOURS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#d55e00", "#56b4e9", "#7f7f7f")
+"""Okabe and Ito's, without what vanishes on white or on black."""
+_MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "*")
+_NUMBERED = 16
+"""Up to so many languages each cell of a table has its number."""
+
+Panels = Mapping[str, FloatArray]
+"""Points in the plane, (n, 2), by title."""
+
+
+@dataclass(frozen=True)
+class DialPoint:
+    """What one balance gives.
+
+    Attributes:
+        balance: 0 to 1.
+        own_language: share of the first hits that are in the query's language.
+        value: of the measure that there is evidence for; none where there is none.
+    """
+
+    balance: float
+    own_language: float
+    value: float | None
+
+
+def inline_svg(draw: Callable[[], Figure], name: str, description: str) -> str:
+    """A figure as an ``<svg>`` element that needs nothing from elsewhere.
+
+    Args:
+        draw: makes the figure.
+        name: sets its ids apart from those of the page's other pictures.
+        description: for those who don't see it.
+    """
+    import matplotlib as mpl  # noqa: PLC0415 - half a second
+
+    style: Any = {
+        "svg.fonttype": "none",
+        "svg.hashsalt": name,
+        "font.size": 9,
+        "axes.titlesize": 10,
+        "axes.facecolor": "none",
+        "figure.facecolor": "none",
+        "savefig.facecolor": "none",
+        **dict.fromkeys(("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color"), _INK),
+    }
+    written = io.StringIO()
+    with mpl.rc_context(style):
+        draw().savefig(written, format="svg", dpi=160, metadata={"Date": None})
+    svg = written.getvalue()
+    svg = svg[svg.index("<svg") :]
+    svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
+    svg = re.sub(r'\s+xmlns(:\w+)?="[^"]*"', "", svg)
+    svg = re.sub(r'(\bid="|url\(#|xlink:href="#)', rf"\g<1>{name}-", svg)
+    for colour in (_INK, MEAN, "#000000"):
+        svg = svg.replace(colour, "currentColor")
+    svg = svg.replace(_PAPER, "var(--paper)")
+    return svg.replace("<svg", f'<svg role="img" aria-label="{escape(description)}"', 1).strip()
+
+
+def languages_figure(panels: Panels, langs: npt.NDArray[np.str_]) -> Figure:
+    """Documents as dots, a panel for each way to see them; (n,) ``langs`` gives their colour and form."""
+    from matplotlib.figure import Figure  # noqa: PLC0415
+
+    languages = sorted(set(langs.tolist()))
+    columns = 12
+    height = 4.5 + 0.22 * math.ceil(len(languages) / columns)
+    figure = Figure(figsize=(_WIDTH if len(panels) > 1 else 0.6 * _WIDTH, height), layout="constrained")
+    size = 24 if len(langs) < 1_000 else 9
+    for axes, (title, points) in zip(np.atleast_1d(figure.subplots(1, len(panels))), panels.items(), strict=True):
+        order = np.random.default_rng(0).permutation(len(points))
+        for at, lang in enumerate(languages):
+            rows = order[langs[order] == lang]
+            axes.scatter(
+                *points[rows].T,
+                s=size,
+                color=_COLOURS[at % len(_COLOURS)],
+                marker=_MARKERS[at % len(_MARKERS)],
+                alpha=0.75,
+                linewidths=0,
+                rasterized=True,
+                label=lang,
+            )
+        _name_clusters(axes, points, langs, languages)
+        axes.set_title(title, loc="left")
+        axes.set_xticks([])
+        axes.set_yticks([])
+        axes.set_xlabel("first component")
+        axes.set_ylabel("second component")
+        axes.set_aspect("equal", adjustable="datalim")
+    handles, labels = figure.axes[0].get_legend_handles_labels()
+    figure.legend(
+        handles,
+        labels,
+        loc="outside lower center",
+        ncols=min(columns if len(panels) > 1 else columns // 2, len(labels)),
+        frameon=False,
+        fontsize=9,
+        markerscale=1.8,
+        handletextpad=0.1,
+        columnspacing=1.2,
+    )
+    return figure
+
+
+def _name_clusters(axes: Axes, points: FloatArray, langs: npt.NDArray[np.str_], languages: Sequence[str]) -> None:
+    """The code in the middle of each language that has a place of its own."""
+    from matplotlib.patheffects import withStroke  # noqa: PLC0415
+
+    middles = {lang: np.median(points[langs == lang], axis=0) for lang in languages}
+    near = 0.045 * float(np.ptp(points, axis=0).max())
+    for lang, middle in middles.items():
+        others = [other for code, other in middles.items() if code != lang]
+        if all(np.abs(middle - other).max() > near for other in others):
+            halo = withStroke(linewidth=2.5, foreground=_PAPER)
+            axes.annotate(
+                lang, tuple(middle), ha="center", va="center", fontsize=10, fontweight="bold", path_effects=[halo]
+            )
+
+
+def separability_figure(accuracies: Mapping[str, float], chance: float) -> Figure:
+    """Bars of accuracy, 0 to 1, with what guessing gives."""
+    from matplotlib.figure import Figure  # noqa: PLC0415
+
+    figure = Figure(figsize=(_WIDTH, 0.75 + 0.42 * len(accuracies)), layout="constrained")
+    axes = figure.subplots()
+    places = np.arange(len(accuracies))[::-1]
+    values = list(accuracies.values())
+    axes.barh(places, values, height=0.62, color=[_COLOURS[4], _COLOURS[0]][: len(values)])
+    for place, value in zip(places, values, strict=True):
+        axes.annotate(
+            f"{value:.0%}",
+            (max(value, chance if value > chance - 0.05 else value), place),
+            (6, 0),
+            textcoords="offset points",
+            va="center",
+        )
+    axes.axvline(chance, color=_INK, linewidth=1, linestyle="--")
+    axes.annotate(
+        f"guessing: {chance:.0%}",
+        (chance, 1.0),
+        (4, 2),
+        xycoords=("data", "axes fraction"),
+        textcoords="offset points",
+        va="bottom",
+        fontsize=8,
+    )
+    axes.set_yticks(places, list(accuracies))
+    axes.set_xlim(0, 1.08)
+    axes.set_xticks(np.linspace(0, 1, 6), [f"{share:.0%}" for share in np.linspace(0, 1, 6)])
+    axes.tick_params(axis="y", length=0)
+    _without_frame(axes)
+    return figure
+
+
+def dial_figure(points: Sequence[DialPoint], chosen: float, fair: float, measure: str) -> Figure:
+    """Share of own-language hits against balance, and the measure beside it where there is one."""
+    from matplotlib.figure import Figure  # noqa: PLC0415
+
+    figure = Figure(figsize=(_WIDTH, 3.6), layout="constrained")
+    axes = figure.subplots()
+    balances = [point.balance for point in points]
+    axes.axhline(fair, color=_COLOURS[4], linewidth=1, linestyle="--", label=f"fair share ({fair:.0%})")
+    axes.plot(
+        balances,
+        [point.own_language for point in points],
+        color=_COLOURS[4],
+        marker="o",
+        label="own-language share of the first hits",
+    )
+    valued = [(point.balance, point.value) for point in points if point.value is not None]
+    if valued:
+        axes.plot(*zip(*valued, strict=True), color=_COLOURS[0], marker="s", label=measure)
+    axes.axvline(chosen, color=_INK, linewidth=1, linestyle=":", label=f"balance that searches use ({chosen:g})")
+    axes.set_xlim(-0.02, 1.02)
+    axes.set_ylim(0, 1.0)
+    axes.set_xlabel("balance: 0 as the encoder ranks … 1 every language equal")
+    axes.set_ylabel("share, or value of the measure" if valued else "share of the first hits")
+    axes.grid(axis="y", linewidth=0.4, alpha=0.5)
+    axes.set_axisbelow(True)
+    _without_frame(axes)
+    figure.legend(loc="outside upper left", ncols=4 if len(measure) < 30 else 2, frameon=False, fontsize=8.5)
+    return figure
+
+
+def pairs_figure(tables: Mapping[str, PairTable], measure: str) -> Figure:
+    """Heat maps on one scale, beside each other or, of many languages, one under the other."""
+    from matplotlib.figure import Figure  # noqa: PLC0415
+
+    most = max(max(len(table.queries), len(table.documents)) for table in tables.values())
+    beside = len(tables) > 1 and most <= _NUMBERED
+    width = _WIDTH if beside or most > _NUMBERED else 0.62 * _WIDTH
+    rows = max(len(table.queries) for table in tables.values())
+    cell = (width / len(tables) if beside else width) / (most + 2.5)
+    height = min(cell, 0.4) * rows + 1.0
+    figure = Figure(figsize=(width, height * (1 if beside else len(tables))), layout="constrained")
+    shape = (1, len(tables)) if beside else (len(tables), 1)
+    top = max(
+        (float(np.nanmax(table.values)) for table in tables.values() if np.isfinite(table.values).any()), default=1.0
+    )
+    panels = np.atleast_1d(figure.subplots(*shape))
+    images = []
+    for axes, (title, table) in zip(panels, tables.items(), strict=True):
+        images.append(_draw_pairs(axes, table, top or 1.0))
+        axes.set_title(title, loc="left")
+    bar = figure.colorbar(images[0], ax=list(panels), shrink=0.8, pad=0.015, aspect=30)
+    bar.set_label(measure)
+    bar.outline.set_visible(False)
+    return figure
+
+
+def _draw_pairs(axes: Axes, table: PairTable, top: float) -> Any:
+    image = axes.imshow(table.values, cmap="cividis", vmin=0, vmax=top, aspect="auto", interpolation="nearest")
+    small = max(len(table.queries), len(table.documents)) > _NUMBERED
+    size = 6.5 if small else 9
+    axes.set_xticks(range(len(table.documents)), list(table.documents), fontsize=size, rotation=90 if small else 0)
+    axes.set_yticks(range(len(table.queries)), list(table.queries), fontsize=size)
+    axes.set_xlabel("language of the documents")
+    axes.set_ylabel("language of the query")
+    axes.tick_params(length=0)
+    for side in axes.spines.values():
+        side.set_visible(False)
+    for row, column in np.argwhere(~np.isfinite(table.values)):
+        axes.annotate("–", (column, row), ha="center", va="center", fontsize=size)
+    if not small:
+        for row, column in np.argwhere(np.isfinite(table.values)):
+            value = float(table.values[row, column])
+            axes.annotate(
+                f"{value:.2f}".removeprefix("0") if value < 0.995 else "1",
+                (column, row),
+                ha="center",
+                va="center",
+                fontsize=8,
+                color="#ffffff" if value < 0.55 * top else "#111111",
+            )
+    return image
+
+
+def _without_frame(axes: Axes) -> None:
+    for side in ("top", "right"):
+        axes.spines[side].set_visible(False)

@@ -1,0 +1,145 @@
+"""The report as one page of HTML that needs nothing from elsewhere: no network, no scripts."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+
+
+@dataclass(frozen=True)
+class Section:
+    """A heading, a picture and what is to be seen in it.
+
+    Attributes:
+        title: in plain words.
+        picture: an ``<svg>`` element; empty where there is none.
+        text: the sentence under the picture, or why there is none.
+    """
+
+    title: str
+    picture: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Table:
+    """Numbers side by side.
+
+    Attributes:
+        columns: headings of the columns after the first.
+        rows: label and cells.
+    """
+
+    columns: Sequence[str]
+    rows: Sequence[tuple[str, Sequence[str]]]
+
+
+@dataclass(frozen=True)
+class Page:
+    """All that a report says.
+
+    Attributes:
+        title: of the page.
+        summary: the sentence that says the most, under the title.
+        table: scores of the evaluations it is about; none where there is no evaluation.
+        note: on the table, or why there is none.
+        facts: what was looked at, by label.
+        sections: the pictures.
+        footer: how and when it was made.
+    """
+
+    title: str
+    summary: str
+    table: Table | None
+    note: str
+    facts: Mapping[str, str]
+    sections: Sequence[Section]
+    footer: str
+
+
+def html(page: Page) -> str:
+    """The whole page."""
+    facts = "".join(f"<dt>{escape(label)}</dt><dd>{escape(value)}</dd>\n" for label, value in page.facts.items())
+    return f"""<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<title>{escape(page.title)}</title>
+<style>{_STYLE}</style>
+</head>
+<body>
+<header>
+<h1>{escape(page.title)}</h1>
+<p class="summary">{escape(page.summary)}</p>
+</header>
+<main>
+{_table(page.table) if page.table else ""}
+<p class="note">{_prose(page.note)}</p>
+<dl>
+{facts}</dl>
+{"".join(map(_section, page.sections))}</main>
+<footer><p>{escape(page.footer)}</p></footer>
+</body>
+</html>
+"""
+
+
+def _prose(text: str) -> str:
+    """Escaped; an option such as --qrels is not torn apart at the end of a line."""
+    return re.sub(r"(--[a-z][\w-]*)", r"<code>\1</code>", escape(text))
+
+
+def _section(section: Section) -> str:
+    title = escape(section.title)
+    if not section.picture:
+        return f'<section>\n<h2>{title}</h2>\n<p class="empty">{_prose(section.text)}</p>\n</section>\n'
+    return (
+        f"<section>\n<h2>{title}</h2>\n<figure>\n{section.picture}\n"
+        f"<figcaption>{_prose(section.text)}</figcaption>\n</figure>\n</section>\n"
+    )
+
+
+def _table(table: Table) -> str:
+    heads = "".join(f'<th scope="col">{escape(column)}</th>' for column in table.columns)
+    rows = "".join(
+        f'<tr><th scope="row">{escape(label)}</th>{"".join(f"<td>{escape(cell)}</td>" for cell in cells)}</tr>\n'
+        for label, cells in table.rows
+    )
+    return f"<table>\n<thead><tr><td></td>{heads}</tr></thead>\n<tbody>\n{rows}</tbody>\n</table>"
+
+
+_STYLE = """
+:root { --paper: #ffffff; --ink: #1c2126; --soft: #5b6570; --line: #d9dee3; --tint: #f4f6f8; }
+@media (prefers-color-scheme: dark) {
+  :root { --paper: #15191d; --ink: #e6eaee; --soft: #a3adb7; --line: #343c44; --tint: #1e242a; }
+}
+@media print {
+  :root { --paper: #ffffff; --ink: #000000; --soft: #444444; --line: #cccccc; --tint: #f4f4f4; }
+  section { break-inside: avoid; }
+}
+body { background: var(--paper); color: var(--ink); font: 16px/1.5 system-ui, sans-serif;
+  max-width: 60rem; margin: 0 auto; padding: 2rem 1rem 3rem; }
+h1 { font-size: 1.9rem; line-height: 1.2; margin: 0 0 .4rem; }
+h2 { font-size: 1.25rem; margin: 2.6rem 0 .6rem; }
+.summary { font-size: 1.1rem; margin: 0 0 1.6rem; max-width: 44rem; }
+table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
+th, td { padding: .35rem 1.2rem .35rem 0; text-align: right; border-bottom: 1px solid var(--line); }
+th[scope=row] { text-align: left; font-weight: normal; }
+thead th { color: var(--soft); font-weight: 600; vertical-align: bottom; }
+tbody td { font-size: 1.1rem; }
+.note, .empty, footer { color: var(--soft); }
+.note { font-size: .9rem; margin: .6rem 0 1.6rem; max-width: 44rem; }
+.empty { background: var(--tint); padding: .8rem 1rem; border-radius: .4rem; margin: 0; }
+dl { display: grid; grid-template-columns: max-content 1fr; gap: .2rem 1.2rem; margin: 0; font-size: .95rem; }
+dt { color: var(--soft); }
+dd { margin: 0; overflow-wrap: anywhere; }
+figure { margin: 0; }
+figure svg { display: block; width: auto; max-width: 100%; height: auto; margin: 0 auto; color: var(--ink); }
+figcaption { margin: .7rem 0 0; max-width: 46rem; }
+code { font: inherit; white-space: nowrap; }
+footer { margin-top: 3rem; border-top: 1px solid var(--line); font-size: .85rem; }
+"""

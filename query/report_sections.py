@@ -1,0 +1,195 @@
+"""The sections of a report: each a picture and a sentence with the number in it, or a sentence that says why not."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from indexer.stores.contract import VectorStore
+from query import bias
+from query.bias import NEIGHBOURS, Sample
+from query.calibration import Calibration
+from query.first_hits import first_hits
+from query.language_pairs import PairTable, shares_by_pair
+from query.probe import BALANCES
+from query.ranking import Choice
+from query.report_figures import (
+    DialPoint,
+    dial_figure,
+    inline_svg,
+    languages_figure,
+    pairs_figure,
+    separability_figure,
+)
+from query.report_page import Section
+from query.significance import Comparison
+
+LANGUAGES = "Where the languages lie"
+SEPARABILITY = "Whether a classifier can tell the languages apart"
+DIAL = "What the balance does"
+PAIRS = "Which languages find which"
+TOPICS = "Topic by topic"
+
+FIRST = 10
+"""Hits whose languages are counted where there are no judgements."""
+_FEWEST = NEIGHBOURS + 1
+_EVIDENCE = {
+    "judgements": "MAP, held-out topics",
+    "concepts": "MAP, held-out pseudo-queries",
+    "titles": "own document found by its title (MRR)",
+}
+
+
+def languages_section(sample: Sample, without: str) -> Section:
+    """A sample in the plane, before and after; ``without`` says how a calibration is had where there is none."""
+    if len(sample.raw) < _FEWEST:
+        few = f"Too few documents for a picture: {len(sample.raw)}, and it takes {_FEWEST}."
+        return Section(LANGUAGES, "", few)
+    kinds = {"as the encoder made them": sample.raw}
+    if sample.corrected is not None:
+        kinds["corrected by the calibration"] = sample.corrected
+    shares = [bias.neighbour_share(vectors, sample.langs) for vectors in kinds.values()]
+    text = (
+        f"Each dot is one of {len(sample.raw):,} documents, its colour and form the language; dots of one kind that "
+        f"lie together are a language that keeps to itself. Of a document's {NEIGHBOURS} nearest neighbours "
+        f"{_percent(shares[0])} are in its own language as the encoder made them"
+    )
+    text += f", and {_percent(shares[1])} corrected" if len(shares) > 1 else ""
+    text += f"; {_percent(bias.fair_share(sample.langs))} would be fair."
+    text += f" {without}" if sample.corrected is None else ""
+    panels = {title: bias.projection(vectors) for title, vectors in kinds.items()}
+    return Section(LANGUAGES, inline_svg(partial(languages_figure, panels, sample.langs), "languages", text), text)
+
+
+def separability_section(sample: Sample, without: str) -> Section:
+    """The language probe's accuracy before and after."""
+    raw = bias.separability(sample.raw, sample.langs)
+    if raw is None:
+        return Section(SEPARABILITY, "", "Telling languages apart takes five documents in each of two languages.")
+    accuracies = {"as the encoder made them": raw[0]}
+    corrected = bias.separability(sample.corrected, sample.langs) if sample.corrected is not None else None
+    if corrected:
+        accuracies["corrected"] = corrected[0]
+    chance = 1 / raw[1]
+    text = (
+        "A linear classifier (SVM) learns the languages of four fifths of the sample and guesses those of the rest: "
+        f"it is right for {_percent(raw[0])} of them as the encoder made them"
+    )
+    text += f", and for {_percent(corrected[0])} corrected" if corrected else ""
+    text += f"; blind guessing gives {_percent(chance)}."
+    if corrected and corrected[0] < chance:
+        text += " Below guessing is no better than it: the means that were taken out are those of these very documents."
+    text += f" {without}" if not corrected else ""
+    picture = inline_svg(partial(separability_figure, accuracies, chance), "separability", text)
+    return Section(SEPARABILITY, picture, text)
+
+
+def dial_section(store: VectorStore, calibration: Calibration, summary: Mapping[str, Any]) -> Section:
+    """Own-language share and evidence against balance: from the probe's table, or measured by pseudo-queries."""
+    points = _probed(summary)
+    measure = _EVIDENCE.get(str(summary.get("decided_by")), "")
+    fair = 1 / max(len(calibration.languages), 1)
+    if len(points) < 3:
+        points = _measured(store, calibration)
+        measure = ""
+        if not points:
+            return Section(
+                DIAL, "", "The calibration has no pseudo-queries to ask: the documents have no text to make them of."
+            )
+    first, last = points[0], points[-1]
+    text = (
+        f"From balance {first.balance:g} to {last.balance:g} the share of the first hits that are in the query's "
+        f"own language goes from {_percent(first.own_language)} to {_percent(last.own_language)}; {_percent(fair)} "
+        "would be fair."
+    )
+    if first.value is not None and last.value is not None:
+        what = "how well titles find the rest of their documents (MRR)" if "MRR" in measure else measure
+        best = max(points, key=lambda point: point.value or 0.0)
+        text += (
+            f" Meanwhile {what}, goes from {first.value:.3f} to {last.value:.3f}, "
+            f"and is best at balance {best.balance:g}."
+        )
+    text += f" Searches use balance {calibration.balance:g}."
+    draw = partial(dial_figure, points, calibration.balance, fair, measure)
+    return Section(DIAL, inline_svg(draw, "dial", text), text)
+
+
+def _probed(summary: Mapping[str, Any]) -> list[DialPoint]:
+    """What the probe tried with the rank and margin that were chosen, by balance."""
+    tried = [
+        one for one in summary.get("probe", []) if one["rank"] == summary["rank"] and one["margin"] == summary["margin"]
+    ]
+    points = {one["balance"]: DialPoint(one["balance"], one["own_language"], one["held_out"]) for one in tried}
+    return [points[balance] for balance in sorted(points)]
+
+
+def _measured(store: VectorStore, calibration: Calibration) -> list[DialPoint]:
+    depth = len(store.count())
+    points = []
+    for balance in BALANCES:
+        hits = first_hits(store, calibration, Choice(balance, calibration.margin, passages=False), depth)
+        if not hits.query_langs:
+            return []
+        points.append(DialPoint(balance, hits.own_language(depth), None))
+    return points
+
+
+def pair_shares(store: VectorStore, calibration: Calibration) -> dict[str, PairTable]:
+    """Language pairs of the first hits of pseudo-queries, by plain cosine and calibrated."""
+    tables = {}
+    for title, balance in (("plain cosine", 0.0), ("calibrated", calibration.balance)):
+        choice = Choice(balance, calibration.margin, passages=False)
+        tables[title] = shares_by_pair(first_hits(store, calibration, choice, FIRST), sorted(store.count()))
+    return tables
+
+
+def pairs_section(tables: Mapping[str, PairTable], measure: str, what: str) -> Section:
+    """Heat maps of language pairs.
+
+    Args:
+        tables: by title.
+        measure: of their cells.
+        what: a sentence that says what a cell is.
+    """
+    if not any(table.values.size and not _empty(table) for table in tables.values()):
+        return Section(PAIRS, "", "Nothing could be counted: no query found a document whose language is known.")
+    means = [(title, *table.means()) for title, table in tables.items()]
+    said = "; ".join(
+        f"{title}: {_number(same)} within one language, {_number(across)} across languages"
+        for title, same, across in means
+    )
+    text = f"{what} In the mean: {said}. The nearer the two, the fairer."
+    return Section(PAIRS, inline_svg(partial(pairs_figure, tables, measure), "pairs", text), text)
+
+
+def topics_section(comparison: Comparison) -> Section:
+    """Differences of two evaluations, a bar a topic."""
+    from query.plots import difference_figure  # noqa: PLC0415 - matplotlib is only for this
+
+    measure = "MAP" if comparison.measure == "AP" else comparison.measure
+    text = (
+        f"Each bar is a topic, as high as {comparison.b} is better at it than {comparison.a}: "
+        f"{comparison.wins} of {len(comparison.topics)} topics gain, {comparison.losses} lose; {measure} goes from "
+        f"{comparison.mean_a:.3f} to {comparison.mean_b:.3f}."
+    )
+    return Section(TOPICS, inline_svg(partial(difference_figure, [comparison]), "topics", text), text)
+
+
+def nothing_to_compare(languages: Sequence[str]) -> list[Section]:
+    """The sections on languages, of a collection that has one."""
+    text = f"All documents are in one language ({', '.join(languages)}): there is none to compare it with."
+    return [Section(title, "", text) for title in (LANGUAGES, SEPARABILITY, DIAL, PAIRS)]
+
+
+def _empty(table: PairTable) -> bool:
+    return all(math.isnan(value) for value in table.values.ravel())
+
+
+def _percent(share: float) -> str:
+    return f"{share:.0%}"
+
+
+def _number(value: float) -> str:
+    return "–" if math.isnan(value) else f"{value:.2f}"

@@ -1,0 +1,176 @@
+"""``dragoman align`` as it is typed, on the demo's documents with the default encoder."""
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import query
+from query.cli import run
+
+DEMO = Path(query.__file__).parent / "demo"
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory, default_folder: object) -> Path:
+    """A home with three languages of the demo in one collection, and one in another by another method."""
+    place = tmp_path_factory.mktemp("align")
+    sources = [str(DEMO / f"docs.{lang}.jsonl") for lang in ("en", "de", "ja")]
+    assert run(["index", *sources, "-c", "mini", "--home", str(place), "-q"]) == 0
+    assert run(["index", sources[1], "-c", "whole", "--method", "first", "--home", str(place), "-q"]) == 0
+    return place
+
+
+def answer(captured: pytest.CaptureFixture[str]) -> Any:
+    return json.loads(captured.readouterr().out)
+
+
+def test_pairs_go_to_stdout_and_what_is_known_of_them_to_stderr(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["align", "mini:en", "mini:de", "--gold", "concept", "--home", str(home)]) == 0
+    captured = capsys.readouterr()
+    lines = captured.out.splitlines()
+    assert lines[0] == "id_a\tid_b\tscore\tcosine"
+    assert len(lines) == 25
+    assert "24 pairs of 24 and 24 documents" in captured.err
+    assert "one-to-one recall: 1.000 (22 of 22 true pairs)" in captured.err
+    scores = [float(line.split("\t")[2]) for line in lines[1:]]
+    assert scores == sorted(scores, reverse=True)
+    first = lines[1].split("\t")
+    assert first[0].removeprefix("demo:en:") == first[1].removeprefix("demo:de:")
+
+
+def test_a_file_takes_the_pairs_and_serves_as_gold(
+    home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    place = ["--home", str(home)]
+    pairs = tmp_path / "pairs.tsv"
+    assert run(["align", "mini:en", "mini:ja", "-o", str(pairs), "--gold", "concept", "-q", *place]) == 0
+    captured = capsys.readouterr()
+    assert captured.out.startswith("one-to-one recall: ")
+    assert captured.err == ""
+    assert run(["align", "mini:en", "mini:ja", "--gold-file", str(pairs), "--json", *place]) == 0
+    told = answer(capsys)
+    assert told["gold"] == {"pairs": 24, "found": 24, "recall": 1.0}
+    assert told["found"] == len(told["pairs"]) == 24
+    assert set(told["pairs"][0]) == {"id_a", "id_b", "score", "cosine"}
+
+
+def test_json_lines_are_written_and_json_tells_where(
+    home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pairs = tmp_path / "pairs.jsonl"
+    arguments = ["align", "mini:en", "mini:de", "--format", "jsonl", "-o", str(pairs), "--json", "--home", str(home)]
+    assert run(arguments) == 0
+    told = answer(capsys)
+    assert told["file"] == str(pairs)
+    records = [json.loads(line) for line in pairs.read_text("utf-8").splitlines()]
+    assert len(records) == told["found"] == 24
+    assert all(-1 <= record["cosine"] <= 1.001 for record in records)
+
+
+def test_a_threshold_leaves_fewer_pairs(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    place = ["--json", "--home", str(home)]
+    assert run(["align", "mini:en", "mini:de", *place]) == 0
+    scores = [pair["score"] for pair in answer(capsys)["pairs"]]
+    middle = (scores[9] + scores[10]) / 2
+    assert run(["align", "mini:en", "mini:de", "--threshold", str(middle), *place]) == 0
+    assert [pair["score"] for pair in answer(capsys)["pairs"]] == scores[:10]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [["--debias", "none"], ["--debias", "1"], ["--margin", "absolute"], ["--margin", "distance", "--neighbours", "2"]],
+)
+def test_every_choice_gives_pairs(options: list[str], home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    more = ["--no-passages", "--no-maps", "--gold", "concept", "--json", "--home", str(home)]
+    assert run(["align", "mini:en", "mini:de", *options, *more]) == 0
+    assert answer(capsys)["gold"]["recall"] > 0.9
+
+
+def test_files_are_encoded_on_the_way_and_agree_with_the_collection(
+    home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    place = ["--json", "--home", str(home)]
+    assert run(["align", "mini:en", "mini:de", *place]) == 0
+    stored = {(pair["id_a"], pair["id_b"]) for pair in answer(capsys)["pairs"]}
+    english, german = (str(DEMO / f"docs.{lang}.jsonl") for lang in ("en", "de"))
+    for sides in ([english, german], [english, "mini:de"]):
+        assert run(["align", *sides, *place]) == 0
+        assert {(pair["id_a"], pair["id_b"]) for pair in answer(capsys)["pairs"]} == stored
+
+
+def test_records_that_cannot_be_read_are_said_and_the_rest_is_aligned(
+    home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = tmp_path / "docs.jsonl"
+    source.write_text('{"id": "a", "lang": "en", "text": "mould on damp walls"}\n{oops\n', "utf-8")
+    assert run(["align", str(source), "mini:de", "--home", str(home)]) == 0
+    captured = capsys.readouterr()
+    assert len(captured.out.splitlines()) == 2
+    assert "1 records of" in captured.err
+    assert "docs.jsonl:2" in captured.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "sentence"),
+    [
+        (["mini:en", "mini:fi"], 1, "has no documents in 'fi'; it has de, en, ja"),
+        (["mini:en", "mini:german"], 1, "'german' is no language code"),
+        (["mini:en", "none:de"], 1, "there is no collection 'none'"),
+        (["mini:en", "nowhere.jsonl"], 1, "nowhere.jsonl is no file or folder"),
+        (["mini:en", "mini:en"], 1, "would be aligned with itself"),
+        (["mini:en", "whole:de"], 1, "index one with the other's encoder"),
+        (["mini:en", "mini:de", "--encoder", "x"], 1, "both sides are encoded already"),
+        (["mini:en", "{demo}/docs.de.jsonl", "--method", "first"], 1, "collection mini holds vectors of"),
+        (["mini:en", "{empty}"], 1, "has no documents to align"),
+        (["mini:en", "mini:de", "--threshold", "nan"], 1, "--threshold is no number"),
+        (["mini:en", "mini:de", "--debias", "-3"], 2, "--debias takes none, mean, or a rank"),
+        (["mini:en", "mini:de", "--neighbours", "0"], 2, "0 is not in the range"),
+        (["mini:en", "mini:de", "--gold", "nothing"], 1, "no document of mini:en has a field 'nothing'"),
+        (["mini:en", "mini:de", "--gold", "x", "--gold-file", "y"], 2, "give one of them"),
+        (["mini:en", "mini:de", "--gold-file", "{empty}"], 1, "states no pairs"),
+        (["mini:en", "mini:de", "--gold-file", "{one}"], 1, "no pair; it should be: id_a TAB id_b"),
+        (["mini:en", "mini:de", "--gold-file", "{foreign}"], 1, "no true pair is of mini:en and mini:de"),
+        (["mini:en", "mini:de", "-o", "/nowhere/pairs.tsv"], 1, "can't be written"),
+    ],
+)
+def test_what_is_refused_is_one_sentence_and_a_status(
+    arguments: list[str],
+    status: int,
+    sentence: str,
+    home: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    files = {"empty": "", "one": "only one column\n", "foreign": "x\ty\n"}
+    for name, text in files.items():
+        (tmp_path / f"{name}.tsv").write_text(text)
+    named = {name: str(tmp_path / f"{name}.tsv") for name in files}
+    typed = [argument.format(demo=DEMO, **named) for argument in arguments]
+    assert run(["align", *typed, "--home", str(home)]) == status
+    captured = capsys.readouterr()
+    assert sentence in captured.err
+    assert captured.out == ""
+    assert "Traceback" not in captured.err
+
+
+@pytest.mark.data
+@pytest.mark.slow
+def test_finnish_help_pages_find_their_translations_among_others(
+    data_dir: Path, tmp_path: Path, default_folder: object, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pages = {}
+    for lang in ("fi", "en"):
+        with gzip.open(data_dir / "lohelp" / f"docs.{lang}.jsonl.gz", "rt", encoding="utf-8") as lines:
+            pages[lang] = {record["concept"]: record for record in map(json.loads, lines)}
+    finnish = list(pages["fi"])[:80]
+    others = [concept for concept in pages["en"] if concept not in pages["fi"]][:40]
+    for lang, concepts in {"fi": finnish, "en": finnish + others}.items():
+        records = [pages[lang][concept] for concept in concepts if concept in pages[lang]]
+        written = [json.dumps({**record, "text": record["text"][:800]}) + "\n" for record in records]
+        (tmp_path / f"{lang}.jsonl").write_text("".join(written), "utf-8")
+    sources = [str(tmp_path / f"{lang}.jsonl") for lang in ("en", "fi")]
+    assert run(["align", *sources, "--gold", "concept", "--json", "-q", "--home", str(tmp_path)]) == 0
+    assert answer(capsys)["gold"]["recall"] >= 0.9

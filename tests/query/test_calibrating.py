@@ -1,0 +1,171 @@
+"""Calibrating a collection: what is kept, when it is made anew, what decides."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from encoders.document import Document
+from encoders.errors import BadInput
+from indexer.database import connect
+from indexer.indexing import index
+from indexer.settings import Settings
+from query import Searcher, calibration_table
+from query.calibrating import Judged, calibrate, drifted, keep_calibrated
+from query.cli import run
+from query.probe import Setting
+from query.qrels import read_qrels
+from query.topics import read_topics
+from tests.query.conftest import DEMO
+
+
+@pytest.fixture
+def home(tmp_path: Path, calibrated: Settings) -> Settings:
+    """A copy of the calibrated demo, to change."""
+    shutil.copytree(calibrated.home, tmp_path / "home")
+    return Settings.read(home=tmp_path / "home")
+
+
+def kept(settings: Settings) -> list[calibration_table.KeptCalibration]:
+    return calibration_table.every(connect(settings.database), "demo")
+
+
+def documents(path: Path, lang: str, texts: list[str]) -> Path:
+    lines = [
+        json.dumps({"id": f"{lang}{at}", "lang": lang, "title": "", "text": text}) for at, text in enumerate(texts)
+    ]
+    path.write_text("\n".join(lines), encoding="utf-8")
+    return path
+
+
+def test_the_same_sample_gives_the_same_calibration(home: Settings) -> None:
+    (first,) = kept(home)
+    assert calibrate("demo", home, device="cpu").kept.id == first.id
+    assert [one.id for one in kept(home)] == [first.id]
+
+
+def test_calibrations_are_switched_without_touching_the_index(home: Settings) -> None:
+    (first,) = kept(home)
+    other = calibrate("demo", home, setting=Setting(rank=1, margin="distance", balance=0.6), device="cpu")
+    assert {one.id: one.active for one in kept(home)} == {first.id: False, other.kept.id: True}
+    with Searcher.open("demo", home, device="cpu") as opened:
+        assert opened.choice is not None
+        assert (opened.choice.balance, opened.choice.margin) == (0.6, "distance")
+        spaces = {opened.space}
+        assert len(opened.search("Schach", lang="de")) == 10
+    calibration_table.use(connect(home.database), "demo", first.id[:6])
+    with Searcher.open("demo", home, device="cpu") as opened:
+        spaces.add(opened.space)
+    calibration_table.use(connect(home.database), "demo", "none")
+    with Searcher.open("demo", home, device="cpu") as opened:
+        assert opened.calibration is None
+        spaces.add(opened.space)
+    assert len(spaces) == 3
+    with pytest.raises(BadInput, match="no calibrations of demo begin with 'zzz'"):
+        Searcher.open("demo", home, calibration="zzz")
+
+
+def test_documents_that_change_little_keep_the_calibration(home: Settings, tmp_path: Path) -> None:
+    source = documents(tmp_path / "more.jsonl", "de", ["Ein Haus am See, in dem niemand mehr wohnt."])
+    index([str(source)], "demo", settings=home, device="cpu")
+    upkeep = keep_calibrated("demo", home, device="cpu")
+    assert upkeep.report is None
+    assert "first tens that would change" in upkeep.reason
+
+
+def test_a_new_language_asks_for_another_calibration_and_is_said_to_be_small(home: Settings, tmp_path: Path) -> None:
+    texts = ["Hoe bescherm ik mijn huis tegen overstroming?", "Een zeer korte tekst over schaken.", "Brood bakken."]
+    index([str(documents(tmp_path / "nl.jsonl", "nl", texts))], "demo", settings=home, device="cpu")
+    with Searcher.open("demo", home, device="cpu") as opened:  # before it is calibrated again: an answer all the same
+        assert {hit.lang for hit in opened.search("schaken", lang="nl", to=["nl"])} == {"nl"}
+    upkeep = keep_calibrated("demo", home, device="cpu")
+    assert upkeep.reason == "new languages: nl"
+    assert upkeep.report is not None
+    assert upkeep.report.few["nl"] == 3
+    assert "nl" in kept(home)[-1].summary["languages"]
+
+
+def test_a_person_who_chose_plain_cosine_is_not_overruled(home: Settings) -> None:
+    calibration_table.use(connect(home.database), "demo", "none")
+    upkeep = keep_calibrated("demo", home, device="cpu")
+    assert upkeep.report is None
+    assert "as you chose" in upkeep.reason
+
+
+def test_judgements_decide_where_they_are_given(home: Settings) -> None:
+    topics = [Document(topic.qid, topic.lang, topic.text()) for topic in read_topics(DEMO / "topics.tsv")]
+    report = calibrate("demo", home, judged=Judged(topics, read_qrels([DEMO / "qrels.txt"])), device="cpu")
+    assert report.decided_by == "judgements"
+    chosen = next(one for one in report.tried if one.chosen)
+    raw = next(one for one in report.tried if one.setting.balance == 0)
+    assert chosen.held_out > 1.5 * raw.held_out
+    with pytest.raises(BadInput, match="too few of the topics"):
+        calibrate("demo", home, judged=Judged(topics[:3], read_qrels([DEMO / "qrels.txt"])), device="cpu")
+
+
+def test_titles_decide_where_documents_share_no_concept(settings: Settings, tmp_path: Path) -> None:
+    sources = []
+    for lang in ("de", "ja", "ru"):
+        records = [json.loads(line) for line in (DEMO / f"docs.{lang}.jsonl").read_text("utf-8").splitlines()]
+        for record in records:
+            del record["concept"]
+        sources.append(tmp_path / f"{lang}.jsonl")
+        sources[-1].write_text("\n".join(map(json.dumps, records)), encoding="utf-8")
+    index([str(source) for source in sources], "demo", settings=settings, device="cpu")
+    report = calibrate("demo", settings, device="cpu")
+    assert report.decided_by == "titles"
+    assert report.setting.balance >= 0.5  # the encoder is biased
+    shares = [one.own_language for one in sorted(report.tried, key=lambda one: one.setting.balance)]
+    assert shares == sorted(shares, reverse=True)
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [["Nur ein einziger Text."], ["Immer dasselbe."] * 40, ["一", "二"]],
+    ids=["one document", "all equal", "one language, two characters"],
+)
+def test_a_collection_of_almost_nothing_is_calibrated_and_searched(
+    settings: Settings, tmp_path: Path, texts: list[str]
+) -> None:
+    index([str(documents(tmp_path / "d.jsonl", "de", texts))], "demo", settings=settings, device="cpu")
+    report = calibrate("demo", settings, device="cpu")
+    assert report.decided_by == "default"
+    for balance in (0.0, 0.75, 1.0):
+        with Searcher.open("demo", settings, balance=balance, device="cpu") as opened:
+            hits = opened.search("ein Text", lang="de")
+            assert len(hits) == min(10, len(texts))
+            assert all(-1000 < hit.score < 1000 for hit in hits)
+
+
+def test_a_calibration_that_has_not_changed_has_not_drifted(calibrated: Settings) -> None:
+    with Searcher.open("demo", calibrated, device="cpu") as opened:
+        assert opened.calibration is not None
+        assert set(drifted(opened.store, opened.calibration, opened.calibration).values()) == {0.0}
+
+
+def test_the_command_lists_makes_and_chooses(home: Settings, capsys: pytest.CaptureFixture[str]) -> None:
+    place = ["-c", "demo", "--home", str(home.home)]
+    (first,) = kept(home)
+    assert run(["calibrate", "--list", *place]) == 0
+    assert first.id in capsys.readouterr().out
+    assert run(["calibrate", "--balance", "2", *place]) == 1
+    assert "balance goes from 0" in capsys.readouterr().err
+    assert run(["calibrate", "--topics", "t.tsv", *place]) == 2
+    assert run(["calibrate", "--balance", "0.5", "--json", *place]) == 0
+    made = json.loads(capsys.readouterr().out)
+    assert (made["balance"], made["decided_by"]) == (0.5, "you")
+    assert run(["calibrate", "--use", "none", *place]) == 0
+    assert "searched with plain cosine now" in capsys.readouterr().out
+    assert run(["status", *place]) == 0
+    assert "no calibration: plain cosine" in capsys.readouterr().out
+
+
+def test_an_index_run_calibrates_by_itself(settings: Settings, capsys: pytest.CaptureFixture[str]) -> None:
+    place = ["-c", "c", "--home", str(settings.home)]
+    assert run(["index", str(DEMO / "docs.de.jsonl"), str(DEMO / "docs.ja.jsonl"), *place]) == 0
+    assert "c is calibrated anew: it had none" in capsys.readouterr().err
+    assert run(["index", str(DEMO / "docs.tr.jsonl"), *place]) == 0
+    assert "c is calibrated anew: new languages: tr" in capsys.readouterr().err
+    assert run(["delete", "--all", "-y", *place]) == 0
+    assert calibration_table.every(connect(settings.database), "c") == []

@@ -1,0 +1,146 @@
+"""Fairness between languages, by cases worked by hand and an oracle in plain numpy."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from query.fairness import (
+    PEER,
+    Fairness,
+    Found,
+    fairness,
+    found_by_language,
+    is_fairness,
+    own_language_share,
+    peer,
+    pooled_fairness,
+)
+from query.hits import Ranking
+
+
+def pages(letters: str) -> list[str]:
+    """Ids of a ranking written as languages: ``"aab"`` is a0, a1, b0."""
+    return [f"{letter}{letters[:at].count(letter)}" for at, letter in enumerate(letters)]
+
+
+def langs_of(doc_ids: list[str]) -> dict[str, str]:
+    return {doc_id: doc_id[0] for doc_id in doc_ids}
+
+
+def peer_of(letters: str, missing: str = "") -> float:
+    """PEER of a ranking of relevant documents, with others that were not found."""
+    ranking = pages(letters)
+    judged = [*ranking, *(f"{letter}x{at}" for at, letter in enumerate(missing))]
+    return peer(ranking, dict.fromkeys(judged, 1), langs_of(judged))
+
+
+def test_languages_that_take_turns_at_equal_ranks_are_fair_for_certain() -> None:
+    assert peer_of("abba") == 1.0
+    assert peer_of("abccba") == pytest.approx(1.0)
+
+
+def test_a_language_that_comes_first_as_a_whole_is_unfair_by_the_tests_own_table() -> None:
+    """Rank sums 3 and 7 of four: H = 12 / (4 · 5) · (3² / 2 + 7² / 2) - 3 · 5 = 2.4, one degree of freedom."""
+    assert peer_of("aabb") == pytest.approx(math.erfc(math.sqrt(2.4 / 2)))
+    assert peer_of("aaaaabbbbb") < 0.01
+    assert peer_of("a" * 50 + "b" * 50) < 1e-9
+    assert peer_of("ab" * 50) > 0.7
+
+
+def test_what_was_not_found_shares_the_last_rank() -> None:
+    """Ranks 1, 2 and 3.5 twice: H = 2.4 as without ties, divided by 1 - (2³ - 2) / (4³ - 4) = 0.9."""
+    assert peer_of("aa", missing="bb") == pytest.approx(math.erfc(math.sqrt(2.4 / 0.9 / 2)))
+    assert peer_of("", missing="aabb") == 1.0
+
+
+def test_documents_below_the_depth_were_not_found() -> None:
+    ranking = pages("aabb")
+    judged = dict.fromkeys(ranking, 1)
+    assert peer(ranking, judged, langs_of(ranking), depth=2) == peer_of("aa", missing="bb")
+
+
+def test_only_ranks_among_equally_relevant_documents_count() -> None:
+    """All of ``a`` is highly relevant and comes first, all of ``b`` relevant and comes after: nobody is treated ill."""
+    ranking = pages("aaabbb")
+    judged = {doc_id: 2 if doc_id.startswith("a") else 1 for doc_id in ranking}
+    assert peer(ranking, judged, langs_of(ranking)) == 1.0
+    assert peer(ranking, {**dict.fromkeys(ranking, 1), "a9": 0}, langs_of([*ranking, "a9"])) < 0.06
+
+
+def test_levels_weigh_the_same_unless_said() -> None:
+    ranking = pages("aabbabba")
+    judged = {doc_id: 1 if at < 4 else 2 for at, doc_id in enumerate(ranking)}
+    low, high = peer_of("aabb"), peer_of("abba")
+    assert peer(ranking, judged, langs_of(ranking)) == pytest.approx((low + high) / 2)
+    assert peer(ranking, judged, langs_of(ranking), weights={1: 3, 2: 1}) == pytest.approx((3 * low + high) / 4)
+    assert peer(ranking, judged, langs_of(ranking), weights={}) == 1.0
+
+
+def test_where_there_is_nothing_to_tell_apart_it_is_fair() -> None:
+    assert peer_of("aaaa") == peer_of("a") == peer_of("") == 1.0
+    assert peer(["a0", "b0"], {"a0": 0}, {"a0": "a"}) == 1.0
+    assert peer(["a0", "b0"], {"a0": 1, "b0": 1}, {}) == 1.0
+
+
+@given(st.text("abcd", max_size=30), st.text("abcd", max_size=8))
+def test_peer_is_the_kruskal_wallis_test(letters: str, missing: str) -> None:
+    from scipy.stats import chi2
+
+    value = peer_of(letters, missing)
+    assert 0.0 <= value <= 1.0
+    everyone, total = letters + missing, len(letters) + len(missing)
+    ranks = np.array([*range(1, len(letters) + 1), *[(len(letters) + 1 + total) / 2] * len(missing)], dtype=float)
+    groups = {lang: ranks[[at for at, other in enumerate(everyone) if other == lang]] for lang in set(everyone)}
+    if len(groups) < 2 or len(set(ranks)) < 2:
+        assert value == 1.0
+        return
+    h = 12 / (total * (total + 1)) * sum(group.sum() ** 2 / len(group) for group in groups.values()) - 3 * (total + 1)
+    h /= 1 - (len(missing) ** 3 - len(missing)) / (total**3 - total)
+    assert value == pytest.approx(chi2.sf(max(h, 0.0), len(groups) - 1), abs=1e-9)
+
+
+def test_the_own_language_share_is_of_the_first_hits() -> None:
+    assert own_language_share(["de", "en", "de", "de"], "de", 3) == pytest.approx(2 / 3)
+    assert own_language_share(["de"], "de", 9) == 1.0
+    assert own_language_share([], "de", 9) == 0.0
+
+
+def test_relevant_documents_are_counted_by_their_language() -> None:
+    qrels = {"1": {"a0": 1, "b0": 2, "b1": 0}, "2": {"b2": 1, "c0": 1, "gone": 1}}
+    langs = langs_of(["a0", "b0", "b1", "b2", "c0"])
+    found = found_by_language({"1": ["a0", "x", "b0"], "2": ["c0"]}, qrels, langs, depth=2)
+    assert found == {"a": Found(1, 1), "b": Found(0, 2), "c": Found(1, 1)}
+    assert (found["a"].share, found["b"].share, Found(0, 0).share) == (1.0, 0.0, 0.0)
+
+
+def ranking(letters: str) -> Ranking:
+    doc_ids = pages(letters)
+    return Ranking(doc_ids, [doc_id[0] for doc_id in doc_ids], np.linspace(1, 0, len(doc_ids), dtype=np.float32))
+
+
+def test_a_run_has_its_measures_by_topic() -> None:
+    qrels = {"1": dict.fromkeys(pages("aabb"), 1), "2": {"b0": 1}}
+    fair = fairness({"1": ranking("aabb")}, qrels, langs_of(pages("aabb")), "a", ["a", "b"])
+    assert fair.measures() == {"own-language@2": {"1": 1.0, "2": 0.0}, PEER: {"1": peer_of("aabb"), "2": 1.0}}
+    assert fair.found == {"a": Found(2, 2), "b": Found(2, 3)}
+    assert all(map(is_fairness, fair.measures()))
+    assert not is_fairness("AP")
+
+
+def test_topics_in_a_language_that_is_not_searched_have_no_own_language_share() -> None:
+    fair = fairness({"1": ranking("ab")}, {"1": {"a0": 1}}, {"a0": "a"}, "c", ["a", "b"])
+    assert list(fair.measures()) == [PEER]
+
+
+def test_runs_of_several_topic_languages_are_pooled() -> None:
+    parts = {
+        "a": Fairness(2, {"1": 1.0}, {"1": 0.5}, {"a": Found(1, 2)}),
+        "c": Fairness(2, {}, {"1": 0.25}, {"a": Found(2, 2), "b": Found(0, 1)}),
+    }
+    pool = pooled_fairness(parts)
+    assert pool.measures() == {"own-language@2": {"1.a": 1.0}, PEER: {"1.a": 0.5, "1.c": 0.25}}
+    assert pool.found == {"a": Found(3, 4), "b": Found(0, 1)}
+    assert pooled_fairness({}).measures() == {}

@@ -1,0 +1,71 @@
+"""The language probe: how well languages are told apart, and what must go until they are not."""
+
+import numpy as np
+import pytest
+
+from encoders.document import FloatArray, unit_rows
+from encoders.errors import BadInput
+from query.language_probe import accuracy_by_component, bar, language_accuracy, smallest_rank
+
+
+def vectors_of(sizes: dict[str, int], shift: float, dim: int = 24) -> tuple[FloatArray, list[str]]:
+    """Random vectors, each language moved along an axis of its own."""
+    chance = np.random.default_rng(0)
+    parts = []
+    for at, size in enumerate(sizes.values()):
+        rows = chance.standard_normal((size, dim)).astype(np.float32)
+        rows[:, at] += shift * np.sqrt(dim)
+        parts.append(rows)
+    return unit_rows(np.concatenate(parts)), [lang for lang, size in sizes.items() for _ in range(size)]
+
+
+def test_languages_apart_are_told_and_mixed_ones_are_not() -> None:
+    sizes = {"en": 300, "de": 300}
+    assert language_accuracy(*vectors_of(sizes, 2.0)) > 0.97
+    assert 0.3 < language_accuracy(*vectors_of(sizes, 0.0)) < 0.7
+
+
+def test_a_large_language_does_not_hide_a_small_one() -> None:
+    assert language_accuracy(*vectors_of({"en": 900, "fi": 40}, 0.0)) < 0.75
+
+
+def test_the_rule_takes_the_smallest_rank_below_the_bar() -> None:
+    choice = smallest_rank(*vectors_of({"en": 400, "de": 400}, 2.0), ranks=[1, 2, 4])
+    assert choice.accuracies[0] > 0.97
+    assert choice.bar == pytest.approx(0.55)
+    if choice.rank is None:
+        assert min(choice.accuracies.values()) >= 0.55
+    else:
+        assert choice.accuracies[choice.rank] < 0.55
+        assert all(value >= 0.55 for rank, value in choice.accuracies.items() if rank < choice.rank)
+    assert choice.accuracies[1] < 0.7
+
+
+def test_no_rank_is_an_answer() -> None:
+    choice = smallest_rank(*vectors_of({"en": 100, "de": 100}, 2.0), ranks=[])
+    assert choice.rank is None
+    assert list(choice.accuracies) == [0]
+
+
+def test_the_language_is_in_the_component_and_not_in_the_rest() -> None:
+    whole, inside, outside = accuracy_by_component(*vectors_of({"en": 400, "de": 400}, 2.0), rank=1)
+    assert whole > 0.97
+    assert inside > 0.97
+    assert outside < 0.65
+
+
+def test_the_bar_is_a_tenth_above_chance() -> None:
+    assert bar(2) == pytest.approx(0.55)
+    assert bar(10) == pytest.approx(0.19)
+
+
+def test_the_same_seed_gives_the_same_figure() -> None:
+    data = vectors_of({"en": 100, "de": 100}, 0.3)
+    assert language_accuracy(*data, seed=4) == language_accuracy(*data, seed=4)
+
+
+def test_one_language_or_a_handful_of_vectors_is_refused() -> None:
+    with pytest.raises(BadInput, match="takes two of them at least"):
+        language_accuracy(*vectors_of({"en": 50}, 1.0))
+    with pytest.raises(BadInput, match="3 vectors in fi are too few"):
+        language_accuracy(*vectors_of({"en": 50, "fi": 3}, 1.0))

@@ -1,0 +1,51 @@
+"""The margin, against a plain transcription of LAWDR eq. 4."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from encoders.errors import BadInput
+from query.margin import MARGINS, centring, checked, exponent, margin, neighbourhood
+
+COSINES = st.lists(st.floats(0.03125, 1.0, width=32), min_size=1, max_size=12)
+
+
+@given(COSINES, st.integers(1, 15))
+def test_a_neighbourhood_is_the_mean_of_the_k_largest(cosines: list[float], k: int) -> None:
+    expected = np.mean(sorted(cosines, reverse=True)[:k])
+    assert neighbourhood(np.array([cosines], dtype=np.float32), k)[0] == pytest.approx(expected, rel=1e-5)
+
+
+def test_what_does_not_count_is_not_a_neighbour() -> None:
+    rows = np.array([[0.5, -np.inf, 0.3], [-np.inf, -np.inf, -np.inf]], dtype=np.float32)
+    assert neighbourhood(rows, 2).tolist() == pytest.approx([0.4, 0.0])
+    assert neighbourhood(np.zeros((2, 0), dtype=np.float32), 4).tolist() == [0.0, 0.0]
+
+
+@given(st.floats(-1, 1, width=32), st.floats(0.03125, 1, width=32), st.floats(0.03125, 1, width=32))
+def test_at_beta_one_the_margins_are_the_papers(cosine: float, fwd: float, bwd: float) -> None:
+    cosines, ahead, behind = (np.array([value], dtype=np.float32) for value in (cosine, fwd, bwd))
+    assert margin(cosines, ahead, behind, "ratio", 1.0)[0] == pytest.approx(cosine / ((fwd + bwd) / 2), rel=1e-4)
+    assert margin(cosines, ahead, behind, "distance", 1.0)[0] == pytest.approx(cosine - (fwd + bwd) / 2, abs=1e-5)
+    assert margin(cosines, ahead, behind, "absolute", 1.0)[0] == np.float32(cosine)
+    for form in MARGINS:
+        assert margin(cosines, ahead, behind, form, 0.0)[0] == np.float32(cosine)
+
+
+@given(st.floats(-1, 1, width=32), st.floats(-1, 1, width=32), st.floats(-1, 1, width=32), st.floats(0, 1))
+def test_a_margin_is_a_number_whatever_the_neighbourhoods(cosine: float, fwd: float, bwd: float, beta: float) -> None:
+    parts = [np.array([value], dtype=np.float32) for value in (cosine, fwd, bwd)]
+    for form in MARGINS:
+        assert np.isfinite(margin(*parts, form, beta)).all()
+
+
+def test_the_dial_takes_out_the_languages_first_and_raises_the_margin_then() -> None:
+    assert [centring(balance) for balance in (0, 0.25, 0.5, 0.75, 1)] == [0, 0.5, 1, 1, 1]
+    assert [exponent(balance) for balance in (0, 0.25, 0.5, 0.75, 1)] == [0, 0, 0, 0.5, 1]
+
+
+@pytest.mark.parametrize("balance", [2, -0.1, float("nan"), float("inf")])
+def test_a_balance_outside_the_dial_is_refused(balance: float) -> None:
+    with pytest.raises(BadInput, match="balance goes from 0"):
+        checked(balance)

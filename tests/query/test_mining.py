@@ -1,0 +1,143 @@
+"""Passages and clear pairs: what they add to an alignment, and that they do no harm."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from encoders.document import FloatArray, Passages, int8_rows, unit_rows
+from query.alignment import Candidates
+from query.coverage import PassageRows, coverage
+from query.mining import Plan, mine
+from query.pair_map import clear_pairs, fit_pair_maps, helpful_maps
+from query.side import Side, debiased
+
+
+def side(vectors: FloatArray, passages: list[FloatArray] | None = None) -> Side:
+    parts = passages if passages is not None else [row[None] for row in vectors]
+    packed = PassageRows.pack(
+        [Passages(int8_rows(part), np.zeros((len(part), 2), np.int32)) for part in parts], vectors
+    )
+    names = [f"d{at}" for at in range(len(vectors))]
+    return Side("side", names, vectors, packed, names)
+
+
+def translated(count: int, dim: int = 32, seed: int = 0, bend: float = 0.7) -> tuple[FloatArray, FloatArray]:
+    """Documents, and the same bent by a random map: another language."""
+    chance = np.random.default_rng(seed)
+    x = chance.standard_normal((count, dim)).astype(np.float32)
+    change = np.eye(dim) + bend * chance.standard_normal((dim, dim)) / np.sqrt(dim)
+    y = x @ change.astype(np.float32) + 0.7 * chance.standard_normal(x.shape).astype(np.float32)
+    return unit_rows(x), unit_rows(y)
+
+
+def recall(a: Side, b: Side, plan: Plan) -> float:
+    pairs = mine(a, b, plan).pairs
+    return float((pairs.rows == pairs.cols).mean())
+
+
+@settings(deadline=None, max_examples=25)
+@given(seed=st.integers(0, 999), n=st.integers(1, 6), m=st.integers(1, 6))
+def test_coverage_is_the_lesser_of_both_directions_means(seed: int, n: int, m: int) -> None:
+    chance = np.random.default_rng(seed)
+
+    def documents(count: int) -> list[FloatArray]:
+        return [chance.standard_normal((int(chance.integers(1, 5)), 16)).astype(np.float32) for _ in range(count)]
+
+    firsts, seconds = documents(n), documents(m)
+    a, b = (side(unit_rows(np.stack([part.sum(axis=0) for part in parts])), parts) for parts in (firsts, seconds))
+    rows, cols = (grid.ravel() for grid in np.meshgrid(np.arange(n), np.arange(m), indexing="ij"))
+    found = coverage(a.passages, b.passages, rows, cols)
+    for score, row, col in zip(found, rows, cols, strict=True):
+        cosines = unit_rows(firsts[row]) @ unit_rows(seconds[col]).T
+        expected = min(cosines.max(axis=1).mean(), cosines.max(axis=0).mean())
+        assert score == pytest.approx(expected, abs=0.02)  # int8
+
+
+def test_a_document_without_passages_is_a_passage_itself() -> None:
+    vectors = unit_rows(np.random.default_rng(0).standard_normal((2, 8)).astype(np.float32))
+    a = side(vectors, [np.zeros((0, 8), np.float32), vectors[1:]])
+    assert coverage(a.passages, a.passages, np.array([0]), np.array([0]))[0] == pytest.approx(1, abs=0.01)
+
+
+def test_passages_tell_documents_apart_whose_vectors_are_alike() -> None:
+    chance = np.random.default_rng(3)
+    topics = unit_rows(chance.standard_normal((60, 48)).astype(np.float32))
+    parts = [topics[chance.choice(60, 3, replace=False)] for _ in range(40)]
+    others = [part + 0.6 * unit_rows(chance.standard_normal(part.shape).astype(np.float32)) for part in parts]
+    blurred = [unit_rows(part.sum(axis=0, keepdims=True) + 3 * topics[:1])[0] for part in parts]
+    noise = 0.8 * unit_rows(chance.standard_normal((40, 48)).astype(np.float32))
+    a, b = side(np.stack(blurred), parts), side(unit_rows(np.stack(blurred) + noise), others)
+    assert recall(a, b, Plan(rounds=0)) > recall(a, b, Plan(rounds=0, passages=False))
+
+
+def test_maps_learnt_from_clear_pairs_find_others() -> None:
+    a, b = (side(vectors) for vectors in translated(600, bend=1.3))
+    before, after = (recall(a, b, Plan(passages=False, rounds=rounds)) for rounds in (0, 1))
+    assert after > before + 0.05
+    assert mine(a, b, Plan()).learnt_from >= 40
+
+
+def test_nothing_is_learnt_where_there_are_no_true_pairs_or_too_few() -> None:
+    chance = np.random.default_rng(5)
+    x, y = (unit_rows(chance.standard_normal((500, 32)).astype(np.float32)) for _ in range(2))
+    assert mine(side(x), side(y), Plan()).learnt_from == 0
+    few = translated(30)
+    assert mine(side(few[0]), side(few[1]), Plan()).learnt_from == 0
+    assert helpful_maps(x[:200], y[:200]) is None
+
+
+def test_maps_leave_equal_sides_as_they_are() -> None:
+    x, _ = translated(300)
+    maps = fit_pair_maps(x, x)
+    np.testing.assert_allclose(maps.x, np.eye(32), atol=1e-5)
+    np.testing.assert_allclose(maps.y, np.eye(32), atol=1e-5)
+
+
+def test_clear_pairs_are_the_better_half_of_mutual_best_ones() -> None:
+    scores = np.array([0.9, 0.8, 0.7, 0.95], np.float32)
+    found = Candidates(np.array([0, 1, 2, 0]), np.array([0, 1, 2, 3]), scores, scores)
+    assert clear_pairs(found, 3, 4).tolist() == [3, 1]
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_debiasing_takes_out_what_a_language_shares(rank: int) -> None:
+    x, y = translated(300)
+    shift = unit_rows(np.random.default_rng(9).standard_normal((1, 32)).astype(np.float32))
+    a, b = side(unit_rows(x + 2 * shift)), side(unit_rows(y - 2 * shift))
+    without = Plan(margin="absolute", debias=None, passages=False, rounds=0)
+    assert recall(a, b, Plan(margin="absolute", debias=rank, passages=False, rounds=0)) > recall(a, b, without)
+    assert debiased(a, None) is a
+
+
+def test_cosines_are_those_of_the_vectors_as_they_came() -> None:
+    a, b = (side(vectors) for vectors in translated(100))
+    pairs = mine(a, b, Plan()).pairs
+    np.testing.assert_allclose(pairs.cosines, (a.vectors @ b.vectors.T)[pairs.rows, pairs.cols], atol=1e-6)
+
+
+@pytest.mark.parametrize("passages", [True, False])
+def test_one_document_no_document_and_equal_documents_get_an_answer(passages: bool) -> None:
+    plan = Plan(passages=passages)
+    vectors = translated(20)[0]
+    same = side(np.repeat(vectors[:1], 60, axis=0))
+    for a, b, count in (
+        (side(vectors[:1]), side(vectors[:1]), 1),
+        (side(vectors[:1]), side(vectors), 1),
+        (side(vectors), side(vectors[:0]), 0),
+        (same, same, 60),
+    ):
+        pairs = mine(a, b, plan).pairs
+        assert len(pairs.rows) == count
+        assert np.isfinite(pairs.scores).all()
+    only = mine(side(vectors[:1]), side(vectors), plan).pairs
+    assert only.cols.tolist() == [0]
+
+
+def test_a_side_of_some_documents_keeps_their_passages() -> None:
+    vectors = translated(5)[0]
+    parts = [np.repeat(row[None], at + 1, axis=0) for at, row in enumerate(vectors)]
+    some = side(vectors, parts).only(np.array([3, 1]))
+    assert some.doc_ids == ["d3", "d1"]
+    assert some.passages.starts.tolist() == [0, 4, 6]
+    np.testing.assert_allclose(unit_rows(some.passages.vectors.astype(np.float32))[4], vectors[1], atol=0.02)

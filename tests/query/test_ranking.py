@@ -1,0 +1,186 @@
+"""Fair ranking, against a plain transcription over all documents of a real collection."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from encoders.document import Document, unit_rows
+from encoders.errors import BadInput
+from indexer.settings import Settings
+from query import Searcher
+from query.evaluation import evaluate, parse_measures
+from query.qrels import read_qrels
+from query.ranking import Choice
+from query.run import Run
+from query.topics import read_topics
+from tests.query.conftest import DEMO
+
+
+@pytest.fixture
+def searcher(calibrated: Settings) -> Iterator[Searcher]:
+    with Searcher.open("demo", calibrated, device="cpu") as opened:
+        yield opened
+
+
+def topics(lang: str) -> list[Document]:
+    found = [topic for topic in read_topics(DEMO / "topics.tsv") if topic.lang == lang]
+    return [Document(topic.qid, lang, topic.text(("title", "description"))) for topic in found]
+
+
+@pytest.mark.parametrize("balance", [0.3, 0.5, 0.75, 1.0])
+def test_scores_are_those_of_the_formulas_over_all_documents(searcher: Searcher, balance: float) -> None:
+    """With no more documents than candidates nothing is left out, so every score must be the transcription's."""
+    assert searcher.calibration is not None
+    query = topics("de")[3]
+    vector = searcher.encoder.encode_queries([query])
+    share, beta = min(1, 2 * balance), max(0, 2 * balance - 1)
+    known = searcher.calibration.languages
+    bank, sources = searcher.calibration.bank("de", share)
+    asked = unit_rows(vector - np.float32(share) * known["de"].query_mean)[0]
+
+    def compared(queries: np.ndarray, item: object, lang: str) -> np.ndarray:
+        centred = unit_rows(item.vector[None] - np.float32(share) * known[lang].mean)  # type: ignore[attr-defined]
+        passages = unit_rows(item.passages.unit_vectors() - np.float32(share) * known[lang].mean)  # type: ignore[attr-defined]
+        near = queries @ passages.T
+        return (queries @ centred[0] + near.max(axis=-1) + near[..., 0]) / 3
+
+    expected: dict[str, float] = {}
+    for lang in known:
+        items = [item for page in searcher.store.scan(searcher.spec.model, lang=lang) for item in page]
+        cosines = [float(compared(asked, item, lang)) for item in items]
+        fwd = np.mean(sorted(cosines)[-3:])
+        for item, cosine in zip(items, cosines, strict=True):
+            near = compared(bank, item, lang)
+            own = [row for row, source in enumerate(sources) if source == item.document.doc_id]
+            near = np.delete(near, own)
+            bwd = np.mean(sorted(near)[-min(3, max(1, len(bank) // 8)) :])
+            expected[item.document.doc_id] = cosine / max(float(fwd + bwd) / 2, 0.01) ** beta
+    (ranking,) = searcher.rank([query], k=300, choice=Choice(balance, "ratio"))
+    found = dict(zip(ranking.doc_ids, ranking.scores.tolist(), strict=True))
+    assert found.keys() == expected.keys()
+    assert max(abs(found[doc_id] - expected[doc_id]) for doc_id in expected) < 2e-3
+    assert list(found.values()) == sorted(found.values(), reverse=True)
+
+
+def test_a_query_is_ranked_the_same_alone_and_among_others(searcher: Searcher) -> None:
+    queries = [*topics("ja")[:5], *topics("tr")[:5]]
+    together = searcher.rank(queries, k=20)
+    for query, ranking in zip(queries, together, strict=True):
+        (alone,) = searcher.rank([query], k=20)
+        assert alone.doc_ids == ranking.doc_ids
+        assert alone.scores == pytest.approx(ranking.scores, abs=1e-4)
+
+
+def test_calibrated_search_is_better_and_fairer_than_plain_cosine(searcher: Searcher, demo: Settings) -> None:
+    """MAP of thirty topics in ten languages at least half again as high; a third of the bias at most."""
+    qrels = read_qrels([DEMO / "qrels.txt"])
+    queries = [query for lang in searcher.languages for query in topics(lang)]
+    keyed = [replace(query, doc_id=f"{query.doc_id}.{query.lang}") for query in queries]
+    expanded = [qrel._replace(query_id=f"{qrel.query_id}.{lang}") for lang in searcher.languages for qrel in qrels]
+
+    def measured(opened: Searcher) -> tuple[float, float]:
+        rankings = opened.rank(keyed, k=100)
+        own = [one.langs[:10].count(query.lang) / 10 for query, one in zip(keyed, rankings, strict=True)]
+        run = {
+            query.doc_id: list(zip(one.doc_ids, map(float, one.scores), strict=True))
+            for query, one in zip(keyed, rankings, strict=True)
+        }
+        scores = evaluate(Run("r", run), expanded, parse_measures(["AP"]))
+        return scores.means["AP"], float(np.mean(own))
+
+    fair, share = measured(searcher)
+    with Searcher.open("demo", demo, device="cpu") as plain:
+        before, before_share = measured(plain)
+    assert fair > 1.5 * before
+    assert share < before_share / 3
+
+
+def test_the_own_language_share_falls_from_one_end_of_the_dial_to_the_other(searcher: Searcher) -> None:
+    queries = [query for lang in searcher.languages for query in topics(lang)[::3]]
+    shares = []
+    for balance in np.linspace(0, 1, 9):
+        rankings = searcher.rank(queries, k=10, choice=Choice(float(balance), "ratio", passages=False))
+        shares.append(np.mean([one.langs.count(query.lang) / 10 for query, one in zip(queries, rankings, strict=True)]))
+    assert all(after <= before + 0.005 for before, after in pairwise(shares))
+    assert shares[-1] < shares[0] / 3
+
+
+def test_at_balance_0_without_passages_the_ranking_is_the_encoders(searcher: Searcher, demo: Settings) -> None:
+    queries = topics("ru")
+    with Searcher.open("demo", demo, device="cpu") as plain:
+        expected = plain.rank(queries, k=30)
+    found = searcher.rank(queries, k=30, choice=Choice(0.0, "ratio", passages=False))
+    assert [one.doc_ids for one in found] == [one.doc_ids for one in expected]
+
+
+def test_a_language_that_has_no_answer_is_not_pushed_to_the_top(searcher: Searcher) -> None:
+    """A subject that Portuguese lacks: at full balance its best document stays below the answers of others."""
+    relevant: dict[str, set[str]] = {}
+    for qrel in read_qrels([DEMO / "qrels.txt"]):
+        if qrel.relevance > 1:
+            relevant.setdefault(qrel.query_id, set()).add(qrel.doc_id)
+    langs = {document_id: document_id.split(":")[1] for ids in relevant.values() for document_id in ids}
+    asked = above = 0
+    for query in topics("en"):
+        having = {langs[doc_id] for doc_id in relevant.get(query.doc_id, ())}
+        if "pt" in having or len(having) < 5:
+            continue
+        hits = searcher.search(query.content, lang="en", k=60, choice=Choice(1.0, "ratio"))
+        first_pt = next(rank for rank, hit in enumerate(hits) if hit.lang == "pt")
+        answers = sum(hit.doc_id in relevant[query.doc_id] for hit in hits[:first_pt])
+        asked, above = asked + len(having), above + answers
+    assert asked
+    assert above > asked / 2
+
+
+def test_hits_say_what_their_score_is_made_of(searcher: Searcher) -> None:
+    hits = searcher.search("Brot backen ohne gekaufte Hefe", lang="de", k=5, explain=True)
+    for hit in hits:
+        assert hit.parts is not None
+        assert hit.parts.passage is not None
+        assert hit.parts.opening is not None
+        assert hit.parts.cosine == pytest.approx(hit.cosine, abs=1e-5)
+        assert hit.parts.compared == pytest.approx(
+            (hit.parts.corrected + hit.parts.passage + hit.parts.opening) / 3, abs=1e-5
+        )
+        assert hit.parts.passage >= hit.parts.opening
+
+
+def test_filters_and_target_languages_hold(searcher: Searcher) -> None:
+    hits = searcher.search("Erdbeben", lang="de", to=["tr", "ja"], k=5, filters={"concept": ["earthquake"]})
+    assert {hit.lang for hit in hits} == {"tr", "ja"}
+    assert all(hit.document.fields["concept"] == "earthquake" for hit in hits)
+    assert searcher.search("Erdbeben", lang="de", filters={"concept": "nothing"}) == []
+
+
+@pytest.mark.parametrize("lang", ["und", "it", "sw"])
+def test_a_query_in_a_language_that_the_collection_lacks_is_answered(searcher: Searcher, lang: str) -> None:
+    hits = searcher.search("cosa fare durante un terremoto", lang=lang, k=10)
+    assert len(hits) == 10
+    assert np.isfinite([hit.score for hit in hits]).all()
+    assert sum(hit.document.fields["concept"] == "earthquake" for hit in hits) >= 3
+
+
+def test_balance_needs_a_calibration(demo: Settings) -> None:
+    with pytest.raises(BadInput, match="make one: dragoman calibrate -c demo"):
+        Searcher.open("demo", demo, balance=0.5)
+
+
+def test_a_balance_of_2_is_refused(calibrated: Settings) -> None:
+    with pytest.raises(BadInput, match="balance goes from 0"):
+        Searcher.open("demo", calibrated, balance=2)
+
+
+def test_a_name_that_one_document_has_brings_it_up(searcher: Searcher) -> None:
+    hits = searcher.search("Le Teil", lang="fr", k=30, choice=replace(searcher.choice, hybrid=True))
+    first = next(hit for hit in hits if hit.lang == "fr")
+    assert first.doc_id == "demo:fr:earthquake"
+
+
+def test_words_alone_can_find_a_document_without_a_calibration(demo: Settings) -> None:
+    with Searcher.open("demo", demo, hybrid=True, device="cpu") as opened:
+        hits = opened.search("Nefftegorsk Нефтегорск", lang="ru", to=["ru"], k=3)
+        assert hits[0].doc_id == "demo:ru:earthquake"
