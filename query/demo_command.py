@@ -21,6 +21,7 @@ from query.calibration_table import NONE
 from query.evaluate_command import evaluate_files
 from query.fairness import OWN_LANGUAGE
 from query.hits import Hit
+from query.ranking import PLAIN
 from query.ranking_options import RankingOptions
 from query.report import report
 from query.search_command import as_json_hit, show
@@ -59,7 +60,7 @@ def command(settings: Settings, console: Console) -> None:
         _index(folder, settings, console)
         console.result("2. Searching: by plain cosine, then calibrated\n")
         with Searcher.open(COLLECTION, settings, console=console) as searcher:
-            _search(replace(searcher, calibration=None, choice=None), _BOTH_WAYS, console, f" --calibration {NONE}")
+            _search(searcher, _BOTH_WAYS, console, plain=True)
             _search(searcher, _BOTH_WAYS, console)
             for query in _ALOUD:
                 _search(searcher, query, console, passages=True)
@@ -97,20 +98,23 @@ def _calibrated(upkeep: Upkeep) -> str:
     return said
 
 
-def _search(searcher: Searcher, query: _Aloud, console: Console, options: str = "", *, passages: bool = False) -> None:
-    hits = searcher.search(query.text, lang=query.lang, k=_HITS)
+def _search(
+    searcher: Searcher, query: _Aloud, console: Console, *, plain: bool = False, passages: bool = False
+) -> None:
+    hits = searcher.search(query.text, lang=query.lang, k=_HITS, choice=PLAIN if plain else None)
     console.emit(
         {
             "step": "search",
             "query": query.text,
             "lang": query.lang,
-            "calibrated": searcher.calibration is not None,
+            "calibrated": searcher.calibration is not None and not plain,
             "hits": [as_json_hit(hit) for hit in hits],
         }
     )
     if console.json:
         return
-    console.result(f'$ dragoman search "{query.text}" -c {COLLECTION}{options}   # {query.meaning}')
+    option = f" --calibration {NONE}" if plain else ""
+    console.result(f'$ dragoman search "{query.text}" -c {COLLECTION}{option}   # {query.meaning}')
     show(hits if passages else [replace(hit, passage=None) for hit in hits])
     console.result(f"   {_languages(hits)}\n")
 
@@ -133,9 +137,7 @@ def _score(folder: Path, settings: Settings, console: Console) -> None:
     )
     means = history.find(connect(settings.database), str(plain)).means
     own = next(mean for measure, mean in means.items() if measure.startswith(OWN_LANGUAGE))
-    console.result(
-        f"plain cosine, evaluation {plain}: MAP {means['AP']:.3f}, own language {own:.0%}; and calibrated:\n"
-    )
+    console.result(f"plain cosine, evaluation {plain}: MAP {means['AP']:.3f}, own language {own:.0%}; calibrated:\n")
     evaluate_files(topics, qrels, COLLECTION, settings, console)
 
 

@@ -109,7 +109,8 @@ def _ranked_by(run: LoggedRun) -> dict[str, object]:
 
 
 def _label(run: LoggedRun) -> str:
-    return "plain cosine" if _plain(run) else "calibrated"
+    label = "plain cosine" if _plain(run) else "calibrated"
+    return f"{label}, hybrid" if run.setup.settings.get("hybrid") else label
 
 
 def main_measure(runs: Sequence[LoggedRun]) -> str | None:

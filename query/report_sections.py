@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -14,7 +15,7 @@ from query.calibration import Calibration
 from query.first_hits import first_hits
 from query.language_pairs import PairTable, shares_by_pair
 from query.probe import BALANCES
-from query.ranking import Choice
+from query.ranking import PLAIN, Choice
 from query.report_figures import (
     DialPoint,
     dial_figure,
@@ -139,8 +140,7 @@ def _measured(store: VectorStore, calibration: Calibration) -> list[DialPoint]:
 def pair_shares(store: VectorStore, calibration: Calibration) -> dict[str, PairTable]:
     """Language pairs of the first hits of pseudo-queries, by plain cosine and calibrated."""
     tables = {}
-    for title, balance in (("plain cosine", 0.0), ("calibrated", calibration.balance)):
-        choice = Choice(balance, calibration.margin, passages=False)
+    for title, choice in (("plain cosine", PLAIN), ("calibrated", replace(Choice.of(calibration), passages=False))):
         tables[title] = shares_by_pair(first_hits(store, calibration, choice, FIRST), sorted(store.count()))
     return tables
 

@@ -51,7 +51,7 @@ class Searcher:
     detector: Detector
     calibration: Calibration | None = None
     choice: Choice = PLAIN
-    _rankers: dict[Choice, FairRanker] = field(default_factory=dict)
+    _rankers: dict[Choice, FairRanker] = field(default_factory=dict, init=False, repr=False)
 
     @classmethod
     def open(
