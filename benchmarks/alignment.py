@@ -11,7 +11,7 @@ import psutil
 
 from benchmarks import results
 from encoders.document import FloatArray, unit_rows
-from query.alignment import align
+from query.alignment.matching import align
 
 DIM = 384
 
@@ -43,7 +43,8 @@ def main() -> None:
         "Alignment",
         "python -m benchmarks.alignment",
         [
-            f"| {arguments.count:,} × {arguments.count:,} documents, {DIM} numbers each | s | peak memory over the two sides, MB |",
+            f"| {arguments.count:,} × {arguments.count:,} documents, {DIM} numbers each | s "
+            "| peak memory over the two sides, MB |",
             "|---|---:|---:|",
             f"| `align`: one-to-one pairs by ratio margin | **{statistics.median(seconds['align']):.1f}** "
             f"| {grown:,.0f} |",

@@ -24,11 +24,11 @@ from indexer.readers import ReadOptions, Refusal, read
 from indexer.readers.irdatasets import PREFIX
 from indexer.settings import Settings, place_options
 from onnx_export.models import DEFAULT, find_model
+from query.alignment.gold import Gold, recall_of, shared_values, stated_pairs
+from query.alignment.mining import Mined, Plan, mine
+from query.alignment.side import Side, encoded_side, stored_side
 from query.files import writable, write_lines
-from query.gold import Gold, recall_of, shared_values, stated_pairs
 from query.margin import MARGINS, Margin
-from query.mining import Mined, Plan, mine
-from query.side import Side, encoded_side, stored_side
 
 
 @dataclass(frozen=True)

@@ -102,6 +102,16 @@ class Calibration:
             vectors, known.subspace if known else None, known.mean if known else self.pooled, self.rank, share
         )
 
+    def mixed(self, vectors: FloatArray, languages: Mapping[str, slice], share: float = 1.0) -> FloatArray:
+        """Documents of several languages, one's rows after the other's, each without its own component."""
+        if self.rank or share == 0.0:
+            parts = [self.documents(vectors[rows], lang, share) for lang, rows in languages.items()]
+            return np.concatenate([vectors[:0], *parts])
+        means = [self.languages[lang].mean if lang in self.languages else self.pooled for lang in languages]
+        lengths = [rows.stop - rows.start for rows in languages.values()]
+        component = np.repeat(np.stack(means) * np.float32(share), lengths, axis=0)
+        return _unit_or(vectors - component, vectors)
+
     def queries(self, vectors: FloatArray, lang: str, share: float = 1.0) -> FloatArray:
         """Queries of one language without its component, (n, dim) unit rows: by the statistics of queries."""
         known = self.languages.get(lang)
@@ -205,7 +215,14 @@ def _corrected(
         return vectors
     else:
         left = vectors - np.float32(share) * mean
-    lengths = np.linalg.norm(left, axis=1, keepdims=True)
+    return _unit_or(left.astype(np.float32, copy=False), vectors)
+
+
+def _unit_or(left: FloatArray, vectors: FloatArray) -> FloatArray:
+    """Unit rows of ``left``; of the vectors themselves where nothing is left."""
+    lengths = np.sqrt(np.einsum("ij,ij->i", left, left))[:, None]
+    if lengths.min(initial=np.inf) > _NOTHING_LEFT:
+        return np.asarray(left / lengths, dtype=np.float32)
     return unit_rows(np.where(lengths > _NOTHING_LEFT, left, vectors).astype(np.float32))
 
 

@@ -237,9 +237,7 @@ class FairRanker:
         given = [one.vectors for lists in found.values() for one in lists if one.vectors is not None]
         alone = bool(found) and len(given) == len(found)
         raw = np.concatenate(given) if alone else self._store.vectors(self.calibration.model, list(doc_ids))
-        vectors = np.empty_like(raw)
-        for lang, rows in languages.items():
-            vectors[rows] = self.calibration.documents(raw[rows], lang, self._share)
+        vectors = self.calibration.mixed(raw, languages, self._share) if languages else raw
         member, by_words = np.zeros((2, queries, len(doc_ids)), dtype=np.bool_)
         for query in range(queries):
             by_words[query, worded[query]] = True
@@ -296,12 +294,11 @@ class FairRanker:
         passages = np.empty((int(lengths.sum()), candidates.raw.shape[1]), dtype=np.float32)
         for row, start, end, one in zip(rows, starts, ends, stored, strict=True):
             passages[start:end] = one.vectors if len(one.vectors) else candidates.raw[row]
-        for lang, those in languages.items():
-            if those.start < those.stop:
-                span = slice(starts[those.start], ends[those.stop - 1])
-                passages[span] = self.calibration.documents(unit_rows(passages[span]), lang, self._share)
+        borders = np.concatenate((starts, ends[-1:]))
+        spans = {lang: slice(int(borders[those.start]), int(borders[those.stop])) for lang, those in languages.items()}
+        corrected = self.calibration.mixed(unit_rows(passages), spans, self._share) if len(rows) else passages
         return _WithPassages(
-            doc_ids, languages, candidates.raw[rows], candidates.vectors[rows], passages=passages, starts=starts
+            doc_ids, languages, candidates.raw[rows], candidates.vectors[rows], passages=corrected, starts=starts
         )
 
 

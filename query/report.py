@@ -104,18 +104,20 @@ def _page(subject: _Subject, console: Console) -> Page:
             advance(len(sections))
         else:
             sample = Sample.draw(subject.store, subject.collection.model, subject.calibration)
-            for make in (report_sections.languages_section, report_sections.separability_section):
-                sections.append(make(sample, _how_to_calibrate(subject)))
-                advance(1)
-            sections += [_dial(subject), _pairs(subject, console)]
-            advance(2)
+            sections.append(report_sections.languages_section(sample, _how_to_calibrate(subject)))
+            advance(1)
+            sections.append(report_sections.separability_section(sample))
+            advance(1)
+            sections.append(_dial(subject))
+            advance(1)
+            sections.append(_pairs(subject, console))
+            advance(1)
         sections.append(_topics(subject))
         advance(1)
     title = f"How {subject.name} treats its languages"
     footer = f"Made by dragoman {__version__} on {now():%Y-%m-%d %H:%M} UTC: dragoman report -c {subject.name}"
-    return Page(
-        title, _summary(subject, counts), _table(subject), _note(subject), _facts(subject, counts), sections, footer
-    )
+    table, note = _table(subject), _note(subject)
+    return Page(title, _summary(subject, counts), table, note, _facts(subject, counts), sections, footer)
 
 
 def _how_to_calibrate(subject: _Subject) -> str:
@@ -136,15 +138,17 @@ def _dial(subject: _Subject) -> Section:
 def _pairs(subject: _Subject, console: Console) -> Section:
     if subject.shown and subject.qrels:
         return _judged_pairs(subject, console)
-    each = f"Each cell is the share of the first {report_sections.FIRST} hits that are in one language (column)"
+    each = f"Each cell is the share of the first {report_sections.FIRST} hits that are in the column's language"
+    if subject.qrels:
+        console.warn(f"there is no evaluation of {subject.name} for the qrels to judge")
     if subject.shown:
         tables = {one.title: _logged_shares(subject, one) for one in subject.shown}
         return report_sections.pairs_section(
-            tables, "share of the first hits", f"{each}, for topics asked in another (row); with --qrels it is MAP."
+            tables, "share of the first hits", f"{each}, for topics asked in the row's; with --qrels it is MAP."
         )
     if subject.calibration is not None:
         tables = report_sections.pair_shares(subject.store, subject.calibration)
-        what = f"{each}, for titles and first sentences of documents in another (row), asked as queries."
+        what = f"{each}, for queries in the row's: titles and first sentences of documents."
         return report_sections.pairs_section(tables, "share of the first hits", what)
     return Section(report_sections.PAIRS, "", _how_to_evaluate(subject))
 
@@ -162,8 +166,8 @@ def _judged_pairs(subject: _Subject, console: Console) -> Section:
         for one in subject.shown
     }
     what = (
-        "Each cell is the MAP of topics asked in one language (row) over the relevant documents of another (column), "
-        "which compete with irrelevant documents of all languages."
+        "Each cell is the MAP of topics asked in the row's language over the relevant documents in the column's, which "
+        "compete with irrelevant documents of all languages."
     )
     return report_sections.pairs_section(tables, "MAP", what)
 
@@ -215,12 +219,7 @@ def _table(subject: _Subject) -> Table | None:
     runs = [one.run for one in subject.shown]
     rows: list[tuple[str, list[str]]] = []
     if measure:
-        rows.append(
-            (
-                "MAP" if measure == "AP" else measure,
-                [f"{run.means[measure]:.3f}" for run in runs],
-            )
-        )
+        rows.append(("MAP" if measure == "AP" else measure, [f"{run.means[measure]:.3f}" for run in runs]))
     if any(one.own_language for one in subject.shown):
         shares = [f"{one.own_language[0]:.0%}" if one.own_language else "–" for one in subject.shown]
         rows.append(("own-language share of the first hits", shares))
@@ -248,7 +247,7 @@ def _facts(subject: _Subject, counts: dict[str, int]) -> dict[str, str]:
     }
     if kept is not None:
         rank = kept.summary["rank"]
-        taken_out = f"{rank} directions of each language" if rank else "each language's mean"
+        taken_out = f"{rank} direction{'s' if rank > 1 else ''} of each language" if rank else "each language's mean"
         facts["Calibration"] = (
             f"{kept.id}: balance {kept.summary['balance']:g}, {kept.summary['margin']} margin, {taken_out} taken out, "
             f"decided by {kept.summary['decided_by']}"

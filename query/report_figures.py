@@ -30,6 +30,8 @@ _COLOURS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#d55e00", "#56b4e9", "#
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "*")
 _NUMBERED = 16
 """Up to so many languages each cell of a table has its number."""
+_BESIDE = 24
+"""Up to so many two tables stand beside each other."""
 
 Panels = Mapping[str, FloatArray]
 """Points in the plane, (n, 2), by title."""
@@ -122,7 +124,7 @@ def languages_figure(panels: Panels, langs: npt.NDArray[np.str_]) -> Figure:
         ncols=min(columns if len(panels) > 1 else columns // 2, len(labels)),
         frameon=False,
         fontsize=9,
-        markerscale=1.8,
+        markerscale=1.4 if size > 10 else 2.2,
         handletextpad=0.1,
         columnspacing=1.2,
     )
@@ -154,13 +156,8 @@ def separability_figure(accuracies: Mapping[str, float], chance: float) -> Figur
     values = list(accuracies.values())
     axes.barh(places, values, height=0.62, color=[_COLOURS[4], _COLOURS[0]][: len(values)])
     for place, value in zip(places, values, strict=True):
-        axes.annotate(
-            f"{value:.0%}",
-            (max(value, chance if value > chance - 0.05 else value), place),
-            (6, 0),
-            textcoords="offset points",
-            va="center",
-        )
+        end = chance if chance - 0.05 < value < chance else value  # the number must not stand on the line
+        axes.annotate(f"{value:.0%}", (end, place), (6, 0), textcoords="offset points", va="center")
     axes.axvline(chance, color=_INK, linewidth=1, linestyle="--")
     axes.annotate(
         f"guessing: {chance:.0%}",
@@ -214,11 +211,11 @@ def pairs_figure(tables: Mapping[str, PairTable], measure: str) -> Figure:
     from matplotlib.figure import Figure  # noqa: PLC0415
 
     most = max(max(len(table.queries), len(table.documents)) for table in tables.values())
-    beside = len(tables) > 1 and most <= _NUMBERED
+    beside = len(tables) > 1 and most <= _BESIDE
     width = _WIDTH if beside or most > _NUMBERED else 0.62 * _WIDTH
     rows = max(len(table.queries) for table in tables.values())
     cell = (width / len(tables) if beside else width) / (most + 2.5)
-    height = min(cell, 0.4) * rows + 1.0
+    height = min(cell, 0.4 if most <= _NUMBERED else 0.15) * rows + 1.0
     figure = Figure(figsize=(width, height * (1 if beside else len(tables))), layout="constrained")
     shape = (1, len(tables)) if beside else (len(tables), 1)
     top = max(
@@ -229,7 +226,9 @@ def pairs_figure(tables: Mapping[str, PairTable], measure: str) -> Figure:
     for axes, (title, table) in zip(panels, tables.items(), strict=True):
         images.append(_draw_pairs(axes, table, top or 1.0))
         axes.set_title(title, loc="left")
-    bar = figure.colorbar(images[0], ax=list(panels), shrink=0.8, pad=0.015, aspect=30)
+    bar = figure.colorbar(
+        images[0], ax=list(panels), shrink=0.8 if beside else 0.8 / len(tables), anchor=(0.0, 1.0), pad=0.015, aspect=25
+    )
     bar.set_label(measure)
     bar.outline.set_visible(False)
     return figure

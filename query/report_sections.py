@@ -37,9 +37,9 @@ FIRST = 10
 """Hits whose languages are counted where there are no judgements."""
 _FEWEST = NEIGHBOURS + 1
 _EVIDENCE = {
-    "judgements": "MAP, held-out topics",
-    "concepts": "MAP, held-out pseudo-queries",
-    "titles": "own document found by its title (MRR)",
+    "judgements": "MAP of held-out topics",
+    "concepts": "MAP of held-out pseudo-queries",
+    "titles": "MRR of a title's own document",
 }
 
 
@@ -64,7 +64,7 @@ def languages_section(sample: Sample, without: str) -> Section:
     return Section(LANGUAGES, inline_svg(partial(languages_figure, panels, sample.langs), "languages", text), text)
 
 
-def separability_section(sample: Sample, without: str) -> Section:
+def separability_section(sample: Sample) -> Section:
     """The language probe's accuracy before and after."""
     raw = bias.separability(sample.raw, sample.langs)
     if raw is None:
@@ -82,7 +82,6 @@ def separability_section(sample: Sample, without: str) -> Section:
     text += f"; blind guessing gives {_percent(chance)}."
     if corrected and corrected[0] < chance:
         text += " Below guessing is no better than it: the means that were taken out are those of these very documents."
-    text += f" {without}" if not corrected else ""
     picture = inline_svg(partial(separability_figure, accuracies, chance), "separability", text)
     return Section(SEPARABILITY, picture, text)
 
@@ -96,9 +95,7 @@ def dial_section(store: VectorStore, calibration: Calibration, summary: Mapping[
         points = _measured(store, calibration)
         measure = ""
         if not points:
-            return Section(
-                DIAL, "", "The calibration has no pseudo-queries to ask: the documents have no text to make them of."
-            )
+            return Section(DIAL, "", "The calibration has no pseudo-queries: there was no text to make them of.")
     first, last = points[0], points[-1]
     text = (
         f"From balance {first.balance:g} to {last.balance:g} the share of the first hits that are in the query's "
@@ -106,11 +103,10 @@ def dial_section(store: VectorStore, calibration: Calibration, summary: Mapping[
         "would be fair."
     )
     if first.value is not None and last.value is not None:
-        what = "how well titles find the rest of their documents (MRR)" if "MRR" in measure else measure
         best = max(points, key=lambda point: point.value or 0.0)
         text += (
-            f" Meanwhile {what}, goes from {first.value:.3f} to {last.value:.3f}, "
-            f"and is best at balance {best.balance:g}."
+            f" Meanwhile {measure} goes from {first.value:.3f} to {last.value:.3f}, and is best at balance "
+            f"{best.balance:g}."
         )
     text += f" Searches use balance {calibration.balance:g}."
     draw = partial(dial_figure, points, calibration.balance, fair, measure)

@@ -13,10 +13,10 @@ from encoders.document import Document, Encoder
 from encoders.methods import METHODS, open_encoder
 from encoders.session import Device
 from onnx_export.models import DEFAULT, find_model
-from query.gold import stated_pairs
-from query.lawdr_tables import PAPER, PAPER_PROBE, VARIANTS, Probe, Recalls, probe, wmt16, wmt19
-from query.side import Side, encoded_side
-from query.wmt import lett_files, read_commentary, read_site
+from query.alignment.gold import stated_pairs
+from query.alignment.lawdr_tables import PAPER, PAPER_PROBE, VARIANTS, Probe, Recalls, probe, wmt16, wmt19
+from query.alignment.side import Side, encoded_side
+from query.alignment.wmt import lett_files, read_commentary, read_site
 
 _FOLDER = click.Path(path_type=Path, exists=False)
 _FIRST, _SECOND = "en", "fr"

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import query
-from query.cli import run
+from query.cli import _COMMANDS, run
 
 ROOT = Path(query.__file__).parent.parent
 DEMO = ROOT / "query" / "demo"
@@ -33,12 +33,12 @@ def test_help_lists_every_command_and_imports_nothing_heavy() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    for command in ("demo", "index", "search", "evaluate", "runs", "status", "delete", "encoders", "export", "db"):
+    for command in _COMMANDS:
         assert f"\n  {command} " in done.stdout
 
 
 def test_every_command_has_help(capsys: pytest.CaptureFixture[str]) -> None:
-    for command in ("demo", "index", "search", "evaluate", "runs", "status", "delete", "encoders", "export", "db"):
+    for command in _COMMANDS:
         assert run([command, "--help"]) == 0
         assert f"dragoman {command}" in capsys.readouterr().out
 

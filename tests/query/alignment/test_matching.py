@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from encoders.document import FloatArray, unit_rows
 from encoders.errors import BadInput
-from query import alignment
-from query.alignment import Candidates, align, candidates, match, neighbourhood
+from query.alignment import matching
+from query.alignment.matching import Candidates, align, candidates, match, neighbourhood
 from query.margin import MARGINS, Margin
 from query.margin import margin as margin_of
 
@@ -66,9 +66,9 @@ def test_pairs_are_those_of_the_whole_matrix(n: int, m: int, k: int, margin: Mar
 
 @pytest.mark.parametrize("margin", MARGINS)
 def test_several_tiles_and_used_up_candidates_change_nothing(margin: Margin, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(alignment, "_ROWS", 64)
-    monkeypatch.setattr(alignment, "_COLS", 96)
-    monkeypatch.setattr(alignment, "KEPT", 2)
+    monkeypatch.setattr(matching, "_ROWS", 64)
+    monkeypatch.setattr(matching, "_COLS", 96)
+    monkeypatch.setattr(matching, "KEPT", 2)
     x, y = random_sides(500, 430)
     assert as_dict(align(x, y, margin=margin)) == competitive(whole_matrix(x, y, 4, margin))
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from encoders.errors import BadInput
 from indexer.readers.files import SourceFile, UnreadableFileError
-from query.alignment import Pairs
-from query.side import Side
+from query.alignment.matching import Pairs
+from query.alignment.side import Side
 
 HEADING = ("id_a", "id_b")
 

@@ -11,7 +11,7 @@ from encoders.console import Progress
 from encoders.document import Document, Encoder, FloatArray, Passages, unit_rows
 from encoders.moments import Moments
 from indexer.stores.contract import VectorStore
-from query.coverage import IntArray, PassageRows
+from query.alignment.coverage import IntArray, PassageRows
 
 _TOGETHER = 64
 

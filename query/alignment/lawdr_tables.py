@@ -12,11 +12,11 @@ import numpy as np
 from encoders.document import FloatArray, unit_rows
 from encoders.errors import BadInput
 from encoders.moments import Moments
-from query.alignment import Pairs
+from query.alignment.matching import Pairs
+from query.alignment.mining import Plan, mine
+from query.alignment.side import Side
+from query.alignment.url_matching import match_urls
 from query.language_probe import RankChoice, accuracy_by_component, smallest_rank
-from query.mining import Plan, mine
-from query.side import Side
-from query.url_matching import match_urls
 
 _SENTENCES = 2_000
 """Passages of a language that the probe looks at."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from encoders.document import FloatArray, unit_rows
-from query.alignment import Candidates, IntArray, neighbourhood
+from query.alignment.matching import Candidates, IntArray, neighbourhood
 
 _RIDGE = 0.3
 _SHARE = 0.5

@@ -6,11 +6,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from encoders.document import FloatArray, Passages, int8_rows, unit_rows
-from query.alignment import Candidates
-from query.coverage import PassageRows, coverage
-from query.mining import Plan, mine
-from query.pair_map import clear_pairs, fit_pair_maps, helpful_maps
-from query.side import Side, debiased
+from query.alignment.coverage import PassageRows, coverage
+from query.alignment.matching import Candidates
+from query.alignment.mining import Plan, mine
+from query.alignment.pair_map import clear_pairs, fit_pair_maps, helpful_maps
+from query.alignment.side import Side, debiased
 
 
 def side(vectors: FloatArray, passages: list[FloatArray] | None = None) -> Side:

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from encoders.document import FloatArray
-from query.alignment import (
+from query.alignment.coverage import coverage
+from query.alignment.matching import (
     Candidates,
     IntArray,
     Neighbourhood,
@@ -20,11 +21,10 @@ from query.alignment import (
     match,
     neighbourhood,
 )
-from query.coverage import coverage
+from query.alignment.pair_map import clear_pairs, helpful_maps
+from query.alignment.side import Side, debiased, mapped
 from query.margin import Margin
 from query.margin import margin as margin_of
-from query.pair_map import clear_pairs, helpful_maps
-from query.side import Side, debiased, mapped
 
 
 @dataclass(frozen=True)

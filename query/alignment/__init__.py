@@ -1,0 +1,1 @@
+"""Document alignment: pairs of two languages one to one, by margin; the collections of the LAWDR paper."""

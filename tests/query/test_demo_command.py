@@ -1,0 +1,75 @@
+"""The demo: indexed, made comparable, searched, scored and drawn, without a network."""
+
+import io
+import json
+import re
+from contextlib import redirect_stdout
+from pathlib import Path
+
+import pytest
+
+from query.cli import run
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory, default_folder: object) -> Path:
+    """A home for the demo; its second run finds what the first one made."""
+    return tmp_path_factory.mktemp("demo")
+
+
+@pytest.fixture(scope="module")
+def said(home: Path) -> str:
+    """What the demo says the first time."""
+    return _run(["demo", "--home", str(home), "-q"])
+
+
+def _run(arguments: list[str]) -> str:
+    out = io.StringIO()
+    with redirect_stdout(out):
+        assert run(arguments) == 0
+    return out.getvalue()
+
+
+def test_it_shows_the_bias_and_the_fair_ranking_beside_it(said: str) -> None:
+    plain, fair = re.findall(r"… 5 hits: languages (\d), subjects (\d)", said)[:2]
+    assert plain == ("1", "5")
+    assert fair == ("5", "1")
+
+
+def test_every_query_it_reads_aloud_finds_its_subject_in_several_languages(said: str) -> None:
+    for languages, subjects in re.findall(r"… 5 hits: languages (\d), subjects (\d)", said)[1:]:
+        assert int(languages) >= 4
+        assert subjects == "1"
+
+
+def test_it_says_what_the_calibration_gained(said: str) -> None:
+    found = re.search(r"plain cosine, evaluation 1: MAP (\S+), own language (\d+)%", said)
+    pooled = re.search(r"all, pooled +300 +(\S+)", said)
+    assert found
+    assert pooled
+    assert float(pooled[1]) > 1.5 * float(found[1])
+    assert int(found[2]) > 50
+    assert "mostly in the query's own language" not in said
+
+
+def test_it_counts_what_it_says(said: str) -> None:
+    assert "235 encoded" in said
+    assert "Scoring 30 topics, asked in each of 10 languages" in said
+
+
+def test_the_report_lies_in_the_home(said: str, home: Path) -> None:
+    page = home / "demo-report.html"
+    assert str(page) in said
+    assert page.read_text(encoding="utf-8").count("<svg") == 5
+
+
+def test_again_it_goes_on_with_what_is_there_and_speaks_json(said: str, home: Path) -> None:
+    lines = [json.loads(line) for line in _run(["demo", "--home", str(home), "-q", "--json"]).splitlines()]
+    steps = [line["step"] for line in lines if "step" in line]
+    assert steps == ["index", "calibrate", "search", "search", "search", "search", "report"]
+    index, calibrated = lines[:2]
+    assert (index["encoded"], index["unchanged"]) == (0, 235)
+    assert calibrated["calibration"] is None
+    assert [line["evaluation"] for line in lines if "evaluation" in line] == [3, 4]

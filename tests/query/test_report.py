@@ -1,0 +1,265 @@
+"""The report: one page that needs nothing from elsewhere, with every picture, or why there is none."""
+
+import json
+import re
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import query
+from encoders.console import Console
+from encoders.document import Document, EncoderSpec, FloatArray, Passages, int8_rows, unit_rows
+from encoders.errors import BadInput
+from encoders.folder import ModelFolder
+from indexer import collection as collections
+from indexer.database import connect
+from indexer.indexing import index
+from indexer.settings import Settings
+from indexer.stores import open_store
+from indexer.stores.contract import StoredDocument
+from query import history, report_sections
+from query.calibrating import calibrate
+from query.calibration_table import use
+from query.cli import run
+from query.evaluate_command import evaluate_files
+from query.probe import Setting
+from query.ranking_options import RankingOptions
+from query.report import report
+
+DEMO = Path(query.__file__).parent / "demo"
+LANGUAGES = ("de", "en", "ja")
+SECTIONS = [
+    report_sections.LANGUAGES,
+    report_sections.SEPARABILITY,
+    report_sections.DIAL,
+    report_sections.PAIRS,
+    report_sections.TOPICS,
+]
+QUIET = Console(json=True, quiet=True)
+SPEC = EncoderSpec("toy", "segments", 8, (), "toy-model", "toy-build")
+
+
+@pytest.fixture(scope="module")
+def evaluated(tmp_path_factory: pytest.TempPathFactory, default_folder: ModelFolder) -> Settings:
+    """Three languages of the demo, calibrated; evaluation 1 is plain, 2 is calibrated."""
+    place = Settings.read(home=tmp_path_factory.mktemp("report"))
+    index([str(DEMO / f"docs.{lang}.jsonl") for lang in LANGUAGES], "demo", settings=place, device="cpu")
+    calibrate("demo", place, device="cpu")
+    for calibration in ("none", ""):
+        evaluate_files(
+            [DEMO / "topics.tsv"],
+            [DEMO / "qrels.txt"],
+            "demo",
+            place,
+            Console(quiet=True, json=True),
+            langs=LANGUAGES,
+            baseline=False,
+            ranking=RankingOptions(calibration=calibration),
+        )
+    return place
+
+
+@pytest.fixture
+def home(evaluated: Settings, tmp_path: Path) -> Settings:
+    """A copy of it that a test may change."""
+    shutil.copytree(evaluated.home, tmp_path / "home")
+    return Settings.read(home=tmp_path / "home")
+
+
+def page_of(
+    settings: Settings, name: str = "demo", *, evaluation: int | None = None, qrels: Sequence[Path] = ()
+) -> str:
+    out = settings.home.parent / f"{name}.html"
+    assert report(name, settings, out, evaluation=evaluation, qrels=qrels, console=QUIET) == out
+    return out.read_text(encoding="utf-8")
+
+
+def section(page: str, title: str) -> str:
+    (found,) = re.findall(rf"<section>\s*<h2>{title}</h2>(.*?)</section>", page, re.DOTALL)
+    return str(found)
+
+
+def put(settings: Settings, vectors: FloatArray, langs: Sequence[str], name: str = "toy") -> None:
+    """A collection of vectors, with titles; nobody encodes anything."""
+    engine = connect(settings.database)
+    collections.register(engine, name, settings, "toy", SPEC)
+    engine.dispose()
+    store = open_store(settings.store, name)
+    store.create(SPEC.model, SPEC.dim)
+    passages = Passages(int8_rows(unit_rows(vectors[:1])), np.array([[0, 4]], dtype=np.int32))
+    documents = [Document(f"d{row}", lang, "text", "title") for row, lang in enumerate(langs)]
+    store.put(
+        SPEC.model,
+        [StoredDocument(one, vector, passages) for one, vector in zip(documents, unit_rows(vectors), strict=True)],
+    )
+    store.close()
+
+
+def random(count: int) -> FloatArray:
+    return np.random.default_rng(0).standard_normal((count, SPEC.dim)).astype(np.float32)
+
+
+def test_the_page_is_one_file_that_needs_nothing_from_elsewhere(home: Settings) -> None:
+    page = page_of(home, qrels=[DEMO / "qrels.txt"])
+    assert "http" not in page
+    for tag in ("<script", "<link", "<iframe", "@import"):
+        assert tag not in page
+    ids = re.findall(r'\bid="([^"]+)"', page)
+    assert len(ids) == len(set(ids))
+    for target in re.findall(r'(?:xlink:)?href="([^"]+)"', page):
+        assert target.startswith("data:image/png;base64,") or target.removeprefix("#") in ids
+    assert set(re.findall(r"url\(#([^)]+)\)", page)) <= set(ids)
+
+
+def test_every_section_has_a_picture_and_a_sentence_with_its_number(home: Settings) -> None:
+    page = page_of(home, qrels=[DEMO / "qrels.txt"])
+    assert re.findall(r"<h2>(.*?)</h2>", page) == SECTIONS
+    for title in SECTIONS:
+        part = section(page, title)
+        assert part.count("<svg") == 1
+        assert re.search(r"<figcaption>[^<]*\d", part)
+    assert not re.search(r"\bnan\b", page, re.IGNORECASE)
+
+
+def test_pictures_take_the_colours_of_the_page(home: Settings) -> None:
+    page = page_of(home)
+    assert "currentColor" in page
+    assert "var(--paper)" in page
+    assert "prefers-color-scheme: dark" in page
+    assert "#102030" not in page
+
+
+def test_the_table_has_the_logged_scores_plain_first(home: Settings) -> None:
+    page = page_of(home)
+    engine = connect(home.database)
+    plain, calibrated = (history.find(engine, number) for number in ("1", "2"))
+    engine.dispose()
+    heads = re.findall(r'<th scope="col">(.*?)</th>', page)
+    assert heads == ["plain cosine (evaluation 1)", "calibrated (evaluation 2)"]
+    rows = dict(re.findall(r'<tr><th scope="row">(.*?)</th>(.*?)</tr>', page))
+    assert rows["MAP"] == f"<td>{plain.means['AP']:.3f}</td><td>{calibrated.means['AP']:.3f}</td>"
+    assert f"<td>{plain.means['own-language@3']:.0%}</td>" in rows["own-language share of the first hits"]
+    assert "PEER@100" in rows
+    assert "de 24, en 24, ja 24" in page
+
+
+def test_the_calibration_brings_the_languages_together(home: Settings) -> None:
+    page = page_of(home)
+    before, after, fair = re.findall(r"(\d+)%", section(page, report_sections.LANGUAGES))[-3:]
+    assert int(before) > 2 * int(fair)
+    assert int(after) < int(before)
+    guesses = re.findall(r"(\d+)%", section(page, report_sections.SEPARABILITY).rpartition("<figcaption>")[2])
+    assert int(guesses[0]) > 90 > int(guesses[1])
+
+
+def test_an_evaluation_is_shown_by_its_number_and_others_are_refused(home: Settings) -> None:
+    assert page_of(home, evaluation=1) != ""
+    with pytest.raises(BadInput, match=r"demo has no evaluation 7 \(there are: 2, 1\)"):
+        page_of(home, evaluation=7)
+
+
+def test_map_by_language_pair_needs_qrels_and_shares_do_without(home: Settings) -> None:
+    assert "the share of the first 10 hits" in section(page_of(home), report_sections.PAIRS)
+    judged = section(page_of(home, qrels=[DEMO / "qrels.txt"]), report_sections.PAIRS)
+    assert "the MAP of topics" in judged
+    within, across, *fair = (float(value) for value in re.findall(r"(0\.\d\d) (?:within|across)", judged))
+    assert within - across > fair[0] - fair[1]
+
+
+def test_other_qrels_than_the_evaluation_had_are_said(
+    home: Settings, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = tmp_path / "other.txt"
+    other.write_text("D01 0 demo:de:migraine 1\n", encoding="utf-8")
+    page_of(home, qrels=[other])
+    assert "scored with other judgements than other.txt" in capsys.readouterr().err
+
+
+def test_topic_languages_of_one_topic_are_one_bar(home: Settings) -> None:
+    said = section(page_of(home), report_sections.TOPICS)
+    assert re.search(r"of 30 topics gain, \d+ lose", said)
+
+
+def test_a_single_evaluation_says_how_to_make_the_other(home: Settings) -> None:
+    engine = connect(home.database)
+    history.forget(engine, "demo")
+    engine.dispose()
+    page = page_of(home)
+    assert "Nothing is evaluated yet" in section(page, report_sections.TOPICS)
+    assert "titles and first sentences" in section(page, report_sections.PAIRS)
+    evaluate_files([DEMO / "topics.tsv"], [DEMO / "qrels.txt"], "demo", home, QUIET, langs=["de"], baseline=False)
+    said = section(page_of(home), report_sections.TOPICS)
+    assert "only one of its topics" in said
+    assert "<code>--calibration</code> none" in said
+
+
+def test_a_calibration_without_a_probe_is_measured_by_its_pseudo_queries(home: Settings) -> None:
+    calibrate("demo", home, setting=Setting(balance=0.75), device="cpu")
+    dial = section(page_of(home), report_sections.DIAL)
+    first, last = re.findall(r"(\d+)%", dial.rpartition("<figcaption>")[2])[:2]
+    assert "From balance 0 to 1" in dial
+    assert "Searches use balance 0.75" in dial
+    assert int(last) < int(first)
+
+
+def test_without_an_active_calibration_the_page_says_how_to_have_one(home: Settings) -> None:
+    engine = connect(home.database)
+    use(engine, "demo", "none")
+    engine.dispose()
+    page = page_of(home)
+    assert "searched without a calibration, as was chosen" in section(page, report_sections.DIAL)
+    assert section(page, report_sections.LANGUAGES).count("<svg") == 1
+    assert "none: plain cosine" in page
+
+
+@pytest.mark.parametrize(
+    ("langs", "sentence"),
+    [
+        (["en"] * 12, r"All documents are in one language \(en\)"),
+        (["en", "de", "en"], "Too few documents for a picture: 3"),
+        (["en"], r"All documents are in one language \(en\)"),
+        (["en"] * 11 + ["de"] * 2, "five documents in each of two languages"),
+    ],
+)
+def test_what_a_small_collection_has_no_picture_of_is_said(settings: Settings, langs: list[str], sentence: str) -> None:
+    settings.home.mkdir()
+    put(settings, random(len(langs)), langs)
+    page = page_of(settings, "toy")
+    assert re.search(sentence, page)
+    assert re.findall(r"<h2>(.*?)</h2>", page) == SECTIONS
+    assert "dragoman evaluate --topics" in page.replace("<code>", "").replace("</code>", "")
+    assert not re.search(r"\bnan\b", page, re.IGNORECASE)
+
+
+def test_equal_vectors_give_a_page_too(settings: Settings) -> None:
+    settings.home.mkdir()
+    put(settings, np.ones((24, SPEC.dim), dtype=np.float32), ["en", "de"] * 12)
+    page = page_of(settings, "toy")
+    assert section(page, report_sections.LANGUAGES).count("<svg") == 1
+    assert not re.search(r"\bnan\b", page, re.IGNORECASE)
+
+
+def test_a_collection_that_is_not_there_and_a_folder_that_is_not_there_are_refused(
+    home: Settings, tmp_path: Path
+) -> None:
+    with pytest.raises(BadInput, match="no collection 'nope'"):
+        report("nope", home, tmp_path / "page.html", console=QUIET)
+    with pytest.raises(BadInput, match="there is no folder"):
+        report("demo", home, tmp_path / "nowhere" / "page.html", console=QUIET)
+    assert not (tmp_path / "page.html").exists()
+
+
+def test_the_command_writes_into_the_current_folder_and_says_where(
+    home: Settings, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert run(["report", "-c", "demo", "--home", str(home.home), "-q"]) == 0
+    written = tmp_path / "demo-report.html"
+    assert str(written) in capsys.readouterr().out
+    assert written.read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
+    chosen = ["-o", str(tmp_path / "own.html"), "--json"]
+    assert run(["report", "-c", "demo", "--home", str(home.home), "-q", *chosen]) == 0
+    assert json.loads(capsys.readouterr().out) == {"collection": "demo", "report": str(tmp_path / "own.html")}

@@ -1,0 +1,110 @@
+"""What a report's pictures show: bias in a sample, MAP by language pair, figures that name every language."""
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from ir_measures import AP, Qrel
+
+from query import bias
+from query.evaluation import evaluate
+from query.first_hits import FirstHits
+from query.language_pairs import PairTable, average_precisions, map_by_pair, shares_by_pair
+from query.report_figures import DialPoint, dial_figure, inline_svg, languages_figure, pairs_figure
+from query.run import Run
+
+
+def clusters(count: int, languages: int) -> tuple[np.ndarray, np.ndarray]:
+    """Languages that keep to themselves: each around a direction of its own."""
+    noise = 0.01 * np.random.default_rng(0).standard_normal((count * languages, 16))
+    vectors = np.repeat(np.eye(16)[:languages], count, axis=0) + noise
+    return vectors.astype(np.float32), np.repeat([f"l{code}" for code in range(languages)], count)
+
+
+def test_neighbours_of_clusters_are_all_of_the_own_language_and_of_noise_as_many_as_chance_gives() -> None:
+    vectors, langs = clusters(20, 3)
+    assert bias.neighbour_share(vectors, langs) == 1.0
+    assert bias.fair_share(langs) == pytest.approx(19 / 59)
+    noise = np.random.default_rng(1).standard_normal((600, 16)).astype(np.float32)
+    many = np.repeat(["a", "b", "c"], 200)
+    assert bias.neighbour_share(noise, many) == pytest.approx(bias.fair_share(many), abs=0.03)
+
+
+def test_the_projection_keeps_a_plane_as_it_is() -> None:
+    plane = np.random.default_rng(0).standard_normal((30, 2))
+    turned = (plane @ np.linalg.qr(np.random.default_rng(1).standard_normal((16, 2)))[0].T).astype(np.float32)
+    flat = bias.projection(turned)
+    between = np.linalg.norm(turned[:, None] - turned[None], axis=2)
+    np.testing.assert_allclose(np.linalg.norm(flat[:, None] - flat[None], axis=2), between, atol=1e-5)
+    assert np.isfinite(bias.projection(np.ones((5, 4), dtype=np.float32))).all()
+
+
+def test_languages_with_fewer_than_five_documents_are_not_told_apart() -> None:
+    vectors, langs = clusters(10, 3)
+    assert bias.separability(vectors, langs) == (1.0, 3)
+    langs[2:10] = "l1"
+    assert bias.separability(vectors, langs) is not None
+    assert bias.separability(vectors[:12], langs[:12]) is None
+
+
+RANKED = st.lists(st.integers(0, 30), unique=True, max_size=30)
+JUDGED = st.dictionaries(st.integers(0, 30), st.sampled_from(["de", "en", "fi"]), min_size=1)
+
+
+@given(RANKED, JUDGED)
+def test_average_precision_by_language_is_that_of_ir_measures_without_the_others(
+    ranked: list[int], judged: dict[int, str]
+) -> None:
+    relevant = {str(doc_id): lang for doc_id, lang in judged.items()}
+    found = average_precisions([str(doc_id) for doc_id in ranked], relevant)
+    assert found.keys() == set(relevant.values())
+    for lang, precision in found.items():
+        kept = [str(doc_id) for doc_id in ranked if relevant.get(str(doc_id), lang) == lang]
+        run = Run("r", {"1": [(doc_id, -float(rank)) for rank, doc_id in enumerate(kept)]})
+        qrels = [Qrel("1", doc_id, 1) for doc_id, other in relevant.items() if other == lang]
+        assert precision == pytest.approx(evaluate(run, qrels, [AP], {"1"}).means["AP"])
+
+
+def test_map_by_pair_is_the_mean_over_topics_that_have_an_answer_there() -> None:
+    rankings = {"de": {"1": ["d1", "x", "e1"], "2": ["x", "d2"]}, "en": {"1": ["e1", "d1"]}}
+    qrels = [Qrel("1", "d1", 1), Qrel("1", "e1", 2), Qrel("2", "d2", 1), Qrel("2", "x", 0), Qrel("2", "gone", 1)]
+    table = map_by_pair(rankings, qrels, {"d1": "de", "d2": "de", "e1": "en", "x": "fi"})
+    assert list(table.queries) == ["de", "en"]
+    assert list(table.documents) == ["de", "en"]
+    np.testing.assert_allclose(table.values, [[0.75, 0.5], [1.0, 1.0]])
+    assert table.means() == pytest.approx((0.875, 0.75))
+
+
+def test_shares_of_first_hits_sum_to_one_by_language_of_the_query() -> None:
+    hits = FirstHits(["de", "de", "en"], [["de", "en"], ["de", "de"], []])
+    table = shares_by_pair(hits, ["de", "en"])
+    np.testing.assert_allclose(table.values, [[0.75, 0.25], [np.nan, np.nan]])
+    assert hits.own_language(1) == pytest.approx(2 / 3)
+
+
+@pytest.mark.parametrize("languages", [2, 10, 42])
+def test_pictures_name_every_language(languages: int) -> None:
+    codes = [f"l{number}" for number in range(languages)]
+    langs = np.repeat(codes, 3)
+    points = np.random.default_rng(0).standard_normal((len(langs), 2)).astype(np.float32)
+    panels = {"before": points, "after": points}
+    tables = {title: PairTable(codes, codes, np.full((languages, languages), np.nan)) for title in panels}
+    tables["after"] = PairTable(codes, codes, np.eye(languages))
+    for svg in (
+        inline_svg(lambda: languages_figure(panels, langs), "languages", "what it shows"),
+        inline_svg(lambda: pairs_figure(tables, "MAP"), "pairs", "what it shows"),
+    ):
+        shown = re.findall(r"<text[^>]*>([^<]*)</text>", svg)
+        assert set(codes) <= set(shown)
+        assert svg.startswith('<svg role="img" aria-label="what it shows"')
+        assert "nan" not in shown
+
+
+def test_a_picture_is_the_same_each_time(tmp_path: Path) -> None:
+    points = [DialPoint(0.0, 0.9, 0.1), DialPoint(1.0, 0.1, 0.3)]
+    first, second = (inline_svg(lambda: dial_figure(points, 1.0, 0.1, "MAP"), "dial", "x & <y>") for _ in range(2))
+    assert first == second
+    assert 'aria-label="x &amp; &lt;y&gt;"' in first
