@@ -289,16 +289,14 @@ class FairRanker:
         }
         stored = self._store.passages(self.calibration.model, doc_ids)
         lengths = np.array([max(len(one.vectors), 1) for one in stored], dtype=np.intp)
-        ends = np.cumsum(lengths)
-        starts = ends - lengths
+        borders = np.concatenate(([0], np.cumsum(lengths)))
         passages = np.empty((int(lengths.sum()), candidates.raw.shape[1]), dtype=np.float32)
-        for row, start, end, one in zip(rows, starts, ends, stored, strict=True):
+        for row, start, end, one in zip(rows, borders[:-1], borders[1:], stored, strict=True):
             passages[start:end] = one.vectors if len(one.vectors) else candidates.raw[row]
-        borders = np.concatenate((starts, ends[-1:]))
         spans = {lang: slice(int(borders[those.start]), int(borders[those.stop])) for lang, those in languages.items()}
         corrected = self.calibration.mixed(unit_rows(passages), spans, self._share) if len(rows) else passages
         return _WithPassages(
-            doc_ids, languages, candidates.raw[rows], candidates.vectors[rows], passages=corrected, starts=starts
+            doc_ids, languages, candidates.raw[rows], candidates.vectors[rows], passages=corrected, starts=borders[:-1]
         )
 
 
