@@ -27,6 +27,7 @@ class Moments:
     count: int = 0
     total: Float64Array = field(init=False)
     second: Float64Array = field(init=False)
+    _axes: Float64Array | None = field(default=None, init=False, repr=False)
 
     def __post_init__(self) -> None:
         """Nothing seen yet."""
@@ -39,6 +40,7 @@ class Moments:
         self.count += len(rows)
         self.total += rows.sum(axis=0)
         self.second += rows.T @ rows
+        self._axes = None
 
     @property
     def mean(self) -> Float64Array:
@@ -58,6 +60,7 @@ class Moments:
         Fewer rows where fewer vectors were seen.
         """
         rank = min(rank, self.count, self.dim)
-        _, vectors = np.linalg.eigh(self.second)
-        top: FloatArray = np.ascontiguousarray(vectors[:, ::-1][:, :rank].T, dtype=np.float32)
+        if self._axes is None:  # every rank is a slice of one decomposition
+            _, self._axes = np.linalg.eigh(self.second)
+        top: FloatArray = np.ascontiguousarray(self._axes[:, ::-1][:, :rank].T, dtype=np.float32)
         return top

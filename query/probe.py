@@ -7,7 +7,7 @@ neighbours near the fair one, as long as titles still find the rest of their own
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -219,8 +219,3 @@ def _without_itself(near: FloatArray, rows: np.ndarray, k: int) -> FloatArray:
 
 def _orders(scores: FloatArray, depth: int) -> list[npt.NDArray[np.intp]]:
     return [largest(one, depth) for one in scores]
-
-
-def summary(evidence: Evidence | None, tried: Sequence[Tried]) -> Mapping[str, Any]:
-    """What a calibration remembers of its probe."""
-    return {"decided_by": evidence.kind if evidence else "default", "probe": [one.as_dict() for one in tried]}

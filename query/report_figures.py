@@ -115,7 +115,10 @@ def languages_figure(panels: Panels, langs: npt.NDArray[np.str_]) -> Figure:
         axes.set_yticks([])
         axes.set_xlabel("first component")
         axes.set_ylabel("second component")
-        axes.set_aspect("equal", adjustable="datalim")
+        middle, reach = (points.max(axis=0) + points.min(axis=0)) / 2, 0.53 * float(np.ptp(points, axis=0).max()) or 1.0
+        axes.set_xlim(middle[0] - reach, middle[0] + reach)
+        axes.set_ylim(middle[1] - reach, middle[1] + reach)
+        axes.set_box_aspect(1)
     handles, labels = figure.axes[0].get_legend_handles_labels()
     figure.legend(
         handles,
@@ -202,7 +205,7 @@ def dial_figure(points: Sequence[DialPoint], chosen: float, fair: float, measure
     axes.grid(axis="y", linewidth=0.4, alpha=0.5)
     axes.set_axisbelow(True)
     _without_frame(axes)
-    figure.legend(loc="outside upper left", ncols=4 if len(measure) < 30 else 2, frameon=False, fontsize=8.5)
+    figure.legend(loc="outside upper left", ncols=4, frameon=False, fontsize=8.5)
     return figure
 
 
