@@ -10,7 +10,7 @@ import sqlalchemy as sa
 
 from encoders.console import Console
 from encoders.document import Document, Encoder, FloatArray, unit_rows
-from encoders.errors import BadInput
+from encoders.errors import BadInput, StoreError
 from encoders.methods import open_encoder
 from encoders.moments import Moments
 from encoders.session import Device
@@ -173,7 +173,10 @@ def _active(opened: Opened) -> Calibration | None:
     kept = [one for one in calibration_table.every(opened.engine, opened.collection.name) if one.active]
     if not kept or kept[0].model != opened.collection.model:
         return None
-    return calibration_table.load(opened.engine, opened.collection)
+    try:
+        return calibration_table.load(opened.engine, opened.collection)
+    except StoreError:  # damaged, or another version's: it is being replaced, which is what its message asks for
+        return None
 
 
 @dataclass(frozen=True)
@@ -210,10 +213,13 @@ def keep_calibrated(
     try:
         found = collections.require(engine, name)
         kept = calibration_table.every(engine, name)
-        active = calibration_table.load(engine, found) if kept else None
-        if kept and active is None:
+        if kept and not any(one.active for one in kept):
             return Upkeep(None, "it is searched without a calibration, as you chose")
-        reason = "it had none"
+        active, reason = None, "it had none"
+        try:
+            active = calibration_table.load(engine, found)
+        except StoreError:
+            reason = "the one it had can't be read"
         if active is not None:
             store = found.open_store(settings)
             try:

@@ -33,8 +33,10 @@ class LanguageStatistics:
     Attributes:
         documents: how many vectors its mean was taken of.
         mean: (dim,) mean of its documents, drawn towards the pooled mean where they are few.
+        passage_mean: (dim,) mean of its documents' passages, likewise: a sentence lies elsewhere than a page.
         query_mean: (dim,) mean of its pseudo-queries, likewise.
         subspace: (rank, dim) orthonormal rows that its documents share; none where the mean is taken out instead.
+        passage_subspace: (rank, dim) the same of its passages.
         query_subspace: (rank, dim) the same of its pseudo-queries.
         bank: (n, dim) int8 pseudo-queries, encoded as queries; only their direction counts.
         sources: (n,) id of the document each comes from; empty for one out of a query log.
@@ -42,8 +44,10 @@ class LanguageStatistics:
 
     documents: int
     mean: FloatArray
+    passage_mean: FloatArray
     query_mean: FloatArray
     subspace: FloatArray
+    passage_subspace: FloatArray
     query_subspace: FloatArray
     bank: Int8Array
     sources: tuple[str, ...]
@@ -57,6 +61,7 @@ class Calibration:
         model: id of the vectors that it is for.
         languages: by normalised tag, in order.
         pooled: (dim,) mean over languages: what stands in for a language that is not here.
+        pooled_passage: (dim,) the same of passages.
         pooled_query: (dim,) the same of pseudo-queries.
         rank: directions of the language subspace that are taken out; 0: the mean is.
         margin: form of the margin.
@@ -67,6 +72,7 @@ class Calibration:
     model: str
     languages: Mapping[str, LanguageStatistics]
     pooled: FloatArray
+    pooled_passage: FloatArray
     pooled_query: FloatArray
     rank: int = 0
     margin: Margin = "ratio"
@@ -77,7 +83,7 @@ class Calibration:
     def none(cls, model: str, dim: int) -> Calibration:
         """The one that leaves everything as the encoder made it: plain cosine."""
         nothing = np.zeros(dim, dtype=np.float32)
-        return cls(model, {}, nothing, nothing, margin="absolute", balance=0.0)
+        return cls(model, {}, nothing, nothing, nothing, margin="absolute", balance=0.0)
 
     @cached_property
     def id(self) -> str:
@@ -97,19 +103,40 @@ class Calibration:
             lang: their language.
             share: of the component, 0 to 1.
         """
-        known = self.languages.get(lang)
-        return _corrected(
-            vectors, known.subspace if known else None, known.mean if known else self.pooled, self.rank, share
-        )
+        return self.mixed(vectors, {lang: slice(0, len(vectors))}, share)
 
     def mixed(self, vectors: FloatArray, languages: Mapping[str, slice], share: float = 1.0) -> FloatArray:
         """Documents of several languages, one's rows after the other's, each without its own component."""
-        if self.rank or share == 0.0:
-            parts = [self.documents(vectors[rows], lang, share) for lang, rows in languages.items()]
+        known = {lang: self.languages.get(lang) for lang in languages}
+        means = {lang: one.mean if one else self.pooled for lang, one in known.items()}
+        subspaces = {lang: one.subspace if one else None for lang, one in known.items()}
+        return self._without(vectors, languages, means, subspaces, share)
+
+    def passages(self, vectors: FloatArray, languages: Mapping[str, slice], share: float = 1.0) -> FloatArray:
+        """Passages of documents of several languages, likewise, by the statistics of passages."""
+        known = {lang: self.languages.get(lang) for lang in languages}
+        means = {lang: one.passage_mean if one else self.pooled_passage for lang, one in known.items()}
+        subspaces = {lang: one.passage_subspace if one else None for lang, one in known.items()}
+        return self._without(vectors, languages, means, subspaces, share)
+
+    def _without(
+        self,
+        vectors: FloatArray,
+        languages: Mapping[str, slice],
+        means: Mapping[str, FloatArray],
+        subspaces: Mapping[str, FloatArray | None],
+        share: float,
+    ) -> FloatArray:
+        if share == 0.0 or not languages:
+            return vectors
+        if self.rank:
+            parts = [
+                _corrected(vectors[rows], subspaces[lang], means[lang], self.rank, share)
+                for lang, rows in languages.items()
+            ]
             return np.concatenate([vectors[:0], *parts])
-        means = [self.languages[lang].mean if lang in self.languages else self.pooled for lang in languages]
         lengths = [rows.stop - rows.start for rows in languages.values()]
-        component = np.repeat(np.stack(means) * np.float32(share), lengths, axis=0)
+        component = np.repeat(np.stack([means[lang] for lang in languages]) * np.float32(share), lengths, axis=0)
         return _unit_or(vectors - component, vectors)
 
     def queries(self, vectors: FloatArray, lang: str, share: float = 1.0) -> FloatArray:
@@ -166,7 +193,7 @@ class Calibration:
                 lang: {"documents": one.documents, "sources": one.sources} for lang, one in self.languages.items()
             },
         }
-        arrays = {"pooled": self.pooled, "pooled_query": self.pooled_query}
+        arrays = {"pooled": self.pooled, "pooled_passage": self.pooled_passage, "pooled_query": self.pooled_query}
         for lang, one in self.languages.items():
             for name in _ARRAYS:
                 arrays[f"{lang}/{name}"] = getattr(one, name)
@@ -193,14 +220,13 @@ class Calibration:
                     for lang, entry in header["languages"].items()
                 }
                 settings = {name: header[name] for name in ("model", "rank", "margin", "balance", "neighbours")}
-                return cls(
-                    languages=languages, pooled=archive["pooled"], pooled_query=archive["pooled_query"], **settings
-                )
+                pooled = {name: archive[name] for name in ("pooled", "pooled_passage", "pooled_query")}
+                return cls(languages=languages, **pooled, **settings)
         except (KeyError, ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
             raise StoreError(f"the calibration can't be read ({error}); make it anew: dragoman calibrate") from error
 
 
-_ARRAYS = ("mean", "query_mean", "subspace", "query_subspace", "bank")
+_ARRAYS = ("mean", "passage_mean", "query_mean", "subspace", "passage_subspace", "query_subspace", "bank")
 
 
 def _corrected(

@@ -29,12 +29,14 @@ class Samples:
 
     Attributes:
         documents: moments of the documents' vectors, by language.
+        passages: moments of passages' vectors, by language.
         queries: moments of the pseudo-queries' vectors, by language.
         bank: (n, dim) int8 pseudo-queries, by language.
         sources: (n,) the document each comes from, by language.
     """
 
     documents: dict[str, Moments] = field(default_factory=dict)
+    passages: dict[str, Moments] = field(default_factory=dict)
     queries: dict[str, Moments] = field(default_factory=dict)
     bank: dict[str, Int8Array] = field(default_factory=dict)
     sources: dict[str, tuple[str, ...]] = field(default_factory=dict)
@@ -73,6 +75,9 @@ def draw(
         moments = samples.documents[lang] = Moments(encoder.spec.dim)
         if doc_ids:
             moments.add(store.vectors(model, doc_ids))
+        samples.passages[lang] = Moments(encoder.spec.dim)
+        for passages in store.passages(model, doc_ids[:bank]):
+            samples.passages[lang].add(passages.unit_vectors())
         asked = [Document("", lang, query.content) for query in log if query.lang == lang][:bank]
         pseudo += asked + _pseudo_queries(store.get(doc_ids[:bank]))[: bank - len(asked)]
     vectors = _encoded(encoder, pseudo, console or Console(quiet=True))
@@ -111,20 +116,23 @@ def _encoded(encoder: Encoder, queries: Sequence[Document], console: Console) ->
 def calibration(samples: Samples, model: str, *, rank: int = 0) -> Calibration:
     """The calibration that takes out each language's mean, or ``rank`` directions of its subspace (LAWDR §3.2)."""
     means, pooled = shrunk(samples.documents)
+    passage_means, pooled_passage = shrunk(samples.passages)
     query_means, pooled_query = shrunk(samples.queries)
     languages = {
         lang: LanguageStatistics(
             documents=moments.count,
             mean=means[lang],
+            passage_mean=passage_means[lang],
             query_mean=query_means[lang],
             subspace=subspace(moments, rank, pooled),
+            passage_subspace=subspace(samples.passages[lang], rank, pooled_passage),
             query_subspace=subspace(samples.queries[lang], rank, pooled_query),
             bank=samples.bank[lang],
             sources=samples.sources[lang],
         )
         for lang, moments in samples.documents.items()
     }
-    return Calibration(model, languages, pooled, pooled_query, rank=rank)
+    return Calibration(model, languages, pooled, pooled_passage, pooled_query, rank=rank)
 
 
 def shrunk(moments: Mapping[str, Moments]) -> tuple[dict[str, FloatArray], FloatArray]:

@@ -237,7 +237,7 @@ class FairRanker:
         given = [one.vectors for lists in found.values() for one in lists if one.vectors is not None]
         alone = bool(found) and len(given) == len(found)
         raw = np.concatenate(given) if alone else self._store.vectors(self.calibration.model, list(doc_ids))
-        vectors = self.calibration.mixed(raw, languages, self._share) if languages else raw
+        vectors = self.calibration.mixed(raw, languages, self._share)
         member, by_words = np.zeros((2, queries, len(doc_ids)), dtype=np.bool_)
         for query in range(queries):
             by_words[query, worded[query]] = True
@@ -294,7 +294,7 @@ class FairRanker:
         for row, start, end, one in zip(rows, borders[:-1], borders[1:], stored, strict=True):
             passages[start:end] = one.vectors if len(one.vectors) else candidates.raw[row]
         spans = {lang: slice(int(borders[those.start]), int(borders[those.stop])) for lang, those in languages.items()}
-        corrected = self.calibration.mixed(unit_rows(passages), spans, self._share) if len(rows) else passages
+        corrected = self.calibration.passages(unit_rows(passages), spans, self._share)
         return _WithPassages(
             doc_ids, languages, candidates.raw[rows], candidates.vectors[rows], passages=corrected, starts=borders[:-1]
         )

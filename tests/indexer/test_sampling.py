@@ -4,7 +4,7 @@ import random
 from itertools import pairwise
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from encoders.document import Document
@@ -26,7 +26,7 @@ def _draw(documents: list[Document], size: int, seed: int = 0) -> dict[str, list
     return sample.by_language()
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     counts=st.dictionaries(st.sampled_from(["de", "en", "fi", "ja"]), st.integers(1, 40), min_size=1),
     size=st.integers(1, 120),

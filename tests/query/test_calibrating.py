@@ -5,10 +5,11 @@ import shutil
 from pathlib import Path
 
 import pytest
+import sqlalchemy as sa
 
 from encoders.document import Document
-from encoders.errors import BadInput
-from indexer.database import connect
+from encoders.errors import BadInput, StoreError
+from indexer.database import connect, transaction
 from indexer.indexing import index
 from indexer.settings import Settings
 from query import Searcher, calibration_table
@@ -84,6 +85,18 @@ def test_a_new_language_asks_for_another_calibration_and_is_said_to_be_small(hom
     assert upkeep.report is not None
     assert upkeep.report.few["nl"] == 3
     assert "nl" in kept(home)[-1].summary["languages"]
+
+
+def test_a_calibration_that_cannot_be_read_is_said_by_search_and_replaced_by_calibrate(home: Settings) -> None:
+    engine = connect(home.database)
+    with transaction(engine) as session:
+        session.execute(sa.update(calibration_table.CalibrationRow).values(artifact=b"damaged"))
+    with pytest.raises(StoreError, match="make it anew: dragoman calibrate"):
+        Searcher.open("demo", home, device="cpu")
+    upkeep = keep_calibrated("demo", home, device="cpu")
+    assert upkeep.reason == "the one it had can't be read"
+    with Searcher.open("demo", home, device="cpu") as opened:
+        assert opened.search("Schach", lang="de")
 
 
 def test_a_person_who_chose_plain_cosine_is_not_overruled(home: Settings) -> None:

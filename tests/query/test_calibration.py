@@ -20,9 +20,10 @@ def samples(counts: dict[str, int], seed: int = 0) -> Samples:
     made = Samples()
     for lang, count in counts.items():
         centre = chance.standard_normal(DIM)
-        made.documents[lang], made.queries[lang] = Moments(DIM), Moments(DIM)
+        made.documents[lang], made.passages[lang], made.queries[lang] = (Moments(DIM) for _ in range(3))
         vectors = unit_rows((centre + chance.standard_normal((count, DIM))).astype(np.float32))
         made.documents[lang].add(vectors)
+        made.passages[lang].add(vectors)
         made.queries[lang].add(vectors)
         made.bank[lang] = int8_rows(vectors)
         made.sources[lang] = tuple(f"{lang}{row}" for row in range(count))

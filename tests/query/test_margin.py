@@ -35,9 +35,9 @@ def test_at_beta_one_the_margins_are_the_papers(cosine: float, fwd: float, bwd: 
 
 @given(st.floats(-1, 1, width=32), st.floats(-1, 1, width=32), st.floats(-1, 1, width=32), st.floats(0, 1))
 def test_a_margin_is_a_number_whatever_the_neighbourhoods(cosine: float, fwd: float, bwd: float, beta: float) -> None:
-    parts = [np.array([value], dtype=np.float32) for value in (cosine, fwd, bwd)]
+    cosines, ahead, behind = (np.array([value], dtype=np.float32) for value in (cosine, fwd, bwd))
     for form in MARGINS:
-        assert np.isfinite(margin(*parts, form, beta)).all()
+        assert np.isfinite(margin(cosines, ahead, behind, form, beta)).all()
 
 
 def test_the_dial_takes_out_the_languages_first_and_raises_the_margin_then() -> None:

@@ -43,9 +43,9 @@ def test_scores_are_those_of_the_formulas_over_all_documents(searcher: Searcher,
 
     def compared(queries: np.ndarray, item: object, lang: str) -> np.ndarray:
         centred = unit_rows(item.vector[None] - np.float32(share) * known[lang].mean)  # type: ignore[attr-defined]
-        passages = unit_rows(item.passages.unit_vectors() - np.float32(share) * known[lang].mean)  # type: ignore[attr-defined]
+        passages = unit_rows(item.passages.unit_vectors() - np.float32(share) * known[lang].passage_mean)  # type: ignore[attr-defined]
         near = queries @ passages.T
-        return (queries @ centred[0] + near.max(axis=-1) + near[..., 0]) / 3
+        return np.asarray((queries @ centred[0] + near.max(axis=-1) + near[..., 0]) / 3)
 
     expected: dict[str, float] = {}
     for lang in known:
