@@ -80,8 +80,8 @@ class _Documents:
         return [lang for lang, rows in self.languages.items() for _ in range(rows.stop - rows.start)]
 
     def cosines(self, queries: FloatArray) -> FloatArray:
-        """(queries, n)."""
-        return queries @ self.vectors.T
+        """(n, queries)."""
+        return self.vectors @ queries.T
 
     def fused(self, rows: _Rows, scores: FloatArray, words: Words) -> _Rows:
         """Ranked rows in the order that words give them within each language."""
@@ -106,18 +106,18 @@ class _WithPassages(_Documents):
     starts: _Rows
 
     def cosines(self, queries: FloatArray) -> FloatArray:
-        """(queries, n) mean over document, best passage and first one."""
+        """(n, queries) mean over document, best passage and first one."""
         best, opening = self.passage_cosines(queries)
         mean: FloatArray = (super().cosines(queries) + best + opening) / np.float32(3)
         return mean
 
     def passage_cosines(self, queries: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """(queries, n) of the best passage, and of the first one."""
-        near = queries @ self.passages.T
+        """(n, queries) of the best passage, and of the first one."""
+        near = self.passages @ queries.T
         if not len(self.starts):
             return near, near
-        best: FloatArray = np.maximum.reduceat(near, self.starts, axis=1)
-        return best, near[:, self.starts]
+        best: FloatArray = np.maximum.reduceat(near, self.starts, axis=0)
+        return best, near[self.starts]
 
 
 @dataclass(frozen=True)
@@ -246,7 +246,7 @@ class FairRanker:
 
     def _scored(self, documents: _Documents, queries: FloatArray, query_lang: str, member: BoolArray) -> _Scored:
         """Margins of documents, those of each query that ``member`` says."""
-        cosines = np.where(member, documents.cosines(queries), np.float32(-np.inf))
+        cosines = np.where(member, documents.cosines(queries).T, np.float32(-np.inf))
         if self._beta == 0.0 or self.choice.margin == "absolute":
             nothing = np.zeros((1, len(documents.doc_ids)), dtype=np.float32)
             return _Scored(documents, cosines, nothing.repeat(len(queries), axis=0), nothing[0], cosines)
@@ -254,7 +254,7 @@ class FairRanker:
         for rows in documents.languages.values():
             fwd[:, rows] = neighbourhood(cosines[:, rows], self.calibration.neighbours)[:, None]
         bank, sources = self._bank(query_lang)
-        near = np.ascontiguousarray(documents.cosines(bank).T)
+        near = documents.cosines(bank)
         for row, doc_id in enumerate(documents.doc_ids):
             if doc_id in sources:  # a title must not meet its own document
                 near[row, sources[doc_id]] = -np.inf
@@ -305,7 +305,7 @@ def _parts(scored: _Scored, query: int, rows: _Rows, raw: FloatArray, corrected:
     documents = scored.documents
     best = opening = None
     if isinstance(documents, _WithPassages):
-        best, opening = (cosines[0] for cosines in documents.passage_cosines(corrected[None]))
+        best, opening = (cosines[:, 0] for cosines in documents.passage_cosines(corrected[None]))
     return [
         Parts(
             cosine=float(documents.raw[row] @ raw),
