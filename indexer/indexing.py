@@ -58,6 +58,8 @@ def index(
     engine = connect(settings.database)
     found = collections.find(engine, collection)
     reference = encoder or (found.encoder if found else DEFAULT)
+    if Path(reference).is_dir():  # written down so that it is found from another directory too
+        reference = str(Path(reference).absolute())
     loaded = open_encoder(find_model(reference, console), method or (found.method if found else None), device=device)
     if found:
         found.check(loaded.spec)

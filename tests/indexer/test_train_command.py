@@ -12,6 +12,7 @@ import query
 from encoders.folder import ModelFolder
 from encoders.lawdr import load_density
 from encoders.methods import open_encoder
+from indexer.indexing import index
 from indexer.lawdr_training import train_lawdr
 from indexer.settings import Settings
 from query import Searcher
@@ -42,6 +43,16 @@ def test_a_collection_is_indexed_and_searched_by_what_was_trained(
     assert "demo:ja:chess" in [hit.document.doc_id for hit in hits]
     assert run(["index", *SOURCES, "-c", "mini", "--encoder", str(trained.path), "-q", *place]) == 0
     assert "48 unchanged" in capsys.readouterr().out
+
+
+def test_a_folder_named_from_where_one_stands_is_found_from_elsewhere(
+    trained: ModelFolder, settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(trained.path.parent)
+    index([SOURCES[0]], "near", settings=settings, encoder=trained.path.name, device="cpu")
+    monkeypatch.chdir(tmp_path)
+    with Searcher.open("near", settings, device="cpu") as searcher:
+        assert searcher.spec.method == "lawdr"
 
 
 def test_the_same_sources_in_another_order_give_the_same_density(trained: ModelFolder, tmp_path: Path) -> None:
