@@ -181,6 +181,27 @@ def publishing(target: Path, config: ModelConfig) -> Iterator[Path]:
         shutil.rmtree(temporary, ignore_errors=True)
 
 
+def free_target(target: Path, what: str) -> Path:
+    """The folder to make, whole: nothing, an empty folder or a model folder may stand there, nothing else is replaced.
+
+    Args:
+        target: as it was typed.
+        what: a folder may hold to be replaced, for the message.
+
+    Raises:
+        BadInput: something else stands there.
+    """
+    target = target.expanduser().resolve()
+    if target.exists() and not target.is_dir():
+        raise BadInput(f"{target} is a file; choose another --output")
+    if target.is_dir() and any(target.iterdir()):
+        try:
+            ModelFolder.open(target)
+        except BadInput as error:
+            raise BadInput(f"{target} holds something that is no {what}; choose another --output") from error
+    return target
+
+
 def _take_name(temporary: Path, target: Path) -> None:
     if target.exists():
         old = Path(tempfile.mkdtemp(prefix=f".{target.name}.old.", dir=target.parent))

@@ -14,7 +14,7 @@ from encoders.console import Console
 from encoders.density import DensityWeights
 from encoders.document import Document, FloatArray
 from encoders.errors import BadInput
-from encoders.folder import ModelFolder
+from encoders.folder import ModelFolder, free_target
 from encoders.languages import UNDETERMINED
 from encoders.lawdr import publish
 from encoders.sentence import SentenceEncoder
@@ -79,7 +79,7 @@ def train_lawdr(
         MissingPart: ONNX Runtime, the device asked for, or room for the folder is not there.
     """
     console = console or Console(quiet=True)
-    target = _free(target)
+    target = free_target(target, "model")
     readings = [read(source, options or ReadOptions()) for source in sources]
     base = find_model(encoder or DEFAULT, console)
     drawn = SentenceSample(sample, seed)
@@ -99,19 +99,6 @@ def train_lawdr(
     return LawdrReport(
         folder, density, drawn.documents, {lang: len(sentences) for lang, sentences in texts.items()}, refused
     )
-
-
-def _free(target: Path) -> Path:
-    """The folder to make: nothing, an empty folder or a model folder may stand there, and nothing else is replaced."""
-    target = target.expanduser().resolve()
-    if target.exists() and not target.is_dir():
-        raise BadInput(f"{target} is a file; choose another --output")
-    if target.is_dir() and any(target.iterdir()):
-        try:
-            ModelFolder.open(target)
-        except BadInput as error:
-            raise BadInput(f"{target} holds something that is no model; choose another --output") from error
-    return target
 
 
 def _draw(readings: Iterable[Reading], sample: SentenceSample, console: Console) -> list[Refusal]:

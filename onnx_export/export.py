@@ -11,7 +11,7 @@ from pathlib import Path
 from encoders.console import Console
 from encoders.document import FloatArray
 from encoders.errors import BadInput
-from encoders.folder import ModelConfig, ModelFolder, Precision, model_cache, publishing
+from encoders.folder import ModelConfig, ModelFolder, Precision, free_target, model_cache, publishing
 from onnx_export import huggingface
 from onnx_export.hub import find_source, read_card
 from onnx_export.layout import Recipe, Wishes, choose_pooling, choose_prefixes, read_layout
@@ -62,18 +62,10 @@ def export_model(
 
 
 def _target(output: Path | None, name: str, precision: Precision) -> Path:
-    """The folder to make: nothing, an empty folder or a model folder may stand there, and nothing else is replaced."""
+    """The folder to make: the one asked for, or the model's own in the cache."""
     if not name or name.startswith(".") or "/" in name or "\\" in name:
         raise BadInput(f"{name!r} can't be a model's name; give one without slashes: --name NAME")
-    target = (output.expanduser() if output else model_cache() / f"{name}-{precision}").resolve()
-    if target.exists() and not target.is_dir():
-        raise BadInput(f"{target} is a file; choose another --output")
-    if target.is_dir() and any(target.iterdir()):
-        try:
-            ModelFolder.open(target)
-        except BadInput as error:
-            raise BadInput(f"{target} holds something that is no exported model; choose another --output") from error
-    return target
+    return free_target(output or model_cache() / f"{name}-{precision}", "exported model")
 
 
 def _describe(

@@ -12,7 +12,6 @@ from encoders.console import Console
 from encoders.document import Document, Encoder, FloatArray, unit_rows
 from encoders.errors import BadInput, StoreError
 from encoders.methods import open_encoder
-from encoders.moments import Moments
 from encoders.session import Device
 from indexer import collection as collections
 from indexer.collection import Collection
@@ -246,12 +245,12 @@ def _fit(store: VectorStore, active: Calibration) -> tuple[str, bool]:
 
 def _with_fresh_means(store: VectorStore, active: Calibration) -> Calibration:
     """The same calibration with the documents' statistics of today: no encoder is needed for that."""
-    moments = {}
-    for lang in store.count():
-        moments[lang] = Moments(len(active.pooled))
-        doc_ids = store.sample(active.model, lang, language_statistics.SAMPLE)
-        if doc_ids:
-            moments[lang].add(store.vectors(active.model, doc_ids))
+    moments = {
+        lang: language_statistics.document_moments(
+            store, active.model, len(active.pooled), store.sample(active.model, lang, language_statistics.SAMPLE)
+        )
+        for lang in store.count()
+    }
     means, pooled = language_statistics.shrunk(moments)
     languages = {
         lang: replace(

@@ -103,7 +103,7 @@ def from_concepts(store: VectorStore, model: str, samples: Samples, *, seed: int
     if len(picked) < _FEWEST:
         return None
     wanted = sorted(set(concepts.values()))
-    anything = np.zeros((1, len(samples.documents[picked[0][0]].total)), dtype=np.float32)
+    anything = np.zeros((1, samples.documents[picked[0][0]].dim), dtype=np.float32)
     found = store.search(
         model, dict.fromkeys(samples.documents, anything), len(wanted) * 2, filters={"concept": wanted}
     )

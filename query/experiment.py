@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import TYPE_CHECKING, Protocol
@@ -156,7 +156,7 @@ def experiment(
         BadInput: the qrels judge nothing relevant for any topic, or a target language is not in the collection.
     """
     targets = searcher.targets(plan.to)
-    judgements = Judgements(qrels, _languages(searcher, {qrel.doc_id for qrel in qrels}))
+    judgements = Judgements(qrels, languages_of(searcher.store, searcher.spec.model, {qrel.doc_id for qrel in qrels}))
     result = Result(remarks=_missing(judgements))
     if plan.to is not None:
         judgements = Judgements(judgements.within(targets), judgements.langs)
@@ -250,11 +250,12 @@ def _run(plan: Plan, queries: Sequence[Document], rankings: Sequence[Ranking]) -
     return Run(plan.tag, scored)
 
 
-def _languages(searcher: Ranker, doc_ids: set[str]) -> dict[str, str]:
+def languages_of(store: VectorStore, model: str, doc_ids: Iterable[str]) -> dict[str, str]:
+    """The language of each document that the store has, by id."""
     langs: dict[str, str] = {}
     ordered = sorted(doc_ids)
     for start in range(0, len(ordered), _IDS_AT_ONCE):
-        stamps = searcher.store.stamps(searcher.spec.model, ordered[start : start + _IDS_AT_ONCE])
+        stamps = store.stamps(model, ordered[start : start + _IDS_AT_ONCE])
         langs.update((doc_id, stamp.lang) for doc_id, stamp in stamps.items())
     return langs
 

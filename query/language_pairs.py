@@ -11,7 +11,6 @@ import numpy as np
 import numpy.typing as npt
 import sqlalchemy as sa
 
-from indexer.stores.contract import VectorStore
 from query import history
 from query.first_hits import FirstHits
 from query.history import LoggedRun
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
 TOPICS = 1_000
 """Topics looked at over all query languages, at most; of many languages a few more."""
 _EACH = 10
-_IDS_AT_ONCE = 500
 
 
 @dataclass(frozen=True)
@@ -76,16 +74,6 @@ def _rankings(engine: sa.Engine, run: LoggedRun, most: int, depth: int | None) -
     chosen = [qids[at] for at in np.random.default_rng(0).permutation(len(qids))[:most]]
     kept = Run.from_trec(chain.from_iterable(by_topic[qid] for qid in chosen), run.id)
     return {qid: [doc_id for doc_id, _ in ranking] for qid, ranking in kept.rankings.items()}
-
-
-def languages_of(store: VectorStore, model: str, doc_ids: Iterable[str]) -> dict[str, str]:
-    """The language of each document that the store has, by id."""
-    langs: dict[str, str] = {}
-    ordered = sorted(doc_ids)
-    for start in range(0, len(ordered), _IDS_AT_ONCE):
-        stamps = store.stamps(model, ordered[start : start + _IDS_AT_ONCE])
-        langs.update((doc_id, stamp.lang) for doc_id, stamp in stamps.items())
-    return langs
 
 
 def map_by_pair(

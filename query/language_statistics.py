@@ -72,12 +72,10 @@ def draw(
     pseudo: list[Document] = []
     for lang in store.count():
         doc_ids = store.sample(model, lang, sample, seed=seed)
-        moments = samples.documents[lang] = Moments(encoder.spec.dim)
-        if doc_ids:
-            moments.add(store.vectors(model, doc_ids))
+        samples.documents[lang] = document_moments(store, model, encoder.spec.dim, doc_ids)
+        passages = [one.unit_vectors() for one in store.passages(model, doc_ids[:bank])]
         samples.passages[lang] = Moments(encoder.spec.dim)
-        for passages in store.passages(model, doc_ids[:bank]):
-            samples.passages[lang].add(passages.unit_vectors())
+        samples.passages[lang].add(np.concatenate([np.zeros((0, encoder.spec.dim), np.float32), *passages]))
         asked = [Document("", lang, query.content) for query in log if query.lang == lang][:bank]
         pseudo += asked + _pseudo_queries(store.get(doc_ids[:bank]))[: bank - len(asked)]
     vectors = _encoded(encoder, pseudo, console or Console(quiet=True))
@@ -88,6 +86,14 @@ def draw(
         samples.bank[lang] = int8_rows(vectors[rows])
         samples.sources[lang] = tuple(pseudo[row].doc_id for row in rows)
     return samples
+
+
+def document_moments(store: VectorStore, model: str, dim: int, doc_ids: Sequence[str]) -> Moments:
+    """Moments of some documents' vectors."""
+    moments = Moments(dim)
+    if doc_ids:
+        moments.add(store.vectors(model, doc_ids))
+    return moments
 
 
 def _pseudo_queries(documents: Sequence[Document]) -> list[Document]:

@@ -16,7 +16,7 @@ from encoders.errors import BadInput
 Margin = Literal["ratio", "distance", "absolute"]
 MARGINS: tuple[Margin, ...] = get_args(Margin)
 
-_FLOOR = 0.01
+FLOOR = np.float32(0.01)
 """Least mean cosine that a score is divided by: a neighbourhood at right angles to all it is asked says nothing."""
 
 
@@ -70,4 +70,4 @@ def margin(cosines: FloatArray, fwd: FloatArray, bwd: FloatArray, form: Margin, 
     mean = (fwd + bwd) / np.float32(2)
     if form == "distance":
         return np.asarray(cosines - np.float32(beta) * mean, dtype=np.float32)
-    return np.asarray(cosines / np.maximum(mean, _FLOOR) ** np.float32(beta), dtype=np.float32)
+    return np.asarray(cosines / np.maximum(mean, FLOOR) ** np.float32(beta), dtype=np.float32)

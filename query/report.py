@@ -20,9 +20,10 @@ from query import __version__, calibration_table, report_sections
 from query.bias import Sample
 from query.calibration import Calibration
 from query.calibration_table import KeptCalibration
+from query.experiment import languages_of
 from query.files import writable, write_lines
 from query.first_hits import FirstHits
-from query.language_pairs import PairTable, languages_of, logged_rankings, map_by_pair, shares_by_pair
+from query.language_pairs import PairTable, logged_rankings, map_by_pair, shares_by_pair
 from query.qrels import read_qrels
 from query.report_evaluations import Shown, by_topic, evaluations, main_measure
 from query.report_page import Page, Section, Table, html

@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from encoders.document import BoolArray, FloatArray
 from encoders.errors import BadInput
-from query.margin import Margin
+from query.margin import FLOOR, Margin
 
 IntArray = npt.NDArray[np.int64]
 
@@ -27,9 +27,6 @@ KEPT = 16
 
 _ROWS, _COLS = 1024, 2048
 """A tile: 8 MB of float32, which stays near the processor."""
-
-_LEAST = np.float32(0.01)
-"""Least mean cosine that a score is divided by, as in ``query.margin``."""
 
 _PAIRS_AT_ONCE = 32_000_000
 """Bound on the pairs kept in later passes, where more are kept for each of fewer documents."""
@@ -254,7 +251,7 @@ def _score(cosines: FloatArray, forward: FloatArray, backward: FloatArray, margi
     if margin == "distance":
         np.subtract(cosines, memory, out=cosines)
     else:
-        np.maximum(memory, _LEAST, out=memory)
+        np.maximum(memory, FLOOR, out=memory)
         np.divide(cosines, memory, out=cosines)
 
 
