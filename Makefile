@@ -34,11 +34,11 @@ $(VENV)/.base: pyproject.toml | $(VENV)/bin/python
 	touch $@
 
 $(VENV)/.dev: pyproject.toml | $(VENV)/bin/python
-	$(INSTALL) -e '.[cpu,train,datasets,dev]'
+	$(INSTALL) -e '.[cpu,train,datasets,elastic,dev]'
 	touch $@ $(VENV)/.base
 
 $(VENV)/.bench: pyproject.toml | $(VENV)/bin/python
-	$(INSTALL) -e '.[cpu,train,datasets,dev,bench]'
+	$(INSTALL) -e '.[cpu,train,datasets,elastic,dev,bench]'
 	touch $@ $(VENV)/.base
 
 clean:

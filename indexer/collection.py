@@ -45,7 +45,8 @@ class Collection(Base):
         Raises:
             StoreError: it is gone or can't be opened.
         """
-        return open_store(self.store or settings.home_store, self.name, make=False)
+        place = self.store or settings.home_store
+        return open_store(place, self.name, make=False, credentials=settings.credentials)
 
     def check(self, spec: EncoderSpec) -> None:
         """See that an encoder makes this collection's vectors.
@@ -101,7 +102,7 @@ def register(engine: sa.Engine, name: str, settings: Settings, encoder: str, spe
 
 def remove(engine: sa.Engine, collection: Collection, settings: Settings) -> None:
     """Remove a collection: its vectors and documents, its runs, its row."""
-    drop_store(collection.store or settings.home_store, collection.name)
+    drop_store(collection.store or settings.home_store, collection.name, credentials=settings.credentials)
     ledger.forget_collection(engine, collection.name)
     with transaction(engine) as session:
         session.execute(sa.delete(Collection).where(Collection.name == collection.name))

@@ -64,7 +64,11 @@ def index(
     if found:
         found.check(loaded.spec)
     pipeline.check_sources(sources, options)
-    store = found.open_store(settings) if found else open_store(settings.store, collection)
+    store = (
+        found.open_store(settings)
+        if found
+        else open_store(settings.store, collection, credentials=settings.credentials)
+    )
     try:
         with _alone(settings, collection):
             if not found:

@@ -97,7 +97,7 @@ def _stem(lang: str) -> Callable[[str], str]:
     return lru_cache(maxsize=1 << 15)(lambda word: _without_accents(stemmer.stemWord(word)))
 
 
-_analyser = cache(Analyser)
+analyser = cache(Analyser)
 """One a language, so that the words seen last are remembered from one index to the next."""
 
 
@@ -119,7 +119,7 @@ class LexicalIndex:
 
     def __init__(self, connection: sqlite3.Connection, lang: str) -> None:
         self._connection = connection
-        self._analyser = _analyser(lang)
+        self._analyser = analyser(lang)
         self._name = "lexical_" + re.sub(r"\W", "_", lang.lower())
 
     def add(self, texts: Iterable[tuple[int, str]]) -> None:

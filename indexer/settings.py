@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ import click
 import platformdirs
 
 from encoders.errors import BadInput
+from indexer.stores.elastic.connection import Credentials, without_credentials
 
 
 @dataclass(frozen=True)
@@ -21,15 +22,17 @@ class Settings:
 
     Attributes:
         home: folder of everything Dragoman keeps; the platform's user-data folder unless said.
-        store: URL of the vector store; a ``file:`` URL of a folder under the home unless said.
+        store: URL of the vector store, without credentials; a ``file:`` URL of a folder under the home unless said.
         database: SQLAlchemy URL of ledger, calibrations and evaluation log; SQLite under the home unless said.
         broker: Celery broker URL; empty: work in this process.
+        credentials: for a store on a server; of the URL it was given by, or the environment.
     """
 
     home: Path
     store: str
     database: str
     broker: str = ""
+    credentials: Credentials = field(default_factory=Credentials, repr=False)
 
     @property
     def home_store(self) -> str:
@@ -51,9 +54,11 @@ class Settings:
         folder = folder.expanduser().absolute()
         if folder.exists() and not folder.is_dir():
             raise BadInput(f"the home {folder} is a file, not a folder; name another with --home or DRAGOMAN_HOME")
+        place = store or os.environ.get("DRAGOMAN_STORE") or (folder / "store").as_uri()
         return cls(
             home=folder,
-            store=store or os.environ.get("DRAGOMAN_STORE") or (folder / "store").as_uri(),
+            store=without_credentials(place),
+            credentials=Credentials.read(place),
             database=database or os.environ.get("DRAGOMAN_DATABASE") or f"sqlite:///{folder / 'dragoman.db'}",
             broker=broker or os.environ.get("DRAGOMAN_BROKER") or "",
         )
@@ -71,7 +76,11 @@ def place_options(command: Callable[..., Any]) -> Callable[..., Any]:
     options = (
         ("broker", "URL", "Broker of Celery workers; none: work in this process."),
         ("database", "URL", "SQL database of ledger and evaluation log; default: SQLite in the home."),
-        ("store", "URL", "Vector store; default: a folder in the home."),
+        (
+            "store",
+            "URL",
+            "Vector store: a folder, or https://HOST:9200/PREFIX of Elasticsearch; default: a folder in the home.",
+        ),
         ("home", "DIR", "Folder of everything Dragoman keeps."),
     )
     wrapped: Callable[..., Any] = with_settings

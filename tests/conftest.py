@@ -5,10 +5,14 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import uuid
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
+from elasticsearch import Elasticsearch
 
 from encoders.console import Console
 from encoders.document import Document, Encoder
@@ -16,6 +20,7 @@ from encoders.folder import ModelFolder
 from encoders.methods import open_encoder
 from indexer.settings import Settings
 from onnx_export.models import DEFAULT, find_model
+from tests.servers.elastic import ElasticServer, ServerMissing, running
 
 _HERE = Path(__file__).parent
 
@@ -25,7 +30,7 @@ def in_ci() -> bool:
     return os.environ.get("CI") == "true"
 
 
-def skip_or_fail(reason: str) -> None:
+def skip_or_fail(reason: str) -> NoReturn:
     """Say why a test can't run here."""
     if in_ci():
         pytest.fail(reason)
@@ -62,6 +67,28 @@ def default_folder(_own_places: None) -> ModelFolder:
 def encoder(default_folder: ModelFolder) -> Encoder:
     """The default encoder, loaded."""
     return open_encoder(default_folder, device="cpu")
+
+
+@pytest.fixture(scope="session")
+def elastic() -> Iterator[ElasticServer]:
+    """A real Elasticsearch server without security, for all tests."""
+    with ExitStack() as stack:
+        try:
+            server = stack.enter_context(running())
+        except ServerMissing as missing:
+            skip_or_fail(str(missing))
+        yield server
+
+
+@pytest.fixture
+def elastic_url(elastic: ElasticServer) -> Iterator[str]:
+    """URL of a place for stores on the server that is this test's own, and empty again afterwards."""
+    prefix = f"test-{uuid.uuid4().hex[:12]}"
+    yield f"{elastic.url}/{prefix}"
+    with Elasticsearch(elastic.url) as client:
+        names = client.indices.get(index=f"{prefix}*", expand_wildcards="all").body
+        if names:
+            client.indices.delete(index=list(names))
 
 
 @pytest.fixture(scope="session")

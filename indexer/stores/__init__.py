@@ -1,25 +1,34 @@
 """Where vectors live: one contract, two stores."""
 
+from __future__ import annotations
+
 from pathlib import Path
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
 from encoders.errors import BadInput, StoreError
 from indexer.stores.contract import VectorStore
+from indexer.stores.elastic.connection import SCHEMES, Address, Credentials
 
 
-def open_store(url: str, collection: str, *, make: bool = True) -> VectorStore:
-    """Open the store of a collection by the store's URL: ``file:///folder``, or a folder's path.
+def open_store(url: str, collection: str, *, make: bool = True, credentials: Credentials | None = None) -> VectorStore:
+    """Open the store of a collection by the store's URL.
 
     Args:
-        url: where stores are.
+        url: where stores are: ``file:///folder`` or a folder's path, or ``https://host:9200/prefix`` of Elasticsearch.
         collection: whose.
         make: make the store where there is none.
+        credentials: for a server; those in the URL or the environment unless given.
 
     Raises:
         BadInput: the URL is of no kind of store there is, or the collection's name is none a store can carry.
+        MissingPart: the store needs a part that is not installed.
         StoreError: the store can't be opened, or is not there and must be.
     """
+    if urlsplit(url).scheme in SCHEMES:
+        from indexer.stores.elastic.store import ElasticStore  # noqa: PLC0415 - half a second
+
+        return ElasticStore(Address.parse(url), collection, credentials or Credentials.read(url), make=make)
     path = _folder(url) / f"{collection}.db"
     if not make and not path.is_file():
         raise StoreError(f"the store {path} is gone; bring it back, or remove the collection and index it again")
@@ -28,13 +37,18 @@ def open_store(url: str, collection: str, *, make: bool = True) -> VectorStore:
     return EmbeddedStore(_folder(url), collection)
 
 
-def drop_store(url: str, collection: str) -> None:
+def drop_store(url: str, collection: str, *, credentials: Credentials | None = None) -> None:
     """Remove a collection's store, also one that can't be opened any more.
 
     Raises:
         BadInput: the URL is of no kind of store there is.
         StoreError: the store can't be removed.
     """
+    if urlsplit(url).scheme in SCHEMES:
+        from indexer.stores.elastic.store import drop  # noqa: PLC0415
+
+        drop(Address.parse(url), collection, credentials or Credentials.read(url))
+        return
     from indexer.stores.embedded import remove_file  # noqa: PLC0415
 
     path = _folder(url) / f"{collection}.db"
@@ -47,5 +61,8 @@ def drop_store(url: str, collection: str) -> None:
 def _folder(url: str) -> Path:
     parts = urlsplit(url)
     if parts.scheme not in {"", "file"}:
-        raise BadInput(f"there is no store for {parts.scheme}: URLs; give a folder, or a file: URL of one")
+        raise BadInput(
+            f"there is no store for {parts.scheme}: URLs; give a folder, a file: URL of one, "
+            "or https://HOST:9200/PREFIX of Elasticsearch"
+        )
     return Path(url2pathname(parts.path) if parts.scheme else url).expanduser()

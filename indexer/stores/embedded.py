@@ -17,6 +17,7 @@ from sqlalchemy.dialects import sqlite
 from encoders.document import Document, FloatArray, Passages
 from encoders.errors import BadInput, ModelMismatch, StoreError
 from indexer.stores import words
+from indexer.stores.admission import admit
 from indexer.stores.contract import Candidates, Filters, PutReport, Stamp, StoredDocument
 from indexer.stores.matrix import VectorMatrix
 
@@ -157,17 +158,8 @@ class EmbeddedStore:
     def put(self, model: str, documents: Sequence[StoredDocument]) -> PutReport:
         """Write documents in one transaction."""
         dim = self._dim(model)
-        refused = {item.document.doc_id: reason for item in documents if (reason := _unfit(item, dim))}
-        latest: dict[str, StoredDocument] = {}
-        older = []
-        for item in documents:
-            doc_id = item.document.doc_id
-            if doc_id in refused:
-                continue
-            if doc_id in latest and latest[doc_id].document.revision > item.document.revision:
-                older.append(doc_id)
-            else:
-                latest[doc_id] = item
+        admitted = admit(documents, dim)
+        latest = admitted.latest
         with self._writing() as connection:
             before = self._documents(connection, list(latest))
             kept = {doc_id for doc_id, row in before.items() if row.revision > latest[doc_id].document.revision}
@@ -177,7 +169,7 @@ class EmbeddedStore:
                 self._write(connection, model, fresh)
                 self._index_words(connection, fresh, before)
                 _count_change(connection)
-        return PutReport(stored=len(fresh), older=sorted({*older, *kept}), refused=refused)
+        return PutReport(stored=len(fresh), older=sorted({*admitted.older, *kept}), refused=admitted.refused)
 
     def _dim(self, model: str) -> int:
         if model in self._dims:
@@ -463,16 +455,6 @@ def _listed(values: Sequence[Any]) -> dict[str, str]:
 
 def _count_change(connection: sa.Connection) -> None:
     connection.execute(_state.update().values(generation=_state.c.generation + 1))
-
-
-def _unfit(item: StoredDocument, dim: int) -> str | None:
-    if item.vector.shape != (dim,):
-        return f"its vector has {item.vector.size} numbers, not {dim}"
-    if not np.isfinite(item.vector).all():
-        return "its vector has numbers that are not finite"
-    if abs(float(np.linalg.norm(item.vector)) - 1.0) > 1e-3:
-        return "its vector is not of unit length"
-    return None
 
 
 def _content(row: int, item: StoredDocument) -> dict[str, Any]:

@@ -18,10 +18,19 @@ from indexer.stores.contract import Stamp, StoredDocument, VectorStore
 MODEL, DIM = "model-a", 8
 
 
-@pytest.fixture(params=["embedded"])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[VectorStore]:
+@pytest.fixture(params=["embedded", "elastic"])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """URL of a place for stores of each kind."""
+    if request.param == "embedded":
+        return tmp_path.as_uri()
+    url: str = request.getfixturevalue("elastic_url")
+    return url
+
+
+@pytest.fixture
+def store(place: str) -> Iterator[VectorStore]:
     """An empty store of each kind."""
-    opened = open_store(tmp_path.as_uri(), "contract")
+    opened = open_store(place, "contract")
     opened.create(MODEL, DIM)
     yield opened
     opened.close()
@@ -195,8 +204,8 @@ def test_filters_compare_as_text_and_look_into_lists(store: VectorStore) -> None
     assert found(tags="z") == []
 
 
-def test_two_writers_at_once_lose_nothing_and_keep_the_newest(store: VectorStore, tmp_path: Path) -> None:
-    other = open_store(tmp_path.as_uri(), "contract")
+def test_two_writers_at_once_lose_nothing_and_keep_the_newest(store: VectorStore, place: str) -> None:
+    other = open_store(place, "contract")
 
     def write(target: VectorStore, revisions: range) -> None:
         for revision in revisions:
@@ -253,19 +262,19 @@ def test_two_models_live_side_by_side_until_the_text_changes(store: VectorStore)
     assert store.stamps(MODEL, ["a"]) == {}
 
 
-def test_drop_leaves_nothing(store: VectorStore, tmp_path: Path) -> None:
+def test_drop_leaves_nothing(store: VectorStore, place: str) -> None:
     store.put(MODEL, [item("a")])
     store.drop()
-    again = open_store(tmp_path.as_uri(), "contract")
+    again = open_store(place, "contract")
     assert again.count() == {}
     assert dict(again.models()) == {}
     again.close()
 
 
 @pytest.mark.parametrize("name", ["", "a/b", "../up", ".hidden", "x" * 101, "a b"])
-def test_a_name_that_no_store_can_carry_is_refused(name: str, tmp_path: Path) -> None:
+def test_a_name_that_no_store_can_carry_is_refused(name: str, place: str) -> None:
     with pytest.raises(BadInput, match="can't be named"):
-        open_store(tmp_path.as_uri(), name)
+        open_store(place, name)
 
 
 @hypothesis_settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

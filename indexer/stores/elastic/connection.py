@@ -1,0 +1,252 @@
+"""A server and how to reach it: the store's URL, credentials, and every failure as one sentence."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING, Any, Self
+from urllib.parse import parse_qsl, unquote, urlsplit, urlunsplit
+
+from encoders.errors import BadInput, MissingPart, StoreError
+
+if TYPE_CHECKING:
+    from elasticsearch import ApiError, Elasticsearch
+
+SCHEMES = frozenset({"http", "https"})
+INDEX_TYPES = ("hnsw", "int8_hnsw", "int4_hnsw", "bbq_hnsw", "flat", "int8_flat", "int4_flat", "bbq_flat")
+_VERSION = (9, 3)
+_RETRIES = 2
+
+
+@dataclass(frozen=True)
+class Credentials:
+    """Who asks; shown in no message and kept in no database.
+
+    Attributes:
+        user: name of a user.
+        password: of that user.
+        api_key: encoded API key, instead of a user.
+        ca: file of the certificates to trust; the system's unless given.
+    """
+
+    user: str = field(default="", repr=False)
+    password: str = field(default="", repr=False)
+    api_key: str = field(default="", repr=False)
+    ca: str = ""
+
+    @classmethod
+    def read(cls, url: str = "") -> Self:
+        """Those in a URL, else those in ``DRAGOMAN_ELASTIC_USER``, ``_PASSWORD``, ``_API_KEY`` and ``_CA``."""
+        given = {one.name: os.environ.get(f"DRAGOMAN_ELASTIC_{one.name.upper()}", "") for one in fields(cls)}
+        parts = urlsplit(url)
+        if parts.username is not None:
+            given["user"] = unquote(parts.username)
+            if parts.password is not None:
+                given["password"] = unquote(parts.password)
+        return cls(**given)
+
+
+@dataclass(frozen=True)
+class Address:
+    """Where a store is on a server: ``https://host:9200/prefix?field=dragoman&vectors=int8_hnsw``.
+
+    Attributes:
+        server: scheme, host, port.
+        prefix: names of indices begin with it.
+        field: name of the object field that holds everything of ours.
+        vectors: type of the vectors' index, one of ``INDEX_TYPES``.
+        shards: primary shards of a new index.
+        replicas: of a new index once it is complete; the server's default where negative.
+    """
+
+    server: str
+    prefix: str = "dragoman"
+    field: str = "dragoman"
+    vectors: str = "int8_hnsw"
+    shards: int = 1
+    replicas: int = -1
+
+    @classmethod
+    def parse(cls, url: str) -> Self:
+        """Take a store's URL apart.
+
+        Raises:
+            BadInput: it is none of an Elasticsearch store.
+        """
+        parts = urlsplit(url)
+        options: dict[str, Any] = {}
+        options.update(parse_qsl(parts.query, keep_blank_values=True))
+        unknown = options.keys() - {"field", "vectors", "shards", "replicas"}
+        if unknown:
+            raise BadInput(
+                f"the store's URL has no option {min(unknown)!r}; there are field, vectors, shards and replicas"
+            )
+        for name in options.keys() & {"shards", "replicas"}:
+            if not options[name].isdigit():
+                raise BadInput(f"{name}={options[name]} in the store's URL is no number")
+            options[name] = int(options[name])
+        if options.get("vectors", "hnsw") not in INDEX_TYPES:
+            raise BadInput(f"there is no vector index {options['vectors']!r}; there are {', '.join(INDEX_TYPES)}")
+        prefix = parts.path.strip("/")
+        if "/" in prefix or not parts.hostname:
+            raise BadInput(f"{without_credentials(url)} is no store; give https://HOST:9200/PREFIX")
+        return cls(
+            urlunsplit((parts.scheme, _host(parts.netloc), "", "", "")),
+            **({"prefix": prefix} if prefix else {}),
+            **options,
+        )
+
+
+def without_credentials(url: str) -> str:
+    """A URL as it may be shown and kept."""
+    parts = urlsplit(url)
+    return urlunsplit(parts._replace(netloc=_host(parts.netloc))) if "@" in parts.netloc else url
+
+
+def _host(netloc: str) -> str:
+    return netloc.rpartition("@")[2]
+
+
+def connect(server: str, credentials: Credentials) -> Elasticsearch:
+    """A client of a server; nothing is asked of it yet.
+
+    Raises:
+        MissingPart: the client is not installed.
+        StoreError: the CA file can't be read.
+    """
+    try:
+        from elasticsearch import Elasticsearch, OrjsonSerializer  # noqa: PLC0415
+    except ImportError as error:
+        raise MissingPart(
+            "an Elasticsearch store needs its client; install it: pip install 'dragoman[elastic]'"
+        ) from error
+    auth: dict[str, Any] = {}
+    if credentials.api_key:
+        auth["api_key"] = credentials.api_key
+    elif credentials.user:
+        auth["basic_auth"] = (credentials.user, credentials.password)
+    if credentials.ca and server.startswith("https"):
+        if not os.path.isfile(credentials.ca):  # noqa: PTH113
+            raise StoreError(f"the CA file {credentials.ca} is not there; name another in DRAGOMAN_ELASTIC_CA")
+        auth["ca_certs"] = credentials.ca
+
+    class Orjson(OrjsonSerializer):
+        """Answers full of vectors are read in a third of the time."""
+
+        mimetype = "application/vnd.elasticsearch+json"
+
+    return Elasticsearch(
+        server,
+        request_timeout=60,
+        max_retries=_RETRIES,
+        retry_on_timeout=False,
+        retry_on_status=(502, 503, 504),
+        serializers={Orjson.mimetype: Orjson()},
+        **auth,
+    )
+
+
+@contextmanager
+def guarded(server: str) -> Iterator[None]:
+    """Every failure of the server as a ``StoreError`` with what to do; a missing index stays a ``NotFoundError``."""
+    from elasticsearch import ApiError, NotFoundError, TransportError, UnsupportedProductError  # noqa: PLC0415
+
+    try:
+        yield
+    except NotFoundError:
+        raise
+    except UnsupportedProductError as error:
+        raise StoreError(
+            f"{server} is not Elasticsearch (OpenSearch and old servers neither); Dragoman needs version 9.3 or later"
+        ) from error
+    except ApiError as error:
+        raise StoreError(f"{server} {sentence(error)}") from error
+    except TransportError as error:
+        raise StoreError(f"{server} {_away(error)}") from error
+
+
+def sentence(error: ApiError) -> str:  # noqa: PLR0911 - a table
+    """What a refusal means and what to do about it, to stand behind the server's name."""
+    cause = reason(error.body)
+    kind = cause.partition(":")[0]
+    if kind == "cluster_block_exception":
+        return (
+            f"writes nothing ({cause}); free disk on its nodes until the watermark is passed, or lift the block, "
+            "then run the command again"
+        )
+    if kind == "media_type_header_exception":
+        return "is older than this client; Dragoman needs Elasticsearch 9.3 or later"
+    match error.status_code:
+        case 401:
+            return (
+                "refused the credentials; give them in the URL (https://USER:PASSWORD@HOST) "
+                "or in DRAGOMAN_ELASTIC_USER and _PASSWORD, or DRAGOMAN_ELASTIC_API_KEY"
+            )
+        case 403:
+            return f"does not allow it ({cause}); give the user these rights on the store's indices"
+        case 429:
+            return f"is overloaded ({cause}); run the command again when it has less to do"
+        case 502 | 503 | 504:
+            return f"is not ready ({cause}); see _cluster/health, and run the command again"
+        case _:
+            return f"refused a request ({cause})"
+
+
+def reason(body: Any) -> str:
+    """``type: reason`` of an error as the server gives it, or what there is of it."""
+    cause = body.get("error", body) if isinstance(body, dict) else body
+    if isinstance(cause, dict):
+        roots = cause.get("root_cause") or [cause]
+        deepest = cause.get("caused_by") or roots[0]
+        return f"{cause.get('type', 'error')}: {deepest.get('reason') or cause.get('reason')}"
+    return str(cause).strip() or "no reason given"
+
+
+def _away(error: Exception) -> str:
+    from elastic_transport import TlsError  # noqa: PLC0415
+    from elasticsearch import ConnectionTimeout  # noqa: PLC0415
+
+    if isinstance(error, TlsError):
+        return (
+            "shows a certificate that is not trusted or speaks no TLS; name its CA file in DRAGOMAN_ELASTIC_CA, "
+            "and see that http and https are not mixed up"
+        )
+    if isinstance(error, ConnectionTimeout):
+        return "did not answer in time; see that it is well, then run the command again"
+    return "can't be reached; see that it runs and the URL is right, then run the command again"
+
+
+def check_version(client: Elasticsearch, server: str) -> None:
+    """Refuse a server older than what the store needs, where the server tells.
+
+    Not every deployment answers ``GET /``, nor lets everybody ask for its nodes: then the mapping's refusal will tell.
+
+    Raises:
+        StoreError: it is older, or no Elasticsearch.
+    """
+    from elasticsearch import ApiError  # noqa: PLC0415
+
+    with guarded(server):
+        try:
+            version = str(client.info()["version"]["number"])
+        except ApiError as error:
+            if error.status_code in {401, 400}:
+                raise
+            version = _version_of_nodes(client)
+    numbers = tuple(int(part) for part in version.split(".")[:2] if part.isdigit())
+    if numbers and numbers < _VERSION:
+        raise StoreError(f"{server} runs Elasticsearch {version}; Dragoman needs 9.3 or later")
+
+
+def _version_of_nodes(client: Elasticsearch) -> str:
+    from elasticsearch import ApiError  # noqa: PLC0415
+
+    try:
+        nodes = client.nodes.info(node_id="_local", filter_path="nodes.*.version")["nodes"]
+    except ApiError as error:
+        if error.status_code in {403, 404, 405, 410}:
+            return ""
+        raise
+    return str(min(node["version"] for node in nodes.values()))

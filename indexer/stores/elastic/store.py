@@ -1,0 +1,517 @@
+"""A ``VectorStore`` on an Elasticsearch server, in an index of its own."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from itertools import islice
+from typing import Any
+
+import numpy as np
+
+from encoders.document import Document, FloatArray, Passages
+from encoders.errors import BadInput, ModelMismatch, StoreError
+from indexer.lexical import analyser
+from indexer.stores.admission import admit
+from indexer.stores.contract import (
+    Candidates,
+    Filters,
+    PutReport,
+    Stamp,
+    StoredDocument,
+)
+from indexer.stores.elastic import connection, writing
+from indexer.stores.elastic.connection import Address, Credentials
+from indexer.stores.elastic.layout import (
+    Layout,
+    VectorField,
+    packed_vector,
+    unpacked_known,
+    unpacked_passages,
+    unpacked_vectors,
+)
+from indexer.stores.elastic.writing import Action, Held
+
+_JSON = {"content-type": "application/json", "accept": "application/json"}
+_NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,99}")
+_ID_BYTES = 512
+_FEWEST = 200
+"""Candidates a shard looks at for a language, at least: with them 99.4 % of the exact ten best were found (lohelp)."""
+_PAGE = 1000
+_HITS = 20_000
+"""Hits with vectors asked for in one request: 20,000 × 384 are 40 MB on the way."""
+_LANGUAGES = 10_000
+
+
+class ElasticStore:
+    """Documents of one collection in an index of ours.
+
+    Attributes:
+        address: server and prefix.
+        index: name of the index that is written and read.
+        alias: name that other readers of the server use.
+    """
+
+    def __init__(self, address: Address, collection: str, credentials: Credentials, *, make: bool = True) -> None:
+        """Reach the server, and make the index where there is none.
+
+        Raises:
+            BadInput: the collection's name can't be an index's.
+            StoreError: the server is away, too old, or refuses; or the index is not there and must be.
+        """
+        if not _NAME.fullmatch(collection):
+            raise BadInput(
+                f"a collection can't be named {collection!r} on Elasticsearch; "
+                "take at most 100 small letters, digits, '.', '-' and '_'"
+            )
+        self.address = address
+        self.alias = f"{address.prefix}-{collection}"
+        self.index = _index(address, collection)
+        self._layout = Layout(address.field)
+        self._client = connection.connect(address.server, credentials)
+        self._fields: dict[str, VectorField] = {}
+        self._worded: set[str] = set()
+        self._stale = True
+        try:
+            connection.check_version(self._client, address.server)
+            with self._guarded():
+                if not self._client.indices.exists(index=self.index):
+                    self._make(collection, make=make)
+                self._refuse_red()
+        except BaseException:
+            self.close()
+            raise
+
+    def _make(self, collection: str, *, make: bool) -> None:
+        if not make:
+            raise StoreError(
+                f"the index {self.index} is gone from {self.address.server}; "
+                f"bring it back, or remove the collection (dragoman delete --all -c {collection}) and index it again"
+            )
+        from elasticsearch import BadRequestError  # noqa: PLC0415
+
+        settings = {"number_of_shards": self.address.shards, "number_of_replicas": 0, "refresh_interval": "-1"}
+        try:
+            self._client.indices.create(index=self.index, mappings=self._layout.mapping(), settings=settings)
+        except BadRequestError as error:
+            if "resource_already_exists" not in str(error):  # another process was faster
+                raise
+
+    def _refuse_red(self) -> None:
+        from elasticsearch import AuthorizationException  # noqa: PLC0415
+
+        try:
+            health = self._client.cluster.health(index=self.index, wait_for_status="yellow", timeout="30s")
+        except AuthorizationException:  # not everybody may ask; a write will tell
+            return
+        if health["status"] == "red":
+            raise StoreError(
+                f"shards of {self.index} on {self.address.server} have no node that holds them (red); "
+                "see _cluster/allocation/explain there"
+            )
+
+    @contextmanager
+    def _guarded(self) -> Iterator[None]:
+        from elasticsearch import NotFoundError  # noqa: PLC0415
+
+        try:
+            with connection.guarded(self.address.server):
+                yield
+        except NotFoundError as error:
+            raise StoreError(
+                f"the index {self.index} is gone from {self.address.server}; "
+                "bring it back, or remove the collection and index it again"
+            ) from error
+
+    def create(self, model: str, dim: int) -> None:
+        """Make room for a model's vectors."""
+        known = self.models().get(model)
+        if known is not None and known != dim:
+            raise ModelMismatch(f"{self.index} holds vectors of model {model} with {known} numbers, not {dim}")
+        if known is None:
+            self._put_mapping(self._layout.model_properties(model, dim, self.address.vectors))
+
+    def _put_mapping(self, properties: Mapping[str, Any]) -> None:
+        with self._guarded():
+            self._client.indices.put_mapping(index=self.index, properties=properties)
+
+    def models(self) -> Mapping[str, int]:
+        """Width of the vectors, by model id."""
+        return {model: field.dim for model, field in self._layout.models(self._properties()).items()}
+
+    def _properties(self) -> Mapping[str, Any]:
+        with self._guarded():
+            answer = self._client.indices.get_mapping(index=self.index)
+        properties: Mapping[str, Any] = answer[self.index]["mappings"].get("properties", {})
+        return properties
+
+    def _field(self, model: str) -> VectorField:
+        if model not in self._fields:
+            self._fields = self._layout.models(self._properties())
+        if model not in self._fields:
+            raise ModelMismatch(
+                f"{self.index} holds no vectors of model {model} (it holds: {', '.join(self._fields) or 'none'}); "
+                "search with the encoder it was indexed with, or index again"
+            )
+        return self._fields[model]
+
+    def put(self, model: str, documents: Sequence[StoredDocument]) -> PutReport:
+        """Write documents, each whole or not at all."""
+        dim = self._field(model).dim
+        admitted = admit(documents, dim, also=_unfit)
+        latest = admitted.latest
+        self._make_room(item.document.lang for item in latest.values())
+        kept: set[str] = set()
+
+        def decide(doc_ids: Sequence[str]) -> dict[str, Action]:
+            held = writing.read(self._client, self.index, doc_ids, self._layout.stamp_fields("*"))
+            newer = {
+                doc_id
+                for doc_id, one in held.items()
+                if self._layout.stamp(one.source).revision > latest[doc_id].document.revision
+            }
+            kept.update(newer)
+            beside = self._beside(model, [latest[doc_id] for doc_id in doc_ids if doc_id not in newer], held)
+            return {
+                doc_id: self._action(model, latest[doc_id], held.get(doc_id), beside.get(doc_id, {}))
+                for doc_id in doc_ids
+                if doc_id not in newer
+            }
+
+        outcome = writing.write(self._client, self.address.server, latest, decide)
+        self._stale = True
+        return PutReport(
+            stored=len(outcome.done),
+            older=sorted({*admitted.older, *kept}),
+            refused={**admitted.refused, **outcome.refused},
+        )
+
+    def _make_room(self, langs: Iterable[str]) -> None:
+        missing = set(langs) - self._worded
+        if missing:
+            self._worded = self._layout.languages(self._properties())
+            if missing - self._worded:
+                self._put_mapping(self._layout.words_properties(sorted(missing - self._worded)))
+                self._worded |= missing
+
+    def _action(self, model: str, item: StoredDocument, held: Held | None, beside: Mapping[str, Any]) -> Action:
+        source = self._layout.source(model, item)
+        source[self._layout.ours]["models"] |= beside
+        how: dict[str, Any] = {"_op_type": "create"} if held is None else {"_op_type": "index", **held.unchanged}
+        return {"_index": self.index, "_id": item.document.doc_id, "_source": source, **how}
+
+    def _beside(
+        self, model: str, items: Sequence[StoredDocument], held: Mapping[str, Held]
+    ) -> dict[str, Mapping[str, Any]]:
+        """What other models made of the same texts: it is written again with the document."""
+        same = [
+            item.document.doc_id
+            for item in items
+            if (one := held.get(item.document.doc_id))
+            and self._layout.stamp(one.source).text_hash == item.document.text_hash
+            and one.source[self._layout.ours]["models"].keys() - {model}
+        ]
+        if not same:
+            return {}
+        field = self._layout.name("models")
+        answer = self._client.perform_request(
+            "POST",
+            f"/{self.index}/_mget",
+            params={"_source_exclude_vectors": "false", "_source_includes": field},
+            headers=_JSON,
+            body={"ids": same},
+        )
+        return {
+            one["_id"]: {
+                name: made
+                for name, made in one["_source"][self._layout.ours]["models"].items()
+                if name != model and "vector" in made
+            }
+            for one in answer.body["docs"]
+            if one.get("found")
+        }
+
+    def stamps(self, model: str, doc_ids: Sequence[str]) -> dict[str, Stamp]:
+        """What is stored with a vector of this model."""
+        found: dict[str, Held] = {}
+        with self._guarded():
+            for page in _pages(doc_ids):
+                found |= writing.read(self._client, self.index, page, self._layout.stamp_fields(model))
+        return {
+            doc_id: self._layout.stamp(one.source)
+            for doc_id, one in found.items()
+            if self._layout.holds(one.source, model)
+        }
+
+    def search(
+        self,
+        model: str,
+        queries: Mapping[str, FloatArray],
+        k: int,
+        *,
+        filters: Filters | None = None,
+        with_vectors: bool = False,
+    ) -> dict[str, list[Candidates]]:
+        """Approximate nearest documents in each target language, their cosines exact."""
+        dim = self._field(model).dim
+        self._refresh()
+        asked = [(lang, query) for lang, rows in queries.items() for query in rows]
+        answers: list[list[dict[str, Any]]] = []
+        some = max(1, _HITS // k)
+        for start in range(0, len(asked), some):
+            answers += self._msearch(
+                [
+                    self._nearest(model, query, k, self._layout.filters(lang, filters), with_vectors=with_vectors)
+                    for lang, query in asked[start : start + some]
+                ]
+            )
+        found: dict[str, list[Candidates]] = {lang: [] for lang in queries}
+        for (lang, query), hits in zip(asked, answers, strict=True):
+            vectors = self._unpacked(model, hits, dim) if with_vectors else None
+            norm = float(np.linalg.norm(query))
+            scores = np.array([(2.0 * hit["_score"] - 1.0) * norm if norm else 0.0 for hit in hits], dtype=np.float32)
+            found[lang].append(Candidates([hit["_id"] for hit in hits], scores, vectors))
+        return found
+
+    def _nearest(
+        self, model: str, query: FloatArray, k: int, clauses: list[dict[str, Any]], *, with_vectors: bool
+    ) -> dict[str, Any]:
+        field, kind = self._layout.vector(model), self._field(model).kind
+        body: dict[str, Any] = {"size": k, "_source": False, "track_total_hits": False}
+        if with_vectors:
+            body["docvalue_fields"] = [{"field": field, "format": "binary"}]
+        norm = np.linalg.norm(query)
+        if norm == 0:  # nothing of the query is left: every document is as near as any other
+            return {**body, "query": {"bool": {"filter": [*clauses, {"exists": {"field": field}}]}}}
+        body["knn"] = {
+            "field": field,
+            "query_vector": packed_vector((query / norm).astype(np.float32)),
+            "k": k,
+            "num_candidates": min(max(4 * k, _FEWEST) if k <= 500 else 2 * k, 10_000),
+            "filter": clauses,
+        }
+        if not kind.startswith("bbq"):  # those compare exactly by themselves, and ask for more first
+            body["knn"]["rescore_vector"] = {"oversample": 1.0}
+        return body
+
+    def _msearch(self, bodies: Sequence[Mapping[str, Any]]) -> list[list[dict[str, Any]]]:
+        """The hits of several searches."""
+        searches = [part for body in bodies for part in ({"index": self.index}, body)]
+        with self._guarded():
+            answer = self._client.msearch(searches=searches)
+        failed = next((one for one in answer["responses"] if "error" in one), None)
+        if failed is not None:
+            raise StoreError(
+                f"{self.address.server} refused a search ({connection.reason(failed)}); "
+                "see that the index is as Dragoman made it"
+            )
+        return [one["hits"]["hits"] for one in answer["responses"]]
+
+    def _refresh(self) -> None:
+        """Let searches see what was written here, or, while the index is filled for the first time, anywhere."""
+        if self._stale:
+            with self._guarded():
+                self._client.indices.refresh(index=self.index)
+            self._stale = False
+
+    def lexical(self, text: str, lang: str, k: int, *, filters: Filters | None = None) -> list[tuple[str, float]]:
+        """BM25 of the server over the terms that are made here."""
+        self._refresh()
+        terms = analyser(lang).query_terms(text)
+        field = self._layout.words(lang)
+        clauses = [
+            {"prefix": {field: {"value": term[:-1]}}} if term.endswith("*") else {"term": {field: {"value": term}}}
+            for term in terms
+        ]
+        if not clauses:
+            return []
+        body = {
+            "size": k,
+            "_source": False,
+            "track_total_hits": False,
+            "query": {
+                "bool": {"should": clauses, "minimum_should_match": 1, "filter": self._layout.filters(lang, filters)}
+            },
+            "sort": ["_score", {self._layout.name("id"): "asc"}],
+        }
+        (hits,) = self._msearch([body])
+        return [(hit["_id"], float(hit["_score"])) for hit in hits]
+
+    def vectors(self, model: str, doc_ids: Sequence[str]) -> FloatArray:
+        """Stored vectors, (ids, dim) float32."""
+        dim = self._field(model).dim
+        found: dict[str, FloatArray] = {}
+        field = self._layout.vector(model)
+        for hits in self._by_ids(doc_ids, [{"field": field, "format": "binary"}]):
+            held = [hit for hit in hits if field in hit.get("fields", {})]
+            found |= dict(zip((hit["_id"] for hit in held), self._unpacked(model, held, dim), strict=True))
+        rows = [found[doc_id] for doc_id in doc_ids]
+        return np.stack(rows) if rows else np.empty((0, dim), dtype=np.float32)
+
+    def _unpacked(self, model: str, hits: Sequence[Mapping[str, Any]], dim: int) -> FloatArray:
+        field = self._layout.vector(model)
+        return unpacked_vectors([hit["fields"][field][0] for hit in hits], dim)
+
+    def _by_ids(self, doc_ids: Sequence[str], fields: Sequence[Any]) -> Iterator[list[dict[str, Any]]]:
+        """Hits with doc values for a list of ids, a page of them at a time."""
+        self._refresh()
+        for page in _pages(list(dict.fromkeys(doc_ids))):
+            query = {"ids": {"values": page}}
+            body = {"size": len(page), "_source": False, "query": query, "docvalue_fields": list(fields)}
+            yield self._msearch([body])[0]
+
+    def passages(self, model: str, doc_ids: Sequence[str]) -> list[Passages]:
+        """Stored passages, one for each id."""
+        dim = self._field(model).dim
+        found: dict[str, Passages] = {}
+        for hits in self._by_ids(doc_ids, [*self._layout.passages(model), self._layout.known(model)]):
+            found |= {hit["_id"]: self._passages(model, hit, dim) for hit in hits if self._is_of(model, hit)}
+        return [found[doc_id] for doc_id in doc_ids]
+
+    def _passages(self, model: str, hit: Mapping[str, Any], dim: int) -> Passages:
+        vectors, offsets = (hit["fields"].get(field, [""])[0] for field in self._layout.passages(model))
+        return unpacked_passages(vectors, offsets, dim)
+
+    def _is_of(self, model: str, hit: Mapping[str, Any]) -> bool:
+        return self._layout.known(model) in hit.get("fields", {})
+
+    def get(self, doc_ids: Sequence[str]) -> list[Document]:
+        """The documents themselves, in the order asked."""
+        found: dict[str, Held] = {}
+        fields = ["title", "text", "fields", *(self._layout.name(one) for one in ("lang", "revision"))]
+        with self._guarded():
+            for page in _pages(list(dict.fromkeys(doc_ids))):
+                found |= writing.read(self._client, self.index, page, fields)
+        return [self._layout.document(doc_id, found[doc_id].source) for doc_id in doc_ids]
+
+    def scan(self, model: str, *, lang: str | None = None, batch: int = 512) -> Iterator[list[StoredDocument]]:
+        """Everything stored, in batches, ordered by id."""
+        dim = self._field(model).dim
+        vector = self._layout.vector(model)
+        clauses: list[dict[str, Any]] = [{"exists": {"field": vector}}]
+        if lang is not None:
+            clauses.append({"term": {self._layout.name("lang"): lang}})
+        body = {
+            "_source": {"excludes": [self._layout.name(one) for one in ("words", "models")]},
+            "docvalue_fields": [
+                {"field": vector, "format": "binary"},
+                *self._layout.passages(model),
+                self._layout.known(model),
+            ],
+        }
+        for hits in self._pages_by_id(clauses, body, batch):
+            vectors = self._unpacked(model, hits, dim)
+            yield [self._restored(model, hit, row) for hit, row in zip(hits, vectors, strict=True)]
+
+    def _restored(self, model: str, hit: Mapping[str, Any], vector: FloatArray) -> StoredDocument:
+        return StoredDocument(
+            self._layout.document(hit["_id"], hit["_source"]),
+            vector,
+            self._passages(model, hit, len(vector)),
+            unpacked_known(hit["fields"][self._layout.known(model)][0]),
+        )
+
+    def _pages_by_id(
+        self, clauses: Sequence[Mapping[str, Any]], body: Mapping[str, Any], batch: int
+    ) -> Iterator[list[dict[str, Any]]]:
+        """Documents ordered by id, a page a search: nothing is held on the server that a restart could lose."""
+        self._refresh()
+        paged = {
+            **body,
+            "size": batch,
+            "query": {"bool": {"filter": list(clauses)}},
+            "sort": [{self._layout.name("id"): "asc"}],
+            "track_total_hits": False,
+        }
+        while True:
+            (hits,) = self._msearch([paged])
+            if not hits:
+                return
+            yield hits
+            paged["search_after"] = hits[-1]["sort"]
+
+    def sample(self, model: str, lang: str, count: int, *, seed: int = 0) -> list[str]:
+        """Ids of some documents of a language, drawn at random."""
+        self._refresh()
+        clauses = [*self._layout.filters(lang, None), {"exists": {"field": self._layout.vector(model)}}]
+        drawn = {"query": {"bool": {"filter": clauses}}, "random_score": {"seed": seed, "field": "_seq_no"}}
+        body: dict[str, Any] = {
+            "_source": False,
+            "query": {"function_score": {**drawn, "boost_mode": "replace"}},
+            "sort": ["_score", {self._layout.name("id"): "asc"}],
+            "track_total_hits": False,
+        }
+        doc_ids: list[str] = []
+        while len(doc_ids) < count:
+            (hits,) = self._msearch([{**body, "size": min(_PAGE, count - len(doc_ids))}])
+            if not hits:
+                break
+            doc_ids += [hit["_id"] for hit in hits]
+            body["search_after"] = hits[-1]["sort"]
+        return doc_ids
+
+    def ids(self) -> Iterator[str]:
+        """Every stored id, ordered."""
+        ours = [{"exists": {"field": self._layout.name("id")}}]
+        for hits in self._pages_by_id(ours, {"_source": False}, _PAGE * 10):
+            yield from (hit["_id"] for hit in hits)
+
+    def delete(self, doc_ids: Iterable[str]) -> int:
+        """Remove documents with all that belongs to them."""
+
+        def decide(some: Sequence[str]) -> dict[str, Action]:
+            return {one: {"_op_type": "delete", "_index": self.index, "_id": one} for one in some}
+
+        removed = 0
+        listed = iter(dict.fromkeys(doc_ids))
+        while page := list(islice(listed, _PAGE)):
+            removed += len(writing.write(self._client, self.address.server, page, decide).done)
+            self._stale = True
+        return removed
+
+    def drop(self) -> None:
+        """Remove the index."""
+        with connection.guarded(self.address.server):
+            self._client.indices.delete(index=self.index, ignore_unavailable=True)
+        self._fields, self._worded = {}, set()
+        self.close()
+
+    def count(self) -> dict[str, int]:
+        """Documents by language."""
+        self._refresh()
+        terms = {"terms": {"field": self._layout.name("lang"), "size": _LANGUAGES, "order": {"_key": "asc"}}}
+        with self._guarded():
+            answer = self._client.search(index=self.index, size=0, aggs={"langs": terms})
+        return {one["key"]: one["doc_count"] for one in answer["aggregations"]["langs"]["buckets"]}
+
+    def close(self) -> None:
+        """Let go of the connections."""
+        self._client.close()
+
+
+def drop(address: Address, collection: str, credentials: Credentials) -> None:
+    """Remove a collection's index, also one that can't be opened any more.
+
+    Raises:
+        StoreError: the server is away or refuses.
+    """
+    with connection.guarded(address.server), connection.connect(address.server, credentials) as client:
+        client.indices.delete(index=_index(address, collection), ignore_unavailable=True)
+
+
+def _index(address: Address, collection: str) -> str:
+    return f"{address.prefix}-{collection}-000001"
+
+
+def _unfit(item: StoredDocument) -> str | None:
+    try:
+        size = len(item.document.doc_id.encode())
+        f"{item.document.content}{item.document.fields}".encode()
+    except UnicodeEncodeError:
+        return "it is not Unicode text"
+    return f"its id has {size} bytes, and Elasticsearch takes {_ID_BYTES}" if size > _ID_BYTES else None
+
+
+def _pages(doc_ids: Sequence[str]) -> Iterator[Sequence[str]]:
+    return (doc_ids[start : start + _PAGE] for start in range(0, len(doc_ids), _PAGE))

@@ -1,0 +1,158 @@
+"""Bulk writes that survive what happens to servers: a full queue, a time-out, an absence, somebody else's write.
+
+Every write says which state of the document it was decided on (``if_seq_no`` and ``if_primary_term``, or that there is
+none). So a write that arrives late, or twice, or after somebody else's, is refused by the server, and decided again.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from encoders.errors import StoreError
+from indexer.stores.elastic import connection
+
+if TYPE_CHECKING:
+    from elasticsearch import Elasticsearch
+
+CHUNK_BYTES = 10 * 1024 * 1024
+"""Of a bulk request: 5 to 15 MB is what one node takes well."""
+PATIENCE = 180.0
+"""Seconds a write waits for a server that is away or full before it gives up."""
+_BACKOFF = (0.5, 30.0)
+
+Action = dict[str, Any]
+"""An action as ``elasticsearch.helpers`` takes it."""
+
+
+@dataclass
+class Outcome:
+    """What became of some actions.
+
+    Attributes:
+        done: ids that were written.
+        refused: reasons by id.
+    """
+
+    done: list[str] = field(default_factory=list)
+    refused: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Held:
+    """A document as the server holds it.
+
+    Attributes:
+        source: what was asked of its source.
+        seq_no: of its last write.
+        primary_term: of that.
+    """
+
+    source: Mapping[str, Any]
+    seq_no: int
+    primary_term: int
+
+    @property
+    def unchanged(self) -> dict[str, int]:
+        """What a write says so that it happens only to this state."""
+        return {"if_seq_no": self.seq_no, "if_primary_term": self.primary_term}
+
+
+def read(client: Elasticsearch, index: str, doc_ids: Sequence[str], fields: Sequence[str]) -> dict[str, Held]:
+    """Documents as they are now, refreshed or not; ids the index does not have are left out."""
+    if not doc_ids:
+        return {}
+    answer = client.mget(index=index, ids=list(doc_ids), source_includes=list(fields))
+    return {
+        one["_id"]: Held(one.get("_source", {}), one["_seq_no"], one["_primary_term"])
+        for one in answer["docs"]
+        if one.get("found")
+    }
+
+
+def write(
+    client: Elasticsearch,
+    server: str,
+    doc_ids: Iterable[str],
+    decide: Callable[[Sequence[str]], Mapping[str, Action]],
+    *,
+    patience: float = PATIENCE,
+) -> Outcome:
+    """Write until every document is written, refused, or decided against.
+
+    Args:
+        client: of the server.
+        server: its name in messages.
+        doc_ids: of the documents.
+        decide: what to do with each of some documents as they are at this moment; one it leaves out needs nothing.
+        patience: seconds to wait in all for a server that takes nothing.
+
+    Raises:
+        StoreError: it took nothing for so long, or refuses writes altogether.
+    """
+    from elasticsearch import ConnectionError as Away  # noqa: PLC0415
+    from elasticsearch import ConnectionTimeout  # noqa: PLC0415
+
+    outcome = Outcome()
+    pending = list(doc_ids)
+    pause, longest = _BACKOFF
+    until = time.monotonic() + patience
+    while pending:
+        try:
+            with connection.guarded(server):
+                later, cause = _attempt(client, decide(pending), outcome)
+        except StoreError as error:
+            if not isinstance(error.__cause__, (Away, ConnectionTimeout)) and not _is_busy(error.__cause__):
+                raise
+            later, cause = pending, error
+        if len(later) < len(pending):
+            pause, until = _BACKOFF[0], time.monotonic() + patience
+        pending = later
+        if not cause:
+            continue  # another writer was faster: decided again at once
+        if time.monotonic() + pause > until:
+            raise cause
+        time.sleep(pause)
+        pause = min(2 * pause, longest)
+    return outcome
+
+
+def _attempt(
+    client: Elasticsearch, actions: Mapping[str, Action], outcome: Outcome
+) -> tuple[list[str], StoreError | None]:
+    """Send actions once; returns the ids to decide on again, and why it is better to wait before that."""
+    from elasticsearch import helpers  # noqa: PLC0415
+
+    later = []
+    full = None
+    answers = helpers.streaming_bulk(
+        client, actions.values(), chunk_size=5000, max_chunk_bytes=CHUNK_BYTES, max_retries=0, raise_on_error=False
+    )
+    for done, answer in answers:
+        ((kind, item),) = answer.items()
+        doc_id = item["_id"]
+        if done or (kind == "delete" and item["status"] == 404):
+            outcome.done += [doc_id] if done else []
+        elif item["status"] == 409:
+            later.append(doc_id)
+        elif item["status"] in {429, 503} and "cluster_block" not in str(item["error"]):
+            later.append(doc_id)
+            full = StoreError(f"the server's queue is full ({connection.reason(item)}); run the command again later")
+        elif "cluster_block" in str(item["error"]) or item["status"] in {401, 403, 404}:
+            raise StoreError(f"the server {_blocked(item)}")
+        else:
+            outcome.refused[doc_id] = connection.reason(item)
+    return later, full
+
+
+def _blocked(item: Mapping[str, Any]) -> str:
+    return (
+        f"writes nothing into {item['_index']} ({connection.reason(item)}); "
+        "free disk on its nodes if it is the watermark, or see to the user's rights, then run the command again"
+    )
+
+
+def _is_busy(error: BaseException | None) -> bool:
+    return getattr(error, "status_code", None) in {429, 502, 503, 504}

@@ -1,0 +1,1 @@
+"""Real servers for the tests, started here and stopped at the end."""
