@@ -90,13 +90,13 @@ class Address:
         if options.get("vectors", "hnsw") not in INDEX_TYPES:
             raise BadInput(f"there is no vector index {options['vectors']!r}; there are {', '.join(INDEX_TYPES)}")
         prefix = parts.path.strip("/")
-        if "/" in prefix or not parts.hostname:
-            raise BadInput(f"{without_credentials(url)} is no store; give https://HOST:9200/PREFIX")
-        return cls(
-            urlunsplit((parts.scheme, _host(parts.netloc), "", "", "")),
-            **({"prefix": prefix} if prefix else {}),
-            **options,
-        )
+        if "/" in prefix or prefix != prefix.lower() or not parts.hostname:
+            raise BadInput(
+                f"{without_credentials(url)} is no store; give https://HOST:9200/PREFIX, the prefix in small letters"
+            )
+        if prefix:
+            options["prefix"] = prefix
+        return cls(urlunsplit((parts.scheme, _host(parts.netloc), "", "", "")), **options)
 
 
 def without_credentials(url: str) -> str:
