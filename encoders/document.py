@@ -73,7 +73,7 @@ class Passages:
 
     def unit_vectors(self) -> FloatArray:
         """The rows as float32 unit vectors, (passages, dim)."""
-        return unit_rows(self.vectors.astype(np.float32))
+        return unit_rows(self.vectors)
 
 
 @dataclass(frozen=True)
@@ -129,8 +129,9 @@ class Encoder(Protocol):
         ...
 
 
-def unit_rows(matrix: FloatArray) -> FloatArray:
-    """Divide each row by its L2 norm; a zero row stays zero."""
+def unit_rows(matrix: FloatArray | Int8Array) -> FloatArray:
+    """Float32 rows divided by their L2 norms; of quantised rows the direction counts, and a zero row stays zero."""
+    matrix = matrix.astype(np.float32, copy=False)
     norms = np.linalg.norm(matrix, axis=1, keepdims=True)
     result: FloatArray = np.divide(matrix, norms, out=np.zeros_like(matrix), where=norms > 0)
     return result

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from query.hits import Hit, Passage, Ranking
+    from query.ranking_options import RankingOptions
     from query.searcher import Searcher
 
 __version__ = "0.1.0"
-__all__ = ["Hit", "Passage", "Ranking", "Searcher", "__version__"]
+__all__ = ["Hit", "Passage", "Ranking", "RankingOptions", "Searcher", "__version__"]
 
 
 def __getattr__(name: str) -> Any:
@@ -19,6 +20,10 @@ def __getattr__(name: str) -> Any:
         from query.searcher import Searcher  # noqa: PLC0415
 
         return Searcher
+    if name == "RankingOptions":
+        from query.ranking_options import RankingOptions  # noqa: PLC0415
+
+        return RankingOptions
     if name in {"Hit", "Passage", "Ranking"}:
         from query import hits  # noqa: PLC0415
 

@@ -51,18 +51,15 @@ class Sample:
         """
         languages = sorted(store.count())
         each = max(_EACH, SAMPLE // max(len(languages), 1))
-        langs: list[str] = []
-        vectors: list[FloatArray] = []
+        doc_ids: list[str] = []
+        rows: dict[str, slice] = {}
         for lang in languages:
-            doc_ids = store.sample(model, lang, each, seed=seed)
-            langs += [lang] * len(doc_ids)
-            vectors.append(store.vectors(model, doc_ids))
-        raw, tags = np.concatenate(vectors), np.array(langs)
-        corrected = raw.copy() if calibration else None
-        if calibration and corrected is not None:
-            for lang in languages:
-                corrected[tags == lang] = calibration.documents(raw[tags == lang], lang, centring(calibration.balance))
-        return cls(tags, raw, corrected)
+            drawn = store.sample(model, lang, each, seed=seed)
+            rows[lang] = slice(len(doc_ids), len(doc_ids) + len(drawn))
+            doc_ids += drawn
+        raw = store.vectors(model, doc_ids)
+        langs = np.repeat(languages, [one.stop - one.start for one in rows.values()])
+        return cls(langs, raw, calibration.mixed(raw, rows, centring(calibration.balance)) if calibration else None)
 
 
 def projection(vectors: FloatArray) -> FloatArray:

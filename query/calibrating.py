@@ -273,7 +273,7 @@ def drifted(store: VectorStore, before: Calibration, after: Calibration) -> dict
     targets = sorted(store.count())
     shares = {}
     for lang, one in before.languages.items():
-        queries = unit_rows(one.bank[:_DRIFT_QUERIES].astype("float32"))
+        queries = unit_rows(one.bank[:_DRIFT_QUERIES])
         if not len(queries):
             continue
         first, second = (_tens(store, each, queries, lang, targets) for each in (before, after))

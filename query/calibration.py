@@ -10,7 +10,7 @@ from __future__ import annotations
 import io
 import json
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -107,51 +107,48 @@ class Calibration:
 
     def mixed(self, vectors: FloatArray, languages: Mapping[str, slice], share: float = 1.0) -> FloatArray:
         """Documents of several languages, one's rows after the other's, each without its own component."""
-        known = {lang: self.languages.get(lang) for lang in languages}
-        means = {lang: one.mean if one else self.pooled for lang, one in known.items()}
-        subspaces = {lang: one.subspace if one else None for lang, one in known.items()}
-        return self._without(vectors, languages, means, subspaces, share)
+        components = [
+            (one.mean, one.subspace) if (one := self.languages.get(lang)) else (self.pooled, None) for lang in languages
+        ]
+        return self._without(vectors, list(languages.values()), components, share)
 
     def passages(self, vectors: FloatArray, languages: Mapping[str, slice], share: float = 1.0) -> FloatArray:
         """Passages of documents of several languages, likewise, by the statistics of passages."""
-        known = {lang: self.languages.get(lang) for lang in languages}
-        means = {lang: one.passage_mean if one else self.pooled_passage for lang, one in known.items()}
-        subspaces = {lang: one.passage_subspace if one else None for lang, one in known.items()}
-        return self._without(vectors, languages, means, subspaces, share)
-
-    def _without(
-        self,
-        vectors: FloatArray,
-        languages: Mapping[str, slice],
-        means: Mapping[str, FloatArray],
-        subspaces: Mapping[str, FloatArray | None],
-        share: float,
-    ) -> FloatArray:
-        if share == 0.0 or not languages:
-            return vectors
-        if self.rank:
-            parts = [
-                _corrected(vectors[rows], subspaces[lang], means[lang], self.rank, share)
-                for lang, rows in languages.items()
-            ]
-            return np.concatenate([vectors[:0], *parts])
-        lengths = [rows.stop - rows.start for rows in languages.values()]
-        component = np.repeat(np.stack([means[lang] for lang in languages]) * np.float32(share), lengths, axis=0)
-        return _unit_or(vectors - component, vectors)
+        components = [
+            (one.passage_mean, one.passage_subspace)
+            if (one := self.languages.get(lang))
+            else (self.pooled_passage, None)
+            for lang in languages
+        ]
+        return self._without(vectors, list(languages.values()), components, share)
 
     def queries(self, vectors: FloatArray, lang: str, share: float = 1.0) -> FloatArray:
         """Queries of one language without its component, (n, dim) unit rows: by the statistics of queries."""
         known = self.languages.get(lang)
-        mean = known.query_mean if known else self.pooled_query
-        return _corrected(vectors, known.query_subspace if known else None, mean, self.rank, share)
+        component = (known.query_mean, known.query_subspace) if known else (self.pooled_query, None)
+        return self._without(vectors, [slice(0, len(vectors))], [component], share)
+
+    def _without(
+        self, vectors: FloatArray, parts: Sequence[slice], components: Sequence[_Component], share: float
+    ) -> FloatArray:
+        """Unit rows of what is left; a row that its component makes up wholly stays, for want of anything else."""
+        if share == 0.0 or not parts:
+            return vectors
+        if self.rank:
+            outside = [
+                vectors[rows] if subspace is None else _outside(vectors[rows], subspace, share)
+                for rows, (_, subspace) in zip(parts, components, strict=True)
+            ]
+            return _unit_or(np.concatenate(outside), vectors)
+        means = np.stack([mean for mean, _ in components]) * np.float32(share)
+        return _unit_or(vectors - np.repeat(means, [rows.stop - rows.start for rows in parts], axis=0), vectors)
 
     def asked(self, queries: FloatArray, target: str, share: float = 1.0) -> FloatArray:
         """Corrected queries as raw vectors of a target language are to be asked; the same object if no different."""
         known = self.languages.get(target)
         if not self.rank or known is None:
             return queries
-        subspace = known.subspace
-        return np.asarray(queries - np.float32(share) * (queries @ subspace.T) @ subspace, dtype=np.float32)
+        return _outside(queries, known.subspace, share)
 
     def bank(self, lang: str, share: float = 1.0) -> tuple[FloatArray, tuple[str, ...]]:
         """Corrected pseudo-queries of a language, (n, dim) unit rows, and the documents they come from.
@@ -172,7 +169,7 @@ class Calibration:
         return np.concatenate([*vectors, np.zeros((0, dim), np.float32)]), tuple(sources)
 
     def _pseudo_queries(self, lang: str, known: LanguageStatistics, share: float) -> FloatArray:
-        return self.queries(unit_rows(known.bank.astype(np.float32)), lang, share)
+        return self.queries(unit_rows(known.bank), lang, share)
 
     def to_bytes(self) -> bytes:
         """The artifact: a NumPy archive."""
@@ -228,20 +225,13 @@ class Calibration:
 
 _ARRAYS = ("mean", "passage_mean", "query_mean", "subspace", "passage_subspace", "query_subspace", "bank")
 
+_Component = tuple[FloatArray, FloatArray | None]
+"""A language's mean, and its subspace where it has one of its own: one or the other is taken out."""
 
-def _corrected(
-    vectors: FloatArray, subspace: FloatArray | None, mean: FloatArray, rank: int, share: float
-) -> FloatArray:
-    """Unit rows of what is left; a row that the component makes up wholly stays as it is, for want of anything else."""
-    if share == 0.0:
-        return vectors
-    if rank and subspace is not None:
-        left = vectors - np.float32(share) * (vectors @ subspace.T) @ subspace
-    elif rank:
-        return vectors
-    else:
-        left = vectors - np.float32(share) * mean
-    return _unit_or(left.astype(np.float32, copy=False), vectors)
+
+def _outside(vectors: FloatArray, subspace: FloatArray, share: float) -> FloatArray:
+    """Rows without a share of what lies in a subspace."""
+    return np.asarray(vectors - np.float32(share) * (vectors @ subspace.T) @ subspace, dtype=np.float32)
 
 
 def _unit_or(left: FloatArray, vectors: FloatArray) -> FloatArray:

@@ -17,7 +17,7 @@ _COMMANDS = {
     "search": ("query.search_command", "Find documents in any language."),
     "calibrate": ("query.calibrate_command", "Make languages comparable: after index by itself, again when wanted."),
     "evaluate": ("query.evaluate_command", "Score a collection with topics and relevance judgements."),
-    "report": ("query.report_command", "One HTML page: bias, fairness and scores, in pictures."),
+    "report": ("query.report.command", "One HTML page: bias, fairness and scores, in pictures."),
     "align": ("query.align_command", "Pair the documents of two languages one to one."),
     "runs": ("query.runs_command", "List, show, compare and export evaluation runs."),
     "status": ("query.status_command", "Collections, languages, encoders, calibrations, index runs, refusals."),

@@ -23,7 +23,7 @@ from query.fairness import OWN_LANGUAGE
 from query.hits import Hit
 from query.ranking import PLAIN
 from query.ranking_options import RankingOptions
-from query.report import report
+from query.report.compose import report
 from query.search_command import as_json_hit, show
 from query.searcher import Searcher
 from query.topics import read_topics

@@ -134,15 +134,10 @@ def evaluate_files(
         writable(run_file)
     engine = connect(settings.database)
     other = _other_run(engine, compare_with) if compare_with else None
-    ranking = ranking or RankingOptions()
     with Searcher.open(
         collection,
         settings,
-        calibration=ranking.calibration,
-        balance=ranking.balance,
-        margin=ranking.margin,
-        passages=ranking.passages,
-        hybrid=ranking.hybrid,
+        ranking=ranking,
         console=console,
     ) as searcher:
         plan = Plan(plan_measures, tag or searcher.spec.name, fields, to, depth, baseline)

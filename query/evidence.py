@@ -172,10 +172,9 @@ def _of_pseudo_queries(
     for doc_id, vector in rest.items():
         vectors[pool.position[doc_id]] = vector
     apart = [-1 if doc_id in rest else pool.position.get(doc_id, -1) for _, _, doc_id in picked]
-    queries = np.stack([samples.bank[lang][row] for lang, row, _ in picked]).astype(np.float32)
     return Evidence(
         kind,
-        unit_rows(queries),
+        unit_rows(np.stack([samples.bank[lang][row] for lang, row, _ in picked])),
         [lang for lang, _, _ in picked],
         np.array([row for _, row, _ in picked]),
         pool.langs,

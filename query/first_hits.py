@@ -58,7 +58,7 @@ def first_hits(store: VectorStore, calibration: Calibration, choice: Choice, dep
         rows = np.sort(chance.permutation(len(one.bank))[:each])
         if not len(rows):
             continue
-        queries = unit_rows(one.bank[rows].astype(np.float32))
+        queries = unit_rows(one.bank[rows])
         for row, ranking in zip(rows, ranker.rank(queries, lang, targets, depth + 1), strict=True):
             found = zip(ranking.doc_ids, ranking.langs, strict=True)
             query_langs.append(lang)

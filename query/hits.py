@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from encoders.document import Document, FloatArray
+from encoders.document import Document, FloatArray, Passages
 
 
 @dataclass(frozen=True)
@@ -49,6 +49,19 @@ class Parts:
 
 
 @dataclass(frozen=True)
+class Detail:
+    """What the ranking knew of one of its documents.
+
+    Attributes:
+        parts: what its score is made of.
+        passages: as they are stored.
+    """
+
+    parts: Parts
+    passages: Passages
+
+
+@dataclass(frozen=True)
 class Hit:
     """A document that a query found.
 
@@ -79,10 +92,10 @@ class Ranking:
         doc_ids: (n,) ids.
         langs: (n,) their languages.
         scores: (n,) float32, descending.
-        parts: (n,) what each score is made of, where that was asked for.
+        details: (n,) what a hit shows beside that, where it was asked for.
     """
 
     doc_ids: Sequence[str]
     langs: Sequence[str]
     scores: FloatArray
-    parts: Sequence[Parts] | None = None
+    details: Sequence[Detail] | None = None

@@ -13,12 +13,12 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from encoders.document import BoolArray, FloatArray, unit_rows
+from encoders.document import BoolArray, FloatArray, Passages, unit_rows
 from indexer.stores.contract import Candidates, Filters, VectorStore
 from indexer.stores.matrix import largest
 from query.calibration import Calibration
 from query.fusion import DEPTH, fuse, lexical_scores, strongest
-from query.hits import Parts, Ranking
+from query.hits import Detail, Parts, Ranking
 from query.margin import Margin, centring, exponent, margin, neighbourhood
 
 CANDIDATES = 50
@@ -88,9 +88,11 @@ class _Documents:
         lexical = lexical_scores([self.doc_ids[int(row)] for row in rows], words)
         return rows[fuse([self.langs[int(row)] for row in rows], scores, lexical, strongest(words))]
 
-    def ranking(self, rows: _Rows, scores: FloatArray, parts: Sequence[Parts] | None) -> Ranking:
+    def ranking(self, rows: _Rows, scores: FloatArray, details: Sequence[Detail] | None) -> Ranking:
         """The documents of some rows."""
-        return Ranking([self.doc_ids[int(row)] for row in rows], [self.langs[int(row)] for row in rows], scores, parts)
+        return Ranking(
+            [self.doc_ids[int(row)] for row in rows], [self.langs[int(row)] for row in rows], scores, details
+        )
 
 
 @dataclass(frozen=True)
@@ -98,10 +100,12 @@ class _WithPassages(_Documents):
     """The same with their passages.
 
     Attributes:
+        stored: (n,) passages as they are stored.
         passages: (p, dim) corrected unit vectors, one document's after the other's.
         starts: (n,) first passage of each.
     """
 
+    stored: Sequence[Passages]
     passages: FloatArray
     starts: _Rows
 
@@ -172,7 +176,7 @@ class FairRanker:
         filters: Filters | None = None,
         *,
         texts: Sequence[str] = (),
-        explain: bool = False,
+        detailed: bool = False,
     ) -> list[Ranking]:
         """The k best documents of some languages for each query.
 
@@ -183,7 +187,7 @@ class FairRanker:
             k: how many documents a query.
             filters: the user's fields a document must have.
             texts: of the queries; a hybrid choice asks for their words.
-            explain: give the parts of each score too.
+            detailed: give what a hit shows, too: an evaluation has no room for that.
         """
         corrected = self.calibration.queries(queries, lang, self._share)
         asked = {target: self.calibration.asked(corrected, target, self._share) for target in targets}
@@ -207,8 +211,8 @@ class FairRanker:
             if words:
                 rows = scored.documents.fused(rows, scores, words[query])
             rows, scores = rows[:k], scores[:k]
-            parts = _parts(scored, query, rows, queries[query], corrected[query]) if explain else None
-            rankings.append(scored.documents.ranking(rows, scores, parts))
+            details = self._details(scored, query, rows, queries[query], corrected[query]) if detailed else None
+            rankings.append(scored.documents.ranking(rows, scores, details))
         return rankings
 
     def _words(self, text: str, lang: str, targets: Sequence[str], filters: Filters | None) -> Words:
@@ -295,9 +299,19 @@ class FairRanker:
             passages[start:end] = one.vectors if len(one.vectors) else candidates.raw[row]
         spans = {lang: slice(int(borders[those.start]), int(borders[those.stop])) for lang, those in languages.items()}
         corrected = self.calibration.passages(unit_rows(passages), spans, self._share)
-        return _WithPassages(
-            doc_ids, languages, candidates.raw[rows], candidates.vectors[rows], passages=corrected, starts=borders[:-1]
-        )
+        raw, vectors = candidates.raw[rows], candidates.vectors[rows]
+        return _WithPassages(doc_ids, languages, raw, vectors, stored, corrected, borders[:-1])
+
+    def _details(
+        self, scored: _Scored, query: int, rows: _Rows, raw: FloatArray, corrected: FloatArray
+    ) -> list[Detail]:
+        """What hits show of their documents; passages that the ranking had are not asked for again."""
+        documents = scored.documents
+        if isinstance(documents, _WithPassages):
+            passages = [documents.stored[int(row)] for row in rows]
+        else:
+            passages = self._store.passages(self.calibration.model, [documents.doc_ids[int(row)] for row in rows])
+        return list(map(Detail, _parts(scored, query, rows, raw, corrected), passages))
 
 
 def _parts(scored: _Scored, query: int, rows: _Rows, raw: FloatArray, corrected: FloatArray) -> list[Parts]:

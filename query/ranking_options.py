@@ -14,14 +14,14 @@ from query.margin import MARGINS, Margin
 
 @dataclass(frozen=True)
 class RankingOptions:
-    """What a person said of the ranking; ``Searcher.open`` takes the same.
+    """What a person said of the ranking; the rest is as the calibration has it.
 
     Attributes:
         calibration: beginning of an id; ``none``: plain cosine; empty: the active one.
-        balance: none: the calibration's.
-        margin: none: the calibration's.
-        passages: compare the head of the ranking by passages too.
-        hybrid: let words change the order within a language.
+        balance: 0 as the encoder ranks … 1 every language equal; none: the calibration's.
+        margin: its form; none: the calibration's.
+        passages: compare the head of the ranking by passages too; without a calibration they are not.
+        hybrid: let the words that a query shares with documents change their order within a language.
     """
 
     calibration: str = ""

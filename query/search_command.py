@@ -59,11 +59,7 @@ def command(
         collection,
         settings,
         device=cast("Device", device),
-        calibration=ranking.calibration,
-        balance=ranking.balance,
-        margin=ranking.margin,
-        passages=ranking.passages,
-        hybrid=ranking.hybrid,
+        ranking=ranking,
         console=console,
     ) as searcher:
         detected = None if lang else searcher.detect(text)

@@ -21,9 +21,10 @@ from indexer.stores.contract import Filters, VectorStore
 from onnx_export.models import find_model
 from query import calibration_table
 from query.calibration import Calibration
-from query.hits import Hit, Parts, Passage, Ranking
-from query.margin import Margin, checked
+from query.hits import Hit, Passage, Ranking
+from query.margin import checked
 from query.ranking import PLAIN, Choice, FairRanker
+from query.ranking_options import RankingOptions
 
 _ATTEMPTS = 3
 _BLOCK = 64
@@ -60,11 +61,7 @@ class Searcher:
         settings: Settings | None = None,
         *,
         device: Device = "auto",
-        calibration: str = "",
-        balance: float | None = None,
-        margin: Margin | None = None,
-        passages: bool = True,
-        hybrid: bool = False,
+        ranking: RankingOptions | None = None,
         console: Console | None = None,
     ) -> Self:
         """Open a collection by its name.
@@ -73,11 +70,7 @@ class Searcher:
             collection: its name.
             settings: where things are; read from the environment unless given.
             device: where to encode queries.
-            calibration: beginning of the id of one; ``none``: plain cosine; the active one unless said.
-            balance: 0 as the encoder ranks … 1 every language equal; the calibration's unless said.
-            margin: form of the margin; the calibration's unless said.
-            passages: compare the head of a ranking by passages too; without a calibration they are not.
-            hybrid: let the words that a query shares with documents change their order within a language.
+            ranking: what is to be another way than the active calibration says.
             console: where progress goes, should the default encoder have to be made; nowhere unless given.
 
         Raises:
@@ -85,15 +78,15 @@ class Searcher:
             ModelMismatch: the encoder it was indexed with is not the one its name leads to now, or the calibration's.
             StoreError: store or database can't be opened.
         """
-        settings = settings or Settings.read()
+        settings, ranking = settings or Settings.read(), ranking or RankingOptions()
         engine = connect(settings.database)
         try:
             found = collections.require(engine, collection)
-            named = "" if calibration == calibration_table.NONE else calibration
-            calibrated = None if calibration == calibration_table.NONE else calibration_table.load(engine, found, named)
+            plain = ranking.calibration == calibration_table.NONE
+            calibrated = None if plain else calibration_table.load(engine, found, ranking.calibration)
         finally:
             engine.dispose()
-        choice = _choice(collection, calibrated, balance, margin, passages=passages, hybrid=hybrid)
+        choice = _choice(collection, calibrated, ranking)
         store = found.open_store(settings)
         languages = store.count()
         if not languages:
@@ -172,30 +165,25 @@ class Searcher:
         targets = self.targets(to)
         for _ in range(_ATTEMPTS):
             try:
-                (ranking,) = self._ranked([query], vectors, k, targets, filters, choice, explain=explain)
-                return self._hits(ranking, vectors[0])
+                (ranking,) = self._ranked([query], vectors, k, targets, filters, choice, detailed=True)
+                return self._hits(ranking, vectors[0], explain=explain)
             except KeyError:  # a document was deleted meanwhile: the ranking is made again, without it
                 continue
         raise StoreError(f"documents of {self.collection} vanish while it is searched; search again when that is over")
 
-    def _hits(self, ranking: Ranking, query: FloatArray) -> list[Hit]:
+    def _hits(self, ranking: Ranking, query: FloatArray, *, explain: bool) -> list[Hit]:
         documents = self.store.get(ranking.doc_ids)
-        passages = self.store.passages(self.spec.model, ranking.doc_ids)
-        vectors = self.store.vectors(self.spec.model, ranking.doc_ids)
-        parts: Sequence[Parts | None] = ranking.parts or [None] * len(documents)
         return [
             Hit(
                 doc_id=document.doc_id,
                 lang=document.lang,
-                cosine=float(vector @ query),
+                cosine=detail.parts.cosine,
                 score=float(score),
                 document=document,
-                passage=_best_passage(document, segments, query),
-                parts=part,
+                passage=_best_passage(document, detail.passages, query),
+                parts=detail.parts if explain else None,
             )
-            for document, segments, vector, score, part in zip(
-                documents, passages, vectors, ranking.scores, parts, strict=True
-            )
+            for document, score, detail in zip(documents, ranking.scores, ranking.details or (), strict=True)
         ]
 
     def rank(
@@ -251,7 +239,7 @@ class Searcher:
         filters: Filters | None,
         choice: Choice | None,
         *,
-        explain: bool = False,
+        detailed: bool = False,
     ) -> list[Ranking]:
         """Rankings of queries of one language."""
         choice = choice or self.choice
@@ -259,7 +247,7 @@ class Searcher:
             calibration = self.calibration or Calibration.none(self.spec.model, self.spec.dim)
             self._rankers[choice] = FairRanker(self.store, calibration, choice)
         texts = [query.content for query in queries]
-        return self._rankers[choice].rank(vectors, queries[0].lang, targets, k, filters, texts=texts, explain=explain)
+        return self._rankers[choice].rank(vectors, queries[0].lang, targets, k, filters, texts=texts, detailed=detailed)
 
     def close(self) -> None:
         """Let go of the store."""
@@ -274,25 +262,16 @@ class Searcher:
         self.close()
 
 
-def _choice(
-    collection: str,
-    calibration: Calibration | None,
-    balance: float | None,
-    margin: Margin | None,
-    *,
-    passages: bool,
-    hybrid: bool,
-) -> Choice:
+def _choice(collection: str, calibration: Calibration | None, ranking: RankingOptions) -> Choice:
     if calibration is None:
-        if balance is not None or margin is not None:
+        if ranking.balance is not None or ranking.margin is not None:
             raise BadInput(
                 f"balance and margin need a calibration, and {collection} is searched without; "
                 f"make one: dragoman calibrate -c {collection}"
             )
-        return replace(PLAIN, hybrid=hybrid)
-    return Choice(
-        checked(calibration.balance if balance is None else balance), margin or calibration.margin, passages, hybrid
-    )
+        return replace(PLAIN, hybrid=ranking.hybrid)
+    balance = calibration.balance if ranking.balance is None else ranking.balance
+    return Choice(checked(balance), ranking.margin or calibration.margin, ranking.passages, ranking.hybrid)
 
 
 def _best_passage(document: Document, passages: Passages, query: FloatArray) -> Passage | None:

@@ -44,7 +44,7 @@ class PassageRows:
     def blocks(self) -> Iterator[FloatArray]:
         """All passages in order as float32 unit rows, some thousands at a time."""
         for start in range(0, len(self.vectors), _BLOCK):
-            yield unit_rows(self.vectors[start : start + _BLOCK].astype(np.float32))
+            yield unit_rows(self.vectors[start : start + _BLOCK])
 
     def changed(self, change: Callable[[FloatArray], FloatArray]) -> PassageRows:
         """The same passages, each unit vector changed."""
@@ -89,7 +89,7 @@ def coverage(a: PassageRows, b: PassageRows, rows: IntArray, cols: IntArray) -> 
         here = counts[others]
         ends = np.cumsum(here)
         places = np.arange(ends[-1]) + np.repeat(b.starts[others] - (ends - here), here)
-        own = unit_rows(a.vectors[a.starts[document] : a.starts[document + 1]].astype(np.float32))
+        own = unit_rows(a.vectors[a.starts[document] : a.starts[document + 1]])
         cosines = (own @ b.vectors[places].astype(np.float32).T) * unit[places]
         begins = ends - here
         forward = np.maximum.reduceat(cosines, begins, axis=1).mean(axis=0)

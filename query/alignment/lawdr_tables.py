@@ -180,7 +180,7 @@ def probe(sides: Iterable[tuple[str, Side]], seed: int = 0) -> Probe:
 def _drawn(side: Side, seed: int) -> FloatArray:
     rows = side.passages.vectors
     some = np.random.default_rng(seed).permutation(len(rows))[:_SENTENCES]
-    return unit_rows(rows[np.sort(some)].astype(np.float32))
+    return unit_rows(rows[np.sort(some)])
 
 
 def _without_bias(sides: Sequence[Side], rank: int) -> list[Side]:

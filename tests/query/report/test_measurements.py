@@ -13,7 +13,7 @@ from query import bias
 from query.evaluation import evaluate
 from query.first_hits import FirstHits
 from query.language_pairs import PairTable, average_precisions, map_by_pair, shares_by_pair
-from query.report_figures import DialPoint, dial_figure, inline_svg, languages_figure, pairs_figure
+from query.report.figures import DialPoint, dial_figure, inline_svg, languages_figure, pairs_figure
 from query.run import Run
 
 

