@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.orm import Mapped, mapped_column
@@ -27,6 +28,9 @@ class Collection(Base):
         model: id of the encoder's vectors.
         dim: their width.
         created: when, in UTC.
+        generation: which of its stores is searched: a collection is built anew beside it.
+        building: the generation that is being built, until it takes the place of the one that is searched.
+        previous: the generation that was searched before, and to which ``rollback`` returns.
     """
 
     __tablename__ = "collections"
@@ -38,6 +42,9 @@ class Collection(Base):
     model: Mapped[str]
     dim: Mapped[int]
     created: Mapped[dt.datetime]
+    generation: Mapped[int] = mapped_column(default=1)
+    building: Mapped[dict[str, Any] | None] = mapped_column(sa.JSON(none_as_null=True))
+    previous: Mapped[dict[str, Any] | None] = mapped_column(sa.JSON(none_as_null=True))
 
     def open_store(self, settings: Settings) -> VectorStore:
         """Open the store that holds it.
@@ -45,8 +52,13 @@ class Collection(Base):
         Raises:
             StoreError: it is gone or can't be opened.
         """
-        place = self.store or settings.home_store
-        return open_store(place, self.name, make=False, credentials=settings.credentials)
+        return open_store(
+            self.place(settings), self.name, self.generation, make=False, credentials=settings.credentials
+        )
+
+    def place(self, settings: Settings) -> str:
+        """URL of where its stores are."""
+        return self.store or settings.home_store
 
     def check(self, spec: EncoderSpec) -> None:
         """See that an encoder makes this collection's vectors.
@@ -101,8 +113,10 @@ def register(engine: sa.Engine, name: str, settings: Settings, encoder: str, spe
 
 
 def remove(engine: sa.Engine, collection: Collection, settings: Settings) -> None:
-    """Remove a collection: its vectors and documents, its runs, its row."""
-    drop_store(collection.store or settings.home_store, collection.name, credentials=settings.credentials)
+    """Remove a collection: its vectors and documents, all generations of them, its runs, its row."""
+    others = [one["number"] for one in (collection.building, collection.previous) if one]
+    for generation in (*others, collection.generation):
+        drop_store(collection.place(settings), collection.name, generation, credentials=settings.credentials)
     ledger.forget_collection(engine, collection.name)
     with transaction(engine) as session:
         session.execute(sa.delete(Collection).where(Collection.name == collection.name))

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 from filelock import FileLock, Timeout
 
 from encoders.console import Console
-from encoders.errors import StoreError
+from encoders.errors import BadInput, StoreError
 from encoders.methods import open_encoder
 from encoders.session import Device
 from indexer import collection as collections
-from indexer import pipeline
+from indexer import generations, pipeline
 from indexer.database import connect
 from indexer.readers import ReadOptions
 from indexer.readers.irdatasets import PREFIX
@@ -32,6 +32,7 @@ def index(
     method: str | None = None,
     device: Device = "auto",
     prune: bool = False,
+    rebuild: bool = False,
     console: Console | None = None,
 ) -> pipeline.IndexReport:
     """Read, encode and store; an interrupted run over the same sources goes on where it stopped.
@@ -45,6 +46,8 @@ def index(
         method: how a document's vector is made; the collection's own, or the encoder's default, unless given.
         device: where to encode.
         prune: remove documents that the sources do not have any more.
+        rebuild: build the collection anew, from these sources alone, beside the one that is searched, and let it take
+            its place at the end; with another encoder or method if one is given.
         console: where progress goes; nowhere unless given.
 
     Raises:
@@ -60,22 +63,34 @@ def index(
     reference = encoder or (found.encoder if found else DEFAULT)
     if Path(reference).is_dir():  # written down so that it is found from another directory too
         reference = str(Path(reference).absolute())
-    loaded = open_encoder(find_model(reference, console), method or (found.method if found else None), device=device)
-    if found:
+    kept = found.method if found and not (rebuild and encoder) else None
+    loaded = open_encoder(find_model(reference, console), method or kept, device=device)
+    if rebuild and not found:
+        raise BadInput(f"there is no collection {collection} to rebuild; leave --rebuild out")
+    if found and not rebuild:
         found.check(loaded.spec)
     pipeline.check_sources(sources, options)
-    store = (
-        found.open_store(settings)
-        if found
-        else open_store(settings.store, collection, credentials=settings.credentials)
-    )
     try:
         with _alone(settings, collection):
-            if not found:
+            number = 1
+            if found is None:
+                store = open_store(settings.store, collection, credentials=settings.credentials)
                 collections.register(engine, collection, settings, reference, loaded.spec)
-            return pipeline.index(sources, options, loaded, store, engine, collection, prune=prune, console=console)
+            elif rebuild:
+                number = generations.begin(engine, collection, settings, reference, loaded.spec).number
+                store = open_store(found.place(settings), collection, number, credentials=settings.credentials)
+            else:
+                number = found.generation
+                store = found.open_store(settings)
+            with closing(store):
+                report = pipeline.index(
+                    sources, options, loaded, store, engine, collection,
+                    generation=number, prune=prune, console=console,
+                )  # fmt: skip
+                if rebuild and store.count():
+                    generations.switch(engine, collection, settings)
+            return report
     finally:
-        store.close()
         engine.dispose()
 
 

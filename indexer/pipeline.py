@@ -73,6 +73,7 @@ def index(
     engine: sa.Engine,
     collection: str,
     *,
+    generation: int = 1,
     prune: bool = False,
     console: Console | None = None,
 ) -> IndexReport:
@@ -88,6 +89,7 @@ def index(
         store: takes them.
         engine: database of the ledger.
         collection: name the run is kept under.
+        generation: of the collection, which the store is of: an interrupted run is gone on with in its own.
         prune: at the end remove what the sources do not have any more.
         console: where progress goes; nowhere unless given.
 
@@ -98,7 +100,7 @@ def index(
     console = console or Console(quiet=True)
     started = time.monotonic()
     model = encoder.spec.model
-    mark = check_sources(sources, options)
+    mark = short_hash(check_sources(sources, options), str(generation))
     ledger = Ledger.open(engine, collection, sources, mark, model, encoder.spec.build)
     store.create(model, encoder.spec.dim)
     if ledger.resumed:
@@ -110,6 +112,7 @@ def index(
             _count_ahead(sources, options, progress)
         _Work(encoder, store, ledger, progress).run(_batches(_readings(sources, options)))
     pruned = _prune(ledger, store, console) if prune else 0
+    store.publish()
     ledger.finish(pruned)
     notes = ledger.findings()
     return IndexReport(

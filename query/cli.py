@@ -21,6 +21,7 @@ _COMMANDS = {
     "align": ("query.align_command", "Pair the documents of two languages one to one."),
     "runs": ("query.runs_command", "List, show, compare and export evaluation runs."),
     "status": ("query.status_command", "Collections, languages, encoders, calibrations, index runs, refusals."),
+    "rollback": ("query.rollback_command", "Return to what a collection was before its last rebuild."),
     "delete": ("query.delete_command", "Remove documents, or a whole collection."),
     "encoders": ("onnx_export.encoders_command", "List encoders, or show one."),
     "export": ("onnx_export.command", "Turn a Hugging Face encoder into an ONNX folder, and prove it."),

@@ -33,6 +33,12 @@ from query.calibrating import has_calibration, keep_calibrated
 @click.option("--device", type=click.Choice(["auto", "cpu", "cuda"]), default="auto", show_default=True)
 @reading_options
 @click.option("--prune", is_flag=True, help="Remove documents that none of the SOURCEs has; name all of them.")
+@click.option(
+    "--rebuild",
+    is_flag=True,
+    help="Build the collection anew from the SOURCEs, with another --encoder or --method if you like, beside the one "
+    "that is searched; it takes its place when it is complete. dragoman rollback returns.",
+)
 @click.option("--no-calibration", is_flag=True, help="Leave the collection's calibration as it is, or without one.")
 @place_options
 @output_options
@@ -43,6 +49,7 @@ def command(
     method: str | None,
     device: str,
     prune: bool,
+    rebuild: bool,
     no_calibration: bool,
     options: ReadOptions,
     settings: Settings,
@@ -66,6 +73,7 @@ def command(
             method=method,
             device=cast("Device", device),
             prune=prune,
+            rebuild=rebuild,
             console=console,
         )
     except KeyboardInterrupt:

@@ -56,6 +56,9 @@ def describe(engine: sa.Engine, collection: Collection, settings: Settings) -> d
         "model": collection.model,
         "dim": collection.dim,
         "created": collection.created.isoformat(timespec="seconds"),
+        "generation": collection.generation,
+        "building": collection.building,
+        "previous": collection.previous,
         "documents": sum(languages.values()),
         "trouble": trouble,
         "languages": languages,
@@ -106,6 +109,16 @@ def _show(console: Console, one: dict[str, Any], *, whole: bool) -> None:
     console.result(f"  {languages or one['trouble'] or 'no documents'}")
     console.result(f"  encoder {one['encoder']} by {one['method']} ({one['dim']} numbers, model {one['model']})")
     console.result(f"  store {one['store']}")
+    if previous := one["previous"]:
+        console.result(
+            f"  generation {one['generation']}; dragoman rollback -c {one['collection']} returns to "
+            f"{previous['number']}, {previous['encoder']} by {previous['method']}"
+        )
+    if building := one["building"]:
+        console.result(
+            f"  a rebuild as generation {building['number']}, {building['encoder']} by {building['method']}, "
+            "was interrupted: give the same dragoman index --rebuild again"
+        )
     _show_calibrations(console, one, whole=whole)
     for run in one["runs"] if whole else one["runs"][-1:]:
         done = f"{run['encoded']:,} encoded, {run['unchanged']:,} unchanged, {run['pruned']:,} pruned"

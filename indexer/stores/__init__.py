@@ -11,12 +11,15 @@ from indexer.stores.contract import VectorStore
 from indexer.stores.elastic.connection import SCHEMES, Address, Credentials
 
 
-def open_store(url: str, collection: str, *, make: bool = True, credentials: Credentials | None = None) -> VectorStore:
+def open_store(
+    url: str, collection: str, generation: int = 1, *, make: bool = True, credentials: Credentials | None = None
+) -> VectorStore:
     """Open the store of a collection by the store's URL.
 
     Args:
         url: where stores are: ``file:///folder`` or a folder's path, or ``https://host:9200/prefix`` of Elasticsearch.
         collection: whose.
+        generation: which of its generations: a collection is built anew beside the one that is searched.
         make: make the store where there is none.
         credentials: for a server; those in the URL or the environment unless given.
 
@@ -28,17 +31,17 @@ def open_store(url: str, collection: str, *, make: bool = True, credentials: Cre
     if urlsplit(url).scheme in SCHEMES:
         from indexer.stores.elastic.store import ElasticStore  # noqa: PLC0415 - half a second
 
-        return ElasticStore(Address.parse(url), collection, credentials or Credentials.read(url), make=make)
-    path = _folder(url) / f"{collection}.db"
+        return ElasticStore(Address.parse(url), collection, credentials or Credentials.read(url), generation, make=make)
+    from indexer.stores.embedded import EmbeddedStore, path_of  # noqa: PLC0415 - with it comes SQLAlchemy
+
+    path = path_of(_folder(url), collection, generation)
     if not make and not path.is_file():
         raise StoreError(f"the store {path} is gone; bring it back, or remove the collection and index it again")
-    from indexer.stores.embedded import EmbeddedStore  # noqa: PLC0415 - with it comes SQLAlchemy
-
-    return EmbeddedStore(_folder(url), collection)
+    return EmbeddedStore(_folder(url), collection, generation)
 
 
-def drop_store(url: str, collection: str, *, credentials: Credentials | None = None) -> None:
-    """Remove a collection's store, also one that can't be opened any more.
+def drop_store(url: str, collection: str, generation: int = 1, *, credentials: Credentials | None = None) -> None:
+    """Remove a generation's store, also one that can't be opened any more, or that was never made.
 
     Raises:
         BadInput: the URL is of no kind of store there is.
@@ -47,11 +50,11 @@ def drop_store(url: str, collection: str, *, credentials: Credentials | None = N
     if urlsplit(url).scheme in SCHEMES:
         from indexer.stores.elastic.store import drop  # noqa: PLC0415
 
-        drop(Address.parse(url), collection, credentials or Credentials.read(url))
+        drop(Address.parse(url), collection, credentials or Credentials.read(url), generation)
         return
-    from indexer.stores.embedded import remove_file  # noqa: PLC0415
+    from indexer.stores.embedded import path_of, remove_file  # noqa: PLC0415
 
-    path = _folder(url) / f"{collection}.db"
+    path = path_of(_folder(url), collection, generation)
     try:
         remove_file(path)
     except OSError as error:

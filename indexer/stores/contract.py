@@ -184,6 +184,13 @@ class VectorStore(Protocol):
         """Remove documents with all that belongs to them; returns how many there were."""
         ...
 
+    def publish(self) -> None:
+        """Let everything that was put be seen from now on, by readers of every kind; again changes nothing.
+
+        Until then a new store may keep what it holds from readers other than this contract's.
+        """
+        ...
+
     def drop(self) -> None:
         """Remove the whole collection; nothing of it stays behind."""
         ...

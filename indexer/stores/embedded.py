@@ -80,8 +80,8 @@ class EmbeddedStore:
         path: the file.
     """
 
-    def __init__(self, folder: Path, collection: str) -> None:
-        """Open the file of a collection, making it where there is none.
+    def __init__(self, folder: Path, collection: str, generation: int = 1) -> None:
+        """Open the file of a collection's generation, making it where there is none.
 
         Raises:
             BadInput: the collection's name can't be a file's.
@@ -91,7 +91,7 @@ class EmbeddedStore:
             raise BadInput(
                 f"a collection can't be named {collection!r}; take at most 100 letters, digits, '.', '-' and '_'"
             )
-        self.path = folder / f"{collection}.db"
+        self.path = path_of(folder, collection, generation)
         self._matrices: dict[str, tuple[int, VectorMatrix]] = {}
         self._dims: dict[str, int] = {}  # a model's width never changes
         self._engine = sa.create_engine(f"sqlite:///{self.path}", pool_reset_on_return=None)  # reads open nothing
@@ -362,6 +362,9 @@ class EmbeddedStore:
             _count_change(connection)
         return removed.rowcount
 
+    def publish(self) -> None:
+        """Nothing is left to do: what is committed is seen."""
+
     def drop(self) -> None:
         """Remove the file."""
         self.close()
@@ -391,6 +394,11 @@ def _advice(cause: BaseException) -> str:
     if "locked" in str(cause):
         return "another process holds it; run the command again when that is done"
     return "it is broken or of another version: remove the collection (dragoman delete --all) and index it again"
+
+
+def path_of(folder: Path, collection: str, generation: int) -> Path:
+    """The file of a generation; no name of a collection has an ``@``."""
+    return folder / (f"{collection}.db" if generation == 1 else f"{collection}@{generation}.db")
 
 
 def remove_file(path: Path) -> None:

@@ -53,7 +53,9 @@ class ElasticStore:
         alias: name that other readers of the server use.
     """
 
-    def __init__(self, address: Address, collection: str, credentials: Credentials, *, make: bool = True) -> None:
+    def __init__(
+        self, address: Address, collection: str, credentials: Credentials, generation: int = 1, *, make: bool = True
+    ) -> None:
         """Reach the server, and make the index where there is none.
 
         Raises:
@@ -66,8 +68,8 @@ class ElasticStore:
                 "take at most 100 small letters, digits, '.', '-' and '_'"
             )
         self.address = address
-        self.alias = f"{address.prefix}-{collection}"
-        self.index = _index(address, collection)
+        self.alias = _alias(address, collection)
+        self.index = _index(self.alias, generation)
         self._layout = Layout(address.field)
         self._client = connection.connect(address.server, credentials)
         self._fields: dict[str, VectorField] = {}
@@ -79,6 +81,7 @@ class ElasticStore:
                 if not self._client.indices.exists(index=self.index):
                     self._make(collection, make=make)
                 self._refuse_red()
+                self._stale = self._is_loading()
         except BaseException:
             self.close()
             raise
@@ -470,6 +473,28 @@ class ElasticStore:
             self._stale = True
         return removed
 
+    def publish(self) -> None:
+        """Give the index its replicas and refreshes, and the alias to it alone, at once."""
+        replicas = self.address.replicas if self.address.replicas >= 0 else None
+        settings = {"number_of_replicas": replicas, "refresh_interval": None}
+        with self._guarded():
+            if self._is_loading():
+                self._client.indices.put_settings(index=self.index, settings=settings)
+            self._client.indices.refresh(index=self.index)
+            named = self._client.options(ignore_status=404).indices.get_alias(name=self.alias).body
+            held = {index for index in named if index.startswith(f"{self.alias}-")}
+            if held != {self.index}:
+                actions = [{"remove": {"index": index, "alias": self.alias}} for index in sorted(held - {self.index})]
+                self._client.indices.update_aliases(
+                    actions=[*actions, {"add": {"index": self.index, "alias": self.alias}}]
+                )
+        self._stale = False
+
+    def _is_loading(self) -> bool:
+        """Whether the index is being filled for the first time: then only this store's readers refresh it."""
+        settings = self._client.indices.get_settings(index=self.index)[self.index]["settings"]
+        return bool(settings["index"].get("refresh_interval") == "-1")
+
     def drop(self) -> None:
         """Remove the index."""
         with connection.guarded(self.address.server):
@@ -490,18 +515,23 @@ class ElasticStore:
         self._client.close()
 
 
-def drop(address: Address, collection: str, credentials: Credentials) -> None:
-    """Remove a collection's index, also one that can't be opened any more.
+def drop(address: Address, collection: str, credentials: Credentials, generation: int = 1) -> None:
+    """Remove a generation's index, also one that can't be opened any more.
 
     Raises:
         StoreError: the server is away or refuses.
     """
+    index = _index(_alias(address, collection), generation)
     with connection.guarded(address.server), connection.connect(address.server, credentials) as client:
-        client.indices.delete(index=_index(address, collection), ignore_unavailable=True)
+        client.indices.delete(index=index, ignore_unavailable=True)
 
 
-def _index(address: Address, collection: str) -> str:
-    return f"{address.prefix}-{collection}-000001"
+def _alias(address: Address, collection: str) -> str:
+    return f"{address.prefix}-{collection}"
+
+
+def _index(alias: str, generation: int) -> str:
+    return f"{alias}-{generation:06d}"
 
 
 def _unfit(item: StoredDocument) -> str | None:

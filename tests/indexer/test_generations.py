@@ -1,0 +1,194 @@
+"""A collection built anew beside the one that is searched: on both stores, and whatever happens in between."""
+
+import json
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+from elasticsearch import Elasticsearch
+
+from encoders.errors import BadInput
+from indexer import collection as collections
+from indexer import generations, indexing, pipeline
+from indexer.collection import Collection
+from indexer.database import connect
+from indexer.settings import Settings
+
+TEXTS = {
+    "flood": ("en", "The river rose after a week of rain and the old town was under water."),
+    "flut": ("de", "Nach einer Woche Regen stieg der Fluss, und die Altstadt stand unter Wasser."),
+    "chess": ("en", "She won the chess tournament without losing a game."),
+}
+
+
+@pytest.fixture(params=["embedded", "elastic"])
+def settings(request: pytest.FixtureRequest, tmp_path: Path) -> Settings:
+    """A home with a store of each kind."""
+    store = None if request.param == "embedded" else request.getfixturevalue("elastic_url")
+    return Settings.read(home=tmp_path / "home", store=store)
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    return write(tmp_path, TEXTS)
+
+
+def write(folder: Path, texts: dict[str, tuple[str, str]]) -> Path:
+    path = folder / "docs.jsonl"
+    path.write_text(
+        "".join(json.dumps({"id": name, "lang": lang, "text": text}) + "\n" for name, (lang, text) in texts.items())
+    )
+    return path
+
+
+def row(settings: Settings) -> Collection:
+    engine = connect(settings.database)
+    found = collections.require(engine, "c")
+    engine.dispose()
+    return found
+
+
+def stored(settings: Settings) -> tuple[list[str], list[str]]:
+    """Ids and models of what is searched."""
+    store = row(settings).open_store(settings)
+    try:
+        return list(store.ids()), list(store.models())
+    finally:
+        store.close()
+
+
+def index(settings: Settings, source: Path, **others: object) -> pipeline.IndexReport:
+    return indexing.index([str(source)], "c", settings=settings, device="cpu", **others)  # type: ignore[arg-type]
+
+
+def roll_back(settings: Settings) -> generations.Generation:
+    engine = connect(settings.database)
+    try:
+        return generations.roll_back(engine, "c", settings)
+    finally:
+        engine.dispose()
+
+
+def test_a_rebuild_takes_the_place_of_what_was_searched_and_rollback_returns(
+    settings: Settings, source: Path, tmp_path: Path
+) -> None:
+    index(settings, source)
+    before = stored(settings)
+    write(tmp_path, {name: TEXTS[name] for name in ("flood", "chess")})
+    report = index(settings, source, method="first", rebuild=True)
+    assert report.encoded == 2
+    after = stored(settings)
+    assert after[0] == ["chess", "flood"]
+    assert after[1] != before[1]
+    assert (row(settings).method, row(settings).generation, row(settings).building) == ("first", 2, None)
+    assert roll_back(settings).method == "segments"
+    assert stored(settings) == before
+    assert roll_back(settings).method == "first"
+    assert stored(settings) == after
+
+
+def test_only_one_earlier_generation_is_kept_and_delete_leaves_none(settings: Settings, source: Path) -> None:
+    index(settings, source)
+    index(settings, source, method="first", rebuild=True)
+    index(settings, source, method="segments", rebuild=True)
+    assert places(settings) == [2, 3]
+    engine = connect(settings.database)
+    collections.remove(engine, row(settings), settings)
+    engine.dispose()
+    assert places(settings) == []
+
+
+def places(settings: Settings) -> list[int]:
+    """Numbers of the generations that take room, wherever the store is."""
+    if settings.store.startswith("http"):
+        server, _, prefix = settings.store.rpartition("/")
+        with Elasticsearch(server) as client:
+            return sorted(int(name[-6:]) for name in client.indices.get(index=f"{prefix}-*").body)
+    names = [path.stem for path in (settings.home / "store").glob("*.db")]
+    return sorted(int(name.partition("@")[2] or 1) for name in names)
+
+
+def test_a_rebuild_that_was_interrupted_changes_nothing_and_goes_on(
+    settings: Settings, source: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    index(settings, source)
+    before = stored(settings)
+    with monkeypatch.context() as patch:
+        patch.setattr(generations, "switch", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            index(settings, source, method="first", rebuild=True)
+    assert stored(settings) == before
+    assert row(settings).building is not None
+    report = index(settings, source, method="first", rebuild=True)
+    assert (report.encoded, report.unchanged) == (0, 3)
+    assert row(settings).method == "first"
+
+
+def interrupted(*_: object) -> None:
+    raise KeyboardInterrupt
+
+
+def test_a_rebuild_begun_with_another_model_is_removed(
+    settings: Settings, source: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    index(settings, source)
+    with monkeypatch.context() as patch:
+        patch.setattr(generations, "switch", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            index(settings, source, method="first", rebuild=True)
+    index(settings, source, method="sentences", rebuild=True)
+    assert row(settings).method == "sentences"
+    assert places(settings) == [1, 3]
+
+
+def test_a_rebuild_of_nothing_readable_changes_nothing(settings: Settings, source: Path, tmp_path: Path) -> None:
+    index(settings, source)
+    before = stored(settings)
+    write(tmp_path, {"empty": ("en", "")})
+    index(settings, source, rebuild=True)
+    assert stored(settings) == before
+
+
+def test_what_was_never_rebuilt_can_t_go_back(settings: Settings, source: Path) -> None:
+    index(settings, source)
+    with pytest.raises(BadInput, match="no earlier generation"):
+        roll_back(settings)
+
+
+def test_a_collection_that_is_not_there_can_t_be_rebuilt(settings: Settings, source: Path) -> None:
+    with pytest.raises(BadInput, match="leave --rebuild out"):
+        index(settings, source, rebuild=True)
+
+
+def test_the_columns_of_generations_come_to_a_database_of_before(settings: Settings, source: Path) -> None:
+    index(settings, source)
+    engine = sa.create_engine(settings.database)
+    with engine.connect() as connection:
+        assert connection.execute(sa.text("SELECT generation FROM collections")).scalar_one() == 1
+    engine.dispose()
+
+
+def test_other_readers_of_the_server_see_a_whole_generation_at_any_time(
+    elastic_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = Settings.read(home=tmp_path / "home", store=elastic_url)
+    source = write(tmp_path, TEXTS)
+    server, _, prefix = elastic_url.rpartition("/")
+    with Elasticsearch(server) as client:
+
+        def seen() -> tuple[list[str], int]:
+            indices = sorted(client.indices.get_alias(name=f"{prefix}-c").body)
+            return indices, client.count(index=f"{prefix}-c")["count"]
+
+        index(settings, source)
+        assert seen() == ([f"{prefix}-c-000001"], 3)
+        write(tmp_path, {"chess": TEXTS["chess"]})
+        with monkeypatch.context() as patch:
+            patch.setattr(generations, "switch", interrupted)
+            with pytest.raises(KeyboardInterrupt):
+                index(settings, source, method="first", rebuild=True)
+        assert seen() in (([f"{prefix}-c-000001"], 3), ([f"{prefix}-c-000002"], 1))
+        index(settings, source, method="first", rebuild=True)
+        assert seen() == ([f"{prefix}-c-000002"], 1)
+        roll_back(settings)
+        assert seen() == ([f"{prefix}-c-000001"], 3)
