@@ -265,7 +265,7 @@ class ElasticStore:
         for start in range(0, len(asked), some):
             answers += self._msearch(
                 [
-                    self._nearest(model, query, k, self._layout.filters(lang, filters), with_vectors=with_vectors)
+                    self.request(model, lang, query, k, filters=filters, with_vectors=with_vectors)
                     for lang, query in asked[start : start + some]
                 ]
             )
@@ -277,10 +277,19 @@ class ElasticStore:
             found[lang].append(Candidates([hit["_id"] for hit in hits], scores, vectors))
         return found
 
-    def _nearest(
-        self, model: str, query: FloatArray, k: int, clauses: list[dict[str, Any]], *, with_vectors: bool
+    def request(
+        self,
+        model: str,
+        lang: str,
+        query: FloatArray,
+        k: int,
+        *,
+        filters: Filters | None = None,
+        with_vectors: bool = False,
     ) -> dict[str, Any]:
-        field, kind = self._layout.vector(model), self._field(model).kind
+        """The body of a search for the nearest documents of one language to one query, (dim,) float32."""
+        vectors = self._field(model)
+        field, clauses = self._layout.vector(model), self._layout.filters(lang, filters)
         body: dict[str, Any] = {"size": k, "_source": False, "track_total_hits": False}
         if with_vectors:
             body["docvalue_fields"] = [{"field": field, "format": "binary"}]
@@ -291,10 +300,10 @@ class ElasticStore:
             "field": field,
             "query_vector": packed_vector((query / norm).astype(np.float32)),
             "k": k,
-            "num_candidates": min(max(4 * k, _FEWEST) if k <= 500 else 2 * k, 10_000),
+            "num_candidates": min(max(2 * k, _FEWEST), 10_000),
             "filter": clauses,
         }
-        if not kind.startswith("bbq"):  # those compare exactly by themselves, and ask for more first
+        if not vectors.kind.startswith("bbq"):  # those compare exactly by themselves, and ask for more first
             body["knn"]["rescore_vector"] = {"oversample": 1.0}
         return body
 

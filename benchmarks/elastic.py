@@ -1,0 +1,185 @@
+"""The Elasticsearch store beside the embedded one: what kNN finds, what it costs, by type of index."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from elasticsearch import Elasticsearch
+
+from benchmarks import results
+from encoders.document import FloatArray, Passages, unit_rows
+from indexer import collection as collections
+from indexer.database import connect
+from indexer.settings import Settings
+from indexer.stores.contract import StoredDocument, VectorStore
+from indexer.stores.elastic.connection import Address, Credentials
+from indexer.stores.elastic.store import ElasticStore
+from query import calibration_table
+from query.calibration import Calibration
+from query.ranking import CANDIDATES
+from tests.servers.elastic import running
+
+TYPES = ("flat", "hnsw", "int8_hnsw", "int4_hnsw", "bbq_hnsw")
+_BATCH = 512
+_WARM = 20
+_ASKED = 24
+"""Pseudo-queries of each language that are asked."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """A collection in a home's embedded store, with the calibration it is searched with."""
+
+    store: VectorStore
+    model: str
+    dim: int
+    calibration: Calibration
+
+    @classmethod
+    @contextmanager
+    def opened(cls, home: Path, name: str) -> Iterator[Place]:
+        settings = Settings.read(home=home)
+        engine = connect(settings.database)
+        found = collections.require(engine, name)
+        calibration = calibration_table.load(engine, found)
+        engine.dispose()
+        if calibration is None:
+            raise SystemExit(f"{name} in {home} has no calibration; make one with dragoman calibrate")
+        with closing(found.open_store(settings)) as store:
+            yield cls(store, found.model, found.dim, calibration)
+
+
+def copied(place: Place, url: str, name: str, *, times: int = 1) -> ElasticStore:
+    """The documents in a store on the server, published; more often than once with a little noise, for their number."""
+    chance = np.random.default_rng(0)
+    store = ElasticStore(Address.parse(url), name, Credentials())
+    store.create(place.model, place.dim)
+    for again in range(times):
+        for page in place.store.scan(place.model, batch=_BATCH):
+            store.put(place.model, page if not again else [_noisy(item, again, chance) for item in page])
+    store.publish()
+    return store
+
+
+def _noisy(item: StoredDocument, again: int, chance: np.random.Generator) -> StoredDocument:
+    noise = 0.02 * chance.standard_normal(item.vector.shape).astype(np.float32)
+    document = replace(
+        item.document, doc_id=f"{item.document.doc_id}~{again}", text=item.document.title or "-", title=""
+    )
+    nothing = Passages(np.empty((0, len(item.vector)), np.int8), np.empty((0, 2), np.int32))
+    return StoredDocument(document, unit_rows((item.vector + noise)[None])[0], nothing, item.known)
+
+
+def found_share(place: Place, store: VectorStore, exact: dict[str, tuple[list[str], FloatArray]]) -> float:
+    """Of the exact debiased first ten, by query and target language, how many are among the candidates."""
+    found = wanted = 0
+    for lang in place.calibration.languages:
+        bank = unit_rows(place.calibration.languages[lang].bank[:_ASKED].astype(np.float32))
+        corrected = place.calibration.queries(bank, lang)
+        asked = {target: place.calibration.asked(corrected, target) for target in exact}
+        candidates = store.search(place.model, asked, CANDIDATES)
+        for target, (doc_ids, vectors) in exact.items():
+            best = np.argsort(-(corrected @ vectors.T), axis=1, kind="stable")[:, :10]
+            for row, one in zip(best, candidates[target], strict=True):
+                ten = {doc_ids[at] for at in row}
+                found += len(ten & set(one.doc_ids))
+                wanted += len(ten)
+    return found / wanted
+
+
+def corrected_vectors(place: Place, store: VectorStore) -> dict[str, tuple[list[str], FloatArray]]:
+    """Ids and debiased vectors of a store's documents by language."""
+    found = {}
+    for lang in store.count():
+        pages = list(store.scan(place.model, lang=lang, batch=_BATCH))
+        doc_ids = [item.document.doc_id for page in pages for item in page]
+        vectors = np.stack([item.vector for page in pages for item in page])
+        found[lang] = (doc_ids, place.calibration.documents(vectors, lang))
+    return found
+
+
+def latency(place: Place, store: ElasticStore, client: Elasticsearch) -> tuple[float, float]:
+    """p50 in ms of all languages' candidates with their vectors: through the store, and one ``_msearch`` by hand."""
+    lang = next(iter(place.calibration.languages))
+    bank = unit_rows(place.calibration.languages[lang].bank.astype(np.float32))
+    queries = [place.calibration.queries(bank[at : at + 1], lang) for at in range(len(bank))]
+    asked = [{target: place.calibration.asked(query, target) for target in store.count()} for query in queries]
+    through, by_hand = [], []
+    for one in [*asked[:_WARM], *asked]:
+        started = time.perf_counter()
+        store.search(place.model, one, CANDIDATES, with_vectors=True)
+        through.append(time.perf_counter() - started)
+        bodies = [
+            part
+            for target, query in one.items()
+            for part in (
+                {"index": store.index},
+                store.request(place.model, target, query[0], CANDIDATES, with_vectors=True),
+            )
+        ]
+        started = time.perf_counter()
+        client.msearch(searches=bodies)
+        by_hand.append(time.perf_counter() - started)
+    return float(np.median(through[_WARM:]) * 1000), float(np.median(by_hand[_WARM:]) * 1000)
+
+
+def by_type(place: Place, server: str, times: int, kinds: Sequence[str]) -> list[str]:
+    """A table: what each type of index finds and costs."""
+    documents = times * sum(place.store.count().values())
+    table = [
+        f"| {documents:,} documents in {len(place.store.count())} languages, index type | exact ten best found "
+        "| all languages, p50 ms | the same `_msearch` by hand | load, s | disk, MB | vectors kNN walks through, MB |",
+        "|---|---:|---:|---:|---:|---:|---:|",
+    ]
+    exact: dict[str, tuple[list[str], FloatArray]] = {}
+    with Elasticsearch(server) as client:
+        for kind in kinds:
+            started = time.perf_counter()
+            url = f"{server}/bench?vectors={kind}&replicas=0"
+            with closing(copied(place, url, kind.replace("_", "-"), times=times)) as store:
+                seconds = time.perf_counter() - started
+                exact = exact or corrected_vectors(place, store)
+                share = found_share(place, store, exact)
+                through, by_hand = latency(place, store, client)
+                primaries: Any = client.indices.stats(index=store.index)["_all"]["primaries"]
+                disk = primaries["store"]["size_in_bytes"] / 1e6
+                walked = _walked(primaries["dense_vector"]["off_heap"]) / 1e6
+                times_ms = f"{through:.1f} | {by_hand:.1f}"
+                table.append(f"| {kind} | {share:.1%} | {times_ms} | {seconds:.0f} | {disk:.0f} | {walked:.0f} |")
+                print(table[-1], flush=True)
+                store.drop()
+    return table
+
+
+def _walked(off_heap: dict[str, int]) -> int:
+    """Bytes that a search reads again and again: graph and quantised vectors, or the vectors where none are."""
+    quantised = off_heap["total_veq_size_bytes"] + off_heap["total_veb_size_bytes"]
+    return off_heap["total_vex_size_bytes"] + (quantised or off_heap["total_vec_size_bytes"])
+
+
+def main() -> None:
+    """Measure, and write the section."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--home", type=Path, required=True, help="Where lohelp is indexed and calibrated.")
+    parser.add_argument("--collection", default="lohelp")
+    parser.add_argument("--times", type=int, default=1, help="Copies of each document, all but the first with noise.")
+    parser.add_argument("--types", default=",".join(TYPES), help="Types of index to try.")
+    arguments = parser.parse_args()
+    with Place.opened(arguments.home, arguments.collection) as place, running() as server:
+        table = by_type(place, server.url, arguments.times, arguments.types.split(","))
+    results.write(
+        f"Elasticsearch by type of index, {arguments.collection} × {arguments.times}",
+        f"python -m benchmarks.elastic --home HOME --times {arguments.times} --types {arguments.types}",
+        table,
+    )
+
+
+if __name__ == "__main__":
+    main()
