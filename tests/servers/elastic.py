@@ -11,12 +11,13 @@ import os
 import shutil
 import signal
 import socket
+import ssl
 import subprocess
 import tempfile
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 VERSION = "9.5.0"
@@ -50,7 +51,7 @@ class ElasticServer:
         self.folder = folder
         self.java = _java_home()
         self.port, self._transport = _free_port(), _free_port()
-        self.settings = dict(settings or {"xpack.security.enabled": "false"})
+        self.settings = {"xpack.security.enabled": "false", **(settings or {})}
         self._process: subprocess.Popen[bytes] | None = None
         with tempfile.TemporaryDirectory() as scratch:
             shutil.unpack_archive(_distribution(Path(scratch)), scratch)
@@ -66,6 +67,33 @@ class ElasticServer:
         """Where it answers."""
         scheme = "https" if self.settings.get("xpack.security.http.ssl.enabled") == "true" else "http"
         return f"{scheme}://127.0.0.1:{self.port}"
+
+    def secure(self, users: Mapping[str, str], roles: str) -> Path:
+        """Before the start: speak TLS, and know users, ``name:password`` → role; returns the CA's certificate.
+
+        Args:
+            users: role by user and password.
+            roles: what stands in ``roles.yml``.
+        """
+        config = self.folder / "server" / "config"
+        certificate, key = config / "node.crt", config / "node.key"
+        subprocess.run(
+            ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=127.0.0.1",
+             "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", key, "-out", certificate],
+            check=True, capture_output=True,
+        )  # fmt: skip
+        key.chmod(0o644)
+        (config / "roles.yml").write_text(roles)
+        for user, role in users.items():
+            name, _, password = user.partition(":")
+            self.run("elasticsearch-users", "useradd", name, "-p", password, "-r", role)
+        self.settings |= {
+            "xpack.security.enabled": "true",
+            "xpack.security.http.ssl.enabled": "true",
+            "xpack.security.http.ssl.key": "node.key",
+            "xpack.security.http.ssl.certificate": "node.crt",
+        }
+        return certificate
 
     def run(self, program: str, *arguments: str) -> None:
         """Run one of the distribution's programs, as the server's user."""
@@ -122,13 +150,15 @@ class ElasticServer:
         }
 
     def _answers(self) -> bool:
+        trusting = ssl.create_default_context()
+        trusting.check_hostname, trusting.verify_mode = False, ssl.CERT_NONE
         try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/_cluster/health", timeout=5):
+            with urllib.request.urlopen(f"{self.url}/_cluster/health", timeout=5, context=trusting):
                 return True
-        except urllib.error.HTTPError:
-            return True
-        except OSError as error:
-            return isinstance(error, ConnectionResetError) and self.url.startswith("https")
+        except urllib.error.HTTPError as error:
+            return error.code != 503
+        except OSError:
+            return False
 
     def kill(self) -> None:
         """End it as a power failure does."""
@@ -158,8 +188,14 @@ class ElasticServer:
 
 
 @contextlib.contextmanager
-def running(settings: Mapping[str, str] | None = None) -> Iterator[ElasticServer]:
+def running(
+    settings: Mapping[str, str] | None = None, prepare: Callable[[ElasticServer], object] = lambda _: None
+) -> Iterator[ElasticServer]:
     """A server in a temporary folder; both are gone afterwards.
+
+    Args:
+        settings: of ``elasticsearch.yml``.
+        prepare: what to do with it before it starts.
 
     Raises:
         ServerMissing: it can't be had here.
@@ -167,6 +203,7 @@ def running(settings: Mapping[str, str] | None = None) -> Iterator[ElasticServer
     with tempfile.TemporaryDirectory(prefix="dragoman-elastic-", ignore_cleanup_errors=True) as folder:
         server = ElasticServer(Path(folder), settings)
         try:
+            prepare(server)
             server.start()
             yield server
         finally:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,6 +19,8 @@ SCHEMES = frozenset({"http", "https"})
 INDEX_TYPES = ("hnsw", "int8_hnsw", "int4_hnsw", "bbq_hnsw", "flat", "int8_flat", "int4_flat", "bbq_flat")
 _VERSION = (9, 3)
 _RETRIES = 2
+_NOT_TOLD = frozenset({403, 404, 405, 410})
+"""What a deployment or a user's rights answer where the version is not to be had."""
 
 
 @dataclass(frozen=True)
@@ -132,6 +135,8 @@ def connect(server: str, credentials: Credentials) -> Elasticsearch:
             raise StoreError(f"the CA file {credentials.ca} is not there; name another in DRAGOMAN_ELASTIC_CA")
         auth["ca_certs"] = credentials.ca
 
+    logging.getLogger("elastic_transport").addHandler(logging.NullHandler())  # what it retries is not said twice
+
     class Orjson(OrjsonSerializer):
         """Answers full of vectors are read in a third of the time."""
 
@@ -226,15 +231,8 @@ def check_version(client: Elasticsearch, server: str) -> None:
     Raises:
         StoreError: it is older, or no Elasticsearch.
     """
-    from elasticsearch import ApiError  # noqa: PLC0415
-
     with guarded(server):
-        try:
-            version = str(client.info()["version"]["number"])
-        except ApiError as error:
-            if error.status_code in {401, 400}:
-                raise
-            version = _version_of_nodes(client)
+        version = _version_of_nodes(client) or _version_at_root(client)
     numbers = tuple(int(part) for part in version.split(".")[:2] if part.isdigit())
     if numbers and numbers < _VERSION:
         raise StoreError(f"{server} runs Elasticsearch {version}; Dragoman needs 9.3 or later")
@@ -246,7 +244,18 @@ def _version_of_nodes(client: Elasticsearch) -> str:
     try:
         nodes = client.nodes.info(node_id="_local", filter_path="nodes.*.version")["nodes"]
     except ApiError as error:
-        if error.status_code in {403, 404, 405, 410}:
+        if error.status_code in _NOT_TOLD:
             return ""
         raise
     return str(min(node["version"] for node in nodes.values()))
+
+
+def _version_at_root(client: Elasticsearch) -> str:
+    from elasticsearch import ApiError  # noqa: PLC0415
+
+    try:
+        return str(client.info()["version"]["number"])
+    except ApiError as error:
+        if error.status_code in _NOT_TOLD:
+            return ""
+        raise

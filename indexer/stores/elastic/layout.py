@@ -165,14 +165,14 @@ class Layout:
         """Fields of the source that a stamp is read from."""
         return [*(self.name(one) for one in ("lang", "text_hash", "fields_hash", "revision")), self.known(model)]
 
-    def stamp(self, source: Mapping[str, Any]) -> Stamp:
-        """The stamp of a document."""
-        ours = source[self.ours]
-        return Stamp(ours["lang"], ours["text_hash"], ours["fields_hash"], ours["revision"])
+    def stamp(self, source: Mapping[str, Any]) -> Stamp | None:
+        """The stamp of a document; none where somebody else wrote it."""
+        ours = source.get(self.ours)
+        return Stamp(ours["lang"], ours["text_hash"], ours["fields_hash"], ours["revision"]) if ours else None
 
-    def holds(self, source: Mapping[str, Any], model: str) -> bool:
-        """Whether a vector of this model was put with the document."""
-        return model in source.get(self.ours, {}).get("models", {})
+    def models_of(self, source: Mapping[str, Any]) -> set[str]:
+        """Models that made a vector of the document."""
+        return set(source.get(self.ours, {}).get("models", {}))
 
     def document(self, doc_id: str, source: Mapping[str, Any]) -> Document:
         """The document of a source."""

@@ -36,6 +36,7 @@ from indexer.stores.elastic.writing import Action, Held
 _JSON = {"content-type": "application/json", "accept": "application/json"}
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,99}")
 _ID_BYTES = 512
+_YELLOW_WITHIN = "10s"
 _FEWEST = 200
 """Candidates a shard looks at for a language, at least: with them 99.4 % of the exact ten best were found (lohelp)."""
 _PAGE = 1000
@@ -102,10 +103,13 @@ class ElasticStore:
                 raise
 
     def _refuse_red(self) -> None:
+        """Shards of a new index take a moment; those that have no node never come."""
         from elasticsearch import AuthorizationException  # noqa: PLC0415
 
         try:
-            health = self._client.cluster.health(index=self.index, wait_for_status="yellow", timeout="30s")
+            health = self._client.options(ignore_status=408).cluster.health(
+                index=self.index, wait_for_status="yellow", timeout=_YELLOW_WITHIN
+            )
         except AuthorizationException:  # not everybody may ask; a write will tell
             return
         if health["status"] == "red":
@@ -172,7 +176,7 @@ class ElasticStore:
             newer = {
                 doc_id
                 for doc_id, one in held.items()
-                if self._layout.stamp(one.source).revision > latest[doc_id].document.revision
+                if (stamp := self._layout.stamp(one.source)) and stamp.revision > latest[doc_id].document.revision
             }
             kept.update(newer)
             beside = self._beside(model, [latest[doc_id] for doc_id in doc_ids if doc_id not in newer], held)
@@ -212,8 +216,9 @@ class ElasticStore:
             item.document.doc_id
             for item in items
             if (one := held.get(item.document.doc_id))
-            and self._layout.stamp(one.source).text_hash == item.document.text_hash
-            and one.source[self._layout.ours]["models"].keys() - {model}
+            and (stamp := self._layout.stamp(one.source))
+            and stamp.text_hash == item.document.text_hash
+            and self._layout.models_of(one.source) - {model}
         ]
         if not same:
             return {}
@@ -242,9 +247,9 @@ class ElasticStore:
             for page in _pages(doc_ids):
                 found |= writing.read(self._client, self.index, page, self._layout.stamp_fields(model))
         return {
-            doc_id: self._layout.stamp(one.source)
+            doc_id: stamp
             for doc_id, one in found.items()
-            if self._layout.holds(one.source, model)
+            if model in self._layout.models_of(one.source) and (stamp := self._layout.stamp(one.source))
         }
 
     def search(

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 CHUNK_BYTES = 10 * 1024 * 1024
 """Of a bulk request: 5 to 15 MB is what one node takes well."""
+_SMALLEST_CHUNK = 512 * 1024
+"""A server whose queue is full is sent less at once."""
 PATIENCE = 180.0
 """Seconds a write waits for a server that is away or full before it gives up."""
 _BACKOFF = (0.5, 30.0)
@@ -98,11 +100,12 @@ def write(
     outcome = Outcome()
     pending = list(doc_ids)
     pause, longest = _BACKOFF
+    size = CHUNK_BYTES
     until = time.monotonic() + patience
     while pending:
         try:
             with connection.guarded(server):
-                later, cause = _attempt(client, decide(pending), outcome)
+                later, cause = _attempt(client, decide(pending), outcome, size)
         except StoreError as error:
             if not isinstance(error.__cause__, (Away, ConnectionTimeout)) and not _is_busy(error.__cause__):
                 raise
@@ -116,11 +119,12 @@ def write(
             raise cause
         time.sleep(pause)
         pause = min(2 * pause, longest)
+        size = max(size // 2, _SMALLEST_CHUNK)
     return outcome
 
 
 def _attempt(
-    client: Elasticsearch, actions: Mapping[str, Action], outcome: Outcome
+    client: Elasticsearch, actions: Mapping[str, Action], outcome: Outcome, size: int
 ) -> tuple[list[str], StoreError | None]:
     """Send actions once; returns the ids to decide on again, and why it is better to wait before that."""
     from elasticsearch import helpers  # noqa: PLC0415
@@ -128,7 +132,7 @@ def _attempt(
     later = []
     full = None
     answers = helpers.streaming_bulk(
-        client, actions.values(), chunk_size=5000, max_chunk_bytes=CHUNK_BYTES, max_retries=0, raise_on_error=False
+        client, actions.values(), chunk_size=5000, max_chunk_bytes=size, max_retries=0, raise_on_error=False
     )
     for done, answer in answers:
         ((kind, item),) = answer.items()

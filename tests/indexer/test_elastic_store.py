@@ -1,0 +1,203 @@
+"""What an Elasticsearch store is told at the door, and what it makes of trouble: each of it one sentence."""
+
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+
+import numpy as np
+import pytest
+from elasticsearch import Elasticsearch
+
+from encoders.document import Document, Passages, unit_rows
+from encoders.errors import BadInput, StoreError
+from indexer.settings import Settings
+from indexer.stores import open_store
+from indexer.stores.contract import StoredDocument
+from indexer.stores.elastic.connection import Address, Credentials, without_credentials
+from indexer.stores.elastic.store import ElasticStore
+
+MODEL, DIM = "model-a", 8
+
+
+def item(doc_id: str, text: str = "text", passages: int = 1) -> StoredDocument:
+    chance = np.random.default_rng(len(text))
+    vector = unit_rows(chance.standard_normal((1, DIM)).astype(np.float32))[0]
+    offsets = np.zeros((passages, 2), np.int32)
+    return StoredDocument(Document(doc_id, "en", text), vector, Passages(np.ones((passages, DIM), np.int8), offsets))
+
+
+@pytest.fixture
+def store(elastic_url: str) -> Iterator[ElasticStore]:
+    opened = ElasticStore(Address.parse(elastic_url), "c", Credentials())
+    opened.create(MODEL, DIM)
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def client(elastic_url: str) -> Iterator[Elasticsearch]:
+    with Elasticsearch(elastic_url.rpartition("/")[0]) as opened:
+        yield opened
+
+
+class Answer(BaseHTTPRequestHandler):
+    """A server that is none of ours: the real ones that answer so can't be had here."""
+
+    version = ""
+
+    def do_GET(self) -> None:
+        self.send_response(200)
+        if self.version:
+            self.send_header("X-Elastic-Product", "Elasticsearch")
+        self.send_header("Content-Type", "application/json")
+        self.end_headers()
+        version = {"number": self.version or "2.19.0"}
+        body = (
+            {"nodes": {"n": {"version": version["number"]}}}
+            if self.path.startswith("/_nodes")
+            else {"version": version}
+        )
+        self.wfile.write(json.dumps(body).encode())
+
+    def log_message(self, *_: object) -> None:
+        """Nothing."""
+
+
+@pytest.fixture
+def stranger(request: pytest.FixtureRequest) -> Iterator[str]:
+    handler = type("Handler", (Answer,), {"version": request.param})
+    server = HTTPServer(("127.0.0.1", 0), handler)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}/p"
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+@pytest.mark.parametrize("stranger", [""], indirect=True)
+def test_what_is_not_elasticsearch_is_refused(stranger: str) -> None:
+    with pytest.raises(StoreError, match="is not Elasticsearch"):
+        open_store(stranger, "c")
+
+
+@pytest.mark.parametrize("stranger", ["9.2.4", "8.19.0"], indirect=True)
+def test_an_older_server_is_refused_with_its_version(stranger: str) -> None:
+    with pytest.raises(StoreError, match=r"runs Elasticsearch [89]\.\d+\.\d; Dragoman needs"):
+        open_store(stranger, "c")
+
+
+def test_a_server_that_is_away_is_said_at_once() -> None:
+    with pytest.raises(StoreError, match=r"http://127\.0\.0\.1:9 can't be reached"):
+        open_store("http://127.0.0.1:9/p", "c")
+
+
+def test_tls_where_none_is_spoken_is_said(elastic_url: str) -> None:
+    with pytest.raises(StoreError, match="http and https are not mixed up"):
+        open_store(elastic_url.replace("http:", "https:"), "c")
+
+
+def test_a_ca_file_that_is_not_there_is_said() -> None:
+    with pytest.raises(StoreError, match=r"the CA file /nowhere\.crt is not there"):
+        open_store("https://127.0.0.1:9/p", "c", credentials=Credentials(ca="/nowhere.crt"))
+
+
+@pytest.mark.parametrize(
+    ("url", "said"),
+    [
+        ("https://host:9200/a/b", "is no store"),
+        ("https://host:9200/News", "in small letters"),
+        ("https://host:9200/p?shard=2", "has no option 'shard'"),
+        ("https://host:9200/p?shards=two", "shards=two in the store's URL is no number"),
+        ("https://host:9200/p?vectors=ivf", "there is no vector index 'ivf'"),
+    ],
+)
+def test_a_url_that_is_none_is_refused(url: str, said: str) -> None:
+    with pytest.raises(BadInput, match=said):
+        Address.parse(url)
+
+
+def test_credentials_are_taken_from_the_url_and_shown_nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DRAGOMAN_ELASTIC_CA", "/ca.crt")
+    settings = Settings.read(home=tmp_path, store="https://ann:s%40cret@host:9200/news?shards=2")
+    assert settings.store == "https://host:9200/news?shards=2"
+    assert settings.credentials == Credentials("ann", "s@cret", "", "/ca.crt")
+    assert "s@cret" not in repr(settings)
+    assert "s%40cret" not in repr(settings)
+    assert without_credentials("https://host:9200/p") == "https://host:9200/p"
+    monkeypatch.setenv("DRAGOMAN_ELASTIC_API_KEY", "a2V5")
+    assert Settings.read(home=tmp_path, store="https://host:9200/").credentials.api_key == "a2V5"
+    assert Address.parse("https://host:9200").prefix == "dragoman"
+
+
+def test_a_mapping_holds_the_stated_type_of_index(elastic_url: str, client: Elasticsearch) -> None:
+    store = ElasticStore(Address.parse(f"{elastic_url}?vectors=hnsw&field=ours&shards=2"), "c", Credentials())
+    store.create(MODEL, DIM)
+    store.put(MODEL, [item("a")])
+    store.publish()
+    described = client.indices.get(index=store.alias)[store.index]
+    vector = described["mappings"]["properties"]["ours"]["properties"]["models"]["properties"][MODEL]["properties"]
+    assert vector["vector"]["index_options"]["type"] == "hnsw"
+    assert described["settings"]["index"]["number_of_shards"] == "2"
+    assert list(store.search(MODEL, {"en": item("a").vector[None]}, 3)["en"][0].doc_ids) == ["a"]
+    store.close()
+
+
+def test_an_index_that_vanished_is_said(store: ElasticStore, client: Elasticsearch, elastic_url: str) -> None:
+    client.indices.delete(index=store.index)
+    for ask in (store.count, lambda: store.search(MODEL, {"en": item("a").vector[None]}, 3)):
+        with pytest.raises(StoreError, match="is gone from http"):
+            ask()
+    with pytest.raises(StoreError, match="is gone from http"):
+        open_store(elastic_url, "c", make=False)
+
+
+def test_a_disk_past_its_watermark_is_said_and_nothing_is_half_written(
+    store: ElasticStore, client: Elasticsearch
+) -> None:
+    client.indices.put_settings(index=store.index, settings={"index.blocks.read_only_allow_delete": True})
+    with pytest.raises(StoreError, match=r"writes nothing.*free disk"):
+        store.put(MODEL, [item("a"), item("b")])
+    client.indices.put_settings(index=store.index, settings={"index.blocks.read_only_allow_delete": None})
+    assert store.count() == {}
+    assert store.put(MODEL, [item("a"), item("b")]).stored == 2
+
+
+def test_a_red_index_is_said(elastic_url: str, client: Elasticsearch, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("indexer.stores.elastic.store._YELLOW_WITHIN", "100ms")
+    prefix = elastic_url.rpartition("/")[2]
+    nowhere = {"index.routing.allocation.require._name": "nobody"}
+    client.indices.create(index=f"{prefix}-c-000001", settings=nowhere, wait_for_active_shards=0)
+    with pytest.raises(StoreError, match=r"have no node that holds them \(red\)"):
+        open_store(elastic_url, "c")
+
+
+def test_what_the_server_would_not_take_is_refused_with_the_reason_and_the_rest_goes_on(store: ElasticStore) -> None:
+    deep: dict[str, object] = {"end": 1}
+    for _ in range(40):
+        deep = {"in": deep}
+    nested = StoredDocument(Document("deep", "en", "text", fields=deep), item("a").vector, item("a").passages)
+    report = store.put(MODEL, [item("a"), nested, item("x" * 600), item("broken", text="\ud800")])
+    assert report.stored == 1
+    assert "Elasticsearch takes 512" in report.refused["x" * 600]
+    assert "not Unicode" in report.refused["broken"]
+    assert "deep" in report.refused
+    assert list(store.ids()) == ["a"]
+
+
+def test_a_document_of_megabytes_with_thousands_of_passages_comes_back_whole(store: ElasticStore) -> None:
+    long = item("long", text="word " * 1_000_000, passages=40_000)
+    store.put(MODEL, [long])
+    assert len(store.get(["long"])[0].text) == 5_000_000
+    assert store.passages(MODEL, ["long"])[0].vectors.shape == (40_000, DIM)
+
+
+def test_a_full_write_by_somebody_else_that_lost_the_vector_is_seen(store: ElasticStore, client: Elasticsearch) -> None:
+    """The index is ours, and still an operator may reindex a document by hand."""
+    store.put(MODEL, [item("a")])
+    client.index(index=store.index, id="a", document={"title": "", "text": "other"}, refresh=True)
+    assert store.stamps(MODEL, ["a"]) == {}
+    assert store.put(MODEL, [item("a")]).stored == 1
+    assert list(store.ids()) == ["a"]
