@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 SCHEMES = frozenset({"http", "https"})
 INDEX_TYPES = ("hnsw", "int8_hnsw", "int4_hnsw", "bbq_hnsw", "flat", "int8_flat", "int4_flat", "bbq_flat")
 _VERSION = (9, 3)
+TIMEOUT = 60
+"""Seconds to wait for an answer."""
 _RETRIES = 2
 _NOT_TOLD = frozenset({403, 404, 405, 410})
 """What a deployment or a user's rights answer where the version is not to be had."""
@@ -144,7 +146,7 @@ def connect(server: str, credentials: Credentials) -> Elasticsearch:
 
     return Elasticsearch(
         server,
-        request_timeout=60,
+        request_timeout=TIMEOUT,
         max_retries=_RETRIES,
         retry_on_timeout=False,
         retry_on_status=(502, 503, 504),

@@ -50,6 +50,7 @@ class ElasticStore:
 
     Attributes:
         address: server and prefix.
+        credentials: who asks it.
         index: name of the index that is written and read.
         alias: name that other readers of the server use.
     """
@@ -68,7 +69,7 @@ class ElasticStore:
                 f"a collection can't be named {collection!r} on Elasticsearch; "
                 "take at most 100 small letters, digits, '.', '-' and '_'"
             )
-        self.address = address
+        self.address, self.credentials = address, credentials
         self.alias = _alias(address, collection)
         self.index = _index(self.alias, generation)
         self._layout = Layout(address.field)
@@ -76,13 +77,16 @@ class ElasticStore:
         self._fields: dict[str, VectorField] = {}
         self._worded: set[str] = set()
         self._stale = True
+        from elasticsearch import NotFoundError  # noqa: PLC0415
+
         try:
             connection.check_version(self._client, address.server)
             with self._guarded():
-                if not self._client.indices.exists(index=self.index):
+                try:
+                    self._stale = self._is_loading()
+                except NotFoundError:
                     self._make(collection, make=make)
                 self._refuse_red()
-                self._stale = self._is_loading()
         except BaseException:
             self.close()
             raise

@@ -79,8 +79,6 @@ def write(
     server: str,
     doc_ids: Iterable[str],
     decide: Callable[[Sequence[str]], Mapping[str, Action]],
-    *,
-    patience: float = PATIENCE,
 ) -> Outcome:
     """Write until every document is written, refused, or decided against.
 
@@ -89,10 +87,9 @@ def write(
         server: its name in messages.
         doc_ids: of the documents.
         decide: what to do with each of some documents as they are at this moment; one it leaves out needs nothing.
-        patience: seconds to wait in all for a server that takes nothing.
 
     Raises:
-        StoreError: it took nothing for so long, or refuses writes altogether.
+        StoreError: it took nothing for ``PATIENCE``, or refuses writes altogether.
     """
     from elasticsearch import ConnectionError as Away  # noqa: PLC0415
     from elasticsearch import ConnectionTimeout  # noqa: PLC0415
@@ -101,7 +98,7 @@ def write(
     pending = list(doc_ids)
     pause, longest = _BACKOFF
     size = CHUNK_BYTES
-    until = time.monotonic() + patience
+    until = time.monotonic() + PATIENCE
     while pending:
         try:
             with connection.guarded(server):
@@ -111,7 +108,7 @@ def write(
                 raise
             later, cause = pending, error
         if len(later) < len(pending):
-            pause, until = _BACKOFF[0], time.monotonic() + patience
+            pause, until = _BACKOFF[0], time.monotonic() + PATIENCE
         pending = later
         if not cause:
             continue  # another writer was faster: decided again at once

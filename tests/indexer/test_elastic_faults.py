@@ -1,0 +1,262 @@
+"""Accidents on a real server with security on: nothing lost, nothing doubled, and each says what to do."""
+
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pytest
+from elasticsearch import Elasticsearch
+
+from encoders.document import Document, Passages, int8_rows, unit_rows
+from encoders.errors import StoreError
+from indexer.settings import Settings
+from indexer.stores import open_store
+from indexer.stores.contract import StoredDocument, VectorStore
+from indexer.stores.elastic import writing
+from indexer.stores.elastic.connection import Address, Credentials
+from indexer.stores.elastic.store import ElasticStore
+from tests.conftest import skip_or_fail
+from tests.servers.elastic import ElasticServer, ServerMissing, running
+
+MODEL, DIM = "model-a", 32
+ROLES = """
+shop:
+  indices:
+    - names: ["shop-*"]
+      privileges: ["all"]
+reader:
+  indices:
+    - names: ["shop-*"]
+      privileges: ["read", "view_index_metadata"]
+"""
+USERS = {"admin:secret-admin": "superuser", "shop:secret-shop": "shop", "guest:secret-guest": "reader"}
+PRESSURE = 6_000_000
+"""Bytes of writes that the server has room for at once."""
+
+
+@pytest.fixture(scope="module")
+def secured() -> Iterator[tuple[ElasticServer, Path]]:
+    """A server of this module's own, that it may kill, with the file of its CA."""
+    certificates: list[Path] = []
+    settings = {"indexing_pressure.memory.limit": f"{PRESSURE}b"}
+    try:
+        with running(settings, lambda server: certificates.append(server.secure(USERS, ROLES))) as server:
+            yield server, certificates[0]
+    except ServerMissing as missing:
+        skip_or_fail(str(missing))
+
+
+Opener = Callable[..., ElasticStore]
+
+
+@pytest.fixture
+def opened(secured: tuple[ElasticServer, Path], request: pytest.FixtureRequest) -> Iterator[Opener]:
+    """Opens stores of one empty collection."""
+    server, ca = secured
+    stores: list[ElasticStore] = []
+
+    def opener(user: str = "shop", prefix: str = "shop") -> ElasticStore:
+        credentials = Credentials(user, f"secret-{user}", ca=str(ca))
+        store = ElasticStore(Address.parse(f"{server.url}/{prefix}?replicas=0"), "c", credentials)
+        stores.append(store)
+        return store
+
+    store = opener()
+    store.create(MODEL, DIM)
+    yield opener
+    for one in stores:
+        one.close()
+    open_store(f"{server.url}/shop", "c", credentials=Credentials("admin", "secret-admin", ca=str(ca))).drop()
+
+
+def items(numbers: range, text: str = "words of a page ", revision: int = 0) -> list[StoredDocument]:
+    vectors = unit_rows(np.random.default_rng(7).standard_normal((numbers.stop, DIM)).astype(np.float32))
+    return [
+        StoredDocument(
+            Document(f"d{number:05d}", ("en", "de")[number % 2], f"{text}{number}", revision=revision),
+            vectors[number],
+            Passages(int8_rows(vectors[number][None]), np.array([[0, 5]], np.int32)),
+        )
+        for number in numbers
+    ]
+
+
+def holds_exactly(store: VectorStore, expected: list[StoredDocument]) -> None:
+    """The store has these documents, whole, once each."""
+    scanned = [one for page in store.scan(MODEL) for one in page]
+    assert [one.document for one in scanned] == [one.document for one in expected]
+    assert np.stack([one.vector for one in scanned]).tobytes() == np.stack([one.vector for one in expected]).tobytes()
+    assert sum(store.count().values()) == len(expected)
+
+
+def test_a_user_with_rights_on_one_prefix_does_all_of_it_and_nothing_else(opened: Opener) -> None:
+    store = opened()
+    store.put(MODEL, items(range(10)))
+    store.publish()
+    holds_exactly(store, items(range(10)))
+    assert store.delete(["d00000"]) == 1
+    assert len(store.search(MODEL, {"en": items(range(1))[0].vector[None]}, 3)["en"][0].doc_ids) == 3
+    with pytest.raises(StoreError, match=r"does not allow it \(security_exception.*give the user these rights"):
+        opened(prefix="elsewhere")
+
+
+def test_a_user_who_may_only_read_searches_and_can_t_write(opened: Opener) -> None:
+    store = opened()
+    store.put(MODEL, items(range(4)))
+    store.publish()
+    guest = opened("guest")
+    assert guest.count() == {"de": 2, "en": 2}
+    assert len(guest.get(["d00001"])) == 1
+    with pytest.raises(StoreError, match=r"does not allow it|rights"):
+        guest.put(MODEL, items(range(4, 8)))
+    assert guest.count() == {"de": 2, "en": 2}
+
+
+def test_wrong_credentials_and_a_certificate_nobody_trusts_are_said_without_the_password(
+    secured: tuple[ElasticServer, Path],
+) -> None:
+    server, ca = secured
+    with pytest.raises(StoreError, match="refused the credentials") as refused:
+        open_store(f"{server.url}/shop", "c", credentials=Credentials("shop", "secret-wrong", ca=str(ca)))
+    assert "secret-wrong" not in str(refused.value)
+    with pytest.raises(StoreError, match="certificate that is not trusted"):
+        open_store(f"{server.url}/shop", "c", credentials=Credentials("shop", "secret-shop"))
+
+
+def test_a_password_stands_in_no_file_and_no_message(
+    secured: tuple[ElasticServer, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server, ca = secured
+    source = tmp_path / "docs.jsonl"
+    source.write_text('{"id": "a", "lang": "en", "text": "The river rose."}\n')
+    url = server.url.replace("https://", "https://shop:secret-shop@")
+    command = [sys.executable, "-c", "from query.cli import main; main()", "index", str(source), "-c", "secret"]
+    places = ["--store", f"{url}/shop", "--home", str(tmp_path / "home"), "--debug", "--method", "first"]
+    monkeypatch.setenv("DRAGOMAN_ELASTIC_CA", str(ca))
+    done = subprocess.run([*command, *places], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    everything = done.stdout + done.stderr
+    everything += "".join(
+        path.read_bytes().decode("latin-1") for path in (tmp_path / "home").rglob("*") if path.is_file()
+    )
+    assert "secret-shop" not in everything
+    settings = Settings.read(home=tmp_path / "home", store=f"{url}/shop")
+    assert open_store(settings.store, "secret", credentials=settings.credentials).count() == {"en": 1}
+
+
+def test_a_full_queue_is_waited_for(opened: Opener) -> None:
+    """Four writers send twice what the server has room for, at once, again and again."""
+    long = "words of a long page " * 10_000
+    batches = [range(start, start + 8) for start in range(0, 96, 8)]
+    stores = [opened() for _ in range(4)]
+    rejected = _rejections(stores[0])
+
+    def write(at: int) -> None:
+        stores[at % 4].put(MODEL, items(batches[at], long))
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(write, range(len(batches))))
+    assert _rejections(stores[0]) > rejected, "the server never was full, so nothing was tested"
+    holds_exactly(opened(), items(range(96), long))
+
+
+def _rejections(store: ElasticStore) -> int:
+    with Elasticsearch(
+        store.address.server, basic_auth=("admin", "secret-admin"), ca_certs=_ca(store), request_timeout=60
+    ) as client:
+        (node,) = client.nodes.stats(metric="indexing_pressure")["nodes"].values()
+    total = node["indexing_pressure"]["memory"]["total"]
+    return int(total["coordinating_rejections"] + total["primary_rejections"])
+
+
+def _ca(store: ElasticStore) -> str:
+    return store.credentials.ca
+
+
+def test_a_server_killed_in_the_middle_of_writes_and_away_for_a_while_loses_and_doubles_nothing(
+    secured: tuple[ElasticServer, Path], opened: Opener
+) -> None:
+    server, _ = secured
+    store = opened()
+    batches = [range(start, start + 100) for start in range(0, 3000, 100)]
+    half = threading.Event()
+
+    def write() -> None:
+        for at, numbers in enumerate(batches):
+            assert store.put(MODEL, items(numbers)).stored == 100
+            if at == 5:
+                half.set()
+
+    with ThreadPoolExecutor(1) as pool:
+        writing_ = pool.submit(write)
+        assert half.wait(60)
+        server.kill()
+        time.sleep(3)  # away: writes are refused at once
+        server.start()
+        writing_.result()
+    holds_exactly(opened(), items(range(3000)))
+
+
+def test_a_server_that_stops_answering_is_waited_for(
+    secured: tuple[ElasticServer, Path], opened: Opener, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A request that timed out may still be carried out, late: it must not undo what was written since."""
+    monkeypatch.setattr("indexer.stores.elastic.connection.TIMEOUT", 2)
+    server, _ = secured
+    store = opened()
+    store.put(MODEL, items(range(50)))
+    server.pause()
+    with ThreadPoolExecutor(1) as pool:
+        late = pool.submit(store.put, MODEL, items(range(100), revision=1))
+        time.sleep(5)
+        server.go_on()
+        assert late.result().stored == 100
+    assert opened().put(MODEL, items(range(100), "newest ", revision=2)).stored == 100
+    holds_exactly(opened(), items(range(100), "newest ", revision=2))
+
+
+def test_a_server_that_stays_away_is_given_up(
+    secured: tuple[ElasticServer, Path], opened: Opener, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writing, "PATIENCE", 1.0)
+    server, _ = secured
+    store = opened()
+    server.kill()
+    with pytest.raises(StoreError, match="can't be reached"):
+        store.put(MODEL, items(range(5)))
+    server.start()
+    assert store.count() == {}
+    assert store.put(MODEL, items(range(5))).stored == 5
+
+
+_WRITER = """
+import sys
+from pathlib import Path
+from indexer.stores.elastic.connection import Address, Credentials
+from indexer.stores.elastic.store import ElasticStore
+from tests.indexer.test_elastic_faults import MODEL, items
+store = ElasticStore(Address.parse(sys.argv[1]), "c", Credentials("shop", "secret-shop", ca=sys.argv[2]))
+for start in range(0, 2000, 100):
+    store.put(MODEL, items(range(start, start + 100)))
+    print(start, flush=True)
+"""
+
+
+def test_a_client_killed_in_the_middle_of_writes_does_them_again(
+    secured: tuple[ElasticServer, Path], opened: Opener
+) -> None:
+    server, ca = secured
+    command = [sys.executable, "-c", _WRITER, f"{server.url}/shop", str(ca)]
+    for batches in (2, 5):
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=Path(__file__).parents[2]) as client:
+            assert client.stdout is not None
+            for _ in range(batches):
+                assert client.stdout.readline()
+            client.kill()
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, cwd=Path(__file__).parents[2])
+    holds_exactly(opened(), items(range(2000)))
