@@ -8,6 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
 
 import click
 import platformdirs
@@ -24,12 +26,14 @@ class Settings:
         store: URL of the vector store; a ``file:`` URL of a folder under the home unless said.
         database: SQLAlchemy URL of ledger, calibrations and evaluation log; SQLite under the home unless said.
         broker: Celery broker URL; empty: work in this process.
+        store_stated: whether the store was named for this call, and not in the environment or by default.
     """
 
     home: Path
     store: str
     database: str
     broker: str = ""
+    store_stated: bool = False
 
     @property
     def home_store(self) -> str:
@@ -56,7 +60,27 @@ class Settings:
             store=store or os.environ.get("DRAGOMAN_STORE") or (folder / "store").as_uri(),
             database=database or os.environ.get("DRAGOMAN_DATABASE") or f"sqlite:///{folder / 'dragoman.db'}",
             broker=broker or os.environ.get("DRAGOMAN_BROKER") or "",
+            store_stated=bool(store),
         )
+
+    def check_store(self, collection: str, store: str) -> None:
+        """Refuse a store named for a collection that lives in another: where it lives was settled when it was made.
+
+        Raises:
+            BadInput: it does.
+        """
+        if self.store_stated and _place(self.store) != _place(store):
+            raise BadInput(
+                f"collection {collection} lives in {store}, not in {self.store}; leave --store out, "
+                "or name another collection with -c"
+            )
+
+
+def _place(store: str) -> str:
+    """A store's URL as it compares: folders by their absolute path."""
+    parts = urlsplit(store)
+    folder = url2pathname(parts.path) if parts.scheme == "file" else "" if parts.scheme else store
+    return str(Path(folder).expanduser().absolute()) if folder else store.rstrip("/")
 
 
 def place_options(command: Callable[..., Any]) -> Callable[..., Any]:
