@@ -31,7 +31,8 @@ if TYPE_CHECKING:
     from ir_measures import Qrel
 
 DRIFT = 0.5
-"""Share of a language's pseudo-queries whose first ten change, from which on a collection is calibrated again."""
+"""Share of a language's pseudo-queries whose first ten change, from which on a collection is calibrated again: more of
+the same documents reach it when they have doubled, documents of another kind with a tenth (docs/methods.md)."""
 _DRIFT_QUERIES = 32
 
 
