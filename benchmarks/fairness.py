@@ -9,14 +9,20 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
+from ir_measures import Qrel
 
 from benchmarks import results
+from benchmarks.sample import records
 from encoders.document import Document, Encoded, Encoder, EncoderSpec, FloatArray
+from encoders.errors import BadInput
 from indexer.settings import Settings
 from query.calibration import Calibration
 from query.evaluation import evaluate, parse_measures
+from query.evidence import from_judgements
 from query.fairness import own_language_share
 from query.language_statistics import calibration, draw
+from query.margin import MARGINS
+from query.probe import BALANCES, RANKS, Setting, probe
 from query.qrels import read_qrels
 from query.ranking import PLAIN, Choice
 from query.ranking_options import RankingOptions
@@ -24,8 +30,8 @@ from query.run import Run
 from query.searcher import Searcher
 from query.topics import Topic, read_topics
 
-NAMES = {"lohelp": "index", "ntrex": "headline"}
-"""Collection → the name of its topics."""
+NAMES = {"lohelp": "index", "ntrex": "headline", "ddtp": None}
+"""Collection → the name of its topics; where it has none a title asks for its document in all languages."""
 
 
 @dataclass(frozen=True)
@@ -74,47 +80,92 @@ def rows(mean: Calibration, subspace: Calibration) -> list[Row]:
     ]
 
 
-def measured(home: Path, name: str, topics: Sequence[Topic], qrels_files: Sequence[Path]) -> list[str]:
+def judged(name: str, searcher: Searcher) -> tuple[list[Topic], list[Qrel]]:
+    """Topics and judgements of what is indexed of a collection."""
+    folder, kind = results.DATA / name, NAMES[name]
+    if kind:
+        files = [folder / f"qrels.{kind}.{lang}.txt" for lang in searcher.languages]
+        topics = read_topics(folder / f"topics.{kind}.tsv")
+        return [topic for topic in topics if topic.lang in searcher.languages], read_qrels(files)
+    every = list(records(name))
+    stored = searcher.store.stamps(searcher.spec.model, [record["id"] for record in every])
+    indexed = [record for record in every if record["id"] in stored]
+    return (
+        [Topic(record["concept"], record["lang"], record["title"]) for record in indexed],
+        [Qrel(record["concept"], record["id"], 1) for record in indexed],
+    )
+
+
+def asked(searcher: Searcher, topics: Sequence[Topic], qrels: Sequence[Qrel]) -> tuple[list[Document], list[Qrel]]:
+    """Topics as queries ``qid.lang``, encoded once, and their judgements."""
+    queries = [
+        Document(f"{topic.qid}.{topic.lang}", topic.lang, topic.text(("title", "description"))) for topic in topics
+    ]
+    searcher.encoder = _Remembered(searcher.encoder, queries)
+    langs = sorted(searcher.languages)
+    return queries, [qrel._replace(query_id=f"{qrel.query_id}.{lang}") for lang in langs for qrel in qrels]
+
+
+def scored(searcher: Searcher, row: Row, queries: Sequence[Document], qrels: Sequence[Qrel]) -> tuple[float, float]:
+    """MAP, and the share of the first hits in the query's language."""
+    rankings = replace(searcher, calibration=row.calibration).rank(queries, choice=row.choice)
+    found = {
+        query.doc_id: list(zip(one.doc_ids, map(float, one.scores), strict=True))
+        for query, one in zip(queries, rankings, strict=True)
+    }
+    means = evaluate(Run("r", found), qrels, parse_measures(["AP"]), found).means
+    depth = len(searcher.languages)
+    own = [own_language_share(one.langs, query.lang, depth) for query, one in zip(queries, rankings, strict=True)]
+    return means["AP"], float(np.mean(own))
+
+
+def measured(searcher: Searcher, topics: Sequence[Topic], judgements: Sequence[Qrel]) -> list[str]:
     """A table of the rows."""
-    with Searcher.open(
-        name, Settings.read(home=home), device="cpu", ranking=RankingOptions(calibration="none")
-    ) as searcher:
-        langs = sorted(searcher.languages)
-        asked = [topic for topic in topics if topic.lang in langs]
-        queries = [
-            Document(f"{topic.qid}.{topic.lang}", topic.lang, topic.text(("title", "description"))) for topic in asked
-        ]
-        qrels = [
-            qrel._replace(query_id=f"{qrel.query_id}.{lang}")
-            for lang in langs
-            for qrel in read_qrels([file for file in qrels_files if file.stem.rpartition(".")[2] in langs])
-        ]
-        samples = draw(searcher.store, searcher.encoder)
-        made = [calibration(samples, searcher.spec.model, rank=rank) for rank in (0, 1)]
-        searcher.encoder = _Remembered(searcher.encoder, queries)
-        table = ["| ranking | MAP | own-language share | s |", "|---|---:|---:|---:|"]
-        for row in rows(*made):
-            ranked = replace(searcher, calibration=row.calibration)
-            started = time.perf_counter()
-            rankings = ranked.rank(queries, choice=row.choice)
-            seconds = time.perf_counter() - started
-            run = Run(
-                "r",
-                {
-                    query.doc_id: list(zip(one.doc_ids, map(float, one.scores), strict=True))
-                    for query, one in zip(queries, rankings, strict=True)
-                },
-            )
-            means = evaluate(run, qrels, parse_measures(["AP"]), {query.doc_id for query in queries}).means
-            own = np.mean(
-                [
-                    own_language_share(one.langs, query.lang, len(langs))
-                    for query, one in zip(queries, rankings, strict=True)
-                ]
-            )
-            table.append(f"| {row.name} | {means['AP']:.3f} | {own:.1%} | {seconds:.0f} |")
-            print(table[-1], flush=True)
+    samples = draw(searcher.store, searcher.encoder)
+    made = [calibration(samples, searcher.spec.model, rank=rank) for rank in (0, 1)]
+    queries, qrels = asked(searcher, topics, judgements)
+    table = ["| ranking | MAP | own-language share | s |", "|---|---:|---:|---:|"]
+    for row in rows(*made):
+        started = time.perf_counter()
+        mean, own = scored(searcher, row, queries, qrels)
+        table.append(f"| {row.name} | {mean:.3f} | {own:.1%} | {time.perf_counter() - started:.0f} |")
+        print(table[-1], flush=True)
     return table
+
+
+def probed(searcher: Searcher, topics: Sequence[Topic], judgements: Sequence[Qrel], every: int) -> list[str]:
+    """What the probe chooses by the odd topics, and what that and other choices reach on every n-th even one."""
+    samples, model = draw(searcher.store, searcher.encoder), searcher.spec.model
+    qids = sorted({topic.qid for topic in topics})
+    deciding, reported = set(qids[::2]), set(qids[1::2][::every])
+    queries, qrels = asked(searcher, topics, judgements)
+    odd = [query for query in queries if query.doc_id.rpartition(".")[0] in deciding]
+    even = [query for query in queries if query.doc_id.rpartition(".")[0] in reported]
+    evidence = from_judgements(searcher.store, searcher.encoder, odd, qrels)
+    if evidence is None:
+        raise BadInput("too few topics to decide by; take a collection with more")
+    chosen, tried = probe(samples, model, evidence)
+    print(*tried, sep="\n", flush=True)
+    settings = dict.fromkeys([chosen, *(Setting(chosen.rank, chosen.margin, balance) for balance in BALANCES)])
+    settings |= dict.fromkeys(Setting(rank, chosen.margin, chosen.balance) for rank in RANKS)
+    settings |= dict.fromkeys(Setting(chosen.rank, form, chosen.balance) for form in MARGINS)
+    made = {rank: calibration(samples, model, rank=rank) for rank in {setting.rank for setting in settings}}
+    table = [
+        f"Decided by {len(evidence.queries)} of {len(odd):,} odd topics; {len(even):,} even ones.",
+        "",
+        "| rank, margin, balance | MAP | own-language share |",
+        "|---|---:|---:|",
+    ]
+    means = {}
+    for setting in settings:
+        row = Row("", made[setting.rank], Choice(setting.balance, setting.margin))
+        means[setting], own = scored(searcher, row, even, qrels)
+        name = f"{setting.rank or 'mean'}, {setting.margin}, {setting.balance:g}"
+        mark = " **chosen**" if setting == chosen else ""
+        table.append(f"| {name}{mark} | {means[setting]:.4f} | {own:.1%} |")
+        print(table[-1], flush=True)
+    lost = max(means.values()) - means[chosen]
+    return [*table, "", f"What was chosen is {lost:.4f} under the best of these."]
 
 
 def main() -> None:
@@ -123,22 +174,20 @@ def main() -> None:
     parser.add_argument("collection", choices=list(NAMES))
     parser.add_argument("--home", type=Path, required=True, help="Where it is indexed, under its own name.")
     parser.add_argument("--every", type=int, default=1, help="Take every n-th topic.")
+    parser.add_argument("--probe", action="store_true", help="What the probe decides by odd topics, on the even ones.")
     arguments = parser.parse_args()
-    folder = results.DATA / arguments.collection
-    kind = NAMES[arguments.collection]
-    topics = read_topics(folder / f"topics.{kind}.tsv")
-    qids = sorted({topic.qid for topic in topics})[:: arguments.every]
-    table = measured(
-        arguments.home,
-        arguments.collection,
-        [topic for topic in topics if topic.qid in set(qids)],
-        sorted(folder.glob(f"qrels.{kind}.*.txt")),
-    )
-    results.write(
-        f"Fair ranking, {arguments.collection}",
-        f"python -m benchmarks.fairness {arguments.collection} --home HOME --every {arguments.every}",
-        table,
-    )
+    name, every = arguments.collection, arguments.every
+    plain = RankingOptions(calibration="none")
+    with Searcher.open(name, Settings.read(home=arguments.home), device="cpu", ranking=plain) as searcher:
+        topics, judgements = judged(name, searcher)
+        if arguments.probe:
+            title, table = f"The probe, {name}", probed(searcher, topics, judgements, every)
+        else:
+            some = set(sorted({topic.qid for topic in topics})[::every])
+            table = measured(searcher, [topic for topic in topics if topic.qid in some], judgements)
+            title = f"Fair ranking, {name}"
+    options = f"--home HOME --every {every}" + (" --probe" if arguments.probe else "")
+    results.write(title, f"python -m benchmarks.fairness {name} {options}", table)
 
 
 if __name__ == "__main__":

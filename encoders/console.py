@@ -6,6 +6,7 @@ import datetime as dt
 import functools
 import json
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -67,6 +68,17 @@ class Console:
         for row in rows:
             table.add_row(*row)
         out.print(table)
+
+    @contextmanager
+    def if_slow(self, sentence: str, *, after: float = 1.0) -> Iterator[None]:
+        """Say a sentence should the block take longer than so many seconds: for what has no steps to count."""
+        timer = threading.Timer(after, self.say, [sentence])
+        timer.daemon = True
+        timer.start()
+        try:
+            yield
+        finally:
+            timer.cancel()
 
     @contextmanager
     def progress(self, description: str, total: int | None, unit: str) -> Iterator[Progress]:

@@ -7,7 +7,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -126,6 +126,15 @@ class Encoder(Protocol):
 
     def encode_queries(self, queries: Sequence[Document]) -> FloatArray:
         """Encode queries to (queries, dim) float32 unit rows."""
+        ...
+
+
+@runtime_checkable
+class ReadsSoFar(Protocol):
+    """An encoder whose queries have a longest length: what comes after is not read."""
+
+    def read_to(self, query: Document) -> int:
+        """How many characters of a query's content are read."""
         ...
 
 

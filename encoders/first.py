@@ -28,3 +28,7 @@ class First:
     def encode_queries(self, queries: Sequence[Document]) -> FloatArray:
         """Queries → (queries, dim) float32 unit rows."""
         return self._sentence.encode_queries(queries)
+
+    def read_to(self, query: Document) -> int:
+        """How many characters of a query fit into the model."""
+        return self._sentence.read_to(query)

@@ -38,3 +38,12 @@ def normalise(code: str) -> str:
     usual_script = langcodes.Language.make(language=short).maximize().script
     tag = short if script in (None, usual_script) else f"{short}-{script}"
     return _NORWEGIAN.get(tag, tag)
+
+
+def language_list(text: str) -> list[str]:
+    """Normalised tags of codes with commas or blanks between.
+
+    Raises:
+        BadInput: one is no language's.
+    """
+    return [normalise(code) for code in text.replace(",", " ").split()]

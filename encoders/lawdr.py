@@ -49,6 +49,10 @@ class Lawdr:
         """Queries → (queries, dim) float32 unit rows."""
         return self._sentences.encode_queries(queries)
 
+    def read_to(self, query: Document) -> int:
+        """How many characters of a query fit into the model."""
+        return self._sentences.read_to(query)
+
 
 def has_density(folder: ModelFolder) -> bool:
     """Whether a model folder holds a density of its sentences."""

@@ -51,16 +51,25 @@ class SentenceEncoder:
         """Tokens of a document's text that fit into the model at once."""
         return self.folder.config.max_tokens - self.tokenizer.document_overhead
 
+    @property
+    def query_limit(self) -> int:
+        """Tokens of a query's text that fit into the model."""
+        return self.folder.config.max_tokens - self.tokenizer.query_overhead
+
     def encode_queries(self, queries: Sequence[Document]) -> FloatArray:
         """Queries with the model's query prefix → (queries, dim) unit rows; past the model's length they are cut.
 
         Each is encoded by itself, so that a query's vector is the same in a search and in an evaluation of many.
         """
-        limit = self.folder.config.max_tokens - self.tokenizer.query_overhead
         tokens = self.tokenizer.tokenize([query.content for query in queries])
         return self.session.run(
-            [self.tokenizer.query(text.ids[:limit]) for text in tokens], self.tokenizer.pad, alone=True
+            [self.tokenizer.query(text.ids[: self.query_limit]) for text in tokens], self.tokenizer.pad, alone=True
         )
+
+    def read_to(self, query: Document) -> int:
+        """How many characters of a query fit into the model."""
+        (text,) = self.tokenizer.tokenize([query.content])
+        return int(text.offsets[self.query_limit - 1, 1]) if len(text) > self.query_limit else len(query.content)
 
     def encode_segments(self, segments: Sequence[Int32Array]) -> FloatArray:
         """Token ids of document segments, with the model's document prefix put before → (segments, dim) unit rows."""

@@ -37,6 +37,10 @@ class Sentences:
         """Queries → (queries, dim) float32 unit rows."""
         return self._sentence.encode_queries(queries)
 
+    def read_to(self, query: Document) -> int:
+        """How many characters of a query fit into the model."""
+        return self._sentence.read_to(query)
+
 
 def _token_span(tokens: Tokens, characters: tuple[int, int]) -> tuple[int, int]:
     """The tokens that end inside a span of characters: each token belongs to one sentence."""

@@ -35,6 +35,8 @@ def open_engine(url: str) -> sa.Engine:
     """
     try:
         parsed = make_url(url)
+        if parsed.drivername in {"postgresql", "postgres"}:
+            parsed = parsed.set(drivername="postgresql+psycopg")
         if parsed.get_backend_name() == "sqlite" and parsed.database:
             Path(parsed.database).parent.mkdir(parents=True, exist_ok=True)
         engine = sa.create_engine(parsed, pool_pre_ping=True)
@@ -42,7 +44,10 @@ def open_engine(url: str) -> sa.Engine:
             sa.event.listen(engine, "connect", _sqlite_pragmas)
         engine.connect().close()
     except ModuleNotFoundError as error:
-        raise StoreError(f"the database {_masked(url)} needs a driver that is not installed ({error.name})") from error
+        raise StoreError(
+            f"the database {_masked(url)} needs a driver that is not installed ({error.name}); "
+            "PostgreSQL's comes with: pip install 'dragoman[postgres]'"
+        ) from error
     except (sa.exc.SQLAlchemyError, OSError) as error:
         raise StoreError(f"the database {_masked(url)} can't be opened: {_first_line(error)}") from error
     return engine

@@ -60,6 +60,8 @@ def index(
     sources = [source if source.startswith(PREFIX) else str(Path(source).expanduser().absolute()) for source in sources]
     engine = connect(settings.database)
     found = collections.find(engine, collection)
+    if found:
+        settings.check_store(collection, found.store or settings.home_store)
     reference = encoder or (found.encoder if found else DEFAULT)
     if Path(reference).is_dir():  # written down so that it is found from another directory too
         reference = str(Path(reference).absolute())

@@ -16,6 +16,7 @@ from indexer.database import Base, now, transaction
 RUNNING, DONE, ABANDONED = "running", "done", "abandoned"
 PENDING = "pending"
 REFUSED, REMARK = "refused", "remark"
+_TWICE = "the id stands more than once in the sources; the later one wins"
 
 
 class IndexRun(Base):
@@ -114,7 +115,6 @@ class Ledger:
                     return cls(engine, run, resumed=True)
                 run.state = ABANDONED
                 _forget(session, run.id)
-            _forget_findings(session, collection, list(sources))
             run = IndexRun(
                 collection=collection,
                 sources=list(sources),
@@ -197,11 +197,17 @@ class Ledger:
             run = session.get_one(IndexRun, self.run.id)
             run.state, run.finished, run.pruned = DONE, now(), pruned
             _forget(session, run.id)
+            _forget_findings(session, run)
         self.run = run
 
     def earlier(self) -> list[IndexRun]:
         """The collection's other runs."""
         return [run for run in runs(self._engine, self.run.collection) if run.id != self.run.id]
+
+    def repeated(self) -> set[str]:
+        """Ids that stood more than once in the sources of earlier runs; the same while this run is not done."""
+        notes = findings(self._engine, [run.id for run in self.earlier()])
+        return {note.doc_id for note in notes if note.text == _TWICE}
 
     def findings(self) -> list[Note]:
         """What was refused or remarked in this run."""
@@ -216,10 +222,11 @@ def runs(engine: sa.Engine, collection: str) -> list[IndexRun]:
 
 
 def findings(engine: sa.Engine, run_ids: Sequence[int]) -> list[Note]:
-    """What was refused or remarked in some runs, in the order it was met."""
+    """What was refused or remarked in some runs, in the order it was met; what two of them say stands once."""
     with transaction(engine) as session:
         query = sa.select(Finding).where(Finding.run_id.in_(run_ids)).order_by(Finding.id)
-        return [Note(row.kind, row.place, row.doc_id, row.text) for row in session.scalars(query)]
+        notes = [Note(row.kind, row.place, row.doc_id, row.text) for row in session.scalars(query)]
+    return list(dict.fromkeys(notes))
 
 
 def forget_collection(engine: sa.Engine, collection: str) -> None:
@@ -233,10 +240,11 @@ def _forget(session: Session, run_id: int) -> None:
     session.execute(sa.delete(Chunk).where(Chunk.run_id == run_id))
 
 
-def _forget_findings(session: Session, collection: str, sources: list[str]) -> None:
-    """A new run over the same sources reports anew what is wrong with them."""
-    for run in session.scalars(sa.select(IndexRun).where(IndexRun.collection == collection)):
-        if set(run.sources) <= set(sources):
+def _forget_findings(session: Session, done: IndexRun) -> None:
+    """A run that is done has found anew what was wrong with its sources."""
+    query = sa.select(IndexRun).where(IndexRun.collection == done.collection, IndexRun.id != done.id)
+    for run in session.scalars(query):
+        if set(run.sources) <= set(done.sources):
             session.execute(sa.delete(Finding).where(Finding.run_id == run.id))
 
 
@@ -246,9 +254,7 @@ def _duplicates(doc_ids: Sequence[str], known: set[int]) -> list[Note]:
     for doc_id in doc_ids:
         key = _key(doc_id)
         if key in met:
-            notes.append(
-                Note(REMARK, doc_id, doc_id, "the id stands more than once in the sources; the later one wins")
-            )
+            notes.append(Note(REMARK, doc_id, doc_id, _TWICE))
         met.add(key)
     return notes
 

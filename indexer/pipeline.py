@@ -5,8 +5,9 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 
@@ -26,6 +27,8 @@ CHUNK_DOCUMENTS = 64
 CHUNK_CHARACTERS = 1_000_000
 _CHUNKING = "1"
 """Counted up when readers or chunks cut the same sources otherwise: a run begun before is not gone on with then."""
+_LONG = 200_000
+"""Characters from which on a document by itself takes so long that progress stands still."""
 _IN_FLIGHT = 3
 """Chunks being encoded or waiting for it, so that reading, tokenising and writing overlap with encoding."""
 
@@ -110,7 +113,8 @@ def index(
     with console.progress("indexing", None, "documents") as progress:
         if not console.quiet:
             _count_ahead(sources, options, progress)
-        _Work(encoder, store, ledger, progress).run(_batches(_readings(sources, options)))
+        last = _last_stamps(sources, options, ledger.repeated())
+        _Work(encoder, store, ledger, last, console, progress).run(_batches(_detected(_readings(sources, options))))
     pruned = _prune(ledger, store, console) if prune else 0
     store.publish()
     ledger.finish(pruned)
@@ -139,8 +143,17 @@ def check_sources(sources: Sequence[str], options: ReadOptions) -> str:
 class _Work:
     """Chunks on their way: planned and put by the caller's thread in their order, encoded by two others."""
 
-    def __init__(self, encoder: Encoder, store: VectorStore, ledger: Ledger, progress: Progress) -> None:
-        self.encoder, self.store, self.ledger, self.progress = encoder, store, ledger, progress
+    def __init__(
+        self,
+        encoder: Encoder,
+        store: VectorStore,
+        ledger: Ledger,
+        last: Mapping[str, Stamp],
+        console: Console,
+        progress: Progress,
+    ) -> None:
+        self.encoder, self.store, self.ledger, self.last = encoder, store, ledger, last
+        self.console, self.progress = console, progress
         self.under_way: deque[tuple[Chunk, list[Document], int, Future[Encoded] | None]] = deque()
 
     def run(self, batches: Iterable[_Batch]) -> None:
@@ -186,6 +199,8 @@ class _Work:
         for at, document in enumerate(documents):
             before = latest.get(document.doc_id)
             stamp = Stamp.of(documents[before]) if before is not None else stamps.get(document.doc_id)
+            if stamp is not None and stamp == self.last.get(document.doc_id):
+                continue  # a later one of this id wins, and that is stored
             if stamp is None or (stamp != Stamp.of(document) and stamp.revision <= document.revision):
                 wanted[at] = True
                 latest[document.doc_id] = at
@@ -193,12 +208,21 @@ class _Work:
                     wanted[before] = False
         return wanted
 
+    def _patience(self, documents: Sequence[Document]) -> AbstractContextManager[None]:
+        """Say why progress stands still, where one document is the reason."""
+        longest = max(documents, key=lambda document: len(document.content))
+        characters = len(longest.content)
+        if characters < _LONG:
+            return nullcontext()
+        return self.console.if_slow(f"encoding {longest.doc_id}, one document of {characters:,} characters …")
+
     def _end(self) -> None:
         chunk, documents, records, encoding = self.under_way.popleft()
         notes = []
         stored = 0
         if encoding is not None:
-            encoded = encoding.result()
+            with self._patience(documents):
+                encoded = encoding.result()
             unknown = [not encoded.known[at].any() for at in range(len(documents))]
             items = [_stored(document, encoded, at) for at, document in enumerate(documents) if not unknown[at]]
             report = self.store.put(self.encoder.spec.model, items)
@@ -219,14 +243,28 @@ def _stored(document: Document, encoded: Encoded, at: int) -> StoredDocument:
 
 
 def _readings(sources: Sequence[str], options: ReadOptions) -> Iterator[Reading]:
-    detector = None
     for source in sources:
-        for reading in read(source, options):
-            if isinstance(reading, Document) and reading.lang == UNDETERMINED:
-                detector = detector or Detector(None)
-                yield replace(reading, lang=detector.detect(reading.content).lang)
-            else:
-                yield reading
+        yield from read(source, options)
+
+
+def _detected(readings: Iterable[Reading]) -> Iterator[Reading]:
+    """The same, every document with a language."""
+    detector = None
+    for reading in readings:
+        if isinstance(reading, Document) and reading.lang == UNDETERMINED:
+            detector = detector or Detector(None)
+            yield replace(reading, lang=detector.detect(reading.content).lang)
+        else:
+            yield reading
+
+
+def _last_stamps(sources: Sequence[str], options: ReadOptions, doc_ids: Collection[str]) -> dict[str, Stamp]:
+    """What the last document of each of some ids is: the sources are read once more where there are such ids."""
+    if not doc_ids:
+        return {}
+    readings = _readings(sources, options)
+    repeated = (reading for reading in readings if isinstance(reading, Document) and reading.doc_id in doc_ids)
+    return {one.doc_id: Stamp.of(one) for one in _detected(repeated) if isinstance(one, Document)}
 
 
 def _batches(readings: Iterable[Reading]) -> Iterator[_Batch]:
@@ -258,8 +296,7 @@ def _count_ahead(sources: Sequence[str], options: ReadOptions, progress: Progres
     """Count the records in the background, so that the time left is known soon and the start does not wait."""
 
     def count() -> None:
-        records = (reading for source in sources for reading in read(source, options))
-        progress.expect(sum(not isinstance(reading, Remark) for reading in records))
+        progress.expect(sum(not isinstance(reading, Remark) for reading in _readings(sources, options)))
 
     if any(source.startswith(PREFIX) for source in sources):
         return  # it may have to be fetched, and that once

@@ -8,6 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
 
 import click
 import platformdirs
@@ -26,6 +28,7 @@ class Settings:
         database: SQLAlchemy URL of ledger, calibrations and evaluation log; SQLite under the home unless said.
         broker: Celery broker URL; empty: work in this process.
         credentials: for a store on a server; of the URL it was given by, or the environment.
+        store_stated: whether the store was named for this call, and not in the environment or by default.
     """
 
     home: Path
@@ -33,6 +36,7 @@ class Settings:
     database: str
     broker: str = ""
     credentials: Credentials = field(default_factory=Credentials, repr=False)
+    store_stated: bool = False
 
     @property
     def home_store(self) -> str:
@@ -61,7 +65,27 @@ class Settings:
             credentials=Credentials.read(place),
             database=database or os.environ.get("DRAGOMAN_DATABASE") or f"sqlite:///{folder / 'dragoman.db'}",
             broker=broker or os.environ.get("DRAGOMAN_BROKER") or "",
+            store_stated=bool(store),
         )
+
+    def check_store(self, collection: str, store: str) -> None:
+        """Refuse a store named for a collection that lives in another: where it lives was settled when it was made.
+
+        Raises:
+            BadInput: it does.
+        """
+        if self.store_stated and _place(self.store) != _place(store):
+            raise BadInput(
+                f"collection {collection} lives in {store}, not in {self.store}; leave --store out, "
+                "or name another collection with -c"
+            )
+
+
+def _place(store: str) -> str:
+    """A store's URL as it compares: folders by their absolute path."""
+    parts = urlsplit(store)
+    folder = url2pathname(parts.path) if parts.scheme == "file" else "" if parts.scheme else store
+    return str(Path(folder).expanduser().absolute()) if folder else store.rstrip("/")
 
 
 def place_options(command: Callable[..., Any]) -> Callable[..., Any]:

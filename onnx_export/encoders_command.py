@@ -10,7 +10,7 @@ import click
 from encoders.console import Console, output_options
 from encoders.folder import ModelFolder
 from encoders.methods import METHODS
-from onnx_export.models import DEFAULT, exported, find_model
+from onnx_export.models import DEFAULT, default_path, exported, find_model
 
 
 @click.group("encoders", invoke_without_command=True, short_help="List encoders, or show one.")
@@ -27,9 +27,14 @@ def list_command(console: Console) -> None:
     """List the encoders in the cache; folders elsewhere are encoders too."""
     folders = exported()
     for folder in folders:
-        console.emit(_described(folder))
+        console.emit({**_described(folder), "default": folder.path == default_path()})
     rows = [
-        (folder.path.name, folder.config.precision, str(folder.config.dim), str(len(folder.config.languages) or "?"))
+        (
+            folder.path.name + (" (default)" if folder.path == default_path() else ""),
+            folder.config.precision,
+            str(folder.config.dim),
+            str(len(folder.config.languages) or "?"),
+        )
         for folder in folders
     ]
     if rows:

@@ -32,8 +32,13 @@ def find_model(reference: str, console: Console) -> ModelFolder:
     )
 
 
+def default_path() -> Path:
+    """The default encoder's folder, whether it is made yet or not."""
+    return model_cache() / f"{DEFAULT}-int8-{_DEFAULT_BUILD}"
+
+
 def _default(console: Console) -> ModelFolder:
-    target = model_cache() / f"{DEFAULT}-int8-{_DEFAULT_BUILD}"
+    target = default_path()
     try:
         return ModelFolder.open(target)
     except BadInput:  # not made yet, or not whole: made now

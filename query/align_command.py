@@ -188,6 +188,7 @@ class _Opener:
     def _stored(self, place: _Place) -> Side:
         if place.collection is None:
             raise BadInput(f"{place.name} is no collection; name a file, or COLLECTION:LANG")
+        self.settings.check_store(place.collection.name, place.collection.store or self.settings.home_store)
         store = place.collection.open_store(self.settings)
         try:
             languages = store.count()

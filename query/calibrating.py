@@ -31,7 +31,8 @@ if TYPE_CHECKING:
     from ir_measures import Qrel
 
 DRIFT = 0.5
-"""Share of a language's pseudo-queries whose first ten change, from which on a collection is calibrated again."""
+"""Share of a language's pseudo-queries whose first ten change, from which on a collection is calibrated again: more of
+the same documents reach it when they have doubled, documents of another kind with a tenth (docs/methods.md)."""
 _DRIFT_QUERIES = 32
 
 
@@ -88,6 +89,7 @@ class Opened:
         """
         engine = connect(settings.database)
         found = collections.require(engine, name)
+        settings.check_store(name, found.store or settings.home_store)
         store = found.open_store(settings)
         if not store.count():
             store.close()
@@ -237,13 +239,13 @@ def _fit(store: VectorStore, active: Calibration) -> tuple[str, bool]:
     new = sorted(store.count().keys() - active.languages.keys())
     if new:
         return f"new languages: {', '.join(new)}", False
-    shares = drifted(store, active, _with_fresh_means(store, active))
+    shares = drifted(store, active, with_fresh_means(store, active))
     worst = max(shares, key=shares.__getitem__, default="")
     said = f"first tens that would change: {shares[worst]:.0%} in {worst}, the most" if worst else "nothing has changed"
     return said, not worst or shares[worst] < DRIFT
 
 
-def _with_fresh_means(store: VectorStore, active: Calibration) -> Calibration:
+def with_fresh_means(store: VectorStore, active: Calibration) -> Calibration:
     """The same calibration with the documents' statistics of today: no encoder is needed for that."""
     moments = {
         lang: language_statistics.document_moments(

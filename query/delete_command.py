@@ -38,6 +38,7 @@ def command(
         raise click.UsageError("name the documents to remove, or give --all, and not both")
     engine = connect(settings.database)
     collection = collections.require(engine, name)
+    settings.check_store(name, collection.store or settings.home_store)
     if everything:
         if not yes and sys.stdin.isatty():
             click.confirm(f"Remove {name} with its documents, runs and evaluations?", abort=True, err=True)

@@ -13,7 +13,7 @@ import sqlalchemy as sa
 from encoders.console import Console, output_options
 from encoders.errors import BadInput
 from encoders.folder import file_hash
-from encoders.languages import UNDETERMINED, normalise
+from encoders.languages import UNDETERMINED, language_list
 from indexer.database import connect
 from indexer.settings import Settings, place_options
 from query import history
@@ -40,7 +40,7 @@ _FILE = click.Path(path_type=Path, dir_okay=False)
 @click.option("--qrels", "qrel_files", multiple=True, required=True, metavar="FILE", help="Judgements in TREC format.")
 @click.option("-c", "--collection", "name", required=True, help="Collection to search.")
 @click.option("--langs", default="", metavar="de,en", help="Languages of topics, one run each.  [default: all]")
-@click.option("--to", default="", metavar="fr,it", help="Languages of documents.  [default: all of the collection's]")
+@click.option("--to", metavar="fr,it", help="Languages of documents.  [default: all of the collection's]")
 @click.option("--lang", default="", help="Language of topics that name none.")
 @click.option("--encoding", default="", help="Of the topics' files.  [default: UTF-8, then what they declare]")
 @click.option("--fields", default=",".join(FIELDS), show_default=True, help=f"Parts of a topic: {', '.join(PARTS)}.")
@@ -58,7 +58,7 @@ def command(
     qrel_files: tuple[str, ...],
     name: str,
     langs: str,
-    to: str,
+    to: str | None,
     lang: str,
     encoding: str,
     fields: str,
@@ -84,8 +84,8 @@ def command(
         name,
         settings,
         console,
-        langs=[normalise(code) for code in _list(langs)],
-        to=[normalise(code) for code in _list(to)] or None,
+        langs=language_list(langs),
+        to=None if to is None else language_list(to),
         lang=lang,
         encoding=encoding,
         fields=_fields(fields),

@@ -16,6 +16,8 @@ DEFAULT_MEASURES = ("AP", "nDCG@10", "R@100", "P@10")
 JUDGED = "Judged@10"
 """Share of the first ten that somebody judged: always measured, because unjudged counts as wrong."""
 
+_HINT = f"use names of ir-measures such as {', '.join(DEFAULT_MEASURES)}"
+
 Measure = Any
 """An ``ir_measures`` measure; the library has no types."""
 
@@ -45,9 +47,12 @@ def parse_measures(names: Iterable[str]) -> tuple[Measure, ...]:
     """Measures by their ir-measures names, several in a string with blanks or commas between; adds ``Judged@10``.
 
     Raises:
-        BadInput: a name is no measure, or one that needs a number or a program that is not there.
+        BadInput: none is named, or a name is no measure, or one that needs a number or a program that is not there.
     """
-    measures = dict.fromkeys(_parse_measure(word) for name in names for word in _words(name))
+    words = [word for name in names for word in _words(name)]
+    if not words:
+        raise BadInput(f"no measure is named; {_HINT}")
+    measures = dict.fromkeys(map(_parse_measure, words))
     judged = _parse_measure(JUDGED)
     return (*(measure for measure in measures if measure != judged), judged)
 
@@ -70,16 +75,15 @@ def _words(names: str) -> Iterator[str]:
 def _parse_measure(name: str) -> Measure:
     import ir_measures  # noqa: PLC0415 - half a second
 
-    hint = f"use names of ir-measures such as {', '.join(DEFAULT_MEASURES)}"
     try:
         measure = ir_measures.parse_measure(name)
         measure.validate_params()
     except (ValueError, NameError, KeyError, TypeError, AssertionError) as error:
-        raise BadInput(f"{name!r} is no measure; {hint}") from error
+        raise BadInput(f"{name!r} is no measure; {_HINT}") from error
     if "cutoff" in measure.params and measure["cutoff"] < 1:
         raise BadInput(f"{name!r} looks at no document at all; give it a number from 1")
     if not ir_measures.DefaultPipeline.supports(measure):
-        raise BadInput(f"{name!r} lacks a cutoff such as @10, or a program that is not installed; {hint}")
+        raise BadInput(f"{name!r} lacks a cutoff such as @10, or a program that is not installed; {_HINT}")
     return measure
 
 

@@ -33,7 +33,7 @@ class Parts:
         cosine: of query and document, as the encoder sees them.
         corrected: the same without the languages' components.
         passage: corrected cosine of the best passage; none where passages were not compared.
-        opening: corrected cosine of the first passage; likewise.
+        opening: corrected cosine of the opening: the first window, or the sentences that make one; likewise.
         compared: what the margin is taken of: the corrected cosine, or the mean of all three.
         fwd: its mean over the query's nearest documents of this language.
         bwd: its mean over the pseudo-queries nearest to the document, in the query's language.

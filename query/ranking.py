@@ -13,7 +13,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from encoders.document import BoolArray, FloatArray, Passages, unit_rows
+from encoders.document import BoolArray, FloatArray, Int32Array, Passages, unit_rows
 from indexer.stores.contract import Candidates, Filters, VectorStore
 from indexer.stores.matrix import largest
 from query.calibration import Calibration
@@ -28,6 +28,9 @@ RESCORED = 100
 
 Words = Mapping[str, Sequence[tuple[str, float]]]
 """What the lexical arm found for a query: ids and BM25 scores by language."""
+
+_WINDOW = 500
+"""Characters of an opening: about the 128 tokens of a window in an alphabet."""
 
 _Rows = npt.NDArray[np.intp]
 
@@ -103,25 +106,27 @@ class _WithPassages(_Documents):
         stored: (n,) passages as they are stored.
         passages: (p, dim) corrected unit vectors, one document's after the other's.
         starts: (n,) first passage of each.
+        openings: (n, dim) corrected unit vectors of the opening passages together.
     """
 
     stored: Sequence[Passages]
     passages: FloatArray
     starts: _Rows
+    openings: FloatArray
 
     def cosines(self, queries: FloatArray) -> FloatArray:
-        """(n, queries) mean over document, best passage and first one."""
+        """(n, queries) mean over document, best passage and opening."""
         best, opening = self.passage_cosines(queries)
         mean: FloatArray = (super().cosines(queries) + best + opening) / np.float32(3)
         return mean
 
     def passage_cosines(self, queries: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """(n, queries) of the best passage, and of the first one."""
+        """(n, queries) of the best passage, and of the opening."""
         near = self.passages @ queries.T
         if not len(self.starts):
             return near, near
         best: FloatArray = np.maximum.reduceat(near, self.starts, axis=0)
-        return best, near[self.starts]
+        return best, self.openings @ queries.T
 
 
 @dataclass(frozen=True)
@@ -300,7 +305,8 @@ class FairRanker:
         spans = {lang: slice(int(borders[those.start]), int(borders[those.stop])) for lang, those in languages.items()}
         corrected = self.calibration.passages(unit_rows(passages), spans, self._share)
         raw, vectors = candidates.raw[rows], candidates.vectors[rows]
-        return _WithPassages(doc_ids, languages, raw, vectors, stored, corrected, borders[:-1])
+        openings = _openings(corrected, borders[:-1], [opening(one.offsets) for one in stored])
+        return _WithPassages(doc_ids, languages, raw, vectors, stored, corrected, borders[:-1], openings)
 
     def _details(
         self, scored: _Scored, query: int, rows: _Rows, raw: FloatArray, corrected: FloatArray
@@ -312,6 +318,23 @@ class FairRanker:
         else:
             passages = self._store.passages(self.calibration.model, [documents.doc_ids[int(row)] for row in rows])
         return list(map(Detail, _parts(scored, query, rows, raw, corrected), passages))
+
+
+def opening(offsets: Int32Array) -> int:
+    """How many of a document's passages are its opening: the first, and those that follow it within a window.
+
+    Windows overlap, and the first alone is an opening. Sentences follow on each other, and the first is the title.
+    """
+    if len(offsets) < 2 or offsets[1, 0] < offsets[0, 1]:
+        return 1
+    return max(1, int(np.searchsorted(offsets[:, 1], _WINDOW, side="right")))
+
+
+def _openings(passages: FloatArray, starts: _Rows, lengths: Sequence[int]) -> FloatArray:
+    """(n, dim) unit vectors of the first so many passages of each document together."""
+    if max(lengths, default=1) == 1:
+        return passages[starts]
+    return unit_rows(np.stack([passages[at : at + many].sum(axis=0) for at, many in zip(starts, lengths, strict=True)]))
 
 
 def _parts(scored: _Scored, query: int, rows: _Rows, raw: FloatArray, corrected: FloatArray) -> list[Parts]:

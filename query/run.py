@@ -63,17 +63,6 @@ class Run:
             )
         return "".join(lines)
 
-    def write_trec(self, path: str | Path) -> None:
-        """Write the run as a TREC file.
-
-        Raises:
-            BadInput: the file can't be written.
-        """
-        try:
-            Path(path).write_text(self.to_trec(), encoding="utf-8", newline="\n")
-        except OSError as error:
-            raise BadInput(f"{path} can't be written ({error.strerror or error}); give another file") from error
-
     @classmethod
     def from_trec(cls, lines: Iterable[str], where: str) -> Run:
         """Read a run in TREC's format, in the order that trec_eval would give it.

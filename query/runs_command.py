@@ -10,6 +10,7 @@ import click
 
 from encoders.console import Console, output_options
 from encoders.errors import BadInput
+from indexer import collection as collections
 from indexer.database import connect
 from indexer.settings import Settings, place_options
 from query import history
@@ -47,7 +48,10 @@ def list_runs(
     console: Console,
 ) -> None:
     """List logged runs, newest first."""
-    found = history.runs(connect(settings.database), collection, every=every, limit=limit)
+    engine = connect(settings.database)
+    found = history.runs(engine, collection, every=every, limit=limit)
+    if collection is not None and not found:
+        collections.require(engine, collection)
     for run in found:
         console.emit(run_json(run))
     if not found:

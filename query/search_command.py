@@ -12,7 +12,7 @@ from typing import cast
 import click
 
 from encoders.console import Console, output_options
-from encoders.languages import UNDETERMINED, normalise
+from encoders.languages import UNDETERMINED, language_list, normalise
 from encoders.session import Device
 from indexer.detection import SURE, preload
 from indexer.settings import Settings, place_options
@@ -65,8 +65,17 @@ def command(
         detected = None if lang else searcher.detect(text)
         language = detected.lang if detected else normalise(lang or "")
         hits = searcher.search(
-            text, lang=language, to=to.split(",") if to else None, k=k, filters=_filters(filters), explain=explain
+            text,
+            lang=language,
+            to=None if to is None else language_list(to),
+            k=k,
+            filters=_filters(filters),
+            explain=explain,
         )
+        unread = searcher.unread(text)
+    if unread:
+        beginning = textwrap.shorten(unread, 40, placeholder=" …")
+        console.warn(f"the query is longer than the encoder reads; what comes from {beginning!r} on was left out")
     if detected:
         unsure = "" if detected.confidence >= SURE else f", {detected.confidence:.0%} sure"
         said = language if language != UNDETERMINED else "unknown"

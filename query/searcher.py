@@ -7,9 +7,9 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Self
 
 from encoders.console import Console
-from encoders.document import Document, Encoder, EncoderSpec, FloatArray, Passages, short_hash
+from encoders.document import Document, Encoder, EncoderSpec, FloatArray, Passages, ReadsSoFar, short_hash
 from encoders.errors import BadInput, StoreError
-from encoders.languages import normalise
+from encoders.languages import UNDETERMINED, normalise
 from encoders.methods import open_encoder
 from encoders.segmentation import sentences
 from encoders.session import Device
@@ -27,6 +27,8 @@ from query.ranking import PLAIN, Choice, FairRanker
 from query.ranking_options import RankingOptions
 
 _ATTEMPTS = 3
+_WORDS_A_SECOND = 1_000
+"""Documents whose words the embedded store takes in, about: to say how long it may take."""
 _BLOCK = 64
 """Queries ranked at once: to depth 1,000 in many languages their candidates are what takes memory."""
 
@@ -71,7 +73,8 @@ class Searcher:
             settings: where things are; read from the environment unless given.
             device: where to encode queries.
             ranking: what is to be another way than the active calibration says.
-            console: where progress goes, should the default encoder have to be made; nowhere unless given.
+            console: where progress goes, should the default encoder or the store's words have to be made; nowhere
+                unless given.
 
         Raises:
             BadInput: there is none of that name, or nothing is in it; or no such calibration or balance.
@@ -82,6 +85,7 @@ class Searcher:
         engine = connect(settings.database)
         try:
             found = collections.require(engine, collection)
+            settings.check_store(collection, found.store or settings.home_store)
             plain = ranking.calibration == calibration_table.NONE
             calibrated = None if plain else calibration_table.load(engine, found, ranking.calibration)
         finally:
@@ -95,10 +99,12 @@ class Searcher:
                 f"collection {collection} holds no documents; put some in: dragoman index SOURCE -c {collection}"
             )
         detector = Detector(languages.keys())
+        console = console or Console(quiet=True)
         try:
-            model = find_model(found.encoder, console or Console(quiet=True))
-            encoder = open_encoder(model, found.method, device=device)
+            encoder = open_encoder(find_model(found.encoder, console), found.method, device=device)
             found.check(encoder.spec)
+            if choice.hybrid:
+                _make_words(store, languages, console)
         except BaseException:
             store.close()
             raise
@@ -130,6 +136,12 @@ class Searcher:
     def detect(self, text: str) -> Detection:
         """The language of a query, among those of the collection."""
         return self.detector.detect(text)
+
+    def unread(self, text: str) -> str:
+        """What of a query the encoder does not read, because it is too long; empty where all of it is read."""
+        if not isinstance(self.encoder, ReadsSoFar):
+            return ""
+        return text[self.encoder.read_to(Document("query", UNDETERMINED, text)) :].strip()
 
     def search(
         self,
@@ -217,11 +229,15 @@ class Searcher:
         """Languages to ask: those given, or all of the collection's.
 
         Raises:
-            BadInput: a language is not in the collection.
+            BadInput: none is given, or one is not in the collection.
         """
         if to is None:
             return sorted(self.languages)
         wanted = list(dict.fromkeys(normalise(code) for code in to))
+        if not wanted:
+            raise BadInput(
+                f"no language of documents is named; {self.collection} has {', '.join(sorted(self.languages))}"
+            )
         for code in wanted:
             if code not in self.languages:
                 raise BadInput(
@@ -260,6 +276,14 @@ class Searcher:
     def __exit__(self, *error: object) -> None:
         """Close."""
         self.close()
+
+
+def _make_words(store: VectorStore, languages: Mapping[str, int], console: Console) -> None:
+    """Let a store that has none make its words now, and say so where that takes long."""
+    count = sum(languages.values())
+    said = f"taking in the words of {count:,} documents, once, for --hybrid: about {count / _WORDS_A_SECOND:,.0f} s …"
+    with console.if_slow(said):
+        store.lexical("a", next(iter(languages)), 1)
 
 
 def _choice(collection: str, calibration: Calibration | None, ranking: RankingOptions) -> Choice:

@@ -31,6 +31,8 @@ _LEADING_WORD = {
     "description": re.compile(r"\s*Description\s*:", re.IGNORECASE),
     "narrative": re.compile(r"\s*Narrative\s*:", re.IGNORECASE),
 }
+_NAMES_OF_IDS = {"id", "_id", "qid", "query_id", "query-id", "topic", "topic_id", "number", "num"}
+"""What stands over ids in headers that are not ours."""
 _RECORD = re.compile(r"<(top|topic)(?=[\s>])", re.IGNORECASE)
 
 
@@ -78,7 +80,8 @@ def read_topics(path: str | Path, *, lang: str = "", encoding: str = "") -> list
 
     Args:
         path: CLEF or TREC markup, XML, TSV with the header ``qid lang title description narrative`` (of which qid and
-            title are needed), or JSON lines with these names; may be compressed.
+            title are needed) or two columns without one, id and text, or JSON lines with these names; may be
+            compressed.
         lang: language of topics that name none; empty: ``und``.
         encoding: of the file; empty: UTF-8, then what it declares or its language uses.
 
@@ -153,17 +156,21 @@ def _json_lines(text: str, file: SourceFile) -> Iterator[_Record]:
 def _tsv(text: str, file: SourceFile) -> Iterator[_Record]:
     lines = text.split("\n")
     header = [name.strip().lower() for name in lines[0].split("\t")]
+    first = 1
     if "qid" not in header or not set(PARTS) & set(header):
-        raise BadInput(
-            f"{file.at(1)} is no header of topics; it should be: qid, lang, title, description, with tabs between"
-        )
-    for number, line in enumerate(lines[1:], start=2):
+        if len(header) != 2 or header[0] in _NAMES_OF_IDS:
+            raise BadInput(
+                f"{file.at(1)} is no header of topics; it should be: qid, lang, title, description, with tabs between, "
+                "or leave it out and give two columns, id and text"
+            )
+        header, first = ["qid", "title"], 0
+    for number, line in enumerate(lines[first:], start=first + 1):
         if not line.strip():
             continue
         values = line.rstrip("\r").split("\t")
         if len(values) > len(header):
             raise BadInput(
-                f"{file.at(number)} has {len(values)} columns and the header {len(header)}; take out the extra tabs"
+                f"{file.at(number)} has {len(values)} columns and should have {len(header)}; take out the extra tabs"
             )
         record = dict(zip(header, values, strict=False))
         yield number, {name: record[name] for name in ("qid", "lang", *PARTS) if name in record}

@@ -79,6 +79,7 @@ def report(
     engine = connect(settings.database)
     try:
         found = collections.require(engine, collection)
+        settings.check_store(collection, found.store or settings.home_store)
         calibration = calibration_table.load(engine, found)
         kept = next((one for one in calibration_table.every(engine, collection) if one.active), None)
         shown = evaluations(engine, collection, evaluation)

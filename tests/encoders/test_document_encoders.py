@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from encoders.document import Document, Encoder
+from encoders.document import Document, Encoder, ReadsSoFar
 from encoders.errors import BadInput
 from encoders.first import First
 from encoders.folder import ModelFolder
@@ -107,8 +107,14 @@ def test_a_line_of_five_megabytes_is_tokenised_whole(sentence: SentenceEncoder) 
     assert (np.diff(tokens.offsets[:, 0]) >= 0).all()
 
 
-def test_a_query_longer_than_the_model_is_cut(sentence: SentenceEncoder) -> None:
-    assert np.isfinite(sentence.encode_queries([Document("q", "en", _LONG * 3)])).all()
+def test_a_query_longer_than_the_model_is_cut_and_it_is_known_where(any_encoder: Encoder) -> None:
+    long = Document("q", "en", _LONG * 3)
+    assert isinstance(any_encoder, ReadsSoFar)
+    end = any_encoder.read_to(long)
+    assert 0 < end < len(long.content)
+    read, whole = any_encoder.encode_queries([Document("q", "en", long.content[:end]), long])
+    np.testing.assert_allclose(read, whole, atol=1e-5)
+    assert any_encoder.read_to(Document("q", "en", "floods")) == len("floods")
 
 
 def test_an_unknown_method_is_refused_with_the_known_ones(default_folder: ModelFolder) -> None:

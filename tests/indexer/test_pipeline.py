@@ -7,6 +7,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
+import threading
 import time
 import zlib
 from collections.abc import Sequence
@@ -23,7 +24,7 @@ from encoders.document import Document, Encoded, EncoderSpec, FloatArray, Passag
 from encoders.errors import BadInput, ModelMismatch, StoreError
 from encoders.folder import ModelFolder
 from indexer import collection as collections
-from indexer import pipeline
+from indexer import ledger, pipeline
 from indexer.database import connect
 from indexer.indexing import index
 from indexer.pipeline import CHUNK_DOCUMENTS, IndexReport
@@ -71,9 +72,16 @@ class Bench:
         self.source.write_text("".join(json.dumps(record) + "\n" for record in records), encoding="utf-8")
         os.utime(self.source, ns=(time.time_ns(), time.time_ns()))
 
-    def index(self, *, prune: bool = False) -> IndexReport:
+    def index(self, *, prune: bool = False, console: Console | None = None) -> IndexReport:
         return pipeline.index(
-            [str(self.source)], ReadOptions(), self.encoder, self.store, self.engine, "c", prune=prune
+            [str(self.source)],
+            ReadOptions(),
+            self.encoder,
+            self.store,
+            self.engine,
+            "c",
+            prune=prune,
+            console=console or Console(quiet=True),
         )
 
 
@@ -157,6 +165,43 @@ def test_the_later_of_two_documents_with_one_id_wins_and_it_is_said(bench: Bench
     assert "more than once" in report.remarks[0].text
 
 
+def test_an_id_that_stands_twice_with_different_texts_is_not_encoded_again_by_the_next_run(bench: Bench) -> None:
+    twice = records(3 * CHUNK_DOCUMENTS)
+    twice[-1]["id"] = twice[0]["id"]
+    twice[-2] = {**twice[-3], "text": "in one chunk"}
+    bench.write(twice)
+    assert bench.index().encoded == len(twice) - 1
+    bench.encoder.encoded.clear()
+    for _ in range(2):
+        report = bench.index()
+        assert (report.encoded, bench.encoder.encoded) == (0, [])
+        assert {note.doc_id for note in report.remarks} == {twice[0]["id"], twice[-2]["id"]}
+    assert bench.store.get([str(twice[0]["id"])])[0].text == twice[-1]["text"]
+
+    twice[-1]["text"] = "a third text"
+    bench.write(twice)
+    bench.index()
+    assert bench.store.get([str(twice[0]["id"])])[0].text == "a third text"
+    del twice[-1]
+    bench.write(twice)
+    bench.index()
+    assert bench.store.get([str(twice[0]["id"])])[0].text == twice[0]["text"]
+
+
+def test_findings_of_the_run_before_stay_until_one_over_the_same_sources_is_done(bench: Bench) -> None:
+    bench.write([*records(2 * CHUNK_DOCUMENTS), {"id": "empty", "lang": "en", "text": ""}])
+    bench.index()
+    bench.write([*records(2 * CHUNK_DOCUMENTS), {"id": "new", "lang": "en", "text": "text"}])
+    bench.encoder.broken_at = len(bench.encoder.encoded)
+    with pytest.raises(RuntimeError, match="power"):
+        bench.index()
+    runs = [run.id for run in ledger.runs(bench.engine, "c")]
+    assert [note.doc_id for note in ledger.findings(bench.engine, runs)] == ["empty"]
+    bench.encoder.broken_at = -1
+    bench.index()
+    assert ledger.findings(bench.engine, runs) == []
+
+
 def test_a_changed_field_or_revision_is_stored_though_the_text_is_the_same(bench: Bench) -> None:
     bench.write([{"id": "a", "lang": "en", "text": "A", "label": "old", "revision": 1}])
     bench.index()
@@ -164,6 +209,47 @@ def test_a_changed_field_or_revision_is_stored_though_the_text_is_the_same(bench
     assert bench.index().encoded == 1
     stored = bench.store.get(["a"])[0]
     assert (stored.fields["label"], stored.revision) == ("new", 5)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("method", "characters"), [("first", 5_000_000), ("segments", 120_000)])
+def test_a_text_of_one_line_of_megabytes_is_indexed_with_its_neighbours(
+    method: str, characters: int, settings: Settings, tmp_path: Path, default_folder: ModelFolder
+) -> None:
+    """*first* takes the whole size through reading, tokenising and storing; *segments* encodes more than one block."""
+    text = ("Rivers carry their floods to the sea. " * (characters // 38 + 1))[:characters]
+    source = tmp_path / "docs.jsonl"
+    lines = [{"id": "a", "lang": "en", "text": "a river"}, {"id": "long", "lang": "en", "text": text}]
+    source.write_text("".join(json.dumps(line) + "\n" for line in [*lines, {**lines[0], "id": "b"}]), encoding="utf-8")
+    report = index([str(source)], "c", settings=settings, method=method, device="cpu")
+    assert (report.encoded, report.refused) == (3, [])
+    store = open_store(settings.store, "c")
+    assert store.get(["long"])[0].text == text
+    (passages,) = store.passages(next(iter(store.models())), ["long"])
+    store.close()
+    if method == "segments":
+        assert passages.offsets[-1, 1] >= characters - 1
+        assert (passages.offsets[1:, 0] <= passages.offsets[:-1, 1]).all()
+
+
+def test_a_very_long_document_is_named_while_progress_stands_still(bench: Bench) -> None:
+    said = threading.Event()
+
+    class Heard(Console):
+        def say(self, sentence: str) -> None:
+            assert sentence == "encoding d0001, one document of 300,000 characters …"
+            said.set()
+
+    class Waiting(CountingEncoder):
+        def encode_documents(self, documents: Sequence[Document]) -> Encoded:
+            assert said.wait(30)
+            return super().encode_documents(documents)
+
+    bench.encoder = Waiting()
+    two = records(2)
+    two[1]["text"] = "word" * 75_000
+    bench.write(two)
+    assert bench.index(console=Heard()).encoded == 2
 
 
 def test_what_is_still_under_way_counts_as_stored_when_a_later_chunk_is_planned(bench: Bench) -> None:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -13,6 +14,7 @@ from query.cli import _COMMANDS, run
 
 ROOT = Path(query.__file__).parent.parent
 DEMO = ROOT / "query" / "demo"
+EVALUATE = ["evaluate", "--topics", str(DEMO / "topics.tsv"), "--qrels", str(DEMO / "qrels.txt")]
 
 
 @pytest.fixture(scope="module")
@@ -137,6 +139,15 @@ def test_delete_removes_documents_then_the_collection(
         (["search", "x", "-c", "none"], 1, "there is no collection 'none'"),
         (["search", "", "-c", "mini"], 1, "the query is empty"),
         (["search", "x", "-c", "mini", "--to", "fi"], 1, "no documents in 'fi'"),
+        (["search", "x", "-c", "mini", "--to", ""], 1, "no language of documents is named; mini has de, ja"),
+        ([*EVALUATE, "-c", "mini", "--to", ","], 1, "no language of documents is named; mini has de, ja"),
+        ([*EVALUATE, "-c", "mini", "--measures", ""], 1, "no measure is named"),
+        (["runs", "list", "-c", "nope"], 1, "there is no collection 'nope' (there are: mini)"),
+        (["search", "x", "-c", "mini", "--store", "elsewhere"], 1, "leave --store out"),
+        (["index", str(DEMO / "docs.en.jsonl"), "-c", "mini", "--store", "elsewhere"], 1, "collection mini lives in"),
+        (["calibrate", "-c", "mini", "--store", "elsewhere"], 1, "collection mini lives in"),
+        (["report", "-c", "mini", "--store", "elsewhere"], 1, "collection mini lives in"),
+        (["delete", "--all", "-y", "-c", "mini", "--store", "elsewhere"], 1, "collection mini lives in"),
         (["search", "x", "-c", "mini", "--lang", "german"], 1, "'german' is no language code"),
         (["search", "x", "-c", "mini", "--filter", "label"], 2, "--filter takes FIELD=VALUE"),
         (["search", "x", "-c", "mini", "-k", "0"], 2, "0 is not in the range"),
@@ -158,6 +169,8 @@ def test_delete_removes_documents_then_the_collection(
         (["status", "--store", "ftp://x", "-c", "mini"], 0, ""),
         (["index", str(DEMO / "docs.en.jsonl"), "-c", "new", "--store", "ftp://x"], 1, "no store for ftp: URLs"),
         (["status", "--database", "nonsense"], 1, "can't be opened"),
+        (["status", "--database", "postgresql://127.0.0.1:1/x"], 1, "can't be opened: connection failed"),
+        (["status", "--database", "postgresql+pg8000://127.0.0.1:1/x"], 1, "needs a driver that is not installed"),
         (["search", "\udcff", "-c", "mini"], 1, "the query is not UTF-8"),
         (["nonsense"], 2, "No such command 'nonsense'"),
     ],
@@ -188,9 +201,27 @@ def test_debug_shows_where_a_refusal_comes_from(home: Path) -> None:
     assert "Traceback" in done.stderr
 
 
+def test_a_store_that_is_the_collections_own_may_be_named(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for own in (home / "store", (home / "store").as_uri()):
+        assert run(["search", "Brot", "-c", "mini", "--home", str(home), "--store", str(own)]) == 0
+    assert "lives in" not in capsys.readouterr().err
+
+
+def test_a_query_that_is_too_long_is_answered_and_what_is_left_out_is_said(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["search", "Schimmel " * 600 + "Ende", "-c", "mini", "--home", str(home)]) == 0
+    assert "longer than the encoder reads; what comes from '" in capsys.readouterr().err
+    assert run(["search", "Schimmel", "-c", "mini", "--home", str(home)]) == 0
+    assert "longer" not in capsys.readouterr().err
+
+
 def test_encoders_are_listed_and_shown(capsys: pytest.CaptureFixture[str], default_folder: object) -> None:
     assert run(["encoders"]) == 0
-    assert "multilingual-e5-small" in capsys.readouterr().out
+    assert re.search(r"multilingual-e5-small\S* \(default\)", capsys.readouterr().out)
+    assert run(["encoders", "list", "--json"]) == 0
+    listed = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [one["name"] for one in listed if one["default"]] == ["multilingual-e5-small"]
     assert run(["encoders", "show", "multilingual-e5-small", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["dim"] == 384
     assert run(["encoders", "show", "nothing"]) == 1

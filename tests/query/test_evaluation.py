@@ -112,6 +112,12 @@ def test_measures_are_parsed_from_one_string_or_several() -> None:
     assert [str(measure) for measure in parsed] == ["AP", "nDCG@10", "P(rel=2,judged_only=True)@5", JUDGED]
 
 
+@pytest.mark.parametrize("names", [[], [""], [" , "]])
+def test_no_measure_at_all_is_refused(names: list[str]) -> None:
+    with pytest.raises(BadInput, match="no measure is named; use names of ir-measures such as AP"):
+        parse_measures(names)
+
+
 @pytest.mark.parametrize(
     "name", ["precision", "nDCG@", "nDCG@ten", "P", "P@0", "AP(foo=3)", "alpha_nDCG@10", "1+1", "(", "AP)"]
 )

@@ -3,17 +3,22 @@
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from encoders.document import Document, unit_rows
 from encoders.errors import BadInput
+from encoders.folder import ModelFolder
+from indexer.indexing import index
 from indexer.settings import Settings
 from query import Searcher
+from query.calibrating import calibrate
 from query.evaluation import evaluate, parse_measures
+from query.probe import Setting
 from query.qrels import read_qrels
-from query.ranking import Choice
+from query.ranking import Choice, opening
 from query.ranking_options import RankingOptions
 from query.run import Run
 from query.topics import read_topics
@@ -168,6 +173,37 @@ def test_a_search_asks_the_store_for_passages_and_vectors_once(
         monkeypatch.setattr(searcher.store, name, noting(name))
     assert searcher.search("Brot backen", lang="de", k=5)
     assert asked == ["search", "passages", "get"]
+
+
+def test_an_opening_is_the_first_window_or_the_sentences_that_make_one() -> None:
+    def offsets(*spans: tuple[int, int]) -> np.ndarray:
+        return np.array(spans, dtype=np.int32).reshape(-1, 2)
+
+    assert opening(offsets((0, 90))) == 1
+    assert opening(offsets((0, 480), (300, 490))) == 1
+    assert opening(offsets((0, 20), (21, 130), (131, 400), (401, 700), (701, 705))) == 3
+    assert opening(offsets((0, 600), (601, 700))) == 1
+    assert opening(offsets()) == 1
+
+
+def test_the_opening_of_a_document_of_sentences_is_more_than_its_title(
+    tmp_path: Path, default_folder: ModelFolder
+) -> None:
+    """Compared with a query that repeats title and text, the opening is nearer than the title alone is."""
+    place = Settings.read(home=tmp_path)
+    index([str(DEMO / "docs.en.jsonl")], "demo", settings=place, method="sentences", device="cpu")
+    calibrate("demo", place, setting=Setting(), device="cpu")
+    with Searcher.open("demo", place, device="cpu") as opened:
+        document = opened.store.get(["demo:en:earthquake"])[0]
+        (hit,) = opened.search(document.content, lang="en", k=1, explain=True)
+        (titles,) = opened.store.passages(opened.spec.model, [hit.doc_id])
+    assert hit.doc_id == document.doc_id
+    assert hit.parts is not None
+    assert opening(titles.offsets) > 1
+    assert titles.offsets[0].tolist() == [0, len(document.title)]
+    assert hit.parts.opening is not None
+    assert hit.parts.passage is not None
+    assert hit.parts.opening > hit.parts.passage
 
 
 def test_filters_and_target_languages_hold(searcher: Searcher) -> None:

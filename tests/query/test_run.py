@@ -98,14 +98,6 @@ def test_a_file_that_cannot_be_read_or_written_is_said(tmp_path: Path) -> None:
     (tmp_path / "latin.txt").write_bytes(b"1 Q0 caf\xe9 1 0.5 sys\n")
     with pytest.raises(BadInput, match="not UTF-8"):
         Run.read_trec(tmp_path / "latin.txt")
-    with pytest.raises(BadInput, match="can't be written"):
-        Run("tag", {"1": [("a", 1.0)]}).write_trec(tmp_path / "no" / "folder.txt")
-
-
-def test_a_written_file_is_the_text(tmp_path: Path) -> None:
-    run = Run("tag", {"1": [("ö", 1.0)]})
-    run.write_trec(tmp_path / "run.txt")
-    assert (tmp_path / "run.txt").read_bytes() == run.to_trec().encode()
 
 
 def test_what_cannot_be_a_run_is_refused() -> None:

@@ -126,7 +126,7 @@ def test_list_shows_main_runs_and_all_on_request(dragoman: Command, judged: list
     dragoman("evaluate", *judged, "--langs", "en", "--no-baseline")
     assert [json.loads(line)["id"] for line in dragoman("runs", "list", "--json").splitlines()] == ["2.en", "1.all"]
     assert len(dragoman("runs", "list", "--all", "--json").splitlines()) == 8
-    assert dragoman("runs", "list", "-c", "others", "--json") == ""
+    assert "no collection 'others'" in dragoman("runs", "list", "-c", "others", status=1)
     assert "de → de, BM25" in dragoman("runs", "list", "--all")
 
 

@@ -117,6 +117,14 @@ def test_tsv_topics_are_read_by_their_header(tmp_path: Path) -> None:
     ]
 
 
+def test_two_columns_without_a_header_are_ids_and_texts(tmp_path: Path) -> None:
+    path = write(tmp_path / "queries.tsv", "1048585\twhat is paula deen's brother\n2\tandrogen receptor define\n")
+    assert read_topics(path, lang="en") == [
+        Topic("1048585", "en", "what is paula deen's brother"),
+        Topic("2", "en", "androgen receptor define"),
+    ]
+
+
 def test_json_topics_are_read(tmp_path: Path) -> None:
     path = write(
         tmp_path / "t.jsonl", '{"qid": 7, "title": "Mills", "lang": "en", "x": 1}\n\n{"id": "b", "title": "Ö"}\n'
@@ -144,7 +152,8 @@ def test_the_text_of_a_topic_is_the_parts_asked_for() -> None:
         ("qid\ttitle\n1\tx\ty\n", ":2", "3 columns"),
         ("qid\tlang\ttitle\n1\tklingonisch\tx\n", ":2", "'klingonisch' is no"),
         ("qid\tlang\ttitle\n1\tde\tx\n1\tger\ty\n", ":3", "on line 2 already"),
-        ("C141\tx\n", ":1", "no header"),
+        ("C141 x\n", ":1", "no header"),
+        ("1\tx\n2\ty\tz\n", ":2", "3 columns"),
         ('{"qid": "1", "title": "x"}\n{"qid": "2"\n', ":2", "not valid JSON"),
         ('{"qid": "1", "title": "x"}\n[1]\n', ":2", "no JSON object"),
         ('{"qid": "1", "title": 5}\n', ":1", "title is a int"),
