@@ -222,10 +222,7 @@ class FairRanker:
 
     def _words(self, text: str, lang: str, targets: Sequence[str], filters: Filters | None) -> Words:
         """What the lexical arm finds; in the query's own language too, which tells how much sharing words says."""
-        return {
-            target: self._store.lexical(text, target, DEPTH, filters=filters)
-            for target in dict.fromkeys([*targets, lang])
-        }
+        return self._store.lexical(text, list(dict.fromkeys([*targets, lang])), DEPTH, filters=filters)
 
     def _candidates(
         self, found: Mapping[str, Sequence[Candidates]], words: Sequence[Words]

@@ -283,7 +283,7 @@ def _make_words(store: VectorStore, languages: Mapping[str, int], console: Conso
     count = sum(languages.values())
     said = f"taking in the words of {count:,} documents, once, for --hybrid: about {count / _WORDS_A_SECOND:,.0f} s …"
     with console.if_slow(said):
-        store.lexical("a", next(iter(languages)), 1)
+        store.lexical("a", list(languages)[:1], 1)
 
 
 def _choice(collection: str, calibration: Calibration | None, ranking: RankingOptions) -> Choice:

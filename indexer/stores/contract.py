@@ -126,13 +126,15 @@ class VectorStore(Protocol):
         """
         ...
 
-    def lexical(self, text: str, lang: str, k: int, *, filters: Filters | None = None) -> list[tuple[str, float]]:
-        """The k documents of one language that share the most terms with a text: the lexical arm of a hybrid search.
+    def lexical(
+        self, text: str, langs: Sequence[str], k: int, *, filters: Filters | None = None
+    ) -> dict[str, list[tuple[str, float]]]:
+        """For each language its k documents that share the most terms with a text: the lexical arm of a hybrid search.
 
         Args:
-            text: the query, in any language; it is taken apart as texts of ``lang`` are.
-            lang: of the documents; one the store has none of finds nothing.
-            k: how many at most.
+            text: the query, in any language; it is taken apart as texts of each language are.
+            langs: of the documents; one the store has none of finds nothing.
+            k: how many a language at most.
             filters: the user's fields a document must have.
 
         Returns:

@@ -249,7 +249,9 @@ class EmbeddedStore:
             allowed[[matrix.position[doc_id] for doc_id in matching if doc_id in matrix.position]] = True
         return matrix.search(queries, k, allowed, with_vectors=with_vectors)
 
-    def lexical(self, text: str, lang: str, k: int, *, filters: Filters | None = None) -> list[tuple[str, float]]:
+    def lexical(
+        self, text: str, langs: Sequence[str], k: int, *, filters: Filters | None = None
+    ) -> dict[str, list[tuple[str, float]]]:
         """BM25 by FTS5; the first call on a file indexes its words, which takes about 1 ms a document."""
         with self._reading() as connection:
             complete = words.are_complete(connection)
@@ -259,10 +261,13 @@ class EmbeddedStore:
                 complete = words.are_complete(connection)
         with self._snapshot() as connection:
             among = connection.execute(_matching(filters, _documents.c.row)).scalars().all() if filters else None
-            found = words.search(connection, text, lang, k, among)
-            rows = connection.execute(_IDS, _listed([row for row, _ in found])).all()
-        doc_ids = {row.row: row.doc_id for row in rows}
-        return sorted(((doc_ids[row], score) for row, score in found), key=lambda one: (-one[1], one[0]))
+            found = {lang: words.search(connection, text, lang, k, among) for lang in langs}
+            keys = [row for hits in found.values() for row, _ in hits]
+            doc_ids = {row.row: row.doc_id for row in connection.execute(_IDS, _listed(keys))}
+        return {
+            lang: sorted(((doc_ids[row], score) for row, score in hits), key=lambda one: (-one[1], one[0]))
+            for lang, hits in found.items()
+        }
 
     def _matrix(self, model: str) -> VectorMatrix:
         """The model's vectors, read again when the file has changed."""

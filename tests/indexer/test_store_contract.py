@@ -297,7 +297,7 @@ def test_any_order_of_writes_leaves_what_the_rules_say(store: VectorStore, write
 
 
 def found(store: VectorStore, text: str, lang: str, k: int = 10, **filters: object) -> list[str]:
-    return [doc_id for doc_id, _ in store.lexical(text, lang, k, filters=filters or None)]
+    return [doc_id for doc_id, _ in store.lexical(text, [lang], k, filters=filters or None)[lang]]
 
 
 def test_names_and_numbers_are_found_by_their_words_in_title_and_text(store: VectorStore) -> None:
@@ -317,7 +317,7 @@ def test_names_and_numbers_are_found_by_their_words_in_title_and_text(store: Vec
 
 def test_words_are_found_with_scores_that_fall_and_at_most_k(store: VectorStore) -> None:
     store.put(MODEL, [item(f"d{at}", text="river " * (1 + at % 3) + "flood") for at in range(9)] + _others(20))
-    scored = store.lexical("river", "en", 5)
+    scored = store.lexical("river", ["en"], 5)["en"]
     assert [doc_id for doc_id, _ in scored] == ["d2", "d5", "d8", "d1", "d4"]
     scores = [score for _, score in scored]
     assert scores == sorted(scores, reverse=True)
@@ -336,6 +336,12 @@ def test_words_of_one_language_are_not_found_in_another(store: VectorStore) -> N
     assert found(store, "gift", "en") == ["b"]
     assert found(store, "禮物", "zh-Hant") == ["c"]
     assert found(store, "gift", "fr") == []
+    together = store.lexical("gift", ["en", "fr", "de"], 5)
+    assert {lang: [doc_id for doc_id, _ in hits] for lang, hits in together.items()} == {
+        "en": ["b"],
+        "fr": [],
+        "de": ["a"],
+    }
 
 
 def test_words_are_those_of_what_was_put_last(store: VectorStore) -> None:
@@ -379,7 +385,7 @@ def test_any_order_of_writes_leaves_the_words_of_the_texts(
     expected: dict[str, tuple[str, str]] = {}
     for at, (doc_id, lang, word, action) in enumerate(writes):
         if at == asked_after:
-            store.lexical("amber", "en", 1)
+            store.lexical("amber", ["en"], 1)
         if action == "delete":
             store.delete([doc_id])
             expected.pop(doc_id, None)

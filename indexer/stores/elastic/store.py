@@ -336,28 +336,37 @@ class ElasticStore:
                 self._client.indices.refresh(index=self.index)
             self._stale = False
 
-    def lexical(self, text: str, lang: str, k: int, *, filters: Filters | None = None) -> list[tuple[str, float]]:
-        """BM25 of the server over the terms that are made here."""
+    def lexical(
+        self, text: str, langs: Sequence[str], k: int, *, filters: Filters | None = None
+    ) -> dict[str, list[tuple[str, float]]]:
+        """BM25 of the server over the terms that are made here, all languages in one request."""
         self._refresh()
-        terms = analyser(lang).query_terms(text)
+        bodies = {lang: body for lang in langs if (body := self._matching(text, lang, k, filters))}
+        answers = self._msearch(list(bodies.values())) if bodies else []
+        found = {
+            lang: [(hit["_id"], float(hit["_score"])) for hit in hits]
+            for lang, hits in zip(bodies, answers, strict=True)
+        }
+        return {lang: found.get(lang, []) for lang in langs}
+
+    def _matching(self, text: str, lang: str, k: int, filters: Filters | None) -> dict[str, Any] | None:
+        """The body of a search for documents of one language that share terms with a text; none without terms."""
         field = self._layout.words(lang)
+        terms = analyser(lang).query_terms(text)
         clauses = [
             {"prefix": {field: {"value": term[:-1]}}} if term.endswith("*") else {"term": {field: {"value": term}}}
             for term in terms
         ]
         if not clauses:
-            return []
-        body = {
+            return None
+        among = self._layout.filters(lang, filters)
+        return {
             "size": k,
             "_source": False,
             "track_total_hits": False,
-            "query": {
-                "bool": {"should": clauses, "minimum_should_match": 1, "filter": self._layout.filters(lang, filters)}
-            },
+            "query": {"bool": {"should": clauses, "minimum_should_match": 1, "filter": among}},
             "sort": ["_score", {self._layout.name("id"): "asc"}],
         }
-        (hits,) = self._msearch([body])
-        return [(hit["_id"], float(hit["_score"])) for hit in hits]
 
     def vectors(self, model: str, doc_ids: Sequence[str]) -> FloatArray:
         """Stored vectors, (ids, dim) float32."""
