@@ -146,10 +146,14 @@ def test_a_mapping_holds_the_stated_type_of_index(elastic_url: str, client: Elas
 
 
 def test_an_index_that_vanished_is_said(store: ElasticStore, client: Elasticsearch, elastic_url: str) -> None:
+    store.put(MODEL, [item("a")])
     client.indices.delete(index=store.index)
     for ask in (store.count, lambda: store.search(MODEL, {"en": item("a").vector[None]}, 3)):
         with pytest.raises(StoreError, match="is gone from http"):
             ask()
+    with pytest.raises(StoreError, match="see that it is still there"):
+        store.put(MODEL, [item("a")])
+    assert not client.indices.exists(index=store.index), "a write made an index with a mapping of the server's own"
     with pytest.raises(StoreError, match="is gone from http"):
         open_store(elastic_url, "c", make=False)
 

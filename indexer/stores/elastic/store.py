@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from itertools import islice
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -43,6 +44,9 @@ _PAGE = 1000
 _HITS = 20_000
 """Hits with vectors asked for in one request: 20,000 × 384 are 40 MB on the way."""
 _LANGUAGES = 10_000
+
+
+T = TypeVar("T")
 
 
 class ElasticStore:
@@ -137,6 +141,9 @@ class ElasticStore:
 
     def create(self, model: str, dim: int) -> None:
         """Make room for a model's vectors."""
+        self._patiently(lambda: self._create(model, dim))
+
+    def _create(self, model: str, dim: int) -> None:
         known = self.models().get(model)
         if known is not None and known != dim:
             raise ModelMismatch(f"{self.index} holds vectors of model {model} with {known} numbers, not {dim}")
@@ -172,7 +179,8 @@ class ElasticStore:
         dim = self._field(model).dim
         admitted = admit(documents, dim, also=_unfit)
         latest = admitted.latest
-        self._make_room(item.document.lang for item in latest.values())
+        langs = {item.document.lang for item in latest.values()}
+        self._patiently(lambda: self._make_room(langs))
         kept: set[str] = set()
 
         def decide(doc_ids: Sequence[str]) -> dict[str, Action]:
@@ -198,8 +206,8 @@ class ElasticStore:
             refused={**admitted.refused, **outcome.refused},
         )
 
-    def _make_room(self, langs: Iterable[str]) -> None:
-        missing = set(langs) - self._worded
+    def _make_room(self, langs: set[str]) -> None:
+        missing = langs - self._worded
         if missing:
             self._worded = self._layout.languages(self._properties())
             if missing - self._worded:
@@ -247,9 +255,8 @@ class ElasticStore:
     def stamps(self, model: str, doc_ids: Sequence[str]) -> dict[str, Stamp]:
         """What is stored with a vector of this model."""
         found: dict[str, Held] = {}
-        with self._guarded():
-            for page in _pages(doc_ids):
-                found |= writing.read(self._client, self.index, page, self._layout.stamp_fields(model))
+        for page in _pages(doc_ids):
+            found |= self._patiently(partial(self._read, page, self._layout.stamp_fields(model)))
         return {
             doc_id: stamp
             for doc_id, one in found.items()
@@ -500,21 +507,29 @@ class ElasticStore:
             self._stale = True
         return removed
 
+    def _read(self, doc_ids: Sequence[str], fields: Sequence[str]) -> dict[str, Held]:
+        return writing.read(self._client, self.index, doc_ids, fields)
+
+    def _patiently(self, act: Callable[[], T]) -> T:
+        """What an index run does besides its writes: a server that is restarted meanwhile must not end it."""
+        with self._guarded():
+            return writing.patiently(self.address.server, act)
+
     def publish(self) -> None:
         """Give the index its replicas and refreshes, and the alias to it alone, at once."""
+        self._patiently(self._publish)
+
+    def _publish(self) -> None:
         replicas = self.address.replicas if self.address.replicas >= 0 else None
         settings = {"number_of_replicas": replicas, "refresh_interval": None}
-        with self._guarded():
-            if self._is_loading():
-                self._client.indices.put_settings(index=self.index, settings=settings)
-            self._client.indices.refresh(index=self.index)
-            named = self._client.options(ignore_status=404).indices.get_alias(name=self.alias).body
-            held = {index for index in named if index.startswith(f"{self.alias}-")}
-            if held != {self.index}:
-                actions = [{"remove": {"index": index, "alias": self.alias}} for index in sorted(held - {self.index})]
-                self._client.indices.update_aliases(
-                    actions=[*actions, {"add": {"index": self.index, "alias": self.alias}}]
-                )
+        if self._is_loading():
+            self._client.indices.put_settings(index=self.index, settings=settings)
+        self._client.indices.refresh(index=self.index)
+        named = self._client.options(ignore_status=404).indices.get_alias(name=self.alias).body
+        held = {index for index in named if index.startswith(f"{self.alias}-")}
+        if held != {self.index}:
+            actions = [{"remove": {"index": index, "alias": self.alias}} for index in sorted(held - {self.index})]
+            self._client.indices.update_aliases(actions=[*actions, {"add": {"index": self.index, "alias": self.alias}}])
         self._stale = False
 
     def _is_loading(self) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from encoders.errors import StoreError
 from indexer.stores.elastic import connection
@@ -25,6 +25,8 @@ PATIENCE = 180.0
 """Seconds a write waits for a server that is away or full before it gives up."""
 _BACKOFF = (0.5, 30.0)
 
+T = TypeVar("T")
+
 Action = dict[str, Any]
 """An action as ``elasticsearch.helpers`` takes it."""
 
@@ -38,7 +40,7 @@ class Outcome:
         refused: reasons by id.
     """
 
-    done: list[str] = field(default_factory=list)
+    done: set[str] = field(default_factory=set)
     refused: dict[str, str] = field(default_factory=dict)
 
 
@@ -67,11 +69,49 @@ def read(client: Elasticsearch, index: str, doc_ids: Sequence[str], fields: Sequ
     if not doc_ids:
         return {}
     answer = client.mget(index=index, ids=list(doc_ids), source_includes=list(fields))
+    if failed := next((one for one in answer["docs"] if "error" in one), None):
+        # and a write would make the index anew, with a mapping of the server's own
+        raise StoreError(f"the index {index} can't be read ({connection.reason(failed)}); see that it is still there")
     return {
         one["_id"]: Held(one.get("_source", {}), one["_seq_no"], one["_primary_term"])
         for one in answer["docs"]
         if one.get("found")
     }
+
+
+class _Patience:
+    """Waits longer each time for a server that is away or full, until it is too long."""
+
+    def __init__(self) -> None:
+        self.renew()
+
+    def renew(self) -> None:
+        """Something went well: begin anew."""
+        self._pause, self._until = _BACKOFF[0], time.monotonic() + PATIENCE
+
+    def wait(self, cause: StoreError) -> None:
+        """Wait, or raise the cause: that it can't be waited for, or has been for long enough."""
+        if time.monotonic() + self._pause > self._until:
+            raise cause
+        time.sleep(self._pause)
+        self._pause = min(2 * self._pause, _BACKOFF[1])
+
+
+def patiently(server: str, act: Callable[[], T]) -> T:
+    """Do something that can be done again, waiting for a server that is away or overloaded.
+
+    Raises:
+        StoreError: it was for ``PATIENCE``, or refuses.
+    """
+    patience = _Patience()
+    while True:
+        try:
+            with connection.guarded(server):
+                return act()
+        except StoreError as error:
+            if not _passes(error):
+                raise
+            patience.wait(error)
 
 
 def write(
@@ -91,32 +131,24 @@ def write(
     Raises:
         StoreError: it took nothing for ``PATIENCE``, or refuses writes altogether.
     """
-    from elasticsearch import ConnectionError as Away  # noqa: PLC0415
-    from elasticsearch import ConnectionTimeout  # noqa: PLC0415
-
     outcome = Outcome()
     pending = list(doc_ids)
-    pause, longest = _BACKOFF
     size = CHUNK_BYTES
-    until = time.monotonic() + PATIENCE
+    patience = _Patience()
     while pending:
         try:
             with connection.guarded(server):
-                later, cause = _attempt(client, decide(pending), outcome, size)
+                later, full = _attempt(client, decide(pending), outcome, size)
         except StoreError as error:
-            if not isinstance(error.__cause__, (Away, ConnectionTimeout)) and not _is_busy(error.__cause__):
+            if not _passes(error):
                 raise
-            later, cause = pending, error
+            later, full = [doc_id for doc_id in pending if doc_id not in outcome.done], error
         if len(later) < len(pending):
-            pause, until = _BACKOFF[0], time.monotonic() + PATIENCE
+            patience.renew()
         pending = later
-        if not cause:
-            continue  # another writer was faster: decided again at once
-        if time.monotonic() + pause > until:
-            raise cause
-        time.sleep(pause)
-        pause = min(2 * pause, longest)
-        size = max(size // 2, _SMALLEST_CHUNK)
+        if full:  # otherwise another writer was faster: decided again at once
+            patience.wait(full)
+            size = max(size // 2, _SMALLEST_CHUNK)
     return outcome
 
 
@@ -135,7 +167,7 @@ def _attempt(
         ((kind, item),) = answer.items()
         doc_id = item["_id"]
         if done or (kind == "delete" and item["status"] == 404):
-            outcome.done += [doc_id] if done else []
+            outcome.done |= {doc_id} if done else set()
         elif item["status"] == 409:
             later.append(doc_id)
         elif item["status"] in {429, 503} and "cluster_block" not in str(item["error"]):
@@ -155,5 +187,12 @@ def _blocked(item: Mapping[str, Any]) -> str:
     )
 
 
-def _is_busy(error: BaseException | None) -> bool:
-    return getattr(error, "status_code", None) in {429, 502, 503, 504}
+def _passes(error: StoreError) -> bool:
+    """Whether it may be better in a while."""
+    from elasticsearch import ConnectionError as Away  # noqa: PLC0415
+    from elasticsearch import ConnectionTimeout, SSLError  # noqa: PLC0415
+
+    cause = error.__cause__
+    if isinstance(cause, (Away, ConnectionTimeout)):
+        return not isinstance(cause, SSLError)
+    return getattr(cause, "status_code", None) in {429, 502, 503, 504}
