@@ -58,7 +58,7 @@ def test_installed_alone_it_runs_and_says_which_extra_is_missing(wheel: Path, tm
 
     assert dragoman("--version").stdout.startswith("dragoman 0.")
     assert "Commands:" in dragoman("--help").stdout
-    modules = "import importlib.util as u; print([n for n in ('torch', 'onnxruntime', 'celery') if u.find_spec(n)])"
+    modules = "import importlib.util as u; print([n for n in ('torch', 'onnxruntime', 'celery', 'elasticsearch') if u.find_spec(n)])"
     assert subprocess.run([str(python), "-c", modules], capture_output=True, text=True, check=True).stdout == "[]\n"
     without = dragoman("demo")
     assert without.returncode == 1
@@ -71,3 +71,8 @@ def test_installed_alone_it_runs_and_says_which_extra_is_missing(wheel: Path, tm
     demo = dragoman("demo", "-q")
     assert demo.returncode == 0, demo.stderr
     assert "all, pooled" in demo.stdout
+
+    (tmp_path / "a.jsonl").write_text('{"id": "a", "lang": "en", "text": "The river rose."}')
+    elastic = dragoman("index", "a.jsonl", "-c", "c", "--store", "http://127.0.0.1:9/p")
+    assert elastic.returncode == 1
+    assert "pip install 'dragoman[elastic]'" in elastic.stderr
