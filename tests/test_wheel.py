@@ -58,7 +58,8 @@ def test_installed_alone_it_runs_and_says_which_extra_is_missing(wheel: Path, tm
 
     assert dragoman("--version").stdout.startswith("dragoman 0.")
     assert "Commands:" in dragoman("--help").stdout
-    modules = "import importlib.util as u; print([n for n in ('torch', 'onnxruntime', 'celery', 'elasticsearch') if u.find_spec(n)])"
+    parts = ("torch", "onnxruntime", "celery", "elasticsearch")
+    modules = f"import importlib.util as u; print([n for n in {parts} if u.find_spec(n)])"
     assert subprocess.run([str(python), "-c", modules], capture_output=True, text=True, check=True).stdout == "[]\n"
     without = dragoman("demo")
     assert without.returncode == 1
