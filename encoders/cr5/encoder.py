@@ -1,0 +1,157 @@
+"""*cr5*: a text is the sum of its words' vectors, in whatever language; no network, no graph."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+from encoders.cr5.model import Cr5Model, Table
+from encoders.document import (
+    Document,
+    Encoded,
+    EncoderSpec,
+    FloatArray,
+    Int32Array,
+    Passages,
+    int8_rows,
+    unit_rows,
+)
+from encoders.errors import BadInput
+from encoders.folder import ModelFolder
+from encoders.segmentation import windows
+from encoders.words import pieces, words
+
+_PIECE = 42
+_WINDOW, _OVERLAP = 3, 1
+DATA = "model.onnx.data"
+ALIGNMENT = 4096
+"""Bytes to whose multiple the scales of an int8 table begin."""
+
+
+class BagsOfWords:
+    """Document encoder of a Cr5 folder; queries go the same way as documents.
+
+    A document is the sum over all of its words. A passage is a window of 126 words that shares a third with the one
+    before; a window without a known word is none.
+    """
+
+    method = "cr5"
+
+    def __init__(self, folder: ModelFolder) -> None:
+        """Load the vocabularies; the vectors stay on disk until they are asked for.
+
+        Raises:
+            BadInput: the folder is damaged.
+        """
+        self.model = load_model(folder)
+        config = folder.config
+        self.spec = EncoderSpec(
+            name=config.name,
+            method=self.method,
+            dim=config.dim,
+            languages=config.languages,
+            model=config.model_id(self.method, window=_WINDOW * _PIECE, overlap=_OVERLAP * _PIECE),
+            build=config.build_id,
+        )
+
+    def encode_documents(self, documents: Sequence[Document]) -> Encoded:
+        """Whole documents and their windows; nothing is known of a text in a language that the model lacks."""
+        cut = [self._cut(document) for document in documents]
+        sums = self.model.sums([ids for one in cut for ids in one.ids])
+        ends = np.cumsum([0, *(len(one.ids) for one in cut)]).tolist()
+        vectors = _added(sums, list(pairwise(ends)))
+        passages = []
+        for one, first in zip(cut, ends, strict=False):
+            spans = windows(len(one.ids), _WINDOW, _OVERLAP)
+            inside = _added(sums, [(first + start, first + end) for start, end in spans])
+            some = np.flatnonzero(inside.any(axis=1))
+            offsets = [(one.starts[spans[at][0]], one.ends[spans[at][1] - 1]) for at in some]
+            passages.append(
+                Passages(int8_rows(unit_rows(inside[some])), np.array(offsets, dtype=np.int32).reshape(-1, 2))
+            )
+        return Encoded(unit_rows(vectors), passages, vectors.any(axis=1, keepdims=True))
+
+    def encode_queries(self, queries: Sequence[Document]) -> FloatArray:
+        """Queries → (queries, dim) float32 unit rows; a row of nothing where the model has no word of a query.
+
+        Raises:
+            BadInput: the model lacks a query's language.
+        """
+        bags = []
+        for query in queries:
+            lang = self.model.language(query.lang)
+            if lang is None:
+                raise BadInput(
+                    f"{self.spec.name} knows no {query.lang!r}, the language of the query {query.content[:60]!r}; "
+                    f"it knows {', '.join(self.model.vocabularies)}"
+                )
+            bags.append(self.model.ids(words(query.content, query.lang), lang))
+        return unit_rows(self.model.sums(bags))
+
+    def _cut(self, document: Document) -> _Cut:
+        lang = self.model.language(document.lang)
+        if lang is None:
+            return _Cut([], [], [])
+        found = pieces(document.content, document.lang, _PIECE)
+        return _Cut(
+            [self.model.ids(inside, lang) for _, _, inside in found],
+            [start for start, _, _ in found],
+            [end for _, end, _ in found],
+        )
+
+
+@dataclass(frozen=True)
+class _Cut:
+    """A document in pieces: rows of their words in the table, and where each starts and ends."""
+
+    ids: Sequence[Int32Array]
+    starts: Sequence[int]
+    ends: Sequence[int]
+
+
+def _added(rows: FloatArray, spans: Sequence[tuple[int, int]]) -> FloatArray:
+    """Sums of spans of rows, (spans, dim); spans may overlap and be empty."""
+    if not spans:
+        return np.zeros((0, rows.shape[1]), dtype=np.float32)
+    ends = np.array(spans, dtype=np.intp)
+    padded = np.concatenate([rows, np.zeros((1, rows.shape[1]), np.float32)])
+    sums: FloatArray = np.add.reduceat(padded, ends.ravel(), axis=0)[::2]
+    sums[ends[:, 0] == ends[:, 1]] = 0.0
+    return sums
+
+
+def is_cr5(folder: ModelFolder) -> bool:
+    """Whether a folder holds a Cr5 model."""
+    return folder.config.pooling == "sum"
+
+
+def load_model(folder: ModelFolder) -> Cr5Model:
+    """The model in a folder; its table is mapped from the graph's own file, and read where it is used.
+
+    Raises:
+        BadInput: it is damaged.
+    """
+    train = "train it again: dragoman train cr5 SOURCE… -o FOLDER"
+    try:
+        vocabularies = json.loads(folder.tokenizer.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise BadInput(f"{folder.tokenizer} can't be read ({error}); {train}") from error
+    rows, dim = 1 + sum(map(len, vocabularies.values())), folder.config.dim
+    file = folder.path / DATA
+    int8 = folder.config.precision == "int8"
+    start = scales_start(rows, dim)
+    size = start + 4 * rows if int8 else 4 * rows * dim
+    if not file.is_file() or file.stat().st_size != size:
+        raise BadInput(f"{file} is not there or not of {size:,} bytes; {train}")
+    table = np.memmap(file, np.int8 if int8 else np.float32, "r", shape=(rows, dim))
+    scales = np.memmap(file, np.float32, "r", offset=start, shape=(rows,)) if int8 else None
+    return Cr5Model(vocabularies, Table(table, scales), dim)
+
+
+def scales_start(rows: int, dim: int) -> int:
+    """Byte of the file at which the scales of an int8 table begin."""
+    return -(-rows * dim // ALIGNMENT) * ALIGNMENT
