@@ -57,7 +57,8 @@ def publish(model: Cr5Model, target: Path, precision: Precision, about: Mapping[
 def build_graph(table: Table, dim: int) -> onnx.ModelProto:
     """``input_ids``, ``attention_mask`` (texts, words) int64 → ``vectors`` (texts, dim) float32: unit rows, or nothing.
 
-    The sum over words is tf · idf · Φ, since idf is in the table; it is kept in a file of its own.
+    Each word is given once, and ``attention_mask`` says how often it occurs, 0 for what fills up a batch: the sum is
+    (1 + ln tf) · idf · Φ. The table, which has idf in it, is a file of its own.
     """
     constants = [_external("table", table.rows, 0)]
     nodes = [helper.make_node("Gather", ["table", "input_ids"], ["rows"], axis=0)]
@@ -74,10 +75,16 @@ def build_graph(table: Table, dim: int) -> onnx.ModelProto:
     constants += [
         numpy_helper.from_array(np.array([-1], dtype=np.int64), "last"),
         numpy_helper.from_array(np.array([1], dtype=np.int64), "middle"),
+        numpy_helper.from_array(np.array(1.0, dtype=np.float32), "one"),
         numpy_helper.from_array(np.array(np.finfo(np.float32).tiny, dtype=np.float32), "tiny"),
     ]
     nodes += [
-        helper.make_node("Cast", ["attention_mask"], ["mask"], to=TensorProto.FLOAT),
+        helper.make_node("Cast", ["attention_mask"], ["counts"], to=TensorProto.FLOAT),
+        helper.make_node("Max", ["counts", "one"], ["positive"]),
+        helper.make_node("Log", ["positive"], ["logarithms"]),
+        helper.make_node("Add", ["logarithms", "one"], ["frequencies"]),
+        helper.make_node("Min", ["counts", "one"], ["there"]),
+        helper.make_node("Mul", ["frequencies", "there"], ["mask"]),
         helper.make_node("Unsqueeze", ["mask", "last"], ["weights"]),
         helper.make_node("Mul", [words, "weights"], ["counted"]),
         helper.make_node("ReduceSum", ["counted", "middle"], ["sums"], keepdims=0),
@@ -124,8 +131,8 @@ A text is the sum of its words' vectors, scaled to unit length; made by `dragoma
 
 - Inputs `input_ids`, `attention_mask` (texts, words) int64; output `vectors` (texts, {config.dim}) float32, unit rows.
 - Ids: 0 for an unknown word; then the words of `vocabulary.json`, language after language, counted from 1. A word
-  is in lower case (NFKC, case folded); Han, Hangul and Hiragana are pairs of characters, Thai triples; a word that
-  occurs twice is given twice.
+  is in lower case (NFKC, case folded); Han, Hangul and Hiragana are pairs of characters, Thai triples. Each word is
+  given once, and `attention_mask` says how often it occurs; 0 for what fills up a batch.
 - Words: {sizes}.
 {said}
 """

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import accumulate
 
 import numpy as np
 
@@ -23,7 +23,7 @@ from encoders.document import (
 from encoders.errors import BadInput
 from encoders.folder import ModelFolder
 from encoders.segmentation import windows
-from encoders.words import pieces, words
+from encoders.words import pieces
 
 _PIECE = 42
 _WINDOW, _OVERLAP = 3, 1
@@ -35,8 +35,8 @@ ALIGNMENT = 4096
 class BagsOfWords:
     """Document encoder of a Cr5 folder; queries go the same way as documents.
 
-    A document is the sum over all of its words. A passage is a window of 126 words that shares a third with the one
-    before; a window without a known word is none.
+    A document is the sum over all of its words, each (1 + ln tf) · idf times its column of Φ. A passage is a window of
+    126 words that shares a third with the one before; a window without a known word is none.
     """
 
     method = "cr5"
@@ -61,19 +61,25 @@ class BagsOfWords:
     def encode_documents(self, documents: Sequence[Document]) -> Encoded:
         """Whole documents and their windows; nothing is known of a text in a language that the model lacks."""
         cut = [self._cut(document) for document in documents]
-        sums = self.model.sums([ids for one in cut for ids in one.ids])
-        ends = np.cumsum([0, *(len(one.ids) for one in cut)]).tolist()
-        vectors = _added(sums, list(pairwise(ends)))
+        spans = [windows(len(one.ends) - 1, _WINDOW, _OVERLAP) for one in cut]
+        bags = [one.ids for one in cut]
+        bags += [
+            one.ids[one.ends[start] : one.ends[end]]
+            for one, some in zip(cut, spans, strict=True)
+            for start, end in some
+        ]
+        sums = unit_rows(self.model.sums(bags))
+        vectors, inside = sums[: len(cut)], sums[len(cut) :]
         passages = []
-        for one, first in zip(cut, ends, strict=False):
-            spans = windows(len(one.ids), _WINDOW, _OVERLAP)
-            inside = _added(sums, [(first + start, first + end) for start, end in spans])
-            some = np.flatnonzero(inside.any(axis=1))
-            offsets = [(one.starts[spans[at][0]], one.ends[spans[at][1] - 1]) for at in some]
-            passages.append(
-                Passages(int8_rows(unit_rows(inside[some])), np.array(offsets, dtype=np.int32).reshape(-1, 2))
-            )
-        return Encoded(unit_rows(vectors), passages, vectors.any(axis=1, keepdims=True))
+        at = 0
+        for one, some in zip(cut, spans, strict=True):
+            own = inside[at : at + len(some)]
+            at += len(some)
+            kept = np.flatnonzero(own.any(axis=1)).tolist()
+            places = [(one.places[some[window][0]], one.places[some[window][1]]) for window in kept]
+            passages.append(Passages(int8_rows(own[kept]), np.array(places, np.int32).reshape(-1, 2)))
+        known = np.array([[bool(row.any())] for row in vectors], dtype=np.bool_).reshape(-1, 1)
+        return Encoded(vectors, passages, known)
 
     def encode_queries(self, queries: Sequence[Document]) -> FloatArray:
         """Queries → (queries, dim) float32 unit rows; a row of nothing where the model has no word of a query.
@@ -81,47 +87,37 @@ class BagsOfWords:
         Raises:
             BadInput: the model lacks a query's language.
         """
-        bags = []
         for query in queries:
-            lang = self.model.language(query.lang)
-            if lang is None:
+            if self.model.language(query.lang) is None:
                 raise BadInput(
                     f"{self.spec.name} knows no {query.lang!r}, the language of the query {query.content[:60]!r}; "
                     f"it knows {', '.join(self.model.vocabularies)}"
                 )
-            bags.append(self.model.ids(words(query.content, query.lang), lang))
-        return unit_rows(self.model.sums(bags))
+        return self.model.encode(queries)
 
     def _cut(self, document: Document) -> _Cut:
         lang = self.model.language(document.lang)
-        if lang is None:
-            return _Cut([], [], [])
-        found = pieces(document.content, document.lang, _PIECE)
-        return _Cut(
-            [self.model.ids(inside, lang) for _, _, inside in found],
-            [start for start, _, _ in found],
-            [end for _, end, _ in found],
-        )
+        found = pieces(document.content, document.lang, _PIECE) if lang else []
+        if not lang or not found:
+            return _Cut(np.zeros(0, np.int32), [0], [0])
+        ids = self.model.ids([word for _, _, inside in found for word in inside], lang)
+        ends = [0, *accumulate(len(inside) for _, _, inside in found)]
+        return _Cut(ids, ends, [0, *(end for _, end, _ in found)])
 
 
 @dataclass(frozen=True)
 class _Cut:
-    """A document in pieces: rows of their words in the table, and where each starts and ends."""
+    """A document in pieces.
 
-    ids: Sequence[Int32Array]
-    starts: Sequence[int]
+    Attributes:
+        ids: rows of its words in the table.
+        ends: where pieces begin and end among these.
+        places: where they do in characters.
+    """
+
+    ids: Int32Array
     ends: Sequence[int]
-
-
-def _added(rows: FloatArray, spans: Sequence[tuple[int, int]]) -> FloatArray:
-    """Sums of spans of rows, (spans, dim); spans may overlap and be empty."""
-    if not spans:
-        return np.zeros((0, rows.shape[1]), dtype=np.float32)
-    ends = np.array(spans, dtype=np.intp)
-    padded = np.concatenate([rows, np.zeros((1, rows.shape[1]), np.float32)])
-    sums: FloatArray = np.add.reduceat(padded, ends.ravel(), axis=0)[::2]
-    sums[ends[:, 0] == ends[:, 1]] = 0.0
-    return sums
+    places: Sequence[int]
 
 
 def is_cr5(folder: ModelFolder) -> bool:

@@ -15,9 +15,8 @@ from encoders.cr5.selection import dealt, linked, of_fitting_length
 from encoders.cr5.settings import Settings
 from encoders.cr5.solver import Block, solve
 from encoders.cr5.vocabulary import Vocabulary, fit_vocabulary
-from encoders.document import Document, FloatArray, unit_rows
+from encoders.document import Document, FloatArray
 from encoders.errors import BadInput
-from encoders.words import words
 
 
 class Cr5:
@@ -75,14 +74,7 @@ class Cr5:
 
     def transform(self, documents: Sequence[Document]) -> FloatArray:
         """Documents → (documents, dim) float32 unit rows; nothing where a text has no word of the model."""
-        model = self.model_
-        bags = [
-            model.ids(words(document.content, document.lang), lang)
-            if (lang := model.language(document.lang))
-            else np.zeros(0, np.int32)
-            for document in documents
-        ]
-        return unit_rows(model.sums(bags))
+        return self.model_.encode(documents)
 
     def _blocks(self, corpus: Corpus) -> tuple[dict[str, Vocabulary], dict[str, Block]]:
         """Vocabularies and TF-IDF rows of the documents that teach."""

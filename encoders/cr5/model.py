@@ -10,8 +10,10 @@ from itertools import repeat
 import numpy as np
 import numpy.typing as npt
 
-from encoders.document import FloatArray, Int8Array
+from encoders.document import Document, FloatArray, Int8Array, unit_rows
+from encoders.words import words
 
+_NONE = np.zeros(0, dtype=np.int32)
 UNKNOWN = 0
 """Row of the table that every unknown word has: nothing."""
 
@@ -60,22 +62,37 @@ class Cr5Model:
         """The model's own name of a language: the tag, or the tag without its script; none where it has neither."""
         return next((tag for tag in (lang, lang.split("-", maxsplit=1)[0]) if tag in self.vocabularies), None)
 
-    def ids(self, words: Sequence[str], lang: str) -> npt.NDArray[np.int32]:
+    def ids(self, found: Sequence[str], lang: str) -> npt.NDArray[np.int32]:
         """Rows of words of a language that the model has; ``UNKNOWN`` where a word is not in its vocabulary."""
-        return np.fromiter(map(self._index(lang).get, words, repeat(UNKNOWN)), dtype=np.int32, count=len(words))
+        return np.fromiter(map(self._index(lang).get, found, repeat(UNKNOWN)), dtype=np.int32, count=len(found))
 
     def sums(self, bags: Sequence[npt.NDArray[np.int32]]) -> FloatArray:
-        """Φx of each bag of rows, (bags, dim) float32, not of unit length; x counts words, weighted by idf."""
+        """Φx of bags of words, (bags, dim) float32, not of unit length.
+
+        Args:
+            bags: rows of the words of each, one that occurs twice given twice; x is (1 + ln tf) · idf.
+        """
         from scipy.sparse import csr_array  # noqa: PLC0415 - a fifth of a second
 
-        if not bags:
-            return np.zeros((0, self.dim), dtype=np.float32)
-        flat = np.concatenate(bags)
+        flat = np.concatenate([np.zeros(0, np.int32), *bags])
         distinct, columns = np.unique(flat, return_inverse=True)
-        ends = np.concatenate(([0], np.cumsum([len(bag) for bag in bags])))
+        ends = np.cumsum([0, *(len(bag) for bag in bags)])
         counts = csr_array((np.ones(len(flat), np.float32), columns, ends), shape=(len(bags), len(distinct)))
+        counts.sum_duplicates()
+        counts.data = 1 + np.log(counts.data)
         sums: FloatArray = counts @ self.table.take(distinct)
         return sums
+
+    def encode(self, texts: Sequence[Document]) -> FloatArray:
+        """Texts → (texts, dim) float32 unit rows; nothing where a text has no word of the model."""
+        return unit_rows(
+            self.sums(
+                [
+                    self.ids(words(text.content, text.lang), lang) if (lang := self.language(text.lang)) else _NONE
+                    for text in texts
+                ]
+            )
+        )
 
     def words_of(self, lang: str) -> tuple[Sequence[str], FloatArray]:
         """The words of a language and their vectors, (words, dim) float32."""
