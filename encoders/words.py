@@ -19,6 +19,7 @@ _TRIGRAMS = r"\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"  # Thai, Lao, Burmese, Kh
 
 _WITHOUT_BLANKS = re.compile(f"[{_BIGRAMS}{_TRIGRAMS}]")
 _SCRIPT_RUN = re.compile(f"(?P<bigrams>[{_BIGRAMS}]+)|(?P<trigrams>[{_TRIGRAMS}]+)|(?P<word>[^{_BIGRAMS}{_TRIGRAMS}]+)")
+_ANYTHING = re.compile(r".+", re.DOTALL)
 _SIZES = {"bigrams": 2, "trigrams": 3, "word": 0}
 _JAPANESE_RUN = re.compile(f"(?P<word>[{_KATAKANA}]+)|[{_HIRAGANA}]+|[^{_KATAKANA}{_HIRAGANA}]+")
 
@@ -53,7 +54,7 @@ def words(text: str, lang: str) -> list[str]:
     if not _WITHOUT_BLANKS.search(text):
         every: list[str] = word_pattern().findall(text)
         return every
-    return [gram for run, size in runs(text) for gram in _grams(run, size)]
+    return [gram for run, size in runs(text) for gram in (_grams(run, size) if size else (run,))]
 
 
 def pieces(text: str, lang: str, size: int) -> list[tuple[int, int, list[str]]]:
@@ -75,9 +76,12 @@ def _pieces_without_blanks(text: str, lang: str, size: int) -> list[tuple[int, i
     starts: list[int] = []
     for word in word_pattern().finditer(text):
         inside = words(word.group(), lang)
-        length = word.end() - word.start()
+        places = _places(folded(word.group(), lang))
         found += inside
-        starts += [word.start() + at * length // max(len(inside), length) for at in range(len(inside))]
+        if len(places) == len(inside) and places[-1] < word.end() - word.start():
+            starts += [word.start() + place for place in places]
+        else:  # a character that is several when folded
+            starts += [word.start()] * len(inside)
     ends = [*starts[size::size], len(text)]
     firsts = [0, *starts[size::size]]
     return [
@@ -88,11 +92,27 @@ def _pieces_without_blanks(text: str, lang: str, size: int) -> list[tuple[int, i
 
 
 def _grams(run: str, size: int) -> Sequence[str]:
-    if not size:
-        return (run,)
-    if size == 3:
-        return _cut(run, size)
-    return [gram for part in _JAPANESE_RUN.finditer(run) for gram in _cut(part.group(), 0 if part["word"] else size)]
+    return [gram for part, length in _parts(run, size) for gram in _cut(part.group(), length)]
+
+
+def _places(word: str) -> list[int]:
+    """Where the n-grams of a word begin."""
+    return [
+        run.start() + part.start() + place
+        for run in _SCRIPT_RUN.finditer(word)
+        for part, length in _parts(run.group(), _SIZES[run.lastgroup or "word"])
+        for place in range(len(_cut(part.group(), length)))
+    ]
+
+
+def _parts(run: str, size: int) -> Iterator[tuple[re.Match[str], int]]:
+    """A run of Katakana is a word; Hiragana and what is written in pairs of characters beside it are n-grams apart."""
+    if size != 2:
+        whole = _ANYTHING.fullmatch(run)
+        yield from [(whole, size)] if whole else []
+        return
+    for part in _JAPANESE_RUN.finditer(run):
+        yield part, 0 if part["word"] else size
 
 
 def _cut(run: str, size: int) -> Sequence[str]:

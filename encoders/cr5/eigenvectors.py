@@ -19,7 +19,7 @@ BLOCK = 64
 TOLERANCE = 0.02
 """Residual of an eigenvector, relative to the largest eigenvalue, at which it is good enough; the paper takes 0.1."""
 _MOST = 8
-"""Vectors of the Krylov space, as a multiple of those wanted, at which the best found so far are taken."""
+"""Blocks of the Krylov space, for each block of vectors wanted, at which the best found so far are taken."""
 
 
 def leading(
@@ -52,7 +52,7 @@ def leading(
         whole = operator(np.eye(size, dtype=np.float32)).astype(np.float64)
         values, vectors = np.linalg.eigh((whole + whole.T) / 2)
         return np.ascontiguousarray(vectors[:, ::-1][:, :count], dtype=np.float32), values[::-1][:count].copy()
-    most = min(size // BLOCK, -(-_MOST * count // BLOCK)) * BLOCK
+    most = min(size // BLOCK, _MOST * (1 + count // BLOCK)) * BLOCK
     block, _ = orthonormal(np.random.default_rng(seed).standard_normal((size, BLOCK), dtype=np.float32))
     basis = np.empty((size, most), dtype=np.float32, order="F")
     projected = np.zeros((most, most))

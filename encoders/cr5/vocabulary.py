@@ -1,8 +1,8 @@
 """Bags of words with TF-IDF weights, a vocabulary a language.
 
 The weights are those of scikit-learn's ``TfidfVectorizer(sublinear_tf=True)``, rows of unit length:
-(1 + ln tf) · (ln((1 + n) / (1 + df)) + 1). The paper does not say how it weighs tf; on lohelp the logarithm finds .986 of
-unseen concepts' mates, the count itself .969.
+(1 + ln tf) · (ln((1 + n) / (1 + df)) + 1). The paper does not say how it weighs tf; on lohelp the logarithm finds .986
+of unseen concepts' mates and the count itself .969.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ def _weighted(counts: csr_array, place: npt.NDArray[np.int32], idf: FloatArray) 
     rows = np.repeat(np.arange(counts.shape[0]), np.diff(counts.indptr))[kept]
     values = (1 + np.log(counts.data[kept])) * idf[columns[kept]]
     squares = np.bincount(rows, weights=values.astype(np.float64) ** 2, minlength=counts.shape[0])
-    norms = np.sqrt(squares, out=np.ones_like(squares), where=squares > 0)
+    norms = np.sqrt(np.where(squares > 0, squares, 1.0))
     ends = np.concatenate(([0], np.cumsum(np.bincount(rows, minlength=counts.shape[0]))))
     return csr_array(
         ((values / norms[rows]).astype(np.float32), columns[kept], ends), shape=(counts.shape[0], len(idf))
