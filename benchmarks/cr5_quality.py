@@ -10,6 +10,7 @@ import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import permutations
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -29,9 +30,11 @@ from query.run import Run
 from query.searcher import Searcher
 from query.topics import read_topics
 
+if TYPE_CHECKING:
+    from query.cr5_tables import Retrieved
+
 TRAINED = ("en", "de", "fr", "it", "es", "ru", "fi", "ja", "zh", "nl", "pl", "cs", "pt", "hu")
 TESTED = ("en", "de", "fr", "it", "es", "ru", "ja", "zh")
-NTREX = ("en", "de", "fr", "it", "es", "ru", "ja", "zh")
 
 Records = Mapping[str, Sequence[dict[str, str]]]
 """Records of a collection by language."""
@@ -218,20 +221,71 @@ def curve_rows(records: Records, sizes: Sequence[int], splits: int) -> list[str]
 
 def transfer_rows(records: Records) -> list[str]:
     """Trained on all of lohelp, tested elsewhere."""
-    lines = ["| tested on | mates, P@1 | the same, by centred vectors |", "|---|---:|---:|"]
+    lines = ["| tested on | mates, P@1 |", "|---|---:|"]
     with tempfile.TemporaryDirectory() as place:
         folder = trained(records, set(concepts(records)), Path(place))
         for name in ("ntrex", "ddtp"):
             theirs = read(name, [lang for lang in TESTED if (results.DATA / name / f"docs.{lang}.jsonl.gz").is_file()])
-            lines.append(f"| {name}, {len(theirs)} languages | {mates(folder, theirs):.3f} | |")
+            lines.append(f"| {name}, {len(theirs)} languages | {mates(folder, theirs):.3f} |")
             print(lines[-1], flush=True)
     return lines
+
+
+def word_rows(records: Records) -> list[str]:
+    """Words of FreeDict and interface sentences, English and each language, by a model of all help pages."""
+    from encoders.cr5.encoder import load_model
+    from encoders.folder import ModelFolder
+    from query import cr5_tables as tables
+
+    lines = ["| queries → candidates | P@1, P@5, P@10 by cosine | by CSLS | queries |", "|---|---|---|---:|"]
+    with tempfile.TemporaryDirectory() as place:
+        model = load_model(ModelFolder.open(trained(records, set(concepts(records)), Path(place), 0.3)))
+        english = columns("lostrings/en.tsv.gz")
+        entries: dict[str, dict[str, set[str]]] = {}
+        for lang, word, translations in lines_of("freedict/en-x.tsv.gz"):
+            entries.setdefault(lang, {})[word.casefold()] = {one.casefold() for one in translations.split("|")}
+        for lang in ("de", "fr", "it", "ru", "fi"):
+            own = set(model.vocabularies["en"])
+            common = {
+                word: found
+                for word, found in entries[lang].items()
+                if word in own and found & set(model.vocabularies[lang])
+            }
+            lines += [shown("words", one) for one in tables.words(model, ("en", lang), common, len(common))]
+        for lang in ("de", "fr", "ru", "fi", "ja", "zh"):
+            theirs = columns(f"lostrings/{lang}.tsv.gz")
+            both = sorted(english.keys() & theirs.keys())
+            texts = [english[sid] for sid in both], [theirs[sid] for sid in both]
+            lines += [shown("sentences", one) for one in tables.sentences(model, ("en", lang), texts, 1000, len(both))]
+    return lines
+
+
+def lines_of(file: str) -> list[list[str]]:
+    """Columns of a TSV file, its header left out."""
+    with gzip.open(results.DATA / file, "rt", encoding="utf-8") as lines:
+        return [line.rstrip("\n").split("\t") for line in lines][1:]
+
+
+def columns(file: str) -> dict[str, str]:
+    """Sentences by their number."""
+    return {sid: text for sid, text, *_ in lines_of(file)}
+
+
+def shown(kind: str, one: Retrieved) -> str:
+    """A row of the table."""
+    figures = (" ".join(f"{100 * value:.1f}" for value in some.values()) for some in (one.ours.cosine, one.ours.csls))
+    by_cosine, by_csls = figures
+    row = (
+        f"| {kind}, {' → '.join(one.langs)} | {by_cosine} | {by_csls} | {one.ours.queries:,} among {one.candidates:,} |"
+    )
+    print(row, flush=True)
+    return row
 
 
 def main() -> None:
     """Measure, and write the section."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("part", choices=["splits", "curve", "transfer"])
+    parser.add_argument("part", choices=["splits", "curve", "transfer", "words"])
     parser.add_argument("--splits", type=int, default=3)
     parser.add_argument("--sizes", default="50,100,200,400,700")
     parser.add_argument("--e5", type=Path, help="Home of a collection lohelp indexed with the default encoder.")
@@ -246,6 +300,8 @@ def main() -> None:
         name = "Cr5 by training concepts"
         lines = curve_rows(records, [int(size) for size in arguments.sizes.split(",")], arguments.splits)
         command += f" --splits {arguments.splits} --sizes {arguments.sizes}"
+    elif arguments.part == "words":
+        name, lines = "Cr5: words and sentences", word_rows(records)
     else:
         name, lines = "Cr5 elsewhere", transfer_rows(records)
     results.write(name, command, lines)

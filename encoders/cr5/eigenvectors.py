@@ -16,7 +16,7 @@ Float64Array = npt.NDArray[np.float64]
 SMALL = 1_500
 """Size up to which the operator is written out and decomposed whole."""
 BLOCK = 64
-TOLERANCE = 0.02
+TOLERANCE = 0.05
 """Residual of an eigenvector, relative to the largest eigenvalue, at which it is good enough; the paper takes 0.1."""
 _MOST = 8
 """Blocks of the Krylov space, for each block of vectors wanted, at which the best found so far are taken."""

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from itertools import permutations
 
 import numpy as np
 import numpy.typing as npt
 
-from encoders.cr5.solver import Block, Solution, solve
+from encoders.cr5.solver import Block, solve
 from encoders.document import FloatArray, unit_rows
 
 RIDGES = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
@@ -28,6 +28,8 @@ def choose_ridge(
 ) -> tuple[float, dict[float, float]]:
     """The λ by which held-out documents rank their mates best, and the mean reciprocal rank of each λ tried.
 
+    Of those that the folds can't tell from the best, the largest is taken (the one-standard-error rule).
+
     Args:
         blocks: by language.
         dimensions: r.
@@ -41,20 +43,28 @@ def choose_ridge(
         return DEFAULT, {}
     ranks: dict[float, list[float]] = {lam: [] for lam in RIDGES}
     for fold in np.array_split(drawn, _FOLDS):
-        training, held_out = _split(blocks, drawn, fold)
+        training, held_out = split(blocks, drawn, fold)
         for lam in RIDGES:
-            ranks[lam].append(mate_rank(solve(training, dimensions, lam, seed=seed), held_out))
+            ranks[lam].append(mate_rank(solve(training, dimensions, lam, seed=seed).columns, held_out))
             if progress:
                 progress(1)
     means = {lam: float(np.mean(values)) for lam, values in ranks.items()}
-    return max(means, key=means.__getitem__), means
+    return _strongest(ranks), means
 
 
 MODELS = _FOLDS * len(RIDGES)
 """Models trained to choose λ."""
 
 
-def _split(blocks: Mapping[str, Block], drawn: IntArray, fold: IntArray) -> tuple[dict[str, Block], dict[str, Block]]:
+def _strongest(ranks: Mapping[float, Sequence[float]]) -> float:
+    """The largest λ that is behind the best one by no more than the standard error of their difference over folds."""
+    best = np.array(max(ranks.values(), key=lambda values: float(np.mean(values))))
+    behind = {lam: best - values for lam, values in ranks.items()}
+    return max(lam for lam, gap in behind.items() if gap.mean() <= gap.std(ddof=1) / len(gap) ** 0.5)
+
+
+def split(blocks: Mapping[str, Block], drawn: IntArray, fold: IntArray) -> tuple[dict[str, Block], dict[str, Block]]:
+    """The documents of the drawn concepts but a fold's, and those of the fold."""
     rest = np.setdiff1d(drawn, fold)
     parts = []
     for chosen in (rest, fold):
@@ -67,12 +77,10 @@ def _split(blocks: Mapping[str, Block], drawn: IntArray, fold: IntArray) -> tupl
     return parts[0], parts[1]
 
 
-def mate_rank(solution: Solution, held_out: Mapping[str, Block]) -> float:
+def mate_rank(columns: Mapping[str, FloatArray], held_out: Mapping[str, Block]) -> float:
     """Mean reciprocal rank of mates by cosine, over ordered pairs of languages."""
     vectors: dict[str, FloatArray] = {
-        lang: unit_rows(block.matrix @ solution.columns[lang])
-        for lang, block in held_out.items()
-        if lang in solution.columns
+        lang: unit_rows(block.matrix @ columns[lang]) for lang, block in held_out.items() if lang in columns
     }
     means = []
     for lang, other in permutations(vectors, 2):
