@@ -1,5 +1,7 @@
 """A model on disk: ``config.json``, the ONNX graph, ``tokenizer.json``, ``MODEL_CARD.md``, ``parity.json``.
 
+A Cr5 model has ``vocabulary.json`` for its tokenizer: the words of each language, in the order of the graph's ids.
+
 Every graph takes ``input_ids`` and ``attention_mask``, int64 (texts, tokens), and returns ``vectors``, float32
 (texts, dim), unit rows: pooling and normalisation are in the graph, so that any consumer of ONNX can run it.
 """
@@ -23,7 +25,7 @@ import platformdirs
 from encoders.document import short_hash
 from encoders.errors import BadInput, MissingPart
 
-Pooling = Literal["mean", "cls", "cls-dense-tanh"]
+Pooling = Literal["mean", "cls", "cls-dense-tanh", "sum"]
 Precision = Literal["fp32", "fp16", "int8", "q4"]
 FORMAT = 1
 
@@ -35,14 +37,14 @@ class ModelConfig:
     Attributes:
         name: what a person calls the model.
         dim: width of the vectors.
-        max_tokens: longest input, special tokens included.
-        pooling: how token states become one vector, inside the graph.
+        max_tokens: longest input, special tokens included; 0 where there is no limit.
+        pooling: how token states become one vector, inside the graph; ``sum`` of words is Cr5.
         query_prefix: put before a query's text by the model's own rule, may be empty.
         document_prefix: put before each document segment's text.
         languages: BCP 47 tags the model was trained for; empty where nobody said.
         precision: of the graph.
         weights: hash of the source weights: the same for every build of one model.
-        tokenizer: hash of ``tokenizer.json``.
+        tokenizer: hash of ``tokenizer.json``, or of ``vocabulary.json``.
         graph: hash of the ONNX graph with its weights.
         licence: of the source weights, as their publisher states it; empty where unknown.
         format: version of this layout.
@@ -79,6 +81,11 @@ class ModelConfig:
         )
 
     @property
+    def tokenizer_name(self) -> str:
+        """File that the model's ids of texts are from."""
+        return "vocabulary.json" if self.pooling == "sum" else "tokenizer.json"
+
+    @property
     def build_id(self) -> str:
         """The id of the exact graph."""
         return short_hash(self.graph, self.precision)
@@ -103,8 +110,8 @@ class ModelFolder:
 
     @property
     def tokenizer(self) -> Path:
-        """The tokenizer, in the format of the ``tokenizers`` library."""
-        return self.path / "tokenizer.json"
+        """The tokenizer, in the format of the ``tokenizers`` library; a Cr5 model's vocabularies."""
+        return self.path / self.config.tokenizer_name
 
     @classmethod
     def open(cls, path: str | Path) -> ModelFolder:
@@ -148,7 +155,7 @@ class ModelFolder:
 def publishing(target: Path, config: ModelConfig) -> Iterator[Path]:
     """Make a model folder atomically: yields a temporary folder beside the target to write into.
 
-    The caller writes ``model.onnx``, ``tokenizer.json`` and what else there is. At the end of the block the hashes of
+    The caller writes ``model.onnx``, the tokenizer and what else there is. At the end of the block the hashes of
     graph and tokenizer are filled into ``config`` and written, and the folder takes its name in one rename, replacing
     what was there; on an error nothing of it stays. Two processes that publish the same model at once do no harm.
     """
@@ -164,7 +171,7 @@ def publishing(target: Path, config: ModelConfig) -> Iterator[Path]:
         config = replace(
             config,
             graph=file_hash(temporary / "model.onnx", *sorted(temporary.glob("*.onnx.data"))),
-            tokenizer=file_hash(temporary / "tokenizer.json"),
+            tokenizer=file_hash(temporary / config.tokenizer_name),
         )
         (temporary / "config.json").write_text(
             json.dumps(asdict(config), indent=2, ensure_ascii=False) + "\n", encoding="utf-8"

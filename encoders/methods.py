@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from encoders.cr5.encoder import BagsOfWords, is_cr5
 from encoders.document import Encoder
 from encoders.errors import BadInput
 from encoders.first import First
@@ -12,12 +13,14 @@ from encoders.sentence import SentenceEncoder
 from encoders.sentences import Sentences
 from encoders.session import Device
 
-METHODS = (Segments.method, First.method, Sentences.method, Lawdr.method)
-"""How a document's vector can be made from a sentence encoder."""
+METHODS = (Segments.method, First.method, Sentences.method, Lawdr.method, BagsOfWords.method)
+"""How a document's vector can be made: from a sentence encoder by all but the last, which is a Cr5 model's own."""
 
 
 def default_method(folder: ModelFolder) -> str:
     """The method of a user who names none: what the folder was trained for, *segments* otherwise."""
+    if is_cr5(folder):
+        return BagsOfWords.method
     return Lawdr.method if has_density(folder) else Segments.method
 
 
@@ -33,6 +36,13 @@ def open_encoder(
     method = method or default_method(folder)
     if method not in METHODS:
         raise BadInput(f"there is no method {method!r}; choose one of: {', '.join(METHODS)}")
+    if (method == BagsOfWords.method) != is_cr5(folder):
+        raise BadInput(
+            f"{folder.path} can't be used by method {method}; method cr5 and the folders that dragoman train cr5 makes "
+            "belong together"
+        )
+    if is_cr5(folder):
+        return BagsOfWords(folder)
     density = load_density(folder) if method == Lawdr.method else None
     sentence = SentenceEncoder(folder, device=device, threads=threads)
     if density:

@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor, wait
 import numpy as np
 
 from encoders.document import Document, Encoded, EncoderSpec, FloatArray, Int32Array, Passages, int8_rows, unit_rows
+from encoders.errors import BadInput
 from encoders.folder import ModelFolder
 from encoders.session import Device, OnnxSession
 from encoders.tokens import Tokenizer, Tokens
@@ -26,7 +27,13 @@ class SentenceEncoder:
     """
 
     def __init__(self, folder: ModelFolder, *, device: Device = "auto", threads: int | None = None) -> None:
-        """Load tokenizer and graph; raises what ``Tokenizer`` and ``OnnxSession`` raise."""
+        """Load tokenizer and graph.
+
+        Raises:
+            BadInput: the model sums words (Cr5) and is none of sentences; or what tokenizer and session say.
+        """
+        if folder.config.pooling == "sum":
+            raise BadInput(f"{folder.path} sums words (Cr5) and is no sentence encoder; name another with --encoder")
         self.folder = folder
         with ThreadPoolExecutor(1) as aside:
             session = aside.submit(OnnxSession, folder, device=device, threads=threads)

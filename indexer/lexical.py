@@ -17,6 +17,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import cache, lru_cache
 
 from encoders.errors import MissingPart
+from encoders.words import folded, runs
 
 _SNOWBALL = {
     "ar": "arabic", "ca": "catalan", "cs": "czech", "da": "danish", "de": "german", "el": "greek", "en": "english",
@@ -26,15 +27,6 @@ _SNOWBALL = {
     "pl": "polish", "pt": "portuguese", "ro": "romanian", "ru": "russian", "sr": "serbian", "st": "sesotho",
     "sv": "swedish", "ta": "tamil", "tr": "turkish", "yi": "yiddish",
 }  # fmt: skip
-_BIGRAMS = (
-    r"\u1100-\u11ff\uac00-\ud7af"  # Hangul
-    r"\u3040-\u30ff\u31f0-\u31ff"  # Kana
-    r"\u3005-\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"  # Han
-)
-_TRIGRAMS = r"\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"
-
-_WITHOUT_BLANKS = re.compile(f"[{_BIGRAMS}{_TRIGRAMS}]")
-_SCRIPT_RUN = re.compile(f"(?P<bigrams>[{_BIGRAMS}]+)|(?P<trigrams>[{_TRIGRAMS}]+)|(?P<word>[^{_BIGRAMS}{_TRIGRAMS}]+)")
 _ACCENTED = re.compile(r"([a-z\u0080-\u03ff])[\u0300-\u036f]+")  # Latin and Greek; in Cyrillic й is no accented и
 
 
@@ -58,19 +50,9 @@ class Analyser:
         return list(dict.fromkeys(self._analyse(text, tails=False)))
 
     def _analyse(self, text: str, *, tails: bool) -> list[str]:
-        if self.lang in {"az", "tr"}:
-            text = text.replace("I", "ı").replace("İ", "i")
-        text = unicodedata.normalize("NFKC", text).casefold()
-        words = _word_pattern().findall(text)
-        if not _WITHOUT_BLANKS.search(text):
-            return [self._stem(word) for word in words]
         terms: list[str] = []
-        for word in words:
-            for run in _SCRIPT_RUN.finditer(word):
-                if run.lastgroup == "word":
-                    terms.append(self._stem(run.group()))
-                else:
-                    terms += _grams(run.group(), 2 if run.lastgroup == "bigrams" else 3, tails=tails)
+        for run, size in runs(folded(text, self.lang)):
+            terms += _grams(run, size, tails=tails) if size else [self._stem(run)]
         return terms
 
 
@@ -99,12 +81,6 @@ def _stem(lang: str) -> Callable[[str], str]:
 
 analyser = cache(Analyser)
 """One a language, so that the words seen last are remembered from one index to the next."""
-
-
-@cache
-def _word_pattern() -> re.Pattern[str]:
-    marks = "".join(mark for code in range(0x300, 0x10000) if unicodedata.category(mark := chr(code)).startswith("M"))
-    return re.compile(rf"[^\W_]+(?:[{marks}]+[^\W_]*)*")
 
 
 class LexicalIndex:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict
 
 import click
 
 from encoders.console import Console, output_options
+from encoders.errors import BadInput
 from encoders.folder import ModelFolder
 from encoders.methods import METHODS
 from onnx_export.models import DEFAULT, default_path, exported, find_model
@@ -45,15 +47,41 @@ def list_command(console: Console) -> None:
 
 @command.command("show")
 @click.argument("name", metavar="NAME|FOLDER")
+@click.option("--words", default="", metavar="WORD,…", help="The words nearest to these instead (Cr5).")
+@click.option("-k", type=click.IntRange(1, 100), default=5, show_default=True, help="Words a language.")
 @output_options
-def show_command(name: str, console: Console) -> None:
+def show_command(name: str, words: str, k: int, console: Console) -> None:
     """Show what an encoder is: its card, and its id by each method."""
     folder = find_model(name, console)
+    if words:
+        _show_words(folder, [word.strip() for word in words.split(",") if word.strip()], k, console)
+        return
     console.emit(_described(folder))
     card = folder.path / "MODEL_CARD.md"
     if card.is_file():
         console.result(card.read_text(encoding="utf-8"))
     console.result(json.dumps(_described(folder), indent=2, ensure_ascii=False))
+
+
+def _show_words(folder: ModelFolder, words: Sequence[str], k: int, console: Console) -> None:
+    from encoders.cr5.encoder import is_cr5, load_model  # noqa: PLC0415 - most who look at an encoder need none of it
+    from encoders.cr5.neighbours import neighbours  # noqa: PLC0415
+
+    if not is_cr5(folder):
+        raise BadInput(f"{folder.config.name} has no vectors of words; make some: dragoman train cr5 SOURCE… -o FOLDER")
+    for one in neighbours(load_model(folder), words, k):
+        console.emit(
+            {
+                "word": one.word,
+                "lang": one.lang,
+                "near": {
+                    lang: [{"word": word, "cosine": round(cosine, 6)} for word, cosine in near]
+                    for lang, near in one.near.items()
+                },
+            }
+        )
+        rows = [[lang, ", ".join(f"{word} {cosine:.2f}" for word, cosine in near)] for lang, near in one.near.items()]
+        console.table(["", "nearest"], rows, title=f"{one.word} ({one.lang})")
 
 
 def _described(folder: ModelFolder) -> dict[str, object]:

@@ -28,7 +28,7 @@ from query.calibrating import has_calibration, keep_calibrated
 @click.option(
     "--method",
     type=click.Choice(METHODS),
-    help=f"How a document's vector is made.  [default: {METHODS[0]}; lawdr where the encoder has been trained so]",
+    help=f"How a document's vector is made.  [default: {METHODS[0]}; what the encoder was trained for]",
 )
 @click.option("--device", type=click.Choice(["auto", "cpu", "cuda"]), default="auto", show_default=True)
 @reading_options

@@ -79,8 +79,9 @@ def draw(
         asked = [Document("", lang, query.content) for query in log if query.lang == lang][:bank]
         pseudo += asked + _pseudo_queries(store.get(doc_ids[:bank]))[: bank - len(asked)]
     vectors = _encoded(encoder, pseudo, console or Console(quiet=True))
+    known = np.any(vectors, axis=1).tolist()
     for lang in samples.documents:
-        rows = [row for row, query in enumerate(pseudo) if query.lang == lang]
+        rows = [row for row, query in enumerate(pseudo) if query.lang == lang and known[row]]
         moments = samples.queries[lang] = Moments(encoder.spec.dim)
         moments.add(vectors[rows])
         samples.bank[lang] = int8_rows(vectors[rows])

@@ -13,6 +13,7 @@ from encoders.document import Document, Encoder
 from encoders.methods import METHODS, open_encoder
 from encoders.session import Device
 from onnx_export.models import DEFAULT, find_model
+from query import reproduce_cr5_command
 from query.alignment.gold import stated_pairs
 from query.alignment.lawdr_tables import PAPER, PAPER_PROBE, VARIANTS, Probe, Recalls, probe, wmt16, wmt19
 from query.alignment.side import Side, encoded_side
@@ -25,6 +26,9 @@ _FIRST, _SECOND = "en", "fr"
 @click.group("reproduce", short_help="Compute a paper's table, its figures beside ours.")
 def command() -> None:
     """Compute a paper's table from the data it names, and print the paper's figures beside ours."""
+
+
+command.add_command(reproduce_cr5_command.command)
 
 
 @command.command("lawdr")

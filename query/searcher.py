@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Self
 
+import numpy as np
+
 from encoders.console import Console
 from encoders.document import Document, Encoder, EncoderSpec, FloatArray, Passages, ReadsSoFar, short_hash
 from encoders.errors import BadInput, StoreError
@@ -29,6 +31,7 @@ from query.ranking_options import RankingOptions
 _ATTEMPTS = 3
 _WORDS_A_SECOND = 1_000
 """Documents whose words the embedded store takes in, about: to say how long it may take."""
+_NOTHING = Ranking([], [], np.zeros(0, dtype=np.float32))
 _BLOCK = 64
 """Queries ranked at once: to depth 1,000 in many languages their candidates are what takes memory."""
 
@@ -174,6 +177,11 @@ class Searcher:
             raise BadInput("the query is not UTF-8; see to the terminal's encoding")
         query = Document("query", normalise(lang) if lang else self.detect(text).lang, text)
         vectors = self.encoder.encode_queries([query])
+        if not vectors.any():
+            raise BadInput(
+                f"{self.spec.name} knows no word of the query {text!r} in {query.lang}; "
+                "use other words, or say its language with --lang"
+            )
         targets = self.targets(to)
         for _ in range(_ATTEMPTS):
             try:
@@ -209,6 +217,8 @@ class Searcher:
     ) -> list[Ranking]:
         """The k best documents for each query, without their content: what an evaluation takes.
 
+        A query of which the encoder knows nothing finds nothing.
+
         Raises:
             BadInput: a language of ``to`` is not in the collection.
         """
@@ -223,7 +233,7 @@ class Searcher:
                 block = places[start : start + _BLOCK]
                 found = self._ranked([queries[at] for at in block], vectors[block], k, targets, filters, choice)
                 rankings.update(zip(block, found, strict=True))
-        return [rankings[at] for at in range(len(queries))]
+        return [rankings[at] if vectors[at].any() else _NOTHING for at in range(len(queries))]
 
     def targets(self, to: Sequence[str] | None) -> list[str]:
         """Languages to ask: those given, or all of the collection's.

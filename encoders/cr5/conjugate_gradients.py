@@ -1,0 +1,96 @@
+"""Block conjugate gradients: one symmetric positive system, many right-hand sides that share what each has learnt."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import numpy.typing as npt
+from scipy.linalg import LinAlgError, cholesky, qr, solve_triangular
+
+from encoders.document import FloatArray
+
+Float64Array = npt.NDArray[np.float64]
+Columns = npt.NDArray[np.floating]
+Operator = Callable[[Columns], Columns]
+"""(n, columns) → (n, columns) in the same precision."""
+
+TOLERANCE = 1e-3
+"""Norm of a column's residual over that of its right-hand side; the paper stops at 0.01."""
+_STEPS = 500
+_REFINEMENTS = 10
+
+
+def solve(operator: Operator, right: FloatArray, tolerance: float = TOLERANCE) -> FloatArray:
+    """Solve for all columns at once in float32; the residual is taken in float64 and solved for again while too large.
+
+    Args:
+        operator: symmetric and positive definite.
+        right: (n, columns) float32.
+        tolerance: of each column's residual relative to its right-hand side.
+
+    Raises:
+        ArithmeticError: the residual does not shrink: the system is too ill-conditioned for float32.
+    """
+    exact = right.astype(np.float64)
+    scale = np.linalg.norm(exact, axis=0)
+    solution = np.zeros_like(exact)
+    residual, worst = exact, np.inf
+    for _ in range(_REFINEMENTS):
+        solution += _block(operator, residual.astype(np.float32), np.float32(tolerance / 2))
+        residual = exact - operator(solution)
+        before, worst = worst, float(np.max(np.linalg.norm(residual, axis=0) / np.where(scale > 0, scale, 1)))
+        if worst <= tolerance:
+            return solution.astype(np.float32)
+        if worst > before / 2:
+            break
+    raise ArithmeticError(f"residual {worst:.1e} of a system of {len(right):,} equations does not shrink")
+
+
+def _block(operator: Operator, right: FloatArray, tolerance: np.float32) -> FloatArray:
+    """Conjugate gradients with an orthonormal block of residuals (Dubrulle 2001, BCGrQ)."""
+    scale = np.linalg.norm(right, axis=0)
+    bar = tolerance * np.where(scale > 0, scale, 1)
+    block, size = orthonormal(right)
+    solution = np.zeros_like(right)
+    direction = block
+    for _ in range(_STEPS):
+        if (np.linalg.norm(size, axis=0) <= bar).all():
+            break
+        image = np.asarray(operator(direction), dtype=np.float32)
+        step = np.linalg.pinv((direction.T @ image).astype(np.float64), hermitian=True).astype(np.float32)
+        solution += direction @ (step @ size)
+        block, shrunk = orthonormal(block - image @ step)
+        size = shrunk @ size
+        direction = block + direction @ shrunk.T
+    return solution
+
+
+def orthonormal(columns: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Q with orthonormal columns and R, by Cholesky of the Gram matrix, twice, and by Householder where that fails.
+
+    Columns that depend on others give arbitrary orthonormal ones, and rows of nothing in R.
+    """
+    try:
+        first, upper = _by_cholesky(columns)
+        second, correction = _by_cholesky(first)
+    except LinAlgError:
+        found, rest = qr(columns, mode="economic", check_finite=False)
+        return found, rest
+    return second, (correction @ upper).astype(np.float32)
+
+
+def _by_cholesky(columns: FloatArray) -> tuple[FloatArray, Float64Array]:
+    exact = columns.astype(np.float64)
+    gram = exact.T @ exact
+    scale = np.sqrt(np.diag(gram))
+    if not (scale > 0).all():
+        raise LinAlgError("a column is nothing")
+    factor = cholesky(gram / np.outer(scale, scale), check_finite=False)
+    if factor.diagonal().min() < _DEPENDENT:
+        raise LinAlgError("columns depend on each other")
+    inverse = solve_triangular(factor, np.eye(len(factor)), check_finite=False) / scale[:, None]
+    return columns @ inverse.astype(np.float32), factor * scale
+
+
+_DEPENDENT = 1e-5

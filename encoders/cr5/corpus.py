@@ -1,0 +1,87 @@
+"""Training documents as they are read: counted by language, each with its concept."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from scipy.sparse import csr_array
+
+from encoders.cr5.vocabulary import BagCounter
+from encoders.document import Document
+from encoders.words import words
+
+IntArray = npt.NDArray[np.int64]
+CONCEPT = "concept"
+
+
+@dataclass(frozen=True)
+class Counts:
+    """One language's training documents.
+
+    Attributes:
+        matrix: (documents, words) how often each word occurs.
+        words: of the columns.
+        concepts: (documents,) number of each one's concept.
+        distinct: (documents,) how many different words each has.
+    """
+
+    matrix: csr_array
+    words: list[str]
+    concepts: IntArray
+    distinct: IntArray
+
+
+class Corpus:
+    """Documents of several languages with their concepts, counted and forgotten.
+
+    Attributes:
+        documents: seen.
+        without_concept: those of them whose ``concept`` is missing, and which teach nothing.
+    """
+
+    def __init__(self) -> None:
+        """Nothing seen yet."""
+        self.documents = 0
+        self.without_concept = 0
+        self._counters: dict[str, BagCounter] = {}
+        self._labels: dict[str, list[tuple[int, int]]] = {}
+        self._concepts: dict[str, int] = {}
+
+    def add(self, document: Document) -> None:
+        """See a document."""
+        self.documents += 1
+        concept = document.fields.get(CONCEPT)
+        if concept is None or concept == "":
+            self.without_concept += 1
+            return
+        self.count(document.lang, str(concept), words(document.content, document.lang))
+
+    def count(self, lang: str, concept: str, found: list[str]) -> None:
+        """See a document as its words."""
+        counter = self._counters.setdefault(lang, BagCounter())
+        label = self._concepts.setdefault(concept, len(self._concepts))
+        self._labels.setdefault(lang, []).append((label, counter.add(found)))
+
+    def only(self, languages: Sequence[str]) -> Corpus:
+        """The documents of some languages; what was counted is shared."""
+        part = Corpus()
+        part.documents, part.without_concept, part._concepts = self.documents, self.without_concept, self._concepts
+        part._counters = {lang: self._counters[lang] for lang in languages}
+        part._labels = {lang: self._labels[lang] for lang in languages}
+        return part
+
+    def languages(self) -> dict[str, int]:
+        """Documents with a concept, by language."""
+        return {lang: len(labels) for lang, labels in self._labels.items()}
+
+    def counts(self) -> dict[str, Counts]:
+        """What was counted, by language in alphabetical order."""
+        found = {}
+        for lang in sorted(self._counters):
+            counter = self._counters[lang]
+            labels = np.array(self._labels[lang], dtype=np.int64).reshape(-1, 2)
+            found[lang] = Counts(counter.matrix(), counter.words, labels[:, 0], labels[:, 1])
+        return found

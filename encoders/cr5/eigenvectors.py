@@ -1,0 +1,79 @@
+"""The leading eigenvectors of a symmetric operator that is known by what it does to a block of vectors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import numpy.typing as npt
+
+from encoders.console import Progress
+from encoders.cr5.conjugate_gradients import orthonormal
+from encoders.document import FloatArray
+
+Float64Array = npt.NDArray[np.float64]
+
+SMALL = 1_500
+"""Size up to which the operator is written out and decomposed whole."""
+BLOCK = 64
+TOLERANCE = 0.05
+"""Residual of an eigenvector, relative to the largest eigenvalue, at which it is good enough; the paper takes 0.1."""
+_MOST = 8
+"""Blocks of the Krylov space, for each block of vectors wanted, at which the best found so far are taken."""
+
+
+def leading(
+    operator: Callable[[FloatArray], FloatArray],
+    size: int,
+    count: int,
+    *,
+    seed: int = 0,
+    tolerance: float = TOLERANCE,
+    small: int = SMALL,
+    progress: Callable[[int], None] | None = None,
+) -> tuple[FloatArray, Float64Array]:
+    """Eigenvectors of the largest eigenvalues, (size, count) float32 orthonormal, and these, largest first.
+
+    Block Krylov: the space of a random block and its images, each made orthogonal to all before, and the best vectors
+    in it (Rayleigh–Ritz). It is widened until the residuals are small.
+
+    Args:
+        operator: (size, columns) → (size, columns), symmetric and positive semidefinite.
+        size: of its vectors.
+        count: eigenvectors wanted, at most ``size``.
+        seed: of the first block.
+        tolerance: residual over the largest eigenvalue.
+        small: size up to which the operator is written out.
+        progress: is told of each block by its vectors.
+    """
+    progress = progress or Progress()
+    if size <= max(small, 2 * count + BLOCK):
+        progress(size)
+        whole = operator(np.eye(size, dtype=np.float32)).astype(np.float64)
+        values, vectors = np.linalg.eigh((whole + whole.T) / 2)
+        return np.ascontiguousarray(vectors[:, ::-1][:, :count], dtype=np.float32), values[::-1][:count].copy()
+    most = min(size // BLOCK, _MOST * (1 + count // BLOCK)) * BLOCK
+    block, _ = orthonormal(np.random.default_rng(seed).standard_normal((size, BLOCK), dtype=np.float32))
+    basis = np.empty((size, most), dtype=np.float32, order="F")
+    projected = np.zeros((most, most))
+    known, best, values = basis, projected, np.zeros(most)
+    for end in range(BLOCK, most + 1, BLOCK):
+        start = end - BLOCK
+        basis[:, start:end] = block
+        known = basis[:, :end]
+        image = operator(block)
+        progress(BLOCK)
+        for _ in range(2):  # once more takes out what rounding left
+            part = known.T @ image
+            projected[:end, start:end] += part
+            image = image - known @ part
+        block, rest = orthonormal(image)
+        if end < count:
+            continue
+        inner = projected[:end, :end]
+        values, vectors = np.linalg.eigh(np.triu(inner) + np.triu(inner, 1).T)
+        best = vectors[:, ::-1][:, :count]
+        residuals = np.linalg.norm(rest @ best[-BLOCK:], axis=0)
+        if residuals.max() <= tolerance * values[-1]:
+            break
+    return known @ best.astype(np.float32), values[::-1][:count].copy()

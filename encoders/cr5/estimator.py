@@ -1,0 +1,168 @@
+"""Fit Cr5: documents with concepts → a model. What ``dragoman train cr5`` does, without files."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
+
+from encoders.console import Console
+from encoders.cr5 import ridge_choice
+from encoders.cr5.corpus import Corpus, Counts
+from encoders.cr5.model import Cr5Model, Table
+from encoders.cr5.selection import dealt, linked, of_fitting_length
+from encoders.cr5.settings import Settings
+from encoders.cr5.solver import Block, solve
+from encoders.cr5.vocabulary import Vocabulary, fit_vocabulary
+from encoders.document import Document, FloatArray
+from encoders.errors import BadInput
+
+
+class Cr5:
+    """Crosslingual reduced-rank ridge regression, in scikit-learn's manner.
+
+    Attributes:
+        settings: how to train.
+        model_: what was learnt.
+        ridge_: λ.
+        tried_: mean reciprocal rank of held-out mates by λ; empty where λ was given.
+        eigenvalues_: (dim,) of the concepts' matrix, largest first.
+        documents_: training documents by language.
+        concepts_: how many concepts they are about.
+        remarks_: what the user should know, a sentence each.
+    """
+
+    def __init__(self, settings: Settings | None = None) -> None:
+        """Take the settings; the paper's unless given."""
+        self.settings = settings or Settings()
+
+    def fit(self, documents: Iterable[Document] | Corpus, console: Console | None = None) -> Cr5:
+        """Learn from documents whose field ``concept`` is the same for translations of one another.
+
+        Args:
+            documents: in any order, or counted already.
+            console: where progress goes; nowhere unless given.
+
+        Raises:
+            BadInput: they teach nothing (the message says why), or don't fit into memory.
+        """
+        console = console or Console(quiet=True)
+        corpus = documents if isinstance(documents, Corpus) else _counted(documents)
+        vocabularies, blocks = self._blocks(corpus)
+        self.documents_ = {lang: len(block.concepts) for lang, block in blocks.items()}
+        self.concepts_ = 1 + max(int(block.concepts.max()) for block in blocks.values())
+        dimensions = self.settings.dimensions
+        if self.concepts_ <= dimensions:
+            dimensions = self.concepts_ - 1
+            self.remarks_.append(
+                f"{self.concepts_:,} concepts give {dimensions:,} dimensions, not {self.settings.dimensions:,}"
+            )
+        _check_memory(blocks, self.concepts_, dimensions)
+        self.ridge_, self.tried_ = self._ridge(blocks, dimensions, console)
+        with console.progress("solving", None, "vectors") as progress:
+            solution = solve(blocks, dimensions, self.ridge_, seed=self.settings.seed, progress=progress)
+        self.eigenvalues_ = solution.eigenvalues
+        rows = [solution.columns[lang] * vocabularies[lang].idf[:, None] for lang in blocks]
+        dim = rows[0].shape[1]
+        self.model_ = Cr5Model(
+            {lang: vocabularies[lang].words for lang in blocks},
+            Table(np.concatenate([np.zeros((1, dim), np.float32), *rows])),
+            dim,
+        )
+        return self
+
+    def transform(self, documents: Sequence[Document]) -> FloatArray:
+        """Documents → (documents, dim) float32 unit rows; nothing where a text has no word of the model."""
+        return self.model_.encode(documents)
+
+    def _blocks(self, corpus: Corpus) -> tuple[dict[str, Vocabulary], dict[str, Block]]:
+        """Vocabularies and TF-IDF rows of the documents that teach."""
+        counts = corpus.counts()
+        if corpus.documents and not counts:
+            raise BadInput(
+                "none of the documents has a field concept, the same for translations of one another; "
+                "name it if it is called otherwise: --field concept=THEIRS"
+            )
+        self.remarks_: list[str] = []
+        rows, remark = of_fitting_length(counts, self.settings.limits)
+        self.remarks_ += [remark] if remark else []
+        if self.settings.pairs == "transitive":
+            rows = dealt(counts, rows, self.settings.pivots)
+        vocabularies, blocks = {}, dict[str, Block]()
+        while True:
+            rows = linked(counts, rows)
+            for lang, those in rows.items():
+                one = counts[lang]
+                vocabularies[lang], matrix = fit_vocabulary(
+                    one.matrix[those], one.words, self.settings.vocabulary, self.settings.least
+                )
+                blocks[lang] = Block(matrix, one.concepts[those])
+            empty = {lang: np.diff(blocks[lang].matrix.indptr) == 0 for lang in rows}
+            if not any(missing.any() for missing in empty.values()):
+                break
+            if all(missing.all() for missing in empty.values()):
+                raise BadInput(
+                    f"no word is in {self.settings.least} documents of its language, so there is no vocabulary; "
+                    "give more documents"
+                )
+            rows = {lang: those[~empty[lang]] for lang, those in rows.items()}
+        self._say_left_out(corpus, counts, rows)
+        present = np.unique(np.concatenate([blocks[lang].concepts for lang in rows]))
+        return vocabularies, {
+            lang: Block(blocks[lang].matrix, np.searchsorted(present, blocks[lang].concepts)) for lang in sorted(rows)
+        }
+
+    def _say_left_out(self, corpus: Corpus, counts: Mapping[str, Counts], rows: Mapping[str, object]) -> None:
+        gone = sorted(counts.keys() - rows.keys())
+        if gone:
+            self.remarks_.append(
+                f"{', '.join(gone)} {'is' if len(gone) == 1 else 'are'} left out: "
+                "no document there shares a concept with another language"
+            )
+        if corpus.without_concept:
+            self.remarks_.append(f"{corpus.without_concept:,} documents without a concept teach nothing")
+
+    def _ridge(
+        self, blocks: Mapping[str, Block], dimensions: int, console: Console
+    ) -> tuple[float, dict[float, float]]:
+        if self.settings.ridge is not None:
+            return self.settings.ridge, {}
+        with console.progress("choosing ridge", ridge_choice.MODELS, "models") as progress:
+            return ridge_choice.choose_ridge(blocks, dimensions, seed=self.settings.seed, progress=progress)
+
+
+def _counted(documents: Iterable[Document]) -> Corpus:
+    corpus = Corpus()
+    for document in documents:
+        corpus.add(document)
+    return corpus
+
+
+_KRYLOV = 3
+_BLOCKS = 6
+
+
+def _check_memory(blocks: Mapping[str, Block], concepts: int, dimensions: int) -> None:
+    """See that vectors over concepts, documents and words fit beside what is held already.
+
+    Raises:
+        BadInput: they don't.
+    """
+    documents = sum(block.matrix.shape[0] for block in blocks.values())
+    vocabulary = sum(block.matrix.shape[1] for block in blocks.values())
+    needed = 4 * dimensions * (_KRYLOV * concepts + documents + 3 * vocabulary) + 4 * 64 * _BLOCKS * documents
+    free = _free_memory()
+    if needed > free:
+        raise BadInput(
+            f"{documents:,} documents about {concepts:,} concepts and {vocabulary:,} words in {dimensions} dimensions "
+            f"need about {needed / 1e9:,.0f} GB and {free / 1e9:,.0f} are free; give fewer --dimensions or documents"
+        )
+
+
+def _free_memory() -> float:
+    """Bytes of physical memory that are not in use, where the system says."""
+    try:
+        return float(os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
+    except (AttributeError, ValueError, OSError):
+        return float("inf")

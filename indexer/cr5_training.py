@@ -1,0 +1,139 @@
+"""From sources to a Cr5 encoder: count the words of documents with concepts, solve, publish."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain, combinations
+from pathlib import Path
+from typing import Literal
+
+from encoders.console import Console
+from encoders.cr5.corpus import Corpus
+from encoders.cr5.estimator import Cr5
+from encoders.cr5.settings import Settings
+from encoders.document import Document
+from encoders.errors import BadInput
+from encoders.folder import ModelFolder, free_target
+from encoders.languages import UNDETERMINED
+from indexer.detection import Detector
+from indexer.readers import Reading, ReadOptions, Refusal, read
+from onnx_export.cr5_folder import publish
+
+
+@dataclass(frozen=True)
+class Cr5Report:
+    """What was learnt from what.
+
+    Attributes:
+        folder: the new model folder.
+        documents: that taught, by language.
+        concepts: that they are about.
+        read: documents read.
+        vocabulary: words by language.
+        ridge: λ.
+        tried: mean reciprocal rank of held-out mates by λ; empty where λ was given.
+        remarks: what should be known.
+        refused: records that could not be read.
+    """
+
+    folder: ModelFolder
+    documents: dict[str, int]
+    concepts: int
+    read: int
+    vocabulary: dict[str, int]
+    ridge: float
+    tried: dict[float, float]
+    remarks: list[str]
+    refused: list[Refusal]
+
+
+def train_cr5(
+    sources: Sequence[str],
+    target: Path,
+    *,
+    options: ReadOptions | None = None,
+    settings: Settings | None = None,
+    languages: Sequence[str] = (),
+    precision: Literal["fp32", "int8"] = "int8",
+    console: Console | None = None,
+) -> list[Cr5Report]:
+    """Learn from documents whose field ``concept`` is the same for translations of one another.
+
+    Args:
+        sources: files, folders, ``ir-datasets:NAME``.
+        target: the model folder to make; pairwise training of more than two languages makes one a pair inside it.
+        options: how to read the sources.
+        settings: how to train; the paper's way unless given.
+        languages: to learn; all unless given.
+        precision: of the vectors in the folder.
+        console: where progress goes; nowhere unless given.
+
+    Raises:
+        BadInput: a source can't be read, the documents teach nothing, or the target holds something else.
+        MissingPart: there is no room for the folder.
+    """
+    console = console or Console(quiet=True)
+    settings = settings or Settings()
+    target = free_target(target, "model")
+    readings = [read(source, options or ReadOptions()) for source in sources]
+    corpus = Corpus()
+    refused = _count(chain.from_iterable(readings), corpus, languages, console)
+    if not corpus.documents:
+        why = f"{refused[0].where}: {refused[0].reason}" if refused else "they are empty"
+        raise BadInput(f"no document could be read from {', '.join(sources)} ({why}); give sources that have some")
+    if settings.pairs != "pairwise" or len(corpus.languages()) <= 2:
+        return [_train(corpus, target, settings, precision, refused, console)]
+    pairs = list(combinations(sorted(corpus.languages()), 2))
+    targets = [free_target(target / f"{first}-{second}", "model") for first, second in pairs]
+    return [
+        _train(corpus.only(pair), folder, settings, precision, refused, console)
+        for pair, folder in zip(pairs, targets, strict=True)
+    ]
+
+
+def _count(readings: Iterable[Reading], corpus: Corpus, languages: Sequence[str], console: Console) -> list[Refusal]:
+    """Show a corpus every document of the languages wanted; returns what could not be read."""
+    detector = Detector(None)
+    refused = []
+    with console.progress("counting", None, "documents") as progress:
+        for reading in readings:
+            match reading:
+                case Document(lang=lang):
+                    if lang == UNDETERMINED:
+                        lang = detector.detect(reading.content).lang
+                    if not languages or lang in languages:
+                        corpus.add(replace(reading, lang=lang))
+                    progress(1)
+                case Refusal():
+                    refused.append(reading)
+    return refused
+
+
+def _train(
+    corpus: Corpus,
+    target: Path,
+    settings: Settings,
+    precision: Literal["fp32", "int8"],
+    refused: list[Refusal],
+    console: Console,
+) -> Cr5Report:
+    fitted = Cr5(settings).fit(corpus, console)
+    documents = ", ".join(f"{lang} {count:,}" for lang, count in fitted.documents_.items())
+    about = {
+        "Training documents": f"{documents}; about {fitted.concepts_:,} concepts",
+        "Training": f"{settings.pairs}{' over ' + ', '.join(settings.pivots) if settings.pivots else ''}",
+        "Ridge (λ)": f"{fitted.ridge_:g}{' by cross-validation over concepts' if fitted.tried_ else ''}",
+    }
+    folder = publish(fitted.model_, target, precision, about)
+    return Cr5Report(
+        folder=folder,
+        documents=fitted.documents_,
+        concepts=fitted.concepts_,
+        read=corpus.documents,
+        vocabulary={lang: len(words) for lang, words in fitted.model_.vocabularies.items()},
+        ridge=fitted.ridge_,
+        tried=fitted.tried_,
+        remarks=fitted.remarks_,
+        refused=refused,
+    )

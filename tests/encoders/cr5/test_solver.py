@@ -1,0 +1,102 @@
+"""The solver against the paper written out in dense numpy, in each of its forms."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.sparse import csr_array
+
+from encoders.cr5.conjugate_gradients import orthonormal
+from encoders.cr5.conjugate_gradients import solve as solve_block
+from encoders.cr5.eigenvectors import BLOCK, leading
+from encoders.cr5.solver import Block, solve
+from tests.encoders.cr5.paper import embedding, random_blocks
+
+WORDS = {"de": 80, "en": 15, "fi": 60}
+"""More words than documents, fewer, and about as many."""
+
+
+def _same_space(blocks: dict[str, Block], dimensions: int, lam: float, **how: float) -> float:
+    """Largest difference of the projections on the rows of Φ: blind to turns, which the paper leaves open."""
+    golden, _ = embedding(blocks, dimensions, lam)
+    columns = np.concatenate(list(solve(blocks, dimensions, lam, **how).columns.values()))  # type: ignore[arg-type]
+    return float(np.abs(columns @ columns.T - golden.T @ golden).max())
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(0, 1000), st.sampled_from([0.03, 0.3, 3.0]), st.integers(2, 9))
+def test_factorised_it_is_the_paper(seed: int, lam: float, dimensions: int) -> None:
+    assert _same_space(random_blocks(seed, 30, WORDS), dimensions, lam) < 1e-3
+
+
+@pytest.mark.parametrize("lam", [0.3, 3.0])
+def test_iterated_it_is_the_paper(lam: float) -> None:
+    blocks = random_blocks(1, 30, WORDS)
+    assert _same_space(blocks, 8, lam, direct=0, tolerance=1e-6) < 1e-3
+
+
+def test_by_a_krylov_space_it_is_the_paper() -> None:
+    chance = np.random.default_rng(2)
+    subjects = chance.random((500, 6)) ** 4  # what concepts are about: six directions, and noise
+    blocks = {}
+    for lang, count in {"de": 90, "en": 120}.items():
+        bags = subjects @ (chance.random((6, count)) ** 8) * (chance.random((500, count)) < 0.4)
+        blocks[lang] = Block(csr_array(bags.astype(np.float32)), np.arange(500))
+    golden, values = embedding(blocks, 6, 3.0)
+    found = solve(blocks, 6, 3.0, small=0)
+    columns = np.concatenate(list(found.columns.values()))
+    np.testing.assert_allclose(found.eigenvalues, values, rtol=0.01)
+    assert np.linalg.svd(golden @ columns)[1].min() > 0.95
+
+
+def test_rows_of_the_embedding_are_orthonormal_over_all_languages() -> None:
+    columns = np.concatenate(list(solve(random_blocks(3, 40, WORDS), 12, 0.3).columns.values()))
+    np.testing.assert_allclose(columns.T @ columns, np.eye(12), atol=1e-5)
+
+
+def test_it_gives_the_same_numbers_again() -> None:
+    blocks = random_blocks(4, 260, {"de": 90, "en": 120})
+    first, second = (solve(blocks, 5, 0.3, small=0).columns for _ in range(2))
+    for lang in first:
+        np.testing.assert_array_equal(first[lang], second[lang])
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(0, 1000), st.integers(1, 12))
+def test_block_conjugate_gradients_solve_every_column(seed: int, columns: int) -> None:
+    chance = np.random.default_rng(seed)
+    root = chance.standard_normal((40, 60))
+    system = root @ root.T + 0.5 * np.eye(40)
+    right = chance.standard_normal((40, columns)).astype(np.float32)
+    right[:, -1] = right[:, 0]  # a column twice
+    found = solve_block(lambda block: (system @ block).astype(block.dtype), right, 1e-4)
+    residuals = np.linalg.norm(right - system @ found, axis=0) / np.linalg.norm(right, axis=0)
+    assert residuals.max() < 1e-3
+
+
+def test_a_right_hand_side_of_nothing_has_a_solution_of_nothing() -> None:
+    right = np.zeros((10, 3), dtype=np.float32)
+    right[:, 1] = 1.0
+    found = solve_block(lambda block: 2 * block, right)
+    np.testing.assert_allclose(found, right / 2, atol=1e-6)
+
+
+def test_dependent_columns_still_get_an_orthonormal_basis() -> None:
+    columns = np.random.default_rng(0).standard_normal((50, 4)).astype(np.float32)
+    columns[:, 3] = columns[:, 0] + columns[:, 1]
+    basis, rest = orthonormal(columns)
+    np.testing.assert_allclose(basis.T @ basis, np.eye(4), atol=1e-5)
+    np.testing.assert_allclose(basis @ rest, columns, atol=1e-5)
+
+
+def test_leading_eigenvectors_are_those_of_the_whole_matrix() -> None:
+    chance = np.random.default_rng(0)
+    turn, _ = np.linalg.qr(chance.standard_normal((600, 600)))
+    values = np.concatenate([np.linspace(5, 3, 10), np.linspace(1, 0, 590)])
+    matrix = ((turn * values) @ turn.T).astype(np.float32)
+    told: list[int] = []
+    vectors, found = leading(lambda block: matrix @ block, 600, 10, small=0, tolerance=1e-4, progress=told.append)
+    np.testing.assert_allclose(found, values[:10], rtol=1e-3)
+    assert np.linalg.svd(turn[:, :10].T @ vectors)[1].min() > 0.999
+    assert set(told) == {BLOCK}
+    assert sum(told) < 600

@@ -1,0 +1,50 @@
+"""Words: blanks where there are some, n-grams where there are none, and the same words whole or in pieces."""
+
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from encoders.words import pieces, words
+from tests.conftest import read_documents
+
+
+@pytest.mark.parametrize(
+    ("lang", "text", "expected"),
+    [
+        ("de", "Straße, ÜBER 3 Häuser", ["strasse", "über", "3", "häuser"]),
+        ("tr", "ISI İyi", ["ısı", "iyi"]),
+        ("hi", "हिन्दी में", ["हिन्दी", "में"]),
+        ("zh", "中文字 PDF", ["中文", "文字", "pdf"]),
+        ("ja", "ファイルを開く", ["ファイル", "を", "開", "く"]),
+        ("ja", "保存します", ["保存", "しま", "ます"]),
+        ("ko", "한국어", ["한국", "국어"]),
+        ("th", "ภาษาไทย", ["ภาษ", "าษา", "ษาไ", "าไท", "ไทย"]),
+        ("en", " … ", []),
+    ],
+)
+def test_words_are_folded_and_cut_by_their_script(lang: str, text: str, expected: list[str]) -> None:
+    assert words(text, lang) == expected
+
+
+@given(st.text(alphabet="ab Ü\n½-中ファひ한ไ.", max_size=200), st.integers(1, 9))
+def test_pieces_together_are_the_words_of_the_whole(text: str, size: int) -> None:
+    found = pieces(text, "ja", size)
+    assert [word for _, _, inside in found for word in inside] == words(text, "ja")
+    borders = [place for start, end, _ in found for place in (start, end)]
+    assert borders == sorted(borders)
+    assert all(end == start for (_, end, _), (start, _, _) in pairwise(found))
+    assert not found or (found[0][0], found[-1][1]) == (0, len(text))
+
+
+@pytest.mark.data
+def test_pieces_of_real_texts_are_as_long_as_asked_and_where_their_words_are(data_dir: Path) -> None:
+    for lang in ("en", "ja", "ru"):
+        for document in read_documents(data_dir / "lohelp" / f"docs.{lang}.jsonl.gz", 20):
+            found = pieces(document.content, lang, 42)
+            assert all(42 <= len(inside) <= 60 for _, _, inside in found[:-1])
+            for start, end, inside in found:
+                near = words(document.content[start:end], lang)
+                assert len(set(inside) & set(near)) >= 0.9 * len(set(inside))

@@ -1,0 +1,141 @@
+"""``dragoman reproduce cr5``, on files of the published layouts that are written here."""
+
+import gzip
+import json
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from encoders.errors import BadInput
+from query.cli import run
+from query.cr5_data import Wikipedia, read_dictionary, read_europarl
+
+LANGS = ("en", "it", "da", "vi")
+TOPICS = 7
+
+
+def _words(lang: str, topic: int) -> list[str]:
+    return [f"{lang}{topic}x{part}" for part in range(6)]
+
+
+@pytest.fixture(scope="module")
+def wikipedia(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Seventy concepts; an article is words of its concept's subject and of its own, some capitalised."""
+    folder = tmp_path_factory.mktemp("cr5")
+    (folder / "matlab_input" / "sparse_matrices").mkdir(parents=True)
+    (folder / "matlab_input" / "word_indices").mkdir()
+    chance = np.random.default_rng(0)
+    for lang in LANGS:
+        numbers: dict[str, int] = {}
+        lines = []
+        for concept in range(70):
+            words = _words(lang, concept % TOPICS) + [f"{lang}c{concept % 10}y{part}" for part in range(4)]
+            words += [word.capitalize() for word in words if chance.random() < 0.3]
+            for word, count in Counter(words).items():
+                number = numbers.setdefault(word, len(numbers) + 1)
+                lines.append(f"Q{concept} {number} {count + int(chance.integers(0, 3))}\n")
+        with gzip.open(
+            folder / "matlab_input" / "sparse_matrices" / f"sparse_matrix_{lang}.txt.gz", "wt", encoding="utf-8"
+        ) as out:
+            out.writelines(lines)
+        index = "".join(f"{number}\t{word}\n" for word, number in numbers.items())
+        (folder / "matlab_input" / "word_indices" / f"word_index_{lang}.tsv").write_text(index, encoding="utf-8")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def europarl(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("europarl")
+    for lang in ("it", "en"):
+        lines = [" ".join([*_words(lang, row % TOPICS)[:3], f"{lang}c{row % 10}y0"]) for row in range(30)]
+        lines[5] = "" if lang == "it" else lines[5]
+        (folder / f"europarl-v7.it-en.{lang}").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def dictionary(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    file = tmp_path_factory.mktemp("dinu") / "OPUS_en_it_europarl_test.txt"
+    entries = [(a, b) for topic in range(TOPICS) for a, b in zip(_words("en", topic), _words("it", topic), strict=True)]
+    file.write_text("".join(f"{a} {b}\n" for a, b in entries) + "nowhere altrove\n", encoding="utf-8")
+    return file
+
+
+def test_articles_are_read_as_words_by_concept(wikipedia: Path) -> None:
+    data = Wikipedia(wikipedia)
+    assert data.languages == sorted(LANGS)
+    assert data.concepts("en") == [f"Q{number}" for number in range(70)]
+    concept, words = next(data.articles("en"))
+    assert concept == "Q0"
+    assert set(_words("en", 0)) <= set(words)
+    assert all(word == word.lower() for word in words)
+
+
+@pytest.mark.parametrize("training", [["joint"], ["pairwise"], ["transitive", "--pivot", "en"]])
+def test_every_training_prints_the_papers_figures_beside_ours(
+    training: list[str],
+    wikipedia: Path,
+    europarl: Path,
+    dictionary: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    arguments = ["--wikipedia", str(wikipedia), "--europarl", str(europarl), "--dictionary", str(dictionary)]
+    sizes = ["--queries", "3", "--dimensions", "16", "--ridge", "0.3", "--pairs", *training]
+    assert run(["reproduce", "cr5", *arguments, *sizes, "--json", "-q"]) == 0
+    documents, sentences, words = map(json.loads, capsys.readouterr().out.splitlines())
+    assert documents["task"] == f"Documents, {training[0]} training"
+    assert len(documents["rows"]) == 24
+    by_pair = {(row["query"], row["candidates"], row["measure"]): row for row in documents["rows"]}
+    published = {"joint": [36.4, 60.2, 67.3], "pairwise": [35.6, 60.4, 68.9], "transitive": [27.8, 49.3, 60.0]}
+    assert by_pair["da", "vi", "csls"]["paper"] == published[training[0]]
+    by_chance = 100 * 10 / 70
+    assert np.mean([row["ours"][2] for row in documents["rows"]]) > 1.5 * by_chance
+    assert sentences["rows"][0]["paper"] == [45.8, 56.6, 61.6]
+    assert words["rows"][1]["paper"] == [41.3, 55.8, 58.0]
+    assert all(row["ours"][2] > 2 * by_chance for row in words["rows"])
+
+
+def test_a_table_is_printed_for_people(wikipedia: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    sizes = ["--queries", "3", "--dimensions", "16", "--ridge", "0.3", "--languages", "en,it"]
+    assert run(["reproduce", "cr5", "--wikipedia", str(wikipedia), *sizes]) == 0
+    out = capsys.readouterr().out
+    assert "Documents, joint training, in %" in out
+    assert "70.5 85.4 90.1" in out
+
+
+def test_sentences_keep_their_translations_when_one_is_empty(europarl: Path) -> None:
+    english, italian = read_europarl(europarl, "en", "it")
+    assert len(english) == len(italian) == 29
+    assert english[5].split()[0].removeprefix("en") == italian[5].split()[0].removeprefix("it")
+
+
+def test_a_word_may_have_several_translations(tmp_path: Path) -> None:
+    (tmp_path / "d.txt").write_text("Bank banca\nbank riva\n\n")
+    assert read_dictionary(tmp_path / "d.txt", "en", "it") == {"bank": {"banca", "riva"}}
+
+
+def test_what_is_not_of_the_layout_is_one_sentence(tmp_path: Path, wikipedia: Path, europarl: Path) -> None:
+    with pytest.raises(BadInput, match=r"has no sparse_matrices/sparse_matrix_LL.txt.gz; unpack the paper's data"):
+        Wikipedia(tmp_path)
+    with pytest.raises(BadInput, match=r"has no europarl-v7.da-en.en and .da"):
+        read_europarl(europarl, "en", "da")
+    (tmp_path / "d.txt").write_text("alone\n")
+    with pytest.raises(BadInput, match=r"d.txt:1 has 1 columns and should have 2"):
+        read_dictionary(tmp_path / "d.txt", "en", "it")
+    (tmp_path / "sparse_matrices").mkdir()
+    (tmp_path / "word_indices").mkdir()
+    (tmp_path / "sparse_matrices" / "sparse_matrix_en.txt").write_text("Q1 7 2\n")
+    (tmp_path / "word_indices" / "word_index_en.tsv").write_text("1\tword\n")
+    with pytest.raises(BadInput, match=r"counts word '7' '2' times; the word index has no such word"):
+        list(Wikipedia(tmp_path).articles("en"))
+
+
+def test_too_many_queries_and_unknown_languages_are_refused(
+    wikipedia: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["reproduce", "cr5", "--wikipedia", str(wikipedia), "--queries", "40"]) == 1
+    assert "70 concepts in common, too few to hold 40 out; ask fewer with --queries" in capsys.readouterr().err
+    assert run(["reproduce", "cr5", "--wikipedia", str(wikipedia), "--languages", "en,ja"]) == 2
+    assert run(["reproduce", "cr5", "--wikipedia", str(wikipedia), "--pairs", "transitive"]) == 2
