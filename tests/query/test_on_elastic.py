@@ -1,0 +1,105 @@
+"""Everything a collection is used for, on Elasticsearch: the answers are those of the embedded store."""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+from click.testing import CliRunner
+from elasticsearch import Elasticsearch
+
+from indexer import collection as collections
+from indexer.collection import Collection
+from indexer.database import connect, transaction
+from indexer.settings import Settings
+from indexer.stores import open_store
+from query.cli import root
+from query.ranking_options import RankingOptions
+from query.searcher import Searcher
+from tests.query.conftest import DEMO
+
+QUERIES = (("en", "flood in the old town"), ("de", "Bienen im Garten"), ("ru", "шахматы"), ("ja", "山火事"))
+
+
+@pytest.fixture
+def moved(calibrated: Settings, elastic_url: str, tmp_path: Path) -> Settings:
+    """The calibrated demo collection, its documents and vectors on the server."""
+    home = tmp_path / "home"
+    shutil.copytree(calibrated.home, home)
+    engine = connect(Settings.read(home=home).database)
+    found = collections.require(engine, "demo")
+    source, target = found.open_store(Settings.read(home=home)), open_store(elastic_url, "demo")
+    target.create(found.model, found.dim)
+    for page in source.scan(found.model):
+        assert target.put(found.model, page).stored == len(page)
+    target.publish()
+    for store in (source, target):
+        store.close()
+    with transaction(engine) as session:
+        session.execute(sa.update(Collection).values(store=elastic_url))
+    engine.dispose()
+    return Settings.read(home=home)
+
+
+def hits(settings: Settings, ranking: RankingOptions) -> list[list[tuple[str, float, str | None]]]:
+    with Searcher.open("demo", settings, device="cpu", ranking=ranking) as searcher:
+        return [
+            [
+                (hit.doc_id, round(hit.score, 4), hit.passage.text if hit.passage else None)
+                for hit in searcher.search(text, lang=lang)
+            ]
+            for lang, text in QUERIES
+        ]
+
+
+@pytest.mark.parametrize(
+    "ranking",
+    [RankingOptions(calibration="none"), RankingOptions(), RankingOptions(passages=False), RankingOptions(balance=1.0)],
+    ids=["plain", "calibrated", "without passages", "every language equal"],
+)
+def test_the_same_hits_scores_and_passages_from_both_stores(
+    calibrated: Settings, moved: Settings, ranking: RankingOptions
+) -> None:
+    assert hits(moved, ranking) == hits(calibrated, ranking)
+
+
+def run(settings: Settings, *arguments: str) -> list[dict[str, Any]]:
+    """A command's JSON."""
+    done = CliRunner().invoke(root, [*arguments, "--json", "--home", str(settings.home)], catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def scores(settings: Settings, *options: str) -> dict[str, float]:
+    topics, qrels = DEMO / "topics.tsv", DEMO / "qrels.txt"
+    lines = run(
+        settings, "evaluate", "--topics", str(topics), "--qrels", str(qrels), "-c", "demo", "--measures", "AP", *options
+    )
+    return {row["id"].partition(".")[2]: row["means"]["AP"] for row in lines[-1]["runs"]}
+
+
+def test_evaluating_gives_the_same_map(calibrated: Settings, moved: Settings, tmp_path: Path) -> None:
+    home = tmp_path / "embedded"
+    shutil.copytree(calibrated.home, home)
+    embedded = Settings.read(home=home)
+    here, there = scores(embedded, "--hybrid"), scores(moved, "--hybrid")
+    assert here.keys() == there.keys()
+    assert max(abs(here[name] - there[name]) for name in here) <= 0.005
+
+
+def test_status_calibrate_report_and_delete_work_on_it(moved: Settings, elastic_url: str, tmp_path: Path) -> None:
+    (status,) = run(moved, "status", "-c", "demo")
+    assert (status["documents"], status["trouble"], status["store"]) == (235, "", elastic_url)
+    page = tmp_path / "report.html"
+    done = CliRunner().invoke(root, ["report", "-c", "demo", "-o", str(page), "--home", str(moved.home)])
+    assert done.exit_code == 0, done.output
+    assert page.stat().st_size > 10_000
+    (made,) = run(moved, "calibrate", "-c", "demo", "--balance", "0.5")
+    assert made["balance"] == 0.5
+    server, _, prefix = elastic_url.rpartition("/")
+    with Elasticsearch(server) as client:
+        assert client.indices.exists(index=f"{prefix}-demo")
+        run(moved, "delete", "--all", "-y", "-c", "demo")
+        assert not client.indices.get(index=f"{prefix}*", expand_wildcards="all").body
