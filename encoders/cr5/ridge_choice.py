@@ -1,12 +1,17 @@
-"""λ by cross-validation over concepts: documents find their mates among concepts that training has not seen."""
+"""λ by cross-validation over concepts: a few words of a document find its mates among concepts not trained on.
+
+A few words, because that is what a query is: whole documents find their mates by almost any λ, and best by one that is
+too small for queries (on lohelp .03 to .1, where topics are answered best at .3 to 1).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from itertools import permutations
+from itertools import pairwise, permutations
 
 import numpy as np
 import numpy.typing as npt
+from scipy.sparse import csr_array
 
 from encoders.cr5.solver import Block, solve
 from encoders.document import FloatArray, unit_rows
@@ -14,6 +19,8 @@ from encoders.document import FloatArray, unit_rows
 RIDGES = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
 CONCEPTS = 600
 """Concepts that are drawn for it, at most."""
+_WORDS = 5
+"""Words of a query."""
 _FOLDS = 3
 _FEWEST = 30
 """Concepts below which there is nothing to choose by."""
@@ -44,8 +51,9 @@ def choose_ridge(
     ranks: dict[float, list[float]] = {lam: [] for lam in RIDGES}
     for fold in np.array_split(drawn, _FOLDS):
         training, held_out = split(blocks, drawn, fold)
+        asked = {lang: Block(_excerpts(block.matrix, chance), block.concepts) for lang, block in held_out.items()}
         for lam in RIDGES:
-            ranks[lam].append(mate_rank(solve(training, dimensions, lam, seed=seed).columns, held_out))
+            ranks[lam].append(mate_rank(solve(training, dimensions, lam, seed=seed).columns, held_out, asked))
             if progress:
                 progress(1)
     means = {lam: float(np.mean(values)) for lam, values in ranks.items()}
@@ -77,18 +85,36 @@ def split(blocks: Mapping[str, Block], drawn: IntArray, fold: IntArray) -> tuple
     return parts[0], parts[1]
 
 
-def mate_rank(columns: Mapping[str, FloatArray], held_out: Mapping[str, Block]) -> float:
-    """Mean reciprocal rank of mates by cosine, over ordered pairs of languages."""
-    vectors: dict[str, FloatArray] = {
-        lang: unit_rows(block.matrix @ columns[lang]) for lang, block in held_out.items() if lang in columns
-    }
+def _excerpts(matrix: csr_array, chance: np.random.Generator) -> csr_array:
+    """Of each row a few entries, drawn by chance."""
+    order = np.lexsort((chance.random(matrix.nnz), np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))))
+    kept = order[np.concatenate([np.arange(start, min(start + _WORDS, end)) for start, end in pairwise(matrix.indptr)])]
+    lengths = np.minimum(np.diff(matrix.indptr), _WORDS)
+    ends = np.concatenate(([0], np.cumsum(lengths)))
+    return csr_array((matrix.data[kept], matrix.indices[kept], ends), shape=matrix.shape)
+
+
+def mate_rank(
+    columns: Mapping[str, FloatArray], held_out: Mapping[str, Block], asked: Mapping[str, Block] | None = None
+) -> float:
+    """Mean reciprocal rank of mates by cosine, over ordered pairs of languages.
+
+    Args:
+        columns: Φᵀ by language.
+        held_out: documents.
+        asked: what is known of them as queries, in the same order; they themselves unless given.
+    """
+    vectors, queries = (
+        {lang: unit_rows(block.matrix @ columns[lang]) for lang, block in some.items() if lang in columns}
+        for some in (held_out, asked or held_out)
+    )
     means = []
     for lang, other in permutations(vectors, 2):
         own, theirs = held_out[lang].concepts, held_out[other].concepts
         asking = np.flatnonzero(np.isin(own, theirs))
         if not len(asking):
             continue
-        cosines = vectors[lang][asking] @ vectors[other].T
+        cosines = queries[lang][asking] @ vectors[other].T
         mates = own[asking][:, None] == theirs[None, :]
         best = np.where(mates, cosines, -np.inf).max(axis=1)
         means.append(float(np.mean(1.0 / (1 + ((cosines > best[:, None]) & ~mates).sum(axis=1)))))
