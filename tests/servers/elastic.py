@@ -95,11 +95,12 @@ class ElasticServer:
         }
         return certificate
 
-    def run(self, program: str, *arguments: str) -> None:
+    def run(self, program: str, *arguments: str, stdin: str = "") -> None:
         """Run one of the distribution's programs, as the server's user."""
         subprocess.run(
             [self.folder / "server" / "bin" / program, *arguments],
             check=True,
+            input=stdin.encode(),
             capture_output=True,
             env=self._environment(),
             user=_USER,

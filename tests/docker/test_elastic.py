@@ -1,0 +1,229 @@
+"""A real server with the settings and scripts of the Compose file: TLS, the account of few rights, backups."""
+
+import base64
+import json
+import os
+import shlex
+import ssl
+import subprocess
+import threading
+import urllib.request
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+from encoders.document import Document, Passages, int8_rows, unit_rows
+from encoders.errors import StoreError
+from indexer.stores.contract import StoredDocument
+from indexer.stores.elastic.connection import Address, Credentials
+from indexer.stores.elastic.store import ElasticStore
+from tests.conftest import skip_or_fail
+from tests.docker.files import DOCKER, compose, readme_commands
+from tests.servers.elastic import ElasticServer, ServerMissing, running
+
+SUPERUSER, ACCOUNT = 'he said "\\" twice', 'a "quoted" pass\\word'
+_IN_IMAGE = "/usr/share/elasticsearch"
+_SERVICES = compose()["services"]
+Request = Callable[..., dict[str, Any]]
+
+
+class Asked(NamedTuple):
+    """A request as it came in."""
+
+    method: str
+    path: str
+    credentials: str
+    body: Any
+
+
+def _run(script: str, *arguments: str, url: str, ca: str) -> subprocess.CompletedProcess[str]:
+    """Run a script as a service of the Compose file does."""
+    return subprocess.run(
+        ["sh", script.replace("/setup", str(DOCKER / "elastic")), *arguments],
+        env={
+            "PATH": os.environ["PATH"],
+            "ELASTIC_URL": url,
+            "ELASTIC_CA": ca,
+            "ELASTIC_PASSWORD": SUPERUSER,
+            "ELASTIC_INDICES": "dragoman-*, user-news",
+            "DRAGOMAN_ELASTIC_PASSWORD": ACCOUNT,
+        },
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.fixture(scope="module")
+def account_asks() -> list[Asked]:
+    """What the service ``account`` asks of a server: the tests' one can't keep accounts, it lacks an analyser for them."""
+    asked: list[Asked] = []
+
+    class Recorder(BaseHTTPRequestHandler):
+        def _record(self) -> None:
+            body = self.rfile.read(int(self.headers["Content-Length"] or 0))
+            credentials = base64.b64decode(self.headers["Authorization"].removeprefix("Basic ")).decode()
+            asked.append(Asked(self.command, self.path, credentials, json.loads(body) if body else None))
+            self.send_response(200)
+            self.end_headers()
+
+        do_GET = do_PUT = _record  # noqa: N815 - its names
+
+        def log_message(self, *arguments: Any) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Recorder) as recorder:
+        threading.Thread(target=recorder.serve_forever, daemon=True).start()
+        script = _SERVICES["account"]["entrypoint"][1]
+        done = _run(script, url=f"http://127.0.0.1:{recorder.server_port}", ca=os.devnull)
+        recorder.shutdown()
+    assert done.returncode == 0, done.stderr
+    return asked
+
+
+def _set_up(server: ElasticServer, ca: Path, role: Any, user: Any) -> None:
+    """What happens before the server starts: the service ``setup``, and the image's own entry point."""
+    home = server.folder / "server"
+    for folder in (home / "config" / "certificates", home / "snapshots", ca):
+        folder.mkdir()
+    for _ in range(2):
+        subprocess.run(
+            ["sh", DOCKER / "elastic" / "setup.sh", home / "config" / "certificates", ca, home / "snapshots"],
+            env={"PATH": f"{home / 'bin'}:{os.environ['PATH']}", "ES_JAVA_HOME": str(server.java)},
+            check=True,
+        )
+    if os.geteuid() == 0:
+        subprocess.run(["chown", "-R", "nobody", home / "config", home / "snapshots"], check=True)
+    server.run("elasticsearch-keystore", "create")
+    server.run("elasticsearch-keystore", "add", "-x", "bootstrap.password", stdin=SUPERUSER)
+    (home / "config" / "roles.yml").write_text(json.dumps({"dragoman": role}))
+    server.run("elasticsearch-users", "useradd", "dragoman", "-p", user["password"], "-r", ",".join(user["roles"]))
+
+
+@pytest.fixture(scope="module")
+def server(
+    tmp_path_factory: pytest.TempPathFactory, account_asks: list[Asked]
+) -> Iterator[tuple[ElasticServer, Path]]:
+    """The server with the account, and the CA's certificate."""
+    ca = tmp_path_factory.mktemp("trusted") / "ca"
+    settings = {name: value for name, value in _SERVICES["elasticsearch"]["environment"].items() if name.islower()}
+
+    def prepare(server: ElasticServer) -> None:
+        server.settings["path.repo"] = settings["path.repo"].replace(_IN_IMAGE, str(server.folder / "server"))
+        _set_up(server, ca, account_asks[1].body, account_asks[2].body)
+
+    try:
+        with running(settings, prepare) as started:
+            yield started, ca / "ca.crt"
+    except ServerMissing as missing:
+        skip_or_fail(str(missing))
+
+
+@pytest.fixture(scope="module")
+def request_as_superuser(server: tuple[ElasticServer, Path]) -> Request:
+    """Asks with the script that the README's commands name."""
+    started, ca = server
+
+    def ask(*arguments: str) -> dict[str, Any]:
+        done = _run("/setup/request.sh", *arguments, url=started.url, ca=str(ca))
+        assert done.returncode == 0, done.stdout + done.stderr
+        answer: dict[str, Any] = json.loads(done.stdout)
+        return answer
+
+    return ask
+
+
+@pytest.fixture
+def store(server: tuple[ElasticServer, Path]) -> Iterator[ElasticStore]:
+    started, ca = server
+    credentials = Credentials("dragoman", ACCOUNT, ca=str(ca))
+    with_few_rights = ElasticStore(Address.parse(f"{started.url}/dragoman?replicas=0"), "news", credentials)
+    with_few_rights.create("model-a", 32)
+    yield with_few_rights
+    with_few_rights.drop()
+    with_few_rights.close()
+
+
+def test_its_health_check_says_that_it_is_well_and_that_it_is_not(server: tuple[ElasticServer, Path]) -> None:
+    started, ca = server
+    check = _SERVICES["elasticsearch"]["healthcheck"]["test"][2:]
+    assert _run(*check, url=started.url, ca=str(ca)).returncode == 0
+    assert _run(*check, url="https://127.0.0.1:1", ca=str(ca)).returncode != 0
+    refused = _run("/setup/request.sh", "GET", "no-such-index", url=started.url, ca=str(ca))
+    assert refused.returncode != 0
+    assert "index_not_found" in refused.stdout
+
+
+def test_it_shows_a_certificate_of_the_ca_for_the_names_it_is_called_by(server: tuple[ElasticServer, Path]) -> None:
+    started, ca = server
+    certificate = ca.parent.parent / "server.crt"
+    certificate.write_text(ssl.get_server_certificate(("127.0.0.1", started.port)))
+    shown = subprocess.run(
+        ["openssl", "x509", "-in", certificate, "-noout", "-ext", "subjectAltName"],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    assert {"DNS:elasticsearch", "DNS:localhost", "IP Address:127.0.0.1"} <= {
+        name.strip() for name in shown.splitlines()[1].split(",")
+    }
+    with pytest.raises(OSError, match="CERTIFICATE_VERIFY_FAILED"):
+        urllib.request.urlopen(started.url, timeout=10)
+
+
+def test_the_ca_s_key_is_kept_nowhere(server: tuple[ElasticServer, Path]) -> None:
+    started, ca = server
+    kept = [*(started.folder / "server" / "config" / "certificates").iterdir(), *ca.parent.iterdir()]
+    assert sorted(file.name for file in kept) == ["ca.crt", "ca.crt", "elasticsearch.crt", "elasticsearch.key"]
+    assert "PRIVATE" not in ca.read_text()
+
+
+def _stored(number: int) -> StoredDocument:
+    vector = unit_rows(np.random.default_rng(number).standard_normal((1, 32)).astype(np.float32))
+    return StoredDocument(
+        Document(f"d{number}", "en", f"words of page {number}"),
+        vector[0],
+        Passages(int8_rows(vector), np.array([[0, 5]], np.int32)),
+    )
+
+
+def test_the_account_stores_and_searches_and_has_no_rights_elsewhere(
+    store: ElasticStore, server: tuple[ElasticServer, Path]
+) -> None:
+    store.put("model-a", [_stored(number) for number in range(5)])
+    store.publish()
+    assert store.count() == {"en": 5}
+    assert store.search("model-a", {"en": _stored(3).vector[None]}, 1)["en"][0].doc_ids == ["d3"]
+    started, ca = server
+    elsewhere = Address.parse(f"{started.url}/accounts")
+    with pytest.raises(StoreError, match="does not allow it"):
+        ElasticStore(elsewhere, "news", Credentials("dragoman", ACCOUNT, ca=str(ca))).create("model-a", 32)
+
+
+def test_the_account_is_made_when_the_server_is_ready_with_rights_on_the_named_indices_only(
+    account_asks: list[Asked],
+) -> None:
+    health, role, user = account_asks
+    assert health[:2] == ("GET", "/_cluster/health?wait_for_status=yellow&timeout=50s")
+    assert {one.credentials for one in account_asks} == {f"elastic:{SUPERUSER}"}
+    indices = [{"names": ["dragoman-*", "user-news"], "privileges": ["all"]}]
+    assert (role.method, role.path, role.body) == ("PUT", "/_security/role/dragoman", {"indices": indices})
+    body = {"password": ACCOUNT, "roles": ["dragoman"]}
+    assert (user.method, user.path, user.body) == ("PUT", "/_security/user/dragoman", body)
+
+
+def test_a_backup_made_and_restored_as_the_readme_says_is_whole(
+    store: ElasticStore, request_as_superuser: Request
+) -> None:
+    register, snapshot, restore = readme_commands("docker compose exec elasticsearch sh /setup/request.sh ")
+    store.put("model-a", [_stored(number) for number in range(5)])
+    store.publish()
+    assert request_as_superuser(*shlex.split(register)) == {"acknowledged": True}
+    assert request_as_superuser(*shlex.split(snapshot))["snapshot"]["state"] == "SUCCESS"
+    store.drop()
+    assert request_as_superuser(*shlex.split(restore))["snapshot"]["shards"]["failed"] == 0
+    assert sorted(store.vectors("model-a", ["d4"])["d4"]) == sorted(_stored(4).vector)

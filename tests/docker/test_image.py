@@ -1,0 +1,148 @@
+"""The image: its files are well made, and what its steps install runs as a user without rights."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import skip_or_fail
+from tests.docker.files import DOCKER, ROOT, instructions
+
+_BIN = Path(sys.executable).parent
+
+
+def test_hadolint_finds_nothing() -> None:
+    done = subprocess.run([_BIN / "hadolint", DOCKER / "Dockerfile"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.parametrize("script", sorted(DOCKER.rglob("*.sh")), ids=lambda script: script.name)
+def test_shellcheck_finds_nothing(script: Path) -> None:
+    assert script.read_text().startswith("#!/bin/sh\n")
+    done = subprocess.run([_BIN / "shellcheck", script], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout
+
+
+def test_it_runs_as_a_user_without_rights_and_holds_no_builder() -> None:
+    stages = [index for index, (name, _) in enumerate(instructions()) if name == "FROM"]
+    last = instructions()[stages[-1] :]
+    users = [arguments for name, arguments in last if name == "USER"]
+    assert users == ["10001:10001"]
+    assert not any("pip install" in arguments or "apt-get" in arguments for _, arguments in last)
+
+
+def test_there_is_no_python_in_the_folder() -> None:
+    assert not list(DOCKER.rglob("*.py"))
+
+
+def test_the_pinned_packages_are_all_that_install() -> None:
+    """Else renew them with the command in the first lines of ``docker/constraints.txt``."""
+    pinned = DOCKER / "constraints.txt"
+    command = re.search(r"uv pip compile (.*) -o", pinned.read_text())
+    assert command
+    done = subprocess.run(
+        [sys.executable, "-m", "uv", "pip", "compile", "-q", "--no-header", "-c", pinned, *command[1].split()],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split("\n") == [line for line in pinned.read_text().split("\n") if not line.startswith("#")]
+
+
+def _python_for_everybody() -> str:
+    """A Python that a user without rights may run: that of the tests can be in a home that is closed."""
+    for python in (Path(sys.executable).resolve(), Path("/usr/bin/python3")):
+        if python.exists() and not _as_nobody(["/usr/bin/env", str(python), "--version"], {}).returncode:
+            return str(python)
+    skip_or_fail("no Python here that the user 'nobody' may run: apt-get install python3")
+
+
+def _as_nobody(command: list[str], environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
+    user, group = (65534, 65534) if os.geteuid() == 0 else (None, None)
+    return subprocess.run(
+        command,
+        cwd="/",
+        env=environment,
+        user=user,
+        group=group,
+        extra_groups=[] if user else None,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.fixture(scope="module")
+def installed() -> Iterator[Path]:
+    """A folder with ``dragoman``, made by the image's script from what is sent to the builder, and a ``home``."""
+    with tempfile.TemporaryDirectory(prefix="dragoman-image-") as scratch:
+        folder = Path(scratch)
+        folder.chmod(0o755)
+        sent = [line[1:] for line in (DOCKER / "Dockerfile.dockerignore").read_text().split() if line[0] == "!"]
+        for name in sent:
+            (folder / "source" / name).parent.mkdir(parents=True, exist_ok=True)
+            copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy
+            copy(ROOT / name, folder / "source" / name)
+        (folder / "bin").mkdir()
+        (folder / "bin" / "uv").symlink_to(_BIN / "uv")
+        (folder / "bin" / "python3").symlink_to(_python_for_everybody())
+        (folder / "home").mkdir(mode=0o777)
+        (folder / "home").chmod(0o777)
+        ((_, step),) = [one for one in instructions() if one[0] == "RUN" and "install.sh" in one[1]]
+        (script,) = re.findall(r"\S*install\.sh", step)
+        subprocess.run(
+            ["sh", script, "cpu", folder / "dragoman"],
+            cwd=folder / "source",
+            env={**os.environ, "PATH": f"{folder / 'bin'}:/usr/bin:/bin", "UV_LINK_MODE": "copy"},
+            check=True,
+        )
+        yield folder
+
+
+@pytest.mark.slow
+def test_installed_by_its_script_it_indexes_and_searches_as_nobody_with_nothing_but_a_home(installed: Path) -> None:
+    home = installed / "home"
+    environment = {
+        "PATH": f"{installed / 'dragoman' / 'bin'}:/usr/bin:/bin",
+        "HOME": str(home),
+        "DRAGOMAN_HOME": str(home / "data"),
+        "DRAGOMAN_CACHE": str(home / "cache"),
+    }
+
+    def dragoman(*arguments: str) -> str:
+        done = _as_nobody(["dragoman", *arguments], environment)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    assert "Commands:" in dragoman("--help")
+    documents = installed / "docs.jsonl"
+    texts = {"en": "The flood broke the bridge over the river.", "de": "Die Bäckerei öffnet morgens um sechs."}
+    documents.write_text("".join(json.dumps({"id": lang, "lang": lang, "text": texts[lang]}) + "\n" for lang in texts))
+    dragoman("index", str(documents), "-c", "news", "-q")
+    (hit, *_) = dragoman("search", "Hochwasser", "-c", "news", "--lang", "de", "--json").splitlines()
+    assert json.loads(hit)
+
+
+@pytest.mark.slow
+def test_installed_by_its_script_it_has_the_drivers_of_both_servers_and_no_torch(installed: Path) -> None:
+    modules = "elasticsearch", "orjson", "psycopg", "onnxruntime", "torch", "pytest"
+    found = f"import importlib.util as u; print(*[n for n in {modules} if u.find_spec(n)])"
+    done = _as_nobody([str(installed / "dragoman" / "bin" / "python"), "-c", found], {})
+    assert done.stdout.split() == ["elasticsearch", "orjson", "psycopg", "onnxruntime"]
+
+
+def test_a_build_for_neither_cpu_nor_gpu_is_refused(tmp_path: Path) -> None:
+    done = subprocess.run(
+        ["sh", DOCKER / "install.sh", "tpu", tmp_path / "x"], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (2, "usage: install.sh cpu|gpu FOLDER\n")
+    assert not (tmp_path / "x").exists()
