@@ -63,6 +63,7 @@ def index(
     loaded = open_encoder(find_model(reference, console), method or (found.method if found else None), device=device)
     if found:
         found.check(loaded.spec)
+        found.refuse_attached()
     pipeline.check_sources(sources, options)
     store = (
         found.open_store(settings)
@@ -70,7 +71,7 @@ def index(
         else open_store(settings.store, collection, credentials=settings.credentials)
     )
     try:
-        with _alone(settings, collection):
+        with alone(settings, collection):
             if not found:
                 collections.register(engine, collection, settings, reference, loaded.spec)
             return pipeline.index(sources, options, loaded, store, engine, collection, prune=prune, console=console)
@@ -80,7 +81,7 @@ def index(
 
 
 @contextmanager
-def _alone(settings: Settings, collection: str) -> Iterator[None]:
+def alone(settings: Settings, collection: str) -> Iterator[None]:
     """Keep a second process of this home from indexing the same collection meanwhile."""
     lock = FileLock(settings.home / f"{collection}.indexing.lock", timeout=0)
     try:

@@ -24,6 +24,8 @@ from indexer.stores.contract import Stamp, StoredDocument, VectorStore
 
 CHUNK_DOCUMENTS = 64
 CHUNK_CHARACTERS = 1_000_000
+NOTHING_KNOWN = "it has nothing the encoder knows"
+"""Why a document is refused of which no part of the encoder knows anything."""
 _CHUNKING = "1"
 """Counted up when readers or chunks cut the same sources otherwise: a run begun before is not gone on with then."""
 _IN_FLIGHT = 3
@@ -197,10 +199,12 @@ class _Work:
         if encoding is not None:
             encoded = encoding.result()
             unknown = [not encoded.known[at].any() for at in range(len(documents))]
-            items = [_stored(document, encoded, at) for at, document in enumerate(documents) if not unknown[at]]
+            items = [
+                StoredDocument.of(document, encoded, at) for at, document in enumerate(documents) if not unknown[at]
+            ]
             report = self.store.put(self.encoder.spec.model, items)
             notes = [
-                Note(REFUSED, document.doc_id, document.doc_id, "it has nothing the encoder knows")
+                Note(REFUSED, document.doc_id, document.doc_id, NOTHING_KNOWN)
                 for document, nothing in zip(documents, unknown, strict=True)
                 if nothing
             ]
@@ -208,11 +212,6 @@ class _Work:
             stored = report.stored
         self.ledger.done(chunk, stored, notes)
         self.progress(records)
-
-
-def _stored(document: Document, encoded: Encoded, at: int) -> StoredDocument:
-    known = tuple(bool(flag) for flag in encoded.known[at])
-    return StoredDocument(document, encoded.vectors[at], encoded.passages[at], known)
 
 
 def _readings(sources: Sequence[str], options: ReadOptions) -> Iterator[Reading]:

@@ -92,9 +92,6 @@ def write(
     Raises:
         StoreError: it took nothing for so long, or refuses writes altogether.
     """
-    from elasticsearch import ConnectionError as Away  # noqa: PLC0415
-    from elasticsearch import ConnectionTimeout  # noqa: PLC0415
-
     outcome = Outcome()
     pending = list(doc_ids)
     pause, longest = _BACKOFF
@@ -104,7 +101,7 @@ def write(
             with connection.guarded(server):
                 later, cause = _attempt(client, decide(pending), outcome)
         except StoreError as error:
-            if not isinstance(error.__cause__, (Away, ConnectionTimeout)) and not _is_busy(error.__cause__):
+            if not connection.passes(error):
                 raise
             later, cause = pending, error
         if len(later) < len(pending):
@@ -135,7 +132,7 @@ def _attempt(
         doc_id = item["_id"]
         if done or (kind == "delete" and item["status"] == 404):
             outcome.done += [doc_id] if done else []
-        elif item["status"] == 409:
+        elif item["status"] == 409 or _is_gone(item):
             later.append(doc_id)
         elif item["status"] in {429, 503} and "cluster_block" not in str(item["error"]):
             later.append(doc_id)
@@ -147,12 +144,14 @@ def _attempt(
     return later, full
 
 
+def _is_gone(item: Mapping[str, Any]) -> bool:
+    """Whether a document was to be updated that somebody else has deleted since."""
+    error = item.get("error")
+    return isinstance(error, dict) and error.get("type") == "document_missing_exception"
+
+
 def _blocked(item: Mapping[str, Any]) -> str:
     return (
         f"writes nothing into {item['_index']} ({connection.reason(item)}); "
         "free disk on its nodes if it is the watermark, or see to the user's rights, then run the command again"
     )
-
-
-def _is_busy(error: BaseException | None) -> bool:
-    return getattr(error, "status_code", None) in {429, 502, 503, 504}
