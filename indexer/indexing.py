@@ -15,7 +15,7 @@ from encoders.session import Device
 from indexer import collection as collections
 from indexer import pipeline
 from indexer.database import connect
-from indexer.readers import ReadOptions
+from indexer.readers import ReadOptions, elastic
 from indexer.readers.irdatasets import PREFIX
 from indexer.settings import Settings
 from indexer.stores import open_store
@@ -37,7 +37,7 @@ def index(
     """Read, encode and store; an interrupted run over the same sources goes on where it stopped.
 
     Args:
-        sources: files, folders, ``ir-datasets:NAME``.
+        sources: files, folders, ``elastic:INDEX``, ``ir-datasets:NAME``.
         collection: its name; it is made where there is none.
         settings: where things are; read from the environment unless given.
         options: how to read the sources.
@@ -54,7 +54,7 @@ def index(
     settings = settings or Settings.read()
     console = console or Console(quiet=True)
     options = options or ReadOptions()
-    sources = [source if source.startswith(PREFIX) else str(Path(source).expanduser().absolute()) for source in sources]
+    sources = [_absolute(source) for source in sources]
     engine = connect(settings.database)
     found = collections.find(engine, collection)
     reference = encoder or (found.encoder if found else DEFAULT)
@@ -78,6 +78,13 @@ def index(
     finally:
         store.close()
         engine.dispose()
+
+
+def _absolute(source: str) -> str:
+    """A source by a name that means the same from another directory and with another environment."""
+    if source.startswith(PREFIX):
+        return source
+    return elastic.absolute(source) if source.startswith(elastic.PREFIX) else str(Path(source).expanduser().absolute())
 
 
 @contextmanager

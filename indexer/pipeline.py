@@ -7,6 +7,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 
@@ -18,7 +19,7 @@ from encoders.errors import StoreError
 from encoders.languages import UNDETERMINED
 from indexer.detection import Detector
 from indexer.ledger import DONE, REFUSED, REMARK, Chunk, Ledger, Note
-from indexer.readers import Reading, ReadOptions, Refusal, Remark, fingerprint, read
+from indexer.readers import Reading, ReadOptions, Refusal, Remark, count_records, fingerprint, read
 from indexer.readers.irdatasets import PREFIX
 from indexer.stores.contract import Stamp, StoredDocument, VectorStore
 
@@ -84,7 +85,7 @@ def index(
     the same call goes on there; what it then writes is what it would have written.
 
     Args:
-        sources: files, folders, ``ir-datasets:NAME``.
+        sources: files, folders, ``elastic:URL``, ``ir-datasets:NAME``.
         options: how to read them.
         encoder: makes the vectors.
         store: takes them.
@@ -156,14 +157,16 @@ class _Work:
 
     def _begin(self, batch: _Batch, submit: Callable[..., Future[Encoded]]) -> None:
         chunk = self.ledger.chunk(batch.number)
+        digest = short_hash(*(part for document in batch.documents for part in (document.doc_id, document.text_hash)))
         if chunk is None:
             chunk = self.ledger.plan(
                 batch.number,
                 self._todo(batch.documents),
+                digest,
                 [document.doc_id for document in batch.documents],
                 batch.notes,
             )
-        if len(chunk.todo) != len(batch.documents):
+        if chunk.digest != digest:
             self.ledger.abandon()
             raise StoreError(
                 f"run {self.ledger.run.id} can't go on: its sources are cut otherwise than when it began; "
@@ -254,8 +257,8 @@ def _count_ahead(sources: Sequence[str], options: ReadOptions, progress: Progres
     """Count the records in the background, so that the time left is known soon and the start does not wait."""
 
     def count() -> None:
-        records = (reading for source in sources for reading in read(source, options))
-        progress.expect(sum(not isinstance(reading, Remark) for reading in records))
+        with suppress(StoreError):  # reading will say it
+            progress.expect(sum(count_records(source, options) for source in sources))
 
     if any(source.startswith(PREFIX) for source in sources):
         return  # it may have to be fetched, and that once

@@ -221,6 +221,20 @@ def test_a_read_and_write_back_loses_the_vector_alone_and_following_puts_it_back
     in_place.check()
 
 
+def test_an_old_reading_written_back_as_an_update_leaves_the_vector_of_another_text_and_following_sees_it(
+    in_place: Owner,
+) -> None:
+    """Text and hash are the old ones again, and belong together; the vector was in no reading."""
+    in_place.write("a", source("one"))
+    in_place.follow()
+    read = in_place.read("a")
+    in_place.update("a", {"content": {"body": "two"}})
+    in_place.follow()
+    in_place.update("a", read)
+    assert in_place.encoded_by_following() == ["a"]
+    in_place.check()
+
+
 def test_a_copy_of_a_document_with_our_field_in_it_is_a_document_of_its_own(in_place: Owner) -> None:
     in_place.write("a", source("one"))
     in_place.follow()

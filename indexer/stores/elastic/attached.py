@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from encoders.document import Document
+from encoders.document import Document, short_hash
 from encoders.errors import StoreError
 from indexer.stores.admission import admit
 from indexer.stores.contract import PutReport, Stamp, StoredDocument
@@ -16,13 +17,14 @@ from indexer.stores.elastic.connection import Credentials
 from indexer.stores.elastic.joined import JoinedLayout, JoinedStore
 from indexer.stores.elastic.layout import Layout
 from indexer.stores.elastic.users_index import UsersIndex
+from indexer.stores.elastic.values import values
 from indexer.stores.elastic.writing import Action, Held
 
 if TYPE_CHECKING:
     from elasticsearch import Elasticsearch
 
 _PAGE = 1000
-_THERE = "vector"
+_STAMP = ("id", "lang", "text_hash", "fields_hash", "revision")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,13 +40,23 @@ class AttachedLayout(JoinedLayout):
         lang = (source.get(self.ours) or {}).get("lang", "")
         return self.users.shown(doc_id, source, lang)
 
+    def check(self, model: str) -> str:
+        """Where the digest of a document's vector stands in its source: the mapping does not know it."""
+        return self.name("models", model, "check")
+
     def update(self, model: str, item: StoredDocument, held: Mapping[str, Any]) -> dict[str, Any]:
         """Our object as an update merges it into the one that is there: words of another language go."""
         made = self.object(model, item)
+        made["models"][model]["check"] = digest(made["models"][model]["vector"])
         before = (held.get(self.ours) or {}).get("lang")
         if before and before != item.document.lang:
             made["words"][before] = None
         return {self.ours: made}
+
+
+def digest(packed: str) -> str:
+    """What tells a packed vector from others."""
+    return short_hash(base64.b64decode(packed))
 
 
 class AttachedStore(JoinedStore):
@@ -100,8 +112,7 @@ class AttachedStore(JoinedStore):
         return PutReport(len(outcome.done), sorted(outdated), {**admitted.refused, **outcome.refused})
 
     def _read_fields(self) -> list[str]:
-        ours = [self._layout.name(one) for one in ("id", "lang", "text_hash", "fields_hash", "revision")]
-        return [*self.users.paths.values(), *ours]
+        return [*self.users.paths.values(), *(self._layout.name(one) for one in _STAMP)]
 
     def _still_of(self, held: Held, document: Document) -> bool:
         """Whether a document of theirs has the text still that ours was made of."""
@@ -109,19 +120,29 @@ class AttachedStore(JoinedStore):
         return isinstance(now, Document) and now.text_hash == document.text_hash
 
     def changed(self, model: str) -> dict[str, Any]:
-        """What decides whether a document must be encoded again: its text, our hash, whether the vector is there."""
-        there = {"exists": {"field": self._layout.vector(model), "_name": _THERE}}
-        return {"query": {"bool": {"should": [there]}}, "source": {"includes": self._read_fields()}, "version": True}
+        """What decides whether a document must be encoded again: its text, our hash, and the vector that is there."""
+        return {
+            "docvalue_fields": [{"field": self._layout.vector(model), "format": "binary"}],
+            "source": {"includes": [*self._read_fields(), self._layout.check(model)]},
+            "version": True,
+        }
 
-    def held(self, model: str, hits: Sequence[Mapping[str, Any]]) -> dict[str, Stamp]:  # noqa: ARG002
-        """What is attached to some documents: a hash without a vector, or with another id, is worth nothing."""
-        held = {}
-        for hit in hits:
-            ours = hit["_source"].get(self._layout.ours) or {}
-            whole = all(ours.get(name) is not None for name in ("id", "lang", "text_hash", "fields_hash", "revision"))
-            if whole and _THERE in hit.get("matched_queries", ()) and ours["id"] == hit["_id"]:
-                held[hit["_id"]] = self._layout.stamp(hit["_source"])
-        return held
+    def held(self, model: str, hits: Sequence[Mapping[str, Any]]) -> dict[str, Stamp]:
+        """What is attached to some documents, as far as all of it belongs together still."""
+        return {hit["_id"]: self._layout.stamp(hit["_source"]) for hit in hits if self._is_whole(model, hit)}
+
+    def _is_whole(self, model: str, hit: Mapping[str, Any]) -> bool:
+        """Whether a document has all that we put: a writer may have written back what was read earlier, or in another.
+
+        Vectors are in no source that is read, so what comes back has our hash without the vector, or beside another.
+        """
+        ours = hit["_source"].get(self._layout.ours) or {}
+        (packed,) = hit.get("fields", {}).get(self._layout.vector(model), [""])
+        return (
+            all(ours.get(name) is not None for name in _STAMP)
+            and ours.get("id") == hit["_id"]
+            and values(hit["_source"], self._layout.check(model)) == [digest(packed)]
+        )
 
     def stamps(self, model: str, doc_ids: Sequence[str]) -> dict[str, Stamp]:
         """What is stored with a vector of this model."""

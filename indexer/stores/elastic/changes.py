@@ -37,7 +37,7 @@ class Tops:
 
 
 def tops(client: Elasticsearch, server: str, index: str) -> dict[str, Tops]:
-    """Where the writes of an index, or of each that a name stands for, have come to; those are visible then.
+    """Where the writes of an index, or of each that a name stands for, have come to; a refresh afterwards shows them.
 
     Raises:
         NotFoundError: there is no such index.
@@ -45,7 +45,6 @@ def tops(client: Elasticsearch, server: str, index: str) -> dict[str, Tops]:
     """
     with connection.guarded(server):
         answer = client.indices.stats(index=index, level="shards", metric="docs")
-        client.indices.refresh(index=index)
     found = {}
     for name, one in answer["indices"].items():
         copies = {

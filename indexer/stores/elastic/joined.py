@@ -55,7 +55,9 @@ class JoinedStore(ElasticStore, ABC):
     def tops(self) -> Mapping[int, int]:
         """By shard of their index, the number up to which every write is complete; all of those are visible then."""
         with self._guarded():
-            return changes.tops(self._client, self.address.server, self.users.name)[self.users.name].shards
+            tops = changes.tops(self._client, self.address.server, self.users.name)[self.users.name].shards
+            self._client.indices.refresh(index=self.users.name)
+        return tops
 
     def changes(self, model: str, shard: int, size: int, *, above: int, upto: int) -> Iterator[list[dict[str, Any]]]:
         """Documents of a shard last written between two numbers, a page at a time, in their order."""

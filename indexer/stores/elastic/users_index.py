@@ -16,7 +16,7 @@ from indexer.readers.source import ReadOptions, Refusal
 from indexer.stores.elastic import connection
 from indexer.stores.elastic.attachment import Attachment
 from indexer.stores.elastic.layout import Layout
-from indexer.stores.elastic.values import steps, values, without
+from indexer.stores.elastic.values import joined, steps, values, without
 
 if TYPE_CHECKING:
     from elasticsearch import Elasticsearch
@@ -152,8 +152,8 @@ class UsersIndex:
         read = {ours: values(source, path) for ours, path in self.paths.items()}
         record = {
             "id": "-",
-            "title": _joined(read.get("title", []), " "),
-            "text": _joined(read["text"], "\n\n") or "",
+            "title": joined(read.get("title", []), " "),
+            "text": joined(read["text"], "\n\n") or "",
             "lang": next(iter(read.get("lang", [])), None),
         }
         if len(read.get("lang", [])) > 1:
@@ -197,12 +197,6 @@ class UsersIndex:
                 answer = self._client.mget(index=self.name, ids=list(doc_ids[start : start + _PAGE]), **how)
             found += [one for one in answer["docs"] if one.get("found")]
         return found
-
-
-def _joined(found: Sequence[Any], between: str) -> Any:
-    """Texts as one; a value that is no text as it is, for the rules of records to refuse."""
-    odd = next((value for value in found if not isinstance(value, str)), None)
-    return odd if odd is not None else between.join(found)
 
 
 def _find(properties: Mapping[str, Any], path: str) -> tuple[str, Mapping[str, Any]] | None:

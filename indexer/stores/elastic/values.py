@@ -17,6 +17,12 @@ def values(source: Any, path: str) -> list[Any]:
     return [value for name, rest in steps(source, path) for value in values(source[name], rest)]
 
 
+def joined(found: Sequence[Any], between: str) -> Any:
+    """Texts as one; a value that is no text as it is, for the rules of records to refuse."""
+    odd = next((value for value in found if not isinstance(value, str)), None)
+    return odd if odd is not None else between.join(found)
+
+
 def without(source: Any, paths: Sequence[str]) -> Any:
     """A copy that lacks what some paths lead to, and the objects that are empty then."""
     if isinstance(source, list):
