@@ -177,6 +177,7 @@ def race(server: str, prefix: str, database: str, writes: int, *, companion: boo
     looks = 0
     with ThreadPoolExecutor(len(writers)) as pool:
         store = open_attached(attachment, "race", Credentials(), make=True)
+        keep_up(store, encoder, engine, "race")
         writing = [pool.submit(writer.write, writes) for writer in writers]
         while not over.is_set() or looks == 0:
             last = all(one.done() for one in writing)

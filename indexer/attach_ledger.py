@@ -26,11 +26,21 @@ class Checkpoint(Base):
 class AttachLedger:
     """The pages of one attached index: a run of the ledger that goes on for as long as the index is followed."""
 
-    def __init__(self, engine: sa.Engine, run: IndexRun, *, begun: bool) -> None:
+    def __init__(self, engine: sa.Engine, run: IndexRun, *, begun: bool, interrupted: bool) -> None:
         """Use ``AttachLedger.open``."""
         self._engine = engine
         self.run = run
         self.begun = begun
+        self.interrupted = interrupted
+
+    @staticmethod
+    def knows(engine: sa.Engine, collection: str, mark: str, model: str) -> bool:
+        """Whether there is a run over this very index."""
+        with transaction(engine) as session:
+            query = sa.select(IndexRun.id).where(
+                IndexRun.collection == collection, IndexRun.fingerprint == mark, IndexRun.model == model
+            )
+            return session.scalar(query) is not None
 
     @classmethod
     def open(cls, engine: sa.Engine, collection: str, source: str, mark: str, model: str, build: str) -> Self:
@@ -46,14 +56,14 @@ class AttachLedger:
                     same = run
                 else:
                     session.execute(sa.delete(IndexRun).where(IndexRun.id == run.id))
-            begun = same is not None
+            begun, interrupted = same is not None, same is not None and same.state == RUNNING
             found = same or IndexRun(
                 collection=collection, sources=[source], fingerprint=mark, model=model, started=now()
             )
             found.state, found.build = RUNNING, build
             session.add(found)
             session.flush()
-        return cls(engine, found, begun=begun)
+        return cls(engine, found, begun=begun, interrupted=interrupted)
 
     def position(self, shard: int) -> int:
         """The number up to which a shard is dealt with."""

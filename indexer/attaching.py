@@ -56,6 +56,7 @@ class AttachReport:
         removed: documents from which what was attached was taken, for they can't be encoded any more, or are gone.
         refused: all documents to which nothing is attached, and why.
         behind: whether the owner writes faster than passes are made.
+        languages: documents that can be found, by language.
         seconds: it took.
     """
 
@@ -66,6 +67,7 @@ class AttachReport:
     removed: int
     refused: list[Note]
     behind: bool
+    languages: Mapping[str, int]
     seconds: float
 
 
@@ -129,8 +131,9 @@ class Attaching:
             )
             if found:
                 found.check(loaded.spec)
-            with connection.connect(attachment.server, settings.credentials) as client:
-                door.check(client, UsersIndex.open(client, attachment), loaded.spec.model)
+            else:
+                with connection.connect(attachment.server, settings.credentials) as client:
+                    door.check(client, UsersIndex.open(client, attachment), loaded.spec.model)
             with alone(settings, name):
                 if not found:
                     collections.register(engine, name, replace(settings, store=attachment.url), reference, loaded.spec)
@@ -162,24 +165,29 @@ def keep_up(
         console: where progress goes; nowhere unless given.
 
     Raises:
+        BadInput: it is an index that nothing was attached to yet, and nothing can be.
         StoreError: server or database failed; what is done stays done, and the same call goes on there.
     """
     started = time.monotonic()
     console = console or Console(quiet=True)
     spec = encoder.spec
+    if not AttachLedger.knows(engine, collection, store.mark, spec.model):
+        store.check(spec.model)
     store.create(spec.model, spec.dim)
     source = f"elastic:{store.address.server}/{store.users.attachment.index}"
     ledger = AttachLedger.open(engine, collection, source, store.mark, spec.model, spec.build)
     done = _Done()
-    behind = True
+    behind, moved = True, ledger.interrupted
     with console.progress("attaching", None, "documents") as progress:
         for number in range(_PASSES):
             passed = _Pass(store, encoder, ledger, progress, first=number == 0).run()
             done.add(passed)
+            moved |= passed.moved
             if not passed.wrote:
                 behind = False
                 break
-    done.removed += _prune(store, ledger)
+    if moved:
+        done.removed += _prune(store, ledger)
     store.publish()
     ledger.finish()
     return AttachReport(
@@ -190,6 +198,7 @@ def keep_up(
         removed=done.removed,
         refused=[note for note in ledger.findings() if note.kind == REFUSED],
         behind=behind,
+        languages=store.count(),
         seconds=time.monotonic() - started,
     )
 
@@ -248,6 +257,7 @@ class _Done:
     unchanged: int = 0
     removed: int = 0
     updated: int = 0
+    moved: bool = False
 
     @property
     def wrote(self) -> bool:
@@ -291,6 +301,7 @@ class _Pass:
             self.progress.expect(
                 sum(self.store.count_changes(shard, above=above(shard), upto=top) for shard, top in tops.items())
             )
+        self.done.moved = bool(tops)
         pool = ThreadPoolExecutor(2, thread_name_prefix="page")
         try:
             for shard, top in tops.items():

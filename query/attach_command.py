@@ -100,8 +100,11 @@ def command(
 
 
 def _server(settings: Settings) -> Address:
-    if urlsplit(settings.store).scheme not in SCHEMES:
+    parts = urlsplit(settings.store)
+    if parts.scheme not in SCHEMES:
         raise BadInput("say which server the index is on: --store https://HOST:9200, or DRAGOMAN_STORE")
+    if parts.query:
+        raise BadInput("leave the options out of --store; attach has --field and --vectors for them")
     return Address.parse(settings.store)
 
 
@@ -120,24 +123,26 @@ def _look_again(attaching: Attaching, upkeep: _Upkeep) -> None:
 
 
 class _Upkeep:
-    """Sees to the calibration when enough has come, for while an index is followed that costs more than a look."""
+    """Sees to the calibration when a language or enough documents came: that costs more than a look at an index."""
 
     def __init__(self, name: str, settings: Settings, device: Device, console: Console, *, wanted: bool) -> None:
         self.name, self.settings, self.device, self.console, self.wanted = name, settings, device, console, wanted
-        self.total = self.since = 0
+        self.seen: AttachReport | None = None
+        self.changed = 0
 
     def after(self, report: AttachReport) -> None:
-        first = not self.total
-        self.total += report.encoded + report.unchanged
-        self.since += report.encoded + report.removed
-        if not self.wanted or not (self.since > _DRIFT * self.total or (first and not self._is_calibrated())):
+        self.changed += report.encoded + report.removed
+        if not (self.wanted and report.languages and self._is_due(report)):
             return
-        self.since = 0
-        report_upkeep = keep_calibrated(self.name, self.settings, device=self.device, console=self.console)
-        tell_upkeep(report_upkeep, self.name, self.console)
+        self.seen, self.changed = report, 0
+        kept = keep_calibrated(self.name, self.settings, device=self.device, console=self.console)
+        tell_upkeep(kept, self.name, self.console)
 
-    def _is_calibrated(self) -> bool:
-        return has_calibration(self.name, self.settings)
+    def _is_due(self, report: AttachReport) -> bool:
+        if self.seen is None:
+            return bool(self.changed) or not has_calibration(self.name, self.settings)
+        new = report.languages.keys() - self.seen.languages.keys()
+        return bool(new) or self.changed > _DRIFT * sum(report.languages.values())
 
 
 def _tell(report: AttachReport, name: str, console: Console) -> AttachReport:

@@ -194,7 +194,7 @@ def test_a_run_whose_sources_are_cut_otherwise_than_they_were_begins_anew(bench:
         bench.index()
     bench.encoder.broken_at = -1
     with bench.engine.begin() as connection:
-        connection.execute(sa.text("UPDATE chunks SET todo = x'01' WHERE number = 0"))
+        connection.execute(sa.text("UPDATE chunks SET digest = 'other' WHERE number = 0"))
     with pytest.raises(StoreError, match="it begins anew"):
         bench.index()
     assert not bench.index().resumed

@@ -10,7 +10,7 @@ from typing import Any
 from encoders.document import Document, FloatArray
 from encoders.errors import BadInput
 from indexer.stores.contract import Candidates, Filters, Stamp
-from indexer.stores.elastic import changes
+from indexer.stores.elastic import changes, door
 from indexer.stores.elastic.layout import Layout
 from indexer.stores.elastic.store import ElasticStore
 from indexer.stores.elastic.users_index import UsersIndex
@@ -51,6 +51,15 @@ class JoinedStore(ElasticStore, ABC):
     @abstractmethod
     def mark(self) -> str:
         """What is another one when nothing of what was attached is there any more."""
+
+    def check(self, model: str) -> None:
+        """Refuse an index that vectors of a model can't be attached to without harm to its owner.
+
+        Raises:
+            BadInput: it is such a one; the sentence says what to do instead.
+            StoreError: a right is missing.
+        """
+        door.check(self._client, self.users, model)
 
     def tops(self) -> Mapping[int, int]:
         """By shard of their index, the number up to which every write is complete; all of those are visible then."""
