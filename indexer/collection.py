@@ -15,6 +15,7 @@ from indexer.database import Base, now, transaction
 from indexer.settings import Settings
 from indexer.stores import drop_store, open_store
 from indexer.stores.contract import VectorStore
+from indexer.stores.elastic.attachment import is_attached
 
 
 class Collection(Base):
@@ -59,6 +60,18 @@ class Collection(Base):
     def place(self, settings: Settings) -> str:
         """URL of where its stores are."""
         return self.store or settings.home_store
+
+    def refuse_attached(self) -> None:
+        """See that documents are put in by us, and not by the owner of an index that it is attached to.
+
+        Raises:
+            BadInput: it is attached.
+        """
+        if is_attached(self.store):
+            raise BadInput(
+                f"collection {self.name} is attached to an index, and its documents come from there "
+                f"(dragoman attach -c {self.name}); index into another collection with -c"
+            )
 
     def check(self, spec: EncoderSpec) -> None:
         """See that an encoder makes this collection's vectors.

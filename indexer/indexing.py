@@ -15,7 +15,7 @@ from encoders.session import Device
 from indexer import collection as collections
 from indexer import generations, pipeline
 from indexer.database import connect
-from indexer.readers import ReadOptions
+from indexer.readers import ReadOptions, elastic
 from indexer.readers.irdatasets import PREFIX
 from indexer.settings import Settings
 from indexer.stores import open_store
@@ -38,7 +38,7 @@ def index(
     """Read, encode and store; an interrupted run over the same sources goes on where it stopped.
 
     Args:
-        sources: files, folders, ``ir-datasets:NAME``.
+        sources: files, folders, ``elastic:INDEX``, ``ir-datasets:NAME``.
         collection: its name; it is made where there is none.
         settings: where things are; read from the environment unless given.
         options: how to read the sources.
@@ -57,7 +57,7 @@ def index(
     settings = settings or Settings.read()
     console = console or Console(quiet=True)
     options = options or ReadOptions()
-    sources = [source if source.startswith(PREFIX) else str(Path(source).expanduser().absolute()) for source in sources]
+    sources = [_absolute(source) for source in sources]
     engine = connect(settings.database)
     found = collections.find(engine, collection)
     if found:
@@ -69,11 +69,13 @@ def index(
     loaded = open_encoder(find_model(reference, console), method or kept, device=device)
     if rebuild and not found:
         raise BadInput(f"there is no collection {collection} to rebuild; leave --rebuild out")
+    if found:
+        found.refuse_attached()
     if found and not rebuild:
         found.check(loaded.spec)
     pipeline.check_sources(sources, options)
     try:
-        with _alone(settings, collection):
+        with alone(settings, collection):
             number = 1
             if found is None:
                 store = open_store(settings.store, collection, credentials=settings.credentials)
@@ -96,8 +98,15 @@ def index(
         engine.dispose()
 
 
+def _absolute(source: str) -> str:
+    """A source by a name that means the same from another directory and with another environment."""
+    if source.startswith(PREFIX):
+        return source
+    return elastic.absolute(source) if source.startswith(elastic.PREFIX) else str(Path(source).expanduser().absolute())
+
+
 @contextmanager
-def _alone(settings: Settings, collection: str) -> Iterator[None]:
+def alone(settings: Settings, collection: str) -> Iterator[None]:
     """Keep a second process of this home from indexing the same collection meanwhile."""
     lock = FileLock(settings.home / f"{collection}.indexing.lock", timeout=0)
     try:

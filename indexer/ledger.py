@@ -49,6 +49,8 @@ class Chunk(Base):
     documents: Mapped[int]
     todo: Mapped[bytes]
     """A flag a document: encode it, or it was stored unchanged when the chunk was first seen."""
+    digest: Mapped[str]
+    """Of the documents' ids and texts: a source that gives others when it is read again is not gone on with."""
     updated: Mapped[dt.datetime]
 
 
@@ -133,7 +135,9 @@ class Ledger:
         with transaction(self._engine) as session:
             return session.get(Chunk, (self.run.id, number))
 
-    def plan(self, number: int, todo: Sequence[bool], doc_ids: Sequence[str], notes: Iterable[Note]) -> Chunk:
+    def plan(
+        self, number: int, todo: Sequence[bool], digest: str, doc_ids: Sequence[str], notes: Iterable[Note]
+    ) -> Chunk:
         """Write down a chunk before any work on it: which documents to encode, what was refused on the way."""
         with transaction(self._engine) as session:
             chunk = Chunk(
@@ -142,6 +146,7 @@ class Ledger:
                 state=PENDING,
                 documents=len(todo),
                 todo=bytes(todo),
+                digest=digest,
                 updated=now(),
             )
             session.add(chunk)

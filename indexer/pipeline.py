@@ -7,7 +7,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 
@@ -19,12 +19,14 @@ from encoders.errors import StoreError
 from encoders.languages import UNDETERMINED
 from indexer.detection import Detector
 from indexer.ledger import DONE, REFUSED, REMARK, Chunk, Ledger, Note
-from indexer.readers import Reading, ReadOptions, Refusal, Remark, fingerprint, read
+from indexer.readers import Reading, ReadOptions, Refusal, Remark, count_records, fingerprint, read
 from indexer.readers.irdatasets import PREFIX
 from indexer.stores.contract import Stamp, StoredDocument, VectorStore
 
 CHUNK_DOCUMENTS = 64
 CHUNK_CHARACTERS = 1_000_000
+NOTHING_KNOWN = "it has nothing the encoder knows"
+"""Why a document is refused of which no part of the encoder knows anything."""
 _CHUNKING = "1"
 """Counted up when readers or chunks cut the same sources otherwise: a run begun before is not gone on with then."""
 _LONG = 200_000
@@ -86,7 +88,7 @@ def index(
     the same call goes on there; what it then writes is what it would have written.
 
     Args:
-        sources: files, folders, ``ir-datasets:NAME``.
+        sources: files, folders, ``elastic:URL``, ``ir-datasets:NAME``.
         options: how to read them.
         encoder: makes the vectors.
         store: takes them.
@@ -170,14 +172,16 @@ class _Work:
 
     def _begin(self, batch: _Batch, submit: Callable[..., Future[Encoded]]) -> None:
         chunk = self.ledger.chunk(batch.number)
+        digest = short_hash(*(part for document in batch.documents for part in (document.doc_id, document.text_hash)))
         if chunk is None:
             chunk = self.ledger.plan(
                 batch.number,
                 self._todo(batch.documents),
+                digest,
                 [document.doc_id for document in batch.documents],
                 batch.notes,
             )
-        if len(chunk.todo) != len(batch.documents):
+        if chunk.digest != digest:
             self.ledger.abandon()
             raise StoreError(
                 f"run {self.ledger.run.id} can't go on: its sources are cut otherwise than when it began; "
@@ -224,10 +228,12 @@ class _Work:
             with self._patience(documents):
                 encoded = encoding.result()
             unknown = [not encoded.known[at].any() for at in range(len(documents))]
-            items = [_stored(document, encoded, at) for at, document in enumerate(documents) if not unknown[at]]
+            items = [
+                StoredDocument.of(document, encoded, at) for at, document in enumerate(documents) if not unknown[at]
+            ]
             report = self.store.put(self.encoder.spec.model, items)
             notes = [
-                Note(REFUSED, document.doc_id, document.doc_id, "it has nothing the encoder knows")
+                Note(REFUSED, document.doc_id, document.doc_id, NOTHING_KNOWN)
                 for document, nothing in zip(documents, unknown, strict=True)
                 if nothing
             ]
@@ -235,11 +241,6 @@ class _Work:
             stored = report.stored
         self.ledger.done(chunk, stored, notes)
         self.progress(records)
-
-
-def _stored(document: Document, encoded: Encoded, at: int) -> StoredDocument:
-    known = tuple(bool(flag) for flag in encoded.known[at])
-    return StoredDocument(document, encoded.vectors[at], encoded.passages[at], known)
 
 
 def _readings(sources: Sequence[str], options: ReadOptions) -> Iterator[Reading]:
@@ -296,7 +297,8 @@ def _count_ahead(sources: Sequence[str], options: ReadOptions, progress: Progres
     """Count the records in the background, so that the time left is known soon and the start does not wait."""
 
     def count() -> None:
-        progress.expect(sum(not isinstance(reading, Remark) for reading in _readings(sources, options)))
+        with suppress(StoreError):  # reading will say it
+            progress.expect(sum(count_records(source, options) for source in sources))
 
     if any(source.startswith(PREFIX) for source in sources):
         return  # it may have to be fetched, and that once

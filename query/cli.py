@@ -14,6 +14,8 @@ from query import __version__
 _COMMANDS = {
     "demo": ("query.demo_command", "Do the whole job on the collection that ships with Dragoman."),
     "index": ("query.index_command", "Read, encode and store documents; go on where it stopped."),
+    "attach": ("query.attach_command", "Make an existing Elasticsearch index cross-lingual in place."),
+    "detach": ("query.detach_command", "Take back what attach added to an index."),
     "search": ("query.search_command", "Find documents in any language."),
     "calibrate": ("query.calibrate_command", "Make languages comparable: after index by itself, again when wanted."),
     "evaluate": ("query.evaluate_command", "Score a collection with topics and relevance judgements."),

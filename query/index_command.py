@@ -58,8 +58,9 @@ def command(
     """Read documents from SOURCEs, encode what is new or changed, and store it in a collection.
 
     A SOURCE is a file (.jsonl, .csv, .tsv, .html, .txt, TREC or CLEF SGML; .gz and .zst too), a folder of such files,
-    or ir-datasets:NAME. An interrupted run goes on where it stopped when the same command is given again. At its end
-    the collection is calibrated, if it was not or if that does not fit any more.
+    ir-datasets:NAME, or elastic:INDEX on the server that DRAGOMAN_ELASTIC_URL names (elastic:https://HOST:9200/INDEX).
+    An interrupted run goes on where it stopped when the same command is given again. At its end the collection is
+    calibrated, if it was not or if that does not fit any more.
     """
     if settings.broker:
         raise BadInput("this version indexes in its own process only; leave --broker and DRAGOMAN_BROKER out")

@@ -124,7 +124,7 @@ def _show(console: Console, one: dict[str, Any], *, whole: bool) -> None:
         done = f"{run['encoded']:,} encoded, {run['unchanged']:,} unchanged, {run['pruned']:,} pruned"
         console.result(f"  run {run['run']} {run['state']}: {done}; begun {run['started']} UTC")
         if run["state"] == "interrupted":
-            console.result("    going on, if no process is at it: give the same dragoman index command again")
+            console.result("    going on, if no process is at it: give the same command again")
     for kind in ("refused", "remarks"):
         notes = one[kind]
         if notes:

@@ -11,7 +11,7 @@ from pathlib import Path
 from encoders.document import short_hash
 from encoders.errors import BadInput
 from encoders.languages import UNDETERMINED, normalise
-from indexer.readers import irdatasets
+from indexer.readers import elastic, irdatasets
 from indexer.readers.delimited import read_csv, read_tsv
 from indexer.readers.encodings import known_encoding
 from indexer.readers.files import SourceFile, UnreadableFileError, source_files
@@ -21,7 +21,7 @@ from indexer.readers.sgml import read_sgml
 from indexer.readers.source import Reading, ReadOptions, Refusal, Remark
 from indexer.readers.text import read_text
 
-__all__ = ["FORMATS", "ReadOptions", "Reading", "Refusal", "Remark", "fingerprint", "read"]
+__all__ = ["FORMATS", "ReadOptions", "Reading", "Refusal", "Remark", "count_records", "fingerprint", "read"]
 
 FORMATS = ("jsonl", "csv", "tsv", "text", "html", "trec")
 
@@ -43,7 +43,7 @@ _BY_SUFFIX = {
 
 
 def read(source: str, options: ReadOptions) -> Iterator[Reading]:
-    """Read a source: a file, all files under a folder in the order of their names, or ``ir-datasets:NAME``.
+    """Read a source: a file, all files under a folder by their names, ``elastic:INDEX`` or ``ir-datasets:NAME``.
 
     What can't be read gives a refusal and the rest goes on; memory does not grow with the source.
 
@@ -58,11 +58,13 @@ def read(source: str, options: ReadOptions) -> Iterator[Reading]:
     if source.startswith(irdatasets.PREFIX):
         name = source.removeprefix(irdatasets.PREFIX)
         return irdatasets.read_dataset(name, irdatasets.load(name), options)
+    if source.startswith(elastic.PREFIX):
+        return elastic.read_index(source, options)
     return _read_files(_existing(source), options)
 
 
 def fingerprint(source: str, options: ReadOptions) -> str:
-    """16 hex digits that stay the same as long as the files (names, sizes, times of change) and the options do.
+    """16 hex digits that stay the same as long as files (names, sizes, times of change) or index and the options do.
 
     Raises:
         BadInput: as in ``read``.
@@ -70,6 +72,8 @@ def fingerprint(source: str, options: ReadOptions) -> str:
     how = json.dumps(asdict(_checked(options)), sort_keys=True, ensure_ascii=True)
     if source.startswith(irdatasets.PREFIX):
         return short_hash(source, how)
+    if source.startswith(elastic.PREFIX):
+        return short_hash(elastic.state(source), how)
     parts: list[str | bytes] = [how]
     for file in source_files(_existing(source)):
         try:
@@ -79,6 +83,13 @@ def fingerprint(source: str, options: ReadOptions) -> str:
         else:
             parts += [os.fsencode(file.name), f"{about.st_size} {about.st_mtime_ns}"]
     return short_hash(*parts)
+
+
+def count_records(source: str, options: ReadOptions) -> int:
+    """How many documents and refusals a source gives: it is read once more, unless a server counts."""
+    if source.startswith(elastic.PREFIX):
+        return elastic.count(source)
+    return sum(not isinstance(reading, Remark) for reading in read(source, options))
 
 
 def _checked(options: ReadOptions) -> ReadOptions:
@@ -93,7 +104,7 @@ def _checked(options: ReadOptions) -> ReadOptions:
 def _existing(source: str) -> Path:
     path = Path(source).expanduser()
     if not path.exists():
-        raise BadInput(f"{source} does not exist; name a file, a folder or ir-datasets:NAME")
+        raise BadInput(f"{source} does not exist; name a file, a folder, elastic:INDEX or ir-datasets:NAME")
     if next(source_files(path), None) is None:
         raise BadInput(f"{source} is a folder with no file in it; name one that has some")
     return path

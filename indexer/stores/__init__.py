@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
 from encoders.errors import BadInput, StoreError
 from indexer.stores.contract import VectorStore
+from indexer.stores.elastic.attachment import Attachment, is_attached
 from indexer.stores.elastic.connection import SCHEMES, Address, Credentials
+
+if TYPE_CHECKING:
+    from indexer.stores.elastic.joined import JoinedStore
 
 
 def open_store(
@@ -28,6 +33,8 @@ def open_store(
         MissingPart: the store needs a part that is not installed.
         StoreError: the store can't be opened, or is not there and must be.
     """
+    if is_attached(url):
+        return open_attached(Attachment.parse(url), collection, credentials or Credentials.read(url), make=make)
     if urlsplit(url).scheme in SCHEMES:
         from indexer.stores.elastic.store import ElasticStore  # noqa: PLC0415 - half a second
 
@@ -40,6 +47,24 @@ def open_store(
     return EmbeddedStore(_folder(url), collection, generation)
 
 
+def open_attached(
+    attachment: Attachment, collection: str, credentials: Credentials, *, make: bool = False
+) -> JoinedStore:
+    """Open the store of a collection that is attached to somebody else's index.
+
+    Raises:
+        BadInput: that index is gone, or has become something that can't be attached to.
+        StoreError: the store can't be opened, or is not there and must be.
+    """
+    if attachment.companion:
+        from indexer.stores.elastic.companion import CompanionStore  # noqa: PLC0415 - half a second
+
+        return CompanionStore(attachment, collection, credentials, make=make)
+    from indexer.stores.elastic.attached import AttachedStore  # noqa: PLC0415
+
+    return AttachedStore(attachment, credentials)
+
+
 def drop_store(url: str, collection: str, generation: int = 1, *, credentials: Credentials | None = None) -> None:
     """Remove a generation's store, also one that can't be opened any more, or that was never made.
 
@@ -47,6 +72,9 @@ def drop_store(url: str, collection: str, generation: int = 1, *, credentials: C
         BadInput: the URL is of no kind of store there is.
         StoreError: the store can't be removed.
     """
+    if is_attached(url):
+        _drop_attached(Attachment.parse(url), collection, credentials or Credentials.read(url))
+        return
     if urlsplit(url).scheme in SCHEMES:
         from indexer.stores.elastic.store import drop  # noqa: PLC0415
 
@@ -59,6 +87,17 @@ def drop_store(url: str, collection: str, generation: int = 1, *, credentials: C
         remove_file(path)
     except OSError as error:
         raise StoreError(f"the store {path} can't be removed ({error.strerror}); see that it is yours") from error
+
+
+def _drop_attached(attachment: Attachment, collection: str, credentials: Credentials) -> None:
+    if attachment.companion:
+        from indexer.stores.elastic.store import drop  # noqa: PLC0415
+
+        drop(attachment.address, collection, credentials)
+        return
+    from indexer.stores.elastic.attached import detach  # noqa: PLC0415
+
+    detach(attachment, credentials)
 
 
 def _folder(url: str) -> Path:

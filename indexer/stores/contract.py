@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
-from encoders.document import Document, FloatArray, Passages
+from encoders.document import Document, Encoded, FloatArray, Passages
 
 
 @dataclass(frozen=True)
@@ -24,6 +24,11 @@ class StoredDocument:
     vector: FloatArray
     passages: Passages
     known: tuple[bool, ...] = (True,)
+
+    @classmethod
+    def of(cls, document: Document, encoded: Encoded, at: int) -> Self:
+        """A document with the row that was made of it."""
+        return cls(document, encoded.vectors[at], encoded.passages[at], tuple(map(bool, encoded.known[at])))
 
 
 @dataclass(frozen=True)

@@ -60,7 +60,7 @@ def _run(script: str, *arguments: str, url: str, ca: str) -> subprocess.Complete
 
 @pytest.fixture(scope="module")
 def account_asks() -> list[Asked]:
-    """What the service ``account`` asks of a server: the tests' one can't keep accounts, it lacks an analyser for them."""
+    """What the service ``account`` asks of a server: the tests' one lacks an analyser that keeping accounts needs."""
     asked: list[Asked] = []
 
     class Recorder(BaseHTTPRequestHandler):
@@ -105,9 +105,7 @@ def _set_up(server: ElasticServer, ca: Path, role: Any, user: Any) -> None:
 
 
 @pytest.fixture(scope="module")
-def server(
-    tmp_path_factory: pytest.TempPathFactory, account_asks: list[Asked]
-) -> Iterator[tuple[ElasticServer, Path]]:
+def server(tmp_path_factory: pytest.TempPathFactory, account_asks: list[Asked]) -> Iterator[tuple[ElasticServer, Path]]:
     """The server with the account, and the CA's certificate."""
     ca = tmp_path_factory.mktemp("trusted") / "ca"
     settings = {name: value for name, value in _SERVICES["elasticsearch"]["environment"].items() if name.islower()}
@@ -226,4 +224,4 @@ def test_a_backup_made_and_restored_as_the_readme_says_is_whole(
     assert request_as_superuser(*shlex.split(snapshot))["snapshot"]["state"] == "SUCCESS"
     store.drop()
     assert request_as_superuser(*shlex.split(restore))["snapshot"]["shards"]["failed"] == 0
-    assert sorted(store.vectors("model-a", ["d4"])["d4"]) == sorted(_stored(4).vector)
+    assert store.vectors("model-a", ["d4"])[0].tolist() == _stored(4).vector.tolist()

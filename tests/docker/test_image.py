@@ -60,10 +60,16 @@ def test_the_pinned_packages_are_all_that_install() -> None:
 
 def _python_for_everybody() -> str:
     """A Python that a user without rights may run: that of the tests can be in a home that is closed."""
-    for python in (Path(sys.executable).resolve(), Path("/usr/bin/python3")):
-        if python.exists() and not _as_nobody(["/usr/bin/env", str(python), "--version"], {}).returncode:
-            return str(python)
-    skip_or_fail("no Python here that the user 'nobody' may run: apt-get install python3")
+    candidates = (Path(sys.executable).resolve(), Path("/usr/bin/python3"))
+    runs = (
+        str(python)
+        for python in candidates
+        if python.exists() and not _as_nobody(["/usr/bin/env", str(python), "--version"], {}).returncode
+    )
+    found = next(runs, None)
+    if found is None:
+        skip_or_fail("no Python here that the user 'nobody' may run: apt-get install python3")
+    return found
 
 
 def _as_nobody(command: list[str], environment: dict[str, str]) -> subprocess.CompletedProcess[str]:

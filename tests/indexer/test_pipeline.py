@@ -9,18 +9,16 @@ import subprocess
 import sys
 import threading
 import time
-import zlib
 from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 
-import numpy as np
 import pytest
 import sqlalchemy as sa
 from filelock import FileLock
 
 from encoders.console import Console
-from encoders.document import Document, Encoded, EncoderSpec, FloatArray, Passages, unit_rows
+from encoders.document import Document, Encoded
 from encoders.errors import BadInput, ModelMismatch, StoreError
 from encoders.folder import ModelFolder
 from indexer import collection as collections
@@ -31,32 +29,9 @@ from indexer.pipeline import CHUNK_DOCUMENTS, IndexReport
 from indexer.readers import ReadOptions
 from indexer.settings import Settings
 from indexer.stores import drop_store, open_store
+from tests.indexer.counting import CountingEncoder
 
 DEMO = Path(pipeline.__file__).parent.parent / "query" / "demo"
-
-
-class CountingEncoder:
-    """Vectors from the text's bytes: a real encoder's contract without its time; counts and can break."""
-
-    def __init__(self) -> None:
-        self.spec = EncoderSpec("counting", "segments", 8, (), "model-c", "build-c")
-        self.encoded: list[str] = []
-        self.broken_at = -1
-
-    def encode_documents(self, documents: Sequence[Document]) -> Encoded:
-        if 0 <= self.broken_at <= len(self.encoded):
-            raise RuntimeError("the power went out")
-        self.encoded += [document.doc_id for document in documents]
-        rows = [
-            np.random.default_rng(zlib.crc32(document.content.encode())).standard_normal(8) for document in documents
-        ]
-        vectors = unit_rows(np.array(rows, dtype=np.float32).reshape(-1, 8))
-        passages = [Passages(np.ones((1, 8), np.int8), np.array([[0, 1]], np.int32)) for _ in documents]
-        known = np.array([["nothing" not in document.text] for document in documents], dtype=np.bool_).reshape(-1, 1)
-        return Encoded(np.where(known, vectors, 0).astype(np.float32), passages, known)
-
-    def encode_queries(self, queries: Sequence[Document]) -> FloatArray:
-        return self.encode_documents(queries).vectors
 
 
 class Bench:
@@ -306,7 +281,7 @@ def test_a_run_whose_sources_are_cut_otherwise_than_they_were_begins_anew(bench:
         bench.index()
     bench.encoder.broken_at = -1
     with bench.engine.begin() as connection:
-        connection.execute(sa.text("UPDATE chunks SET todo = x'01' WHERE number = 0"))
+        connection.execute(sa.text("UPDATE chunks SET digest = 'other' WHERE number = 0"))
     with pytest.raises(StoreError, match="it begins anew"):
         bench.index()
     assert not bench.index().resumed

@@ -174,6 +174,17 @@ def guarded(server: str) -> Iterator[None]:
         raise StoreError(f"{server} {_away(error)}") from error
 
 
+def passes(error: StoreError) -> bool:
+    """Whether a failure is one that goes by: the server is away, restarts, or has too much to do."""
+    from elasticsearch import ConnectionError as Away  # noqa: PLC0415
+    from elasticsearch import ConnectionTimeout, SSLError  # noqa: PLC0415
+
+    cause = error.__cause__
+    if isinstance(cause, (Away, ConnectionTimeout)):
+        return not isinstance(cause, SSLError)
+    return getattr(cause, "status_code", None) in {429, 502, 503, 504}
+
+
 def sentence(error: ApiError) -> str:  # noqa: PLR0911 - a table
     """What a refusal means and what to do about it, to stand behind the server's name."""
     cause = reason(error.body)

@@ -115,6 +115,12 @@ class Layout:
         field = {"type": "text", "analyzer": "whitespace", "index_options": "freqs"}
         return self.properties({"words": dict.fromkeys(langs, field)})
 
+    def is_ours(self, mapped: Mapping[str, Any]) -> bool:
+        """Whether a field's mapping is that of an object of ours, and not of somebody else's of the same name."""
+        made = self.properties({})[self.ours]["properties"]
+        there = mapped.get("properties", {})
+        return all(there.get(name, {}).get("type") == one["type"] for name, one in made.items())
+
     def models(self, properties: Mapping[str, Any]) -> dict[str, VectorField]:
         """The fields of vectors by model, as a mapping has them."""
         fields = {model: one["properties"]["vector"] for model, one in self._inner(properties, "models").items()}
@@ -184,8 +190,12 @@ class Layout:
         clauses: list[dict[str, Any]] = [{"term": {self.name("lang"): lang}}]
         for name, wanted in (filters or {}).items():
             values = wanted if isinstance(wanted, (list, tuple)) else [wanted]
-            clauses.append({"terms": {f"fields.{name}": [_shown(value) for value in values]}})
+            clauses.append({"terms": {self.filter_field(name): [_shown(value) for value in values]}})
         return clauses
+
+    def filter_field(self, name: str) -> str:
+        """The field that a filter by one of the user's compares with."""
+        return f"fields.{name}"
 
 
 def _shown(value: Any) -> str:

@@ -73,14 +73,9 @@ class ElasticStore:
                 f"a collection can't be named {collection!r} on Elasticsearch; "
                 "take at most 100 small letters, digits, '.', '-' and '_'"
             )
-        self.address, self.credentials = address, credentials
         self.alias = _alias(address, collection)
         self.index = _index(self.alias, generation)
-        self._layout = Layout(address.field)
-        self._client = connection.connect(address.server, credentials)
-        self._fields: dict[str, VectorField] = {}
-        self._worded: set[str] = set()
-        self._stale = True
+        self._reach(address, Layout(address.field), credentials)
         from elasticsearch import NotFoundError  # noqa: PLC0415
 
         try:
@@ -94,6 +89,15 @@ class ElasticStore:
         except BaseException:
             self.close()
             raise
+
+    def _reach(self, address: Address, layout: Layout, credentials: Credentials) -> None:
+        """Be ready to ask the server; nothing is asked yet."""
+        self.address, self.credentials = address, credentials
+        self._layout = layout
+        self._client = connection.connect(address.server, credentials)
+        self._fields: dict[str, VectorField] = {}
+        self._worded: set[str] = set()
+        self._stale = True
 
     def _make(self, collection: str, *, make: bool) -> None:
         if not make:

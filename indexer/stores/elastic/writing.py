@@ -109,7 +109,7 @@ def patiently(server: str, act: Callable[[], T]) -> T:
             with connection.guarded(server):
                 return act()
         except StoreError as error:
-            if not _passes(error):
+            if not connection.passes(error):
                 raise
             patience.wait(error)
 
@@ -140,7 +140,7 @@ def write(
             with connection.guarded(server):
                 later, full = _attempt(client, decide(pending), outcome, size)
         except StoreError as error:
-            if not _passes(error):
+            if not connection.passes(error):
                 raise
             later, full = [doc_id for doc_id in pending if doc_id not in outcome.done], error
         if len(later) < len(pending):
@@ -168,7 +168,7 @@ def _attempt(
         doc_id = item["_id"]
         if done or (kind == "delete" and item["status"] == 404):
             outcome.done |= {doc_id} if done else set()
-        elif item["status"] == 409:
+        elif item["status"] == 409 or _is_gone(item):
             later.append(doc_id)
         elif item["status"] in {429, 503} and "cluster_block" not in str(item["error"]):
             later.append(doc_id)
@@ -180,19 +180,14 @@ def _attempt(
     return later, full
 
 
+def _is_gone(item: Mapping[str, Any]) -> bool:
+    """Whether a document was to be updated that somebody else has deleted since."""
+    error = item.get("error")
+    return isinstance(error, dict) and error.get("type") == "document_missing_exception"
+
+
 def _blocked(item: Mapping[str, Any]) -> str:
     return (
         f"writes nothing into {item['_index']} ({connection.reason(item)}); "
         "free disk on its nodes if it is the watermark, or see to the user's rights, then run the command again"
     )
-
-
-def _passes(error: StoreError) -> bool:
-    """Whether it may be better in a while."""
-    from elasticsearch import ConnectionError as Away  # noqa: PLC0415
-    from elasticsearch import ConnectionTimeout, SSLError  # noqa: PLC0415
-
-    cause = error.__cause__
-    if isinstance(cause, (Away, ConnectionTimeout)):
-        return not isinstance(cause, SSLError)
-    return getattr(cause, "status_code", None) in {429, 502, 503, 504}

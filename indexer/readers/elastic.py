@@ -1,0 +1,198 @@
+"""An Elasticsearch index as a source: ``elastic:https://HOST:9200/INDEX``, or ``elastic:INDEX``."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import closing, suppress
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote, unquote, urlsplit
+
+from encoders.errors import BadInput, StoreError
+from indexer.readers.record import make_document
+from indexer.readers.source import Reading, ReadOptions
+from indexer.stores.elastic import changes, connection
+from indexer.stores.elastic.connection import SCHEMES, Credentials
+from indexer.stores.elastic.layout import Layout
+from indexer.stores.elastic.values import joined, values, without
+
+if TYPE_CHECKING:
+    from elasticsearch import Elasticsearch
+
+PREFIX = "elastic:"
+
+_PAGE = 200
+_ALIVE = "5m"
+_PATIENCE = 180.0
+_PAUSE = 1.0
+_BETWEEN = {"title": " ", "text": "\n\n"}
+
+
+def absolute(source: str) -> str:
+    """The source with its server: that of ``DRAGOMAN_ELASTIC_URL`` where it names none.
+
+    Raises:
+        BadInput: there is no server, no index, or there are credentials in it, which would be kept in the ledger.
+    """
+    place = source.removeprefix(PREFIX)
+    if urlsplit(place).scheme not in SCHEMES:
+        server = os.environ.get("DRAGOMAN_ELASTIC_URL", "")
+        if not server:
+            raise BadInput(
+                f"{source} names no server; give {PREFIX}https://HOST:9200/{place}, or set DRAGOMAN_ELASTIC_URL"
+            )
+        place = f"{connection.without_credentials(server).rstrip('/')}/{quote(place)}"
+    if connection.without_credentials(place) != place:
+        raise BadInput(
+            "leave the credentials out of the source, which is written down; "
+            "set DRAGOMAN_ELASTIC_USER and _PASSWORD, or DRAGOMAN_ELASTIC_API_KEY"
+        )
+    if not urlsplit(place).path.strip("/"):
+        raise BadInput(f"{source} names no index; give {PREFIX}{place.rstrip('/')}/INDEX")
+    return f"{PREFIX}{place}"
+
+
+def state(source: str) -> str:
+    """What is another one as soon as something was written into the index.
+
+    Raises:
+        BadInput: there is no such index.
+        StoreError: the server is away or refuses.
+    """
+    server, index = _place(source)
+    with closing(_client(server)) as client:
+        found = _tops(client, server, index)
+    return repr([(name, one.uuid, sorted(one.shards.items())) for name, one in sorted(found.items())])
+
+
+def count(source: str) -> int:
+    """How many documents the index has."""
+    server, index = _place(source)
+    with closing(_client(server)) as client, connection.guarded(server):
+        return int(client.count(index=index)["count"])
+
+
+def read_index(source: str, options: ReadOptions) -> Iterator[Reading]:
+    """Read all documents, shard by shard in the order of their sequence numbers.
+
+    A shard is read through a point in time; one that is lost (they die with a restart of the server, and of age) is
+    replaced by another, from the number on where reading stopped.
+
+    Raises:
+        BadInput: at once, there is no such index.
+        StoreError: at once or while reading, the server is away for longer than three minutes, or refuses.
+    """
+    server, index = _place(source)
+    client = _client(server)
+    try:
+        found = _tops(client, server, index)
+    except BaseException:
+        client.close()
+        raise
+    return _readings(client, server, found, options)
+
+
+def _readings(
+    client: Elasticsearch, server: str, found: Mapping[str, changes.Tops], options: ReadOptions
+) -> Iterator[Reading]:
+    with closing(client):
+        for name, one in sorted(found.items()):
+            with connection.guarded(server):
+                properties = client.indices.get_mapping(index=name)[name]["mappings"].get("properties", {})
+            ours = [field for field, mapped in properties.items() if Layout(field).is_ours(mapped)]
+            for shard in one.shards:
+                with closing(_View(client, server, name, shard)) as view:
+                    body = {"source": {"excludes": ours}} if ours else {}
+                    for hits in changes.pages(view.search, body, _PAGE, above=changes.NOTHING):
+                        for hit in hits:
+                            record = _record(hit, options)
+                            yield make_document(record, f"{PREFIX}{name}/{hit['_id']}", options)
+
+
+class _View:
+    """One shard through points in time."""
+
+    def __init__(self, client: Elasticsearch, server: str, index: str, shard: int) -> None:
+        self._client, self._server, self._index = client, server, index
+        self._only = f"_shards:{shard}"
+        self._id = ""
+
+    def search(self, body: Mapping[str, Any]) -> Mapping[str, Any]:
+        from elasticsearch import NotFoundError  # noqa: PLC0415
+
+        until = time.monotonic() + _PATIENCE
+        while True:
+            try:
+                with connection.guarded(self._server):
+                    return self._searched(body)
+            except NotFoundError as error:
+                if not self._id:
+                    raise StoreError(
+                        f"{self._index} was deleted on {self._server} while it was read; name another"
+                    ) from error
+                self._id = ""
+            except StoreError as error:
+                if not connection.passes(error) or time.monotonic() > until:
+                    raise
+                self._id = ""
+                time.sleep(_PAUSE)
+
+    def _searched(self, body: Mapping[str, Any]) -> Mapping[str, Any]:
+        if not self._id:
+            opened = self._client.open_point_in_time(index=self._index, keep_alive=_ALIVE, preference=self._only)
+            self._id = opened["id"]
+        answer = self._client.search(pit={"id": self._id, "keep_alive": _ALIVE}, **body)
+        self._id = answer.get("pit_id", self._id)
+        return dict(answer.body)
+
+    def close(self) -> None:
+        from elasticsearch import ApiError, TransportError  # noqa: PLC0415
+
+        if self._id:
+            with suppress(ApiError, TransportError):  # it dies by itself
+                self._client.close_point_in_time(id=self._id)
+
+
+def _record(hit: Mapping[str, Any], options: ReadOptions) -> dict[str, Any]:
+    """The values of a document by the names that the options give them: also what stands inside objects and arrays."""
+    source = hit.get("_source", {})
+    named = {ours: options.fields.get(ours, ours) for ours in ("title", "text", "lang", *options.fields)}
+    record: dict[str, Any] = without(source, list(named.values()))
+    for ours, theirs in named.items():
+        found = values(source, theirs)
+        if found and ours in _BETWEEN:
+            record[theirs] = joined(found, _BETWEEN[ours])
+        elif found:
+            record[theirs] = found[0] if len(found) == 1 else found
+    if "id" not in options.fields:
+        record["id"] = hit["_id"]
+    return record
+
+
+def _place(source: str) -> tuple[str, str]:
+    """Server and index."""
+    parts = urlsplit(absolute(source).removeprefix(PREFIX))
+    return f"{parts.scheme}://{parts.netloc}", unquote(parts.path.strip("/"))
+
+
+def _client(server: str) -> Elasticsearch:
+    stated = os.environ.get("DRAGOMAN_ELASTIC_URL", "")
+    same = connection.without_credentials(stated).rstrip("/") == server
+    return connection.connect(server, Credentials.read(stated if same else ""))
+
+
+def _tops(client: Elasticsearch, server: str, index: str) -> dict[str, changes.Tops]:
+    from elasticsearch import AuthorizationException, NotFoundError  # noqa: PLC0415
+
+    try:
+        with connection.guarded(server):
+            connection.check_version(client, server)
+            found = changes.tops(client, server, index)
+            with suppress(AuthorizationException):  # who may read only reads what the server shows by itself
+                client.indices.refresh(index=index)
+    except NotFoundError as error:
+        raise BadInput(f"{server} has no index {index}; name one as _cat/indices lists it") from error
+    if not found:
+        raise BadInput(f"{server} has no index {index}; name one as _cat/indices lists it")
+    return found

@@ -1,0 +1,98 @@
+"""An index made by somebody else, to which vectors are attached: where it is and which of its fields are read."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, fields
+from typing import Self
+from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
+
+from encoders.errors import BadInput
+from encoders.languages import UNDETERMINED, normalise
+from indexer.stores.elastic.connection import INDEX_TYPES, SCHEMES, Address
+
+_FIELD = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,99}")
+_NO_NAME = re.compile(r'[\s*?,/\\<>|"#:]|^[-_+.]')
+
+
+@dataclass(frozen=True)
+class Attachment:
+    """``https://host:9200/INDEX?text=body&title=headline``: the store's URL of an attached collection.
+
+    Attributes:
+        server: scheme, host, port.
+        index: its name, or an alias of it.
+        text: its field of texts; with dots into objects.
+        title: its field of titles; empty: there is none.
+        lang_field: its field of languages; empty: there is none.
+        lang: language of documents that state none; empty: it is detected.
+        field: name of the object field that holds everything of ours.
+        vectors: type of the vectors' index.
+        companion: prefix of an index of our own that holds our field instead; empty: it is put into theirs.
+    """
+
+    server: str
+    index: str
+    text: str
+    title: str = ""
+    lang_field: str = ""
+    lang: str = ""
+    field: str = "dragoman"
+    vectors: str = "int8_hnsw"
+    companion: str = ""
+
+    def __post_init__(self) -> None:
+        """Refuse what can't be.
+
+        Raises:
+            BadInput: a name is none, or the language is unknown.
+        """
+        if not self.index or _NO_NAME.search(self.index):
+            raise BadInput(f"{self.index!r} is no name of one index; name one as _cat/indices lists it, or its alias")
+        if not self.text:
+            raise BadInput("say which field holds the text of a document: --text FIELD")
+        if not _FIELD.fullmatch(self.field):
+            raise BadInput(f"a field of ours can't be named {self.field!r}; take letters, digits, '-' and '_'")
+        if self.vectors not in INDEX_TYPES:
+            raise BadInput(f"there is no vector index {self.vectors!r}; there are {', '.join(INDEX_TYPES)}")
+        if self.lang and normalise(self.lang) == UNDETERMINED:
+            raise BadInput(f"{self.lang!r} says no language; leave it out, and languages are detected")
+
+    @classmethod
+    def parse(cls, url: str) -> Self:
+        """Take the store's URL of an attached collection apart.
+
+        Raises:
+            BadInput: it is none.
+        """
+        parts = urlsplit(url)
+        server = Address.parse(f"{parts.scheme}://{parts.netloc}").server
+        options = dict(parse_qsl(parts.query))
+        unknown = options.keys() - {one.name for one in fields(cls)}
+        if unknown:
+            raise BadInput(f"the store's URL of an attached collection has no option {min(unknown)!r}")
+        return cls(server, unquote(parts.path.strip("/")), **options)
+
+    @property
+    def url(self) -> str:
+        """The store's URL; ``parse`` gives the same attachment back."""
+        options = {one.name: getattr(self, one.name) for one in fields(self) if one.name not in {"server", "index"}}
+        return (
+            f"{self.server}/{quote(self.index)}?{urlencode({name: value for name, value in options.items() if value})}"
+        )
+
+    @property
+    def address(self) -> Address:
+        """Where our field is: in their index, or in one of our own."""
+        return Address(self.server, self.companion or self.index, field=self.field, vectors=self.vectors)
+
+    @property
+    def read_fields(self) -> list[str]:
+        """Their fields that decide a document's vector."""
+        return [name for name in (self.text, self.title, self.lang_field) if name]
+
+
+def is_attached(url: str) -> bool:
+    """Whether a store's URL is that of an attached collection."""
+    parts = urlsplit(url)
+    return parts.scheme in SCHEMES and "text" in dict(parse_qsl(parts.query))

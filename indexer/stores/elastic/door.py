@@ -1,0 +1,139 @@
+"""What is seen to before anything is attached to somebody else's index: each obstacle is one sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, Any
+
+from encoders.errors import BadInput, StoreError
+from indexer.stores.elastic import connection
+from indexer.stores.elastic.layout import Layout
+from indexer.stores.elastic.users_index import UsersIndex
+
+if TYPE_CHECKING:
+    from elasticsearch import Elasticsearch
+
+_LOOKED_AT = 1000
+_RIGHTS = {True: ("read", "view_index_metadata", "monitor", "maintenance"), False: ("read", "index", "manage")}
+"""Rights on their index that a companion needs, and that attaching in place does."""
+
+
+def check(client: Elasticsearch, users: UsersIndex, model: str) -> None:
+    """Refuse an index that vectors of a model can't be attached to without harm to its owner.
+
+    Raises:
+        BadInput: it is such a one; the sentence says what to do instead.
+        StoreError: the server is away, or a right is missing.
+    """
+    _check_source(users)
+    _check_rights(client, users)
+    _check_routing(client, users)
+    if not users.attachment.companion:
+        _check_writable(users)
+        _check_field(client, users, model)
+        _check_versions(client, users)
+
+
+def is_external(hit: Mapping[str, Any]) -> bool:
+    """Whether a document's version is its owner's: the server's own never gets ahead of the sequence number."""
+    return bool(hit["_version"] > hit["_seq_no"] + 1)
+
+
+def _check_source(users: UsersIndex) -> None:
+    source = users.mapping.get("_source", {})
+    if source.get("enabled") is False:
+        raise BadInput(
+            f"{users.name} keeps no _source, so its texts can't be read; index the documents from where they came"
+        )
+    dropped = source.get("excludes", [])
+    kept = source.get("includes", [])
+    for path in users.paths.values():
+        if any(fnmatchcase(path, one) for one in dropped) or (kept and not any(fnmatchcase(path, one) for one in kept)):
+            raise BadInput(
+                f"{users.name} leaves {path!r} out of its _source, so it can't be read; "
+                "index the documents from where they came"
+            )
+    if users.attachment.companion:
+        return
+    if dropped or kept:
+        raise BadInput(
+            f"{users.name} leaves fields out of its _source, and an update would lose them from its index for good; "
+            "attach with --companion, which writes nothing there"
+        )
+    mode = users.settings.get("mapping", {}).get("source", {}).get("mode") or source.get("mode")
+    if mode == "synthetic" or (mode is None and users.settings.get("mode") in {"logsdb", "time_series"}):
+        raise BadInput(
+            f"{users.name} has a synthetic _source, which an update would write anew; "
+            "attach with --companion, which writes nothing there"
+        )
+
+
+def _check_rights(client: Elasticsearch, users: UsersIndex) -> None:
+    from elasticsearch import ApiError  # noqa: PLC0415
+
+    wanted = _RIGHTS[bool(users.attachment.companion)]
+    with connection.guarded(users.attachment.server):
+        try:
+            answer = client.security.has_privileges(index=[{"names": [users.name], "privileges": list(wanted)}])
+        except ApiError as error:
+            if error.status_code == 401:
+                raise
+            return  # without security nobody's rights are known, and none are needed
+    lacking = [right for right, given in answer["index"][users.name].items() if not given]
+    if lacking:
+        raise StoreError(
+            f"{users.attachment.server} gives this user no right to {', '.join(sorted(lacking))} on {users.name}; "
+            f"attaching needs {', '.join(wanted)}" + ("" if users.attachment.companion else ", or --companion")
+        )
+
+
+def _check_routing(client: Elasticsearch, users: UsersIndex) -> None:
+    routed = users.mapping.get("_routing", {}).get("required", False)
+    if not routed:
+        with connection.guarded(users.attachment.server):
+            found = client.search(index=users.name, size=0, query={"exists": {"field": "_routing"}}, terminate_after=1)
+        routed = bool(found["hits"]["total"]["value"])
+    if routed:
+        raise BadInput(
+            f"documents of {users.name} are placed by routing values, so an id alone does not find them; "
+            f"index it into a collection of its own: dragoman index elastic:{users.name} -c NAME"
+        )
+
+
+def _check_writable(users: UsersIndex) -> None:
+    blocks = [name for name, on in users.settings.get("blocks", {}).items() if on == "true" and name != "metadata"]
+    if blocks:
+        raise BadInput(f"{users.name} has the block {blocks[0]!r}; lift it, or attach with --companion")
+
+
+def _check_field(client: Elasticsearch, users: UsersIndex, model: str) -> None:
+    field = users.attachment.field
+    layout = Layout(field)
+    mapped = users.properties.get(field)
+    if mapped is None:
+        return
+    if not layout.is_ours(mapped):
+        raise BadInput(f"{users.name} has a field {field!r} that is not Dragoman's; name ours otherwise with --field")
+    for other in layout.models(users.properties).keys() - {model}:
+        with connection.guarded(users.attachment.server):
+            held = client.search(
+                index=users.name, size=0, query={"exists": {"field": layout.vector(other)}}, terminate_after=1
+            )
+        if held["hits"]["total"]["value"]:
+            raise BadInput(
+                f"{users.name} holds vectors of another model ({other}) in {field!r}; detach that collection first, "
+                "or name another field with --field"
+            )
+
+
+def _check_versions(client: Elasticsearch, users: UsersIndex) -> None:
+    with connection.guarded(users.attachment.server):
+        found = client.search(
+            index=users.name, size=_LOOKED_AT, source=False, version=True, seq_no_primary_term=True, sort=["_seq_no"]
+        )
+    if any(is_external(hit) for hit in found["hits"]["hits"]):
+        raise BadInput(
+            f"documents of {users.name} have versions of their owner's, whose next write an update of ours would let "
+            "the server refuse; attach with --companion, which writes nothing there"
+        )

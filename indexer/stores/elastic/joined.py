@@ -1,0 +1,148 @@
+"""A store whose documents are somebody else's: titles and texts come from their index, whatever holds our vectors."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from encoders.document import Document, FloatArray
+from encoders.errors import BadInput
+from indexer.stores.contract import Candidates, Filters, Stamp
+from indexer.stores.elastic import changes, door
+from indexer.stores.elastic.layout import Layout
+from indexer.stores.elastic.store import ElasticStore
+from indexer.stores.elastic.users_index import UsersIndex
+
+
+@dataclass(frozen=True, kw_only=True)
+class JoinedLayout(Layout):
+    """Our object, beside documents of somebody else's index.
+
+    Attributes:
+        users: that index.
+        gone: ids that no search may bring: their documents are gone, though what is searched does not know it yet.
+    """
+
+    users: UsersIndex
+    gone: set[str] = field(default_factory=set)
+
+    def filters(self, lang: str, filters: Filters | None) -> list[dict[str, Any]]:
+        """Clauses that let through what is there still, too."""
+        clauses = super().filters(lang, filters)
+        if self.gone:
+            clauses.append({"bool": {"must_not": [{"ids": {"values": sorted(self.gone)}}]}})
+        return clauses
+
+
+class JoinedStore(ElasticStore, ABC):
+    """Vectors of one collection that belong to documents of somebody else's index.
+
+    Attributes:
+        users: that index.
+    """
+
+    users: UsersIndex
+    _layout: JoinedLayout
+    _brought: Sequence[str] = ()
+
+    @property
+    @abstractmethod
+    def mark(self) -> str:
+        """What is another one when nothing of what was attached is there any more."""
+
+    def check(self, model: str) -> None:
+        """Refuse an index that vectors of a model can't be attached to without harm to its owner.
+
+        Raises:
+            BadInput: it is such a one; the sentence says what to do instead.
+            StoreError: a right is missing.
+        """
+        door.check(self._client, self.users, model)
+
+    def tops(self) -> Mapping[int, int]:
+        """By shard of their index, the number up to which every write is complete; all of those are visible then."""
+        with self._guarded():
+            tops = changes.tops(self._client, self.address.server, self.users.name)[self.users.name].shards
+            self._client.indices.refresh(index=self.users.name)
+        return tops
+
+    def changes(self, model: str, shard: int, size: int, *, above: int, upto: int) -> Iterator[list[dict[str, Any]]]:
+        """Documents of a shard last written between two numbers, a page at a time, in their order."""
+        search = changes.shard_search(self._client, self.address.server, self.users.name, shard)
+        return changes.pages(search, self.changed(model), size, above=above, upto=upto)
+
+    def count_changes(self, shard: int, *, above: int, upto: int) -> int:
+        """How many documents those are."""
+        within = {"range": {"_seq_no": {"gt": above, "lte": upto}}}
+        with self._guarded():
+            answer = self._client.count(index=self.users.name, query=within, preference=f"_shards:{shard}")
+        return int(answer["count"])
+
+    @abstractmethod
+    def changed(self, model: str) -> dict[str, Any]:
+        """The body of a search in their index for what decides whether a document must be encoded again."""
+
+    @abstractmethod
+    def held(self, model: str, hits: Sequence[Mapping[str, Any]]) -> dict[str, Stamp]:
+        """What is attached to the documents of some hits of such a search, by id."""
+
+    @abstractmethod
+    def publish(self) -> None:
+        """Let everything that was put be seen."""
+
+    @abstractmethod
+    def keep_fields(self, documents: Sequence[Document]) -> None:
+        """Take over the user's fields of documents whose vectors stay."""
+
+    @abstractmethod
+    def forget(self, doc_ids: Sequence[str]) -> int:
+        """Take what is attached from some documents; returns of how many."""
+
+    @abstractmethod
+    def prune(self, without: int) -> int:
+        """Forget documents that their index does not have any more.
+
+        Args:
+            without: how many documents their index has to which nothing is attached.
+        """
+
+    def search(
+        self,
+        model: str,
+        queries: Mapping[str, FloatArray],
+        k: int,
+        *,
+        filters: Filters | None = None,
+        with_vectors: bool = False,
+    ) -> dict[str, list[Candidates]]:
+        """Approximate nearest documents in each target language, their cosines exact."""
+        found = super().search(model, queries, k, filters=filters, with_vectors=with_vectors)
+        self._brought = [doc_id for lists in found.values() for one in lists for doc_id in one.doc_ids]
+        return found
+
+    def _sources(self, doc_ids: Sequence[str]) -> dict[str, dict[str, Any]]:
+        """Their documents as they are now.
+
+        Raises:
+            KeyError: one is gone; the next search brings neither it nor others that are.
+        """
+        words, models = self._layout.name("words"), self._layout.name("models")
+        found = self.users.sources(list(dict.fromkeys(doc_ids)), excludes=[words, models])
+        gone = [doc_id for doc_id in doc_ids if doc_id not in found]
+        if gone:
+            self._layout.gone.update(self.users.missing({*gone, *self._brought}))
+            raise KeyError(gone[0])
+        self._layout.gone.clear()
+        return found
+
+    def delete(self, doc_ids: Iterable[str]) -> int:  # noqa: ARG002
+        """Refuse: the documents are their owner's.
+
+        Raises:
+            BadInput: always.
+        """
+        raise BadInput(
+            f"the documents of {self.users.name} are their owner's; delete them there, and give dragoman attach again"
+        )

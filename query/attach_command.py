@@ -1,0 +1,172 @@
+"""``dragoman attach``: make an existing Elasticsearch index cross-lingual in place, and keep up with its owner."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import asdict
+from typing import cast
+from urllib.parse import urlsplit
+
+import click
+
+from encoders.console import Console, output_options
+from encoders.errors import BadInput, StoreError
+from encoders.methods import METHODS
+from encoders.session import Device
+from indexer.attaching import Attaching, AttachReport
+from indexer.settings import Settings, place_options
+from indexer.stores.elastic.attachment import Attachment
+from indexer.stores.elastic.connection import INDEX_TYPES, SCHEMES, Address, passes
+from onnx_export.models import DEFAULT
+from query.calibrate_command import tell_upkeep
+from query.calibrating import has_calibration, keep_calibrated
+
+_SHOWN = 10
+_DRIFT = 0.1
+"""Share of the documents that must have come since the calibration was last looked at, while an index is followed."""
+
+
+@click.command("attach", short_help="Make an existing Elasticsearch index cross-lingual in place.")
+@click.argument("index", required=False)
+@click.option("-c", "--collection", "name", required=True, help="Name of the collection it becomes.")
+@click.option("--text", metavar="FIELD", help="Its field of texts, with dots into objects: content.body.")
+@click.option("--title", metavar="FIELD", default="", help="Its field of titles.")
+@click.option("--lang-field", metavar="FIELD", default="", help="Its field of languages.")
+@click.option("--lang", default="", help="Language of documents that state none.  [default: detected]")
+@click.option("--field", default="dragoman", show_default=True, help="Name of the object that holds what is added.")
+@click.option("--companion", is_flag=True, help="Write nothing into it: keep what is added in an index beside it.")
+@click.option("--vectors", type=click.Choice(INDEX_TYPES), default="int8_hnsw", show_default=True)
+@click.option("--follow", is_flag=True, help="Go on keeping up with its owner's writes until interrupted.")
+@click.option("--every", type=click.FloatRange(min=0.1), default=30.0, show_default=True, help="Seconds between looks.")
+@click.option("--encoder", metavar="NAME|FOLDER", help=f"Encoder of a new collection.  [default: {DEFAULT}]")
+@click.option("--method", type=click.Choice(METHODS), help="How a document's vector is made.")
+@click.option("--device", type=click.Choice(["auto", "cpu", "cuda"]), default="auto", show_default=True)
+@click.option("--no-calibration", is_flag=True, help="Leave the collection's calibration as it is, or without one.")
+@place_options
+@output_options
+def command(
+    index: str | None,
+    name: str,
+    text: str | None,
+    title: str,
+    lang_field: str,
+    lang: str,
+    field: str,
+    companion: bool,
+    vectors: str,
+    follow: bool,
+    every: float,
+    encoder: str | None,
+    method: str | None,
+    device: str,
+    no_calibration: bool,
+    settings: Settings,
+    console: Console,
+) -> None:
+    """Attach vectors to an INDEX that somebody else made, on the server of --store.
+
+    One object field is added to its mapping and filled by updates that never overwrite another writer's change; with
+    --companion nothing is written there at all. Afterwards the collection is searched like any other. Given again
+    with -c alone, the command looks at what was written since: only what has another text is encoded again. With
+    --follow it goes on doing so. dragoman detach takes it all back.
+    """
+    attachment = None
+    if index:
+        address = _server(settings)
+        attachment = Attachment(
+            server=address.server,
+            index=index,
+            text=text or "",
+            title=title,
+            lang_field=lang_field,
+            lang=lang,
+            field=field,
+            vectors=vectors,
+            companion=address.prefix if companion else "",
+        )
+    chosen = cast("Device", device)
+    try:
+        with Attaching.open(
+            name, attachment, settings=settings, encoder=encoder, method=method, device=chosen, console=console
+        ) as attaching:
+            upkeep = _Upkeep(name, settings, chosen, console, wanted=not no_calibration)
+            upkeep.after(_tell(attaching.catch_up(), name, console))
+            while follow:
+                time.sleep(every)
+                _look_again(attaching, upkeep)
+    except KeyboardInterrupt:
+        console.warn(f"interrupted; what is attached stays. Go on with: dragoman attach -c {name}")
+        raise
+
+
+def _server(settings: Settings) -> Address:
+    parts = urlsplit(settings.store)
+    if parts.scheme not in SCHEMES:
+        raise BadInput("say which server the index is on: --store https://HOST:9200, or DRAGOMAN_STORE")
+    if parts.query:
+        raise BadInput("leave the options out of --store; attach has --field and --vectors for them")
+    return Address.parse(settings.store)
+
+
+def _look_again(attaching: Attaching, upkeep: _Upkeep) -> None:
+    """See what was written since; a server that is away is looked for again at the next time."""
+    console = attaching.console
+    try:
+        report = attaching.catch_up()
+        if report.encoded or report.removed:
+            _tell(report, attaching.collection, console)
+        upkeep.after(report)
+    except StoreError as error:
+        if not passes(error):
+            raise
+        console.warn(f"{error}; trying again")
+
+
+class _Upkeep:
+    """Sees to the calibration when a language or enough documents came: that costs more than a look at an index."""
+
+    def __init__(self, name: str, settings: Settings, device: Device, console: Console, *, wanted: bool) -> None:
+        self.name, self.settings, self.device, self.console, self.wanted = name, settings, device, console, wanted
+        self.seen: AttachReport | None = None
+        self.changed = 0
+
+    def after(self, report: AttachReport) -> None:
+        self.changed += report.encoded + report.removed
+        if not (self.wanted and report.languages and self._is_due(report)):
+            return
+        self.seen, self.changed = report, 0
+        kept = keep_calibrated(self.name, self.settings, device=self.device, console=self.console)
+        tell_upkeep(kept, self.name, self.console)
+
+    def _is_due(self, report: AttachReport) -> bool:
+        if self.seen is None:
+            return bool(self.changed) or not has_calibration(self.name, self.settings)
+        new = report.languages.keys() - self.seen.languages.keys()
+        return bool(new) or self.changed > _DRIFT * sum(report.languages.values())
+
+
+def _tell(report: AttachReport, name: str, console: Console) -> AttachReport:
+    console.emit(
+        {
+            "collection": name,
+            "run": report.run,
+            "resumed": report.resumed,
+            "encoded": report.encoded,
+            "unchanged": report.unchanged,
+            "removed": report.removed,
+            "behind": report.behind,
+            "seconds": round(report.seconds, 3),
+            "refused": [asdict(note) for note in report.refused],
+        }
+    )
+    parts = [f"{report.encoded:,} encoded", f"{report.unchanged:,} unchanged"]
+    parts += [f"{report.removed:,} removed"] if report.removed else []
+    parts += [f"{len(report.refused):,} refused"] if report.refused else []
+    console.result(f"{name}: {', '.join(parts)} in {report.seconds:,.1f} s")
+    for note in report.refused[:_SHOWN]:
+        console.say(f"  {note.place}: {note.text}")
+    if len(report.refused) > _SHOWN:
+        console.say(f"  … and {len(report.refused) - _SHOWN:,} more: dragoman status -c {name}")
+    if report.behind:
+        console.warn(f"documents change faster than they are encoded; go on with: dragoman attach -c {name} --follow")
+    return report

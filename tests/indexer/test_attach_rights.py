@@ -1,0 +1,106 @@
+"""With security on, attaching needs the rights that the README names and no others: on a real server."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+from elasticsearch import Elasticsearch
+
+from encoders.document import Document
+from encoders.errors import StoreError
+from indexer.attaching import keep_up
+from indexer.database import connect
+from indexer.readers import ReadOptions, read
+from indexer.settings import Settings
+from indexer.stores import drop_store, open_attached
+from indexer.stores.elastic.attachment import Attachment
+from indexer.stores.elastic.connection import Credentials
+from tests.conftest import skip_or_fail
+from tests.indexer.counting import CountingEncoder
+from tests.servers.elastic import ElasticServer, ServerMissing
+
+PASSWORD = "correct horse"  # noqa: S105 - of a server that lives as long as the tests
+ROLES = """
+in_place:
+  indices: [{names: [theirs], privileges: [read, index, manage]}]
+beside:
+  indices:
+  - {names: [theirs], privileges: [read, view_index_metadata, monitor, maintenance]}
+  - {names: ["ours-*"], privileges: [all]}
+reader:
+  indices: [{names: [theirs], privileges: [read, view_index_metadata]}]
+"""
+
+
+@pytest.fixture(scope="module")
+def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ElasticServer]:
+    """A server whose users may do what ``ROLES`` says."""
+    folder = tmp_path_factory.mktemp("secured", numbered=True)
+    for above in (folder, *folder.parents[:2]):
+        above.chmod(0o755)
+    try:
+        server = ElasticServer(folder, {"xpack.security.enabled": "true"})
+    except ServerMissing as missing:
+        skip_or_fail(str(missing))
+    (server.folder / "server" / "config" / "roles.yml").write_text(ROLES, encoding="utf-8")
+    for user in ("superuser", "in_place", "beside", "reader"):
+        server.run("elasticsearch-users", "useradd", user, "-p", PASSWORD, "-r", user)
+    server.start()
+    with Elasticsearch(server.url, basic_auth=("superuser", PASSWORD)) as client:
+        client.index(index="theirs", id="a", document={"body": "one", "lang": "en"}, refresh=True)
+    yield server
+    server.kill()
+
+
+@pytest.fixture
+def engine(settings: Settings) -> Iterator[sa.Engine]:
+    opened = connect(settings.database)
+    yield opened
+    opened.dispose()
+
+
+def attach(server: ElasticServer, engine: sa.Engine, user: str, companion: str = "") -> int:
+    attachment = Attachment(server.url, "theirs", "body", lang_field="lang", companion=companion)
+    who = Credentials(user, PASSWORD)
+    store = open_attached(attachment, "c", who, make=True)
+    try:
+        encoded = keep_up(store, CountingEncoder(), engine, "c").encoded
+        assert store.get(["a"])[0].text == "one"
+    finally:
+        store.close()
+    drop_store(attachment.url, "c", credentials=who)
+    return encoded
+
+
+def test_rights_on_the_index_alone_are_enough_to_attach_in_place(secured: ElasticServer, engine: sa.Engine) -> None:
+    assert attach(secured, engine, "in_place") == 1
+
+
+def test_a_companion_needs_no_right_to_write_into_theirs(secured: ElasticServer, engine: sa.Engine) -> None:
+    assert attach(secured, engine, "beside", companion="ours") == 1
+
+
+def test_a_missing_right_is_named_before_anything_is_written(secured: ElasticServer, engine: sa.Engine) -> None:
+    with pytest.raises(StoreError, match=r"no right to index, manage on theirs; attaching needs .* or --companion"):
+        attach(secured, engine, "reader")
+    with Elasticsearch(secured.url, basic_auth=("superuser", PASSWORD)) as client:
+        mapping = client.indices.get_mapping(index="theirs")["theirs"]["mappings"]["properties"]
+    assert mapping.keys() <= {"body", "lang", "dragoman"}
+
+
+def test_wrong_credentials_are_one_sentence_without_them(secured: ElasticServer, engine: sa.Engine) -> None:
+    with pytest.raises(StoreError, match="refused the credentials") as refused:
+        attach(secured, engine, "nobody")
+    assert PASSWORD not in str(refused.value)
+
+
+def test_an_index_is_read_with_the_credentials_of_the_environment(
+    secured: ElasticServer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("DRAGOMAN_ELASTIC_USER", "in_place")
+    monkeypatch.setenv("DRAGOMAN_ELASTIC_PASSWORD", PASSWORD)
+    readings = list(read(f"elastic:{secured.url}/theirs", ReadOptions(fields={"text": "body"})))
+    assert [one.doc_id for one in readings if isinstance(one, Document)] == ["a"]

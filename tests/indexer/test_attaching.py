@@ -1,0 +1,549 @@
+"""An index made by somebody else gets vectors, and keeps its owner's writes: on a real server."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import numpy as np
+import pytest
+import sqlalchemy as sa
+from elasticsearch import Elasticsearch, helpers
+
+from encoders.document import Document, FloatArray
+from encoders.errors import BadInput
+from indexer.attaching import AttachReport, keep_up
+from indexer.database import connect
+from indexer.settings import Settings
+from indexer.stores import drop_store, open_attached, open_store
+from indexer.stores.elastic import door
+from indexer.stores.elastic.attachment import Attachment, is_attached
+from indexer.stores.elastic.connection import Credentials
+from indexer.stores.elastic.joined import JoinedStore
+from indexer.stores.elastic.users_index import UsersIndex
+from tests.indexer.counting import CountingEncoder
+
+MAPPING: dict[str, Any] = {
+    "dynamic": "strict",
+    "properties": {
+        "headline": {"type": "text", "fields": {"raw": {"type": "keyword"}}},
+        "content": {"properties": {"body": {"type": "text"}}},
+        "lang": {"type": "keyword"},
+        "section": {"type": "text", "fields": {"keyword": {"type": "keyword"}}},
+        "year": {"type": "integer"},
+        "own_vector": {"type": "dense_vector", "dims": 4, "similarity": "dot_product"},
+    },
+}
+
+
+def source(text: str, lang: str | None = "en", **others: Any) -> dict[str, Any]:
+    made: dict[str, Any] = {"headline": f"title of {text}", "content": {"body": text}, "lang": lang, **others}
+    return {name: value for name, value in made.items() if value is not None}
+
+
+def texts(count: int) -> dict[str, dict[str, Any]]:
+    return {f"d{at}": source(f"text {at}") for at in range(count)}
+
+
+class Owner:
+    """Somebody with an index, and us beside them."""
+
+    def __init__(self, url: str, engine: sa.Engine, *, companion: bool) -> None:
+        parts = urlsplit(url)
+        self.server = f"{parts.scheme}://{parts.netloc}"
+        self.prefix = parts.path.strip("/")
+        self.index = f"{self.prefix}-theirs"
+        self.client = Elasticsearch(self.server)
+        self.engine = engine
+        self.encoder = CountingEncoder()
+        self.attachment = Attachment(
+            self.server,
+            self.index,
+            text="content.body",
+            title="headline",
+            lang_field="lang",
+            companion=self.prefix if companion else "",
+        )
+
+    def make(self, mapping: Mapping[str, Any] = MAPPING, **settings: Any) -> None:
+        self.client.indices.create(
+            index=self.index, mappings=mapping, settings={"number_of_shards": 2, "number_of_replicas": 0, **settings}
+        )
+
+    def write(self, doc_id: str, document: Mapping[str, Any], **how: Any) -> None:
+        self.client.index(index=self.index, id=doc_id, document=document, **how)
+
+    def write_all(self, documents: Mapping[str, Mapping[str, Any]]) -> None:
+        helpers.bulk(
+            self.client,
+            ({"_index": self.index, "_id": doc_id, "_source": dict(one)} for doc_id, one in documents.items()),
+        )
+
+    def update(self, doc_id: str, changed: Mapping[str, Any]) -> None:
+        self.client.update(index=self.index, id=doc_id, doc=changed)
+
+    def read(self, doc_id: str) -> dict[str, Any]:
+        found: dict[str, Any] = self.client.get(index=self.index, id=doc_id)["_source"]
+        return found
+
+    def open(self) -> JoinedStore:
+        return open_attached(self.attachment, "c", Credentials(), make=True)
+
+    def follow(self) -> AttachReport:
+        store = self.open()
+        try:
+            return keep_up(store, self.encoder, self.engine, "c")
+        finally:
+            store.close()
+
+    def encoded_by_following(self) -> list[str]:
+        """Ids that had to be encoded again."""
+        self.encoder.encoded.clear()
+        self.follow()
+        return sorted(self.encoder.encoded)
+
+    def vectors(self) -> dict[str, FloatArray]:
+        """Every vector that a search can find."""
+        store = self.open()
+        try:
+            pages = list(store.scan(self.encoder.spec.model))
+        finally:
+            store.close()
+        return {item.document.doc_id: item.vector for page in pages for item in page}
+
+    def check(self) -> None:
+        """Every document has the vector of its text, and nothing else has one."""
+        self.client.indices.refresh(index=self.index)
+        hits = self.client.search(index=self.index, size=10_000)["hits"]["hits"]
+        written = {}
+        for hit in hits:
+            body, title = hit["_source"]["content"]["body"], hit["_source"]["headline"]
+            if body:
+                written[hit["_id"]] = Document(hit["_id"], hit["_source"].get("lang", "und"), body, title)
+        vectors = self.vectors()
+        assert vectors.keys() == written.keys()
+        for doc_id, document in written.items():
+            np.testing.assert_allclose(vectors[doc_id], CountingEncoder().encode_queries([document])[0], atol=1e-6)
+
+
+@pytest.fixture
+def engine(settings: Settings) -> Iterator[sa.Engine]:
+    opened = connect(settings.database)
+    yield opened
+    opened.dispose()
+
+
+@pytest.fixture(params=["in place", "companion"])
+def owner(request: pytest.FixtureRequest, elastic_url: str, engine: sa.Engine) -> Iterator[Owner]:
+    """An owner with an empty index of two shards, whose mapping is strict."""
+    made = Owner(elastic_url, engine, companion=request.param == "companion")
+    made.make()
+    yield made
+    made.client.close()
+
+
+@pytest.fixture
+def in_place(elastic_url: str, engine: sa.Engine) -> Iterator[Owner]:
+    """The same, for what happens in place alone."""
+    made = Owner(elastic_url, engine, companion=False)
+    made.make()
+    yield made
+    made.client.close()
+
+
+def test_every_document_gets_its_vector_and_the_index_stays_its_owners(owner: Owner) -> None:
+    before = {f"d{at}/ü:": source(f"text {at}", year=1990 + at) for at in range(150)}
+    owner.write_all(before)
+    report = owner.follow()
+    assert (report.encoded, report.refused, report.behind) == (150, [], False)
+    assert len(owner.encoder.encoded) == 150
+    owner.check()
+    for doc_id, document in before.items():
+        now = owner.read(doc_id)
+        now.pop("dragoman", None)
+        assert now == document
+    mapping = owner.client.indices.get_mapping(index=owner.index)[owner.index]["mappings"]
+    added = set(mapping["properties"]) - set(MAPPING["properties"])
+    assert added == (set() if owner.attachment.companion else {"dragoman"})
+    assert mapping["dynamic"] == "strict"
+
+
+def test_following_encodes_what_is_new_or_has_another_text_and_nothing_else(owner: Owner) -> None:
+    owner.write_all(texts(100))
+    owner.follow()
+    owner.update("d7", {"content": {"body": "another text"}})
+    owner.update("d8", {"headline": "another title"})
+    owner.update("d9", {"year": 2001})
+    owner.write("new", source("a new text"))
+    owner.client.delete(index=owner.index, id="d3")
+    assert owner.encoded_by_following() == ["d7", "d8", "new"]
+    owner.check()
+    assert owner.encoded_by_following() == []
+
+
+def test_a_deleted_document_is_gone_from_searches_and_counts(owner: Owner) -> None:
+    owner.write_all(texts(20))
+    owner.follow()
+    for at in range(5):
+        owner.client.delete(index=owner.index, id=f"d{at}")
+    report = owner.follow()
+    assert report.removed == (5 if owner.attachment.companion else 0)
+    owner.check()
+    store = owner.open()
+    assert store.count() == {"en": 15}
+    assert len(list(store.ids())) == 15
+    store.close()
+
+
+def test_a_write_of_the_whole_document_takes_our_field_and_following_puts_it_back(owner: Owner) -> None:
+    owner.write("a", source("one"))
+    owner.write("b", source("two"))
+    owner.follow()
+    owner.write("a", source("one"))
+    owner.write("b", source("three"))
+    assert owner.encoded_by_following() == (["b"] if owner.attachment.companion else ["a", "b"])
+    owner.check()
+
+
+def test_a_read_and_write_back_loses_the_vector_alone_and_following_puts_it_back(in_place: Owner) -> None:
+    in_place.write("a", source("one"))
+    in_place.write("b", source("two"))
+    in_place.follow()
+    read = in_place.read("a")
+    assert read["dragoman"]["text_hash"]
+    in_place.write("a", read)
+    in_place.client.indices.refresh(index=in_place.index)
+    assert in_place.vectors().keys() == {"b"}
+    assert in_place.encoded_by_following() == ["a"]
+    in_place.check()
+
+
+def test_an_old_reading_written_back_as_an_update_leaves_the_vector_of_another_text_and_following_sees_it(
+    in_place: Owner,
+) -> None:
+    """Text and hash are the old ones again, and belong together; the vector was in no reading."""
+    in_place.write("a", source("one"))
+    in_place.follow()
+    read = in_place.read("a")
+    in_place.update("a", {"content": {"body": "two"}})
+    in_place.follow()
+    in_place.update("a", read)
+    assert in_place.encoded_by_following() == ["a"]
+    in_place.check()
+
+
+def test_a_copy_of_a_document_with_our_field_in_it_is_a_document_of_its_own(in_place: Owner) -> None:
+    in_place.write("a", source("one"))
+    in_place.follow()
+    in_place.write("b", in_place.read("a"))
+    in_place.follow()
+    in_place.check()
+    store = in_place.open()
+    assert list(store.ids()) == ["a", "b"]
+    store.close()
+
+
+def test_the_owners_own_vectors_stay_bit_for_bit(in_place: Owner) -> None:
+    own = [0.5, -0.5, 0.5, -0.5]
+    in_place.write("a", source("one", own_vector=own))
+    in_place.follow()
+    in_place.update("a", {"content": {"body": "two"}})
+    in_place.follow()
+    found = in_place.client.search(index=in_place.index, docvalue_fields=[{"field": "own_vector"}])["hits"]["hits"]
+    assert found[0]["fields"]["own_vector"] == [own]
+    in_place.check()
+
+
+def test_another_language_takes_the_words_of_the_first_with_it(owner: Owner) -> None:
+    owner.write("a", source("gift", "en"))
+    owner.follow()
+    owner.update("a", {"lang": "de"})
+    assert owner.encoded_by_following() == ["a"]
+    store = owner.open()
+    assert store.count() == {"de": 1}
+    assert store.lexical("gift", ["en"], 5)["en"] == []
+    assert [doc_id for doc_id, _ in store.lexical("gift", ["de"], 5)["de"]] == ["a"]
+    store.close()
+
+
+def test_a_document_that_states_no_language_gets_one_and_its_own_field_is_left_alone(owner: Owner) -> None:
+    german = "Das Hochwasser stieg in der Nacht weiter, und viele Menschen verließen ihre Häuser."
+    owner.write("a", source(german, None, headline="Hochwasser"))
+    assert owner.follow().encoded == 1
+    assert owner.encoded_by_following() == []
+    assert "lang" not in owner.read("a")
+    store = owner.open()
+    assert store.count() == {"de": 1}
+    assert store.get(["a"])[0].lang == "de"
+    store.close()
+    owner.update("a", {"content": {"body": "The flood rose further in the night, and many people left their houses."}})
+    owner.follow()
+    store = owner.open()
+    assert store.count() == {"en": 1}
+    store.close()
+
+
+def test_what_cannot_be_encoded_is_listed_until_it_can_and_has_no_vector_meanwhile(owner: Owner) -> None:
+    owner.write("good", source("text"))
+    owner.write("empty", source("", headline=""))
+    owner.write("nothing", source("nothing known of it"))
+    owner.write("odd", source("text", "no-language-at-all"))
+    owner.write("number", source("text", headline=7))
+    report = owner.follow()
+    assert {note.doc_id for note in report.refused} == {"empty", "nothing", "odd", "number"}
+    assert {note.doc_id: note.text for note in report.refused}["empty"] == "its title and text are empty"
+    assert owner.vectors().keys() == {"good"}
+    owner.update("empty", {"content": {"body": "a text now"}})
+    owner.update("good", {"content": {"body": ""}, "headline": ""})
+    owner.client.delete(index=owner.index, id="odd")
+    report = owner.follow()
+    assert {note.doc_id for note in report.refused} == {"good", "nothing", "number"}
+    assert (report.encoded, report.removed) == (1, 1)
+    assert owner.vectors().keys() == {"empty"}
+
+
+def test_texts_in_arrays_and_in_names_with_dots_are_read(owner: Owner) -> None:
+    owner.write("array", {"headline": ["one", "two"], "content": [{"body": "first"}, {"body": ["second", "third"]}]})
+    owner.write("dots", {"headline": "t", "content.body": "dotted", "lang": "en"})
+    owner.follow()
+    store = owner.open()
+    array, dots = store.get(["array", "dots"])
+    assert (array.title, array.text) == ("one two", "first\n\nsecond\n\nthird")
+    assert (dots.title, dots.text, dict(dots.fields)) == ("t", "dotted", {})
+    store.close()
+
+
+def test_hits_are_filtered_by_the_owners_fields_and_shown_with_them(owner: Owner) -> None:
+    for at in range(6):
+        owner.write(f"d{at}", source(f"text {at}", section="news" if at % 2 else "help", year=1990 + at))
+    owner.follow()
+    owner.update("d0", {"section": "news"})
+    assert owner.encoded_by_following() == []
+    store = owner.open()
+    query = {"en": CountingEncoder().encode_queries([Document("q", "en", "text")])}
+
+    def found(**filters: Any) -> list[str]:
+        return sorted(store.search("model-c", query, 10, filters=filters)["en"][0].doc_ids)
+
+    assert found(section="news") == ["d0", "d1", "d3", "d5"]
+    assert found(section="news", year="1991") == ["d1"]
+    assert found(year=[1992, 1993]) == ["d2", "d3"]
+    assert [doc_id for doc_id, _ in store.lexical("text", ["en"], 9, filters={"year": 1992})["en"]] == ["d2"]
+    assert dict(store.get(["d2"])[0].fields) == {"section": "help", "year": 1992}
+    assert store.get(["d2"])[0].title == "title of text 2"
+    assert set(store.stamps("model-c", ["d2", "nobody"])) == {"d2"}
+    store.close()
+
+
+def test_a_document_deleted_since_is_left_out_when_the_search_is_made_again(owner: Owner) -> None:
+    """Searched before anybody followed: the index of vectors does not know yet."""
+    owner.write_all(texts(30))
+    owner.follow()
+    store = owner.open()
+    query = {"en": CountingEncoder().encode_queries([Document("q", "en", "text")])}
+    for at in range(20):
+        owner.client.delete(index=owner.index, id=f"d{at}")
+    for _ in range(3):
+        ids = list(store.search("model-c", query, 10)["en"][0].doc_ids)[:5]
+        try:
+            assert len(store.get(ids)) == 5
+            break
+        except KeyError:
+            continue
+    else:
+        pytest.fail("it stays in the results")
+    store.close()
+
+
+def test_another_index_under_the_same_alias_is_read_from_its_start(owner: Owner) -> None:
+    owner.write("a", source("one"))
+    owner.client.indices.put_alias(index=owner.index, name=f"{owner.prefix}-alias")
+    owner.attachment = replace(owner.attachment, index=f"{owner.prefix}-alias")
+    assert owner.follow().encoded == 1
+    second = f"{owner.prefix}-second"
+    owner.client.indices.create(index=second, mappings=MAPPING)
+    owner.client.index(index=second, id="b", document=source("two"))
+    actions = [
+        {"remove": {"index": owner.index, "alias": f"{owner.prefix}-alias"}},
+        {"add": {"index": second, "alias": f"{owner.prefix}-alias"}},
+    ]
+    owner.client.indices.update_aliases(actions=actions)
+    report = owner.follow()
+    assert (report.encoded, report.resumed) == (1, False)
+    assert owner.vectors().keys() == {"b"}
+
+
+def test_killed_in_the_middle_it_goes_on_where_it_stopped(owner: Owner) -> None:
+    owner.write_all(texts(400))
+    owner.encoder.broken_at = 200
+    with pytest.raises(RuntimeError, match="the power went out"):
+        owner.follow()
+    done = len(owner.vectors())
+    assert 0 < done < 400
+    owner.encoder.broken_at = -1
+    owner.encoder.encoded.clear()
+    report = owner.follow()
+    assert report.resumed
+    assert len(owner.encoder.encoded) == report.encoded <= 400 - done
+    owner.check()
+
+
+def test_two_homes_attached_to_one_index_encode_nothing_twice(in_place: Owner, tmp_path: Path) -> None:
+    in_place.write_all(texts(10))
+    in_place.follow()
+    in_place.engine = connect(f"sqlite:///{tmp_path / 'other.db'}")
+    assert in_place.encoded_by_following() == []
+    in_place.engine.dispose()
+
+
+def test_a_version_of_the_owners_is_never_got_ahead_of(in_place: Owner) -> None:
+    """An update would bump it, and the owner's next write at that number would be refused."""
+    in_place.write("mine", source("text"))
+    in_place.follow()
+    in_place.write("theirs", source("text"), version=1_700_000_000, version_type="external")
+    report = in_place.follow()
+    assert [note.doc_id for note in report.refused] == ["theirs"]
+    assert "its version is its owner's" in report.refused[0].text
+    in_place.write("theirs", source("next"), version=1_700_000_001, version_type="external")
+    assert in_place.client.get(index=in_place.index, id="theirs")["_version"] == 1_700_000_001
+    assert "dragoman" not in in_place.read("theirs")
+
+
+def test_a_companion_follows_external_versions(elastic_url: str, engine: sa.Engine) -> None:
+    owner = Owner(elastic_url, engine, companion=True)
+    owner.make()
+    owner.write("a", source("one"), version=1_000_000, version_type="external")
+    assert owner.follow().encoded == 1
+    owner.write("a", source("two"), version=1_000_001, version_type="external_gte")
+    assert owner.encoded_by_following() == ["a"]
+    owner.check()
+    owner.client.close()
+
+
+def test_a_companion_that_was_lost_is_made_again(elastic_url: str, engine: sa.Engine) -> None:
+    owner = Owner(elastic_url, engine, companion=True)
+    owner.make()
+    owner.write("a", source("one"))
+    owner.follow()
+    store = owner.open()
+    owner.client.indices.delete(index=store.index)
+    store.close()
+    assert owner.follow().encoded == 1
+    owner.check()
+    owner.client.close()
+
+
+def test_dropping_takes_our_field_from_every_document_and_leaves_the_rest(owner: Owner) -> None:
+    before = texts(30)
+    owner.write_all(before)
+    owner.follow()
+    drop_store(owner.attachment.url, "c")
+    for doc_id, document in before.items():
+        assert {name: value for name, value in owner.read(doc_id).items() if value is not None} == document
+    assert owner.client.count(index=owner.index)["count"] == 30
+    if not owner.attachment.companion:
+        owner.client.indices.refresh(index=owner.index)
+        assert owner.vectors() == {}
+    names = owner.client.indices.get(index=f"{owner.prefix}*", expand_wildcards="all")
+    assert list(names) == [owner.index]
+    drop_store(owner.attachment.url, "c")
+
+
+def test_documents_of_theirs_are_never_deleted_by_us(owner: Owner) -> None:
+    owner.write("a", source("one"))
+    owner.follow()
+    store = owner.open()
+    with pytest.raises(BadInput, match="are their owner's"):
+        store.delete(["a"])
+    store.close()
+    assert owner.read("a")["content"] == {"body": "one"}
+
+
+def test_an_attachment_is_its_url(elastic_url: str) -> None:
+    attachment = Attachment("https://h:9200", "news", "a.b", title="t", lang="de", field="x_1", companion="dragoman")
+    assert Attachment.parse(attachment.url) == attachment
+    assert is_attached(attachment.url)
+    assert not is_attached("https://h:9200/dragoman?field=x")
+    assert (
+        Attachment.parse("https://user:pw@h:9200/news?text=body").url
+        == "https://h:9200/news?text=body&field=dragoman&vectors=int8_hnsw"
+    )
+    with pytest.raises(BadInput, match="has no index news"):
+        open_store(f"{urlsplit(elastic_url)._replace(path='/news').geturl()}?text=body", "c", make=False)
+
+
+REFUSED: Sequence[tuple[str, dict[str, Any], str]] = [
+    ("no source", {"_source": {"enabled": False}}, "keeps no _source"),
+    ("excludes", {"_source": {"excludes": ["year"]}}, "from its index for good; attach with --companion"),
+    ("excludes the text", {"_source": {"excludes": ["content.*"]}}, "leaves 'content.body' out of its _source"),
+    ("includes", {"_source": {"includes": ["content.body", "headline", "lang"]}}, "attach with --companion"),
+    ("routing", {"_routing": {"required": True}}, "placed by routing values"),
+    ("ours is not ours", {"properties": {**MAPPING["properties"], "dragoman": {"type": "keyword"}}}, "with --field"),
+    ("no text", {"properties": {"b": {"type": "text"}}}, "no field 'content.body'; its fields of text are: b"),
+    ("nested", {"properties": {"content": {"type": "nested", "properties": {"body": {"type": "text"}}}}}, "in nested"),
+    ("no words", {"properties": {"content": {"properties": {"body": {"type": "long"}}}}}, "is long, not text"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("mapping", "reason"), [one[1:] for one in REFUSED], ids=[one[0] for one in REFUSED])
+def test_what_forbids_it_is_said_at_the_door(
+    elastic_url: str, engine: sa.Engine, mapping: dict[str, Any], reason: str
+) -> None:
+    owner = Owner(elastic_url, engine, companion=False)
+    owner.make({"properties": MAPPING["properties"], **mapping})
+    with pytest.raises(BadInput, match=reason):
+        at_the_door(owner)
+    owner.client.close()
+
+
+def at_the_door(owner: Owner) -> None:
+    attachment = owner.attachment
+    door.check(owner.client, UsersIndex.open(owner.client, attachment), "model-c")
+
+
+def test_documents_say_at_the_door_what_no_mapping_does(in_place: Owner) -> None:
+    at_the_door(in_place)
+    in_place.write("a", source("one"), version=5_000, version_type="external", refresh=True)
+    with pytest.raises(BadInput, match=r"versions of their owner's.*attach with --companion"):
+        at_the_door(in_place)
+    in_place.attachment = replace(in_place.attachment, companion=in_place.prefix)
+    at_the_door(in_place)
+    in_place.write("b", source("one"), routing="somewhere", refresh=True)
+    with pytest.raises(BadInput, match=rf"placed by routing values.*dragoman index elastic:{in_place.index} -c NAME"):
+        at_the_door(in_place)
+
+
+def test_an_alias_over_several_indices_and_an_index_that_is_not_there_are_refused(in_place: Owner) -> None:
+    other = f"{in_place.prefix}-other"
+    in_place.client.indices.create(index=other, mappings=MAPPING)
+    in_place.client.indices.put_alias(index=[in_place.index, other], name=f"{in_place.prefix}-both")
+    in_place.attachment = replace(in_place.attachment, index=f"{in_place.prefix}-both")
+    with pytest.raises(BadInput, match="stands for 2 indices"):
+        at_the_door(in_place)
+    in_place.attachment = replace(in_place.attachment, index=f"{in_place.prefix}-none")
+    with pytest.raises(BadInput, match="has no index"):
+        at_the_door(in_place)
+    with pytest.raises(BadInput, match="no name of one index"):
+        replace(in_place.attachment, index="a*")
+
+
+def test_a_blocked_index_a_synthetic_source_and_another_model_are_refused(in_place: Owner) -> None:
+    in_place.write("a", source("one"))
+    in_place.follow()
+    with pytest.raises(BadInput, match=r"another model \(model-c\)"):
+        door.check(in_place.client, UsersIndex.open(in_place.client, in_place.attachment), "model-x")
+    in_place.client.indices.put_settings(index=in_place.index, settings={"index.blocks.write": True})
+    with pytest.raises(BadInput, match="has the block 'write'"):
+        at_the_door(in_place)
+    synthetic = f"{in_place.prefix}-synthetic"
+    in_place.client.indices.create(
+        index=synthetic,
+        mappings={"properties": MAPPING["properties"]},
+        settings={"index.mapping.source.mode": "synthetic"},
+    )
+    in_place.attachment = replace(in_place.attachment, index=synthetic)
+    with pytest.raises(BadInput, match="synthetic _source"):
+        at_the_door(in_place)

@@ -1,0 +1,180 @@
+"""An Elasticsearch index is a source like any other: on a real server."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+import sqlalchemy as sa
+from elasticsearch import Elasticsearch, helpers
+
+from encoders.document import Document
+from encoders.errors import BadInput, StoreError
+from indexer import pipeline
+from indexer.database import connect
+from indexer.ledger import findings, runs
+from indexer.readers import ReadOptions, Refusal, count_records, elastic, fingerprint, read
+from indexer.settings import Settings
+from indexer.stores import open_store
+from tests.indexer.counting import CountingEncoder
+from tests.servers.elastic import running
+
+
+class Place:
+    """An index with documents in it, and what reads them."""
+
+    def __init__(self, url: str) -> None:
+        parts = urlsplit(url)
+        self.server, self.index = f"{parts.scheme}://{parts.netloc}", f"{parts.path.strip('/')}-docs"
+        self.client = Elasticsearch(self.server)
+        self.source = f"elastic:{self.server}/{self.index}"
+        self.options = ReadOptions(fields={"text": "content.body", "title": "headline"})
+
+    def make(self, count: int, shards: int = 2) -> None:
+        settings = {"number_of_shards": shards, "number_of_replicas": 0}
+        self.client.indices.create(index=self.index, settings=settings)
+        self.write({f"d{at:04d}": f"text {at}" for at in range(count)})
+
+    def write(self, texts: dict[str, str], **others: Any) -> None:
+        actions = (
+            {"_index": self.index, "_id": doc_id, "_source": self.record(text) | others}
+            for doc_id, text in texts.items()
+        )
+        helpers.bulk(self.client, actions)
+
+    @staticmethod
+    def record(text: str) -> dict[str, Any]:
+        return {"headline": "title", "content": {"body": text, "by": "somebody"}, "lang": "en", "year": 1994}
+
+    def read(self) -> list[Document]:
+        return [one for one in read(self.source, self.options) if isinstance(one, Document)]
+
+
+@pytest.fixture
+def place(elastic_url: str) -> Iterator[Place]:
+    made = Place(elastic_url)
+    yield made
+    made.client.close()
+
+
+@pytest.fixture
+def engine(settings: Settings) -> Iterator[sa.Engine]:
+    opened = connect(settings.database)
+    yield opened
+    opened.dispose()
+
+
+def test_every_document_is_read_with_its_fields(place: Place) -> None:
+    place.make(500)
+    documents = {document.doc_id: document for document in place.read()}
+    assert len(documents) == count_records(place.source, place.options) == 500
+    first = documents["d0007"]
+    assert (first.title, first.text, first.lang) == ("title", "text 7", "en")
+    assert dict(first.fields) == {"content": {"by": "somebody"}, "year": 1994}
+
+
+def test_what_cannot_be_read_is_refused_with_its_id(place: Place) -> None:
+    place.make(1)
+    place.client.index(index=place.index, id="bad", document={"headline": 7}, refresh=True)
+    refusals = [one for one in read(place.source, place.options) if isinstance(one, Refusal)]
+    assert [(one.where, one.doc_id) for one in refusals] == [(f"elastic:{place.index}/bad", "bad")]
+
+
+def test_it_is_the_same_source_until_something_is_written(place: Place) -> None:
+    place.make(10)
+    before = fingerprint(place.source, place.options)
+    assert fingerprint(place.source, place.options) == before
+    place.write({"d0001": "another"})
+    changed = fingerprint(place.source, place.options)
+    assert changed != before
+    place.client.delete(index=place.index, id="d0001")
+    assert fingerprint(place.source, place.options) not in {before, changed}
+
+
+def test_a_lost_point_in_time_is_replaced_and_nothing_is_missed(tmp_path: object, settings: Settings) -> None:
+    """The server is killed and started again in the middle of reading."""
+    with running() as server:
+        place = Place(f"{server.url}/restart")
+        place.make(900, shards=1)
+        readings = read(place.source, place.options)
+        met = [next(readings) for _ in range(300)]
+        server.kill()
+        server.start()
+        met += list(readings)
+        place.client.close()
+    ids = [one.doc_id for one in met if isinstance(one, Document)]
+    assert sorted(ids) == [f"d{at:04d}" for at in range(900)]
+
+
+def index(place: Place, settings: Settings, engine: sa.Engine, encoder: CountingEncoder) -> pipeline.IndexReport:
+    store = open_store(settings.store, "c")
+    try:
+        return pipeline.index([place.source], place.options, encoder, store, engine, "c")
+    finally:
+        store.close()
+
+
+def test_an_interrupted_run_goes_on_over_the_unchanged_index(
+    place: Place, settings: Settings, engine: sa.Engine
+) -> None:
+    place.make(500)
+    encoder = CountingEncoder()
+    encoder.broken_at = 200
+    with pytest.raises(RuntimeError, match="the power went out"):
+        index(place, settings, engine, encoder)
+    encoder.broken_at = -1
+    before = set(encoder.encoded)
+    report = index(place, settings, engine, encoder)
+    assert (report.resumed, report.encoded) == (True, 500)
+    assert set(encoder.encoded) >= before
+    assert len(encoder.encoded) < 500 + 4 * pipeline.CHUNK_DOCUMENTS
+    assert not findings(engine, [run.id for run in runs(engine, "c")])
+
+
+def test_a_run_over_an_index_that_changed_begins_anew_and_encodes_what_changed(
+    place: Place, settings: Settings, engine: sa.Engine
+) -> None:
+    place.make(300)
+    encoder = CountingEncoder()
+    index(place, settings, engine, encoder)
+    place.write({"d0003": "another text", "new": "a new one"})
+    encoder.encoded.clear()
+    report = index(place, settings, engine, encoder)
+    assert (report.resumed, report.unchanged) == (False, 299)
+    assert sorted(encoder.encoded) == ["d0003", "new"]
+
+
+def test_a_source_that_changes_between_two_looks_is_not_taken_for_the_planned_one(
+    place: Place, settings: Settings, engine: sa.Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A chunk's place says nothing of a source in which documents have moved: its digest does."""
+    place.make(200, shards=1)
+    encoder = CountingEncoder()
+    encoder.broken_at = 128
+    with pytest.raises(RuntimeError, match="the power went out"):
+        index(place, settings, engine, encoder)
+    encoder.broken_at = -1
+    unchanged = elastic.state(place.source)
+    place.write({"d0003": "moved to the end"})
+    monkeypatch.setattr(elastic, "state", lambda _: unchanged)
+    with pytest.raises(StoreError, match="its sources are cut otherwise than when it began"):
+        index(place, settings, engine, encoder)
+    monkeypatch.undo()
+    assert index(place, settings, engine, encoder).encoded == 200 - 64 * 2 + 1
+
+
+def test_a_source_says_its_server_or_the_environment_does(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(BadInput, match="set DRAGOMAN_ELASTIC_URL"):
+        elastic.absolute("elastic:news")
+    monkeypatch.setenv("DRAGOMAN_ELASTIC_URL", place.server.replace("://", "://user:secret@"))
+    assert elastic.absolute("elastic:news") == f"elastic:{place.server}/news"
+    assert elastic.absolute(place.source) == place.source
+    with pytest.raises(BadInput, match="leave the credentials out of the source") as refused:
+        elastic.absolute("elastic:https://user:secret@host:9200/news")
+    assert "secret" not in str(refused.value)
+    with pytest.raises(BadInput, match="names no index"):
+        elastic.absolute("elastic:https://host:9200/")
+    with pytest.raises(BadInput, match="has no index"):
+        read(f"{place.source}-nowhere", place.options)

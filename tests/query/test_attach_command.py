@@ -1,0 +1,168 @@
+"""``dragoman attach`` and ``detach``, as a user types them, over an index made by plain elasticsearch-py."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+from elasticsearch import Elasticsearch, helpers
+
+from encoders.folder import ModelFolder
+from indexer.settings import Settings
+from query import Searcher
+from query.cli import run
+from tests.conftest import read_documents
+
+LANGS = ("en", "de", "ja")
+
+
+class Site:
+    """A server with somebody's index of help pages, and a home of ours."""
+
+    def __init__(self, url: str, data: Path, home: Path) -> None:
+        parts = urlsplit(url)
+        self.server, self.prefix = f"{parts.scheme}://{parts.netloc}", parts.path.strip("/")
+        self.index, self.home = f"{self.prefix}-help", home
+        self.client = Elasticsearch(self.server)
+        self.documents = [
+            document for lang in LANGS for document in read_documents(data / "lohelp" / f"docs.{lang}.jsonl.gz", 12)
+        ]
+        helpers.bulk(
+            self.client,
+            (
+                {
+                    "_index": self.index,
+                    "_id": document.doc_id,
+                    "_source": {"headline": document.title, "body": document.text[:300], "language": document.lang},
+                }
+                for document in self.documents
+            ),
+            refresh=True,
+        )
+
+    def dragoman(self, *arguments: str) -> int:
+        return run([*arguments, "-c", "help", "--home", str(self.home)])
+
+    def attach(self, *more: str) -> int:
+        fields = ["--text", "body", "--title", "headline", "--lang-field", "language", "--device", "cpu"]
+        return self.dragoman("attach", self.index, "--store", f"{self.server}/{self.prefix}", *fields, *more)
+
+
+@pytest.fixture
+def site(elastic_url: str, data_dir: Path, default_folder: ModelFolder, tmp_path: Path) -> Iterator[Site]:
+    made = Site(elastic_url, data_dir, tmp_path / "home")
+    yield made
+    made.client.close()
+
+
+def last_json(capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
+    lines = capsys.readouterr().out.strip().splitlines()
+    return dict(json.loads(lines[-1]))
+
+
+@pytest.mark.data
+@pytest.mark.parametrize("companion", [[], ["--companion"]], ids=["in place", "companion"])
+def test_an_index_is_attached_calibrated_searched_and_detached(
+    site: Site, capsys: pytest.CaptureFixture[str], companion: list[str]
+) -> None:
+    assert site.attach(*companion) == 0
+    captured = capsys.readouterr()
+    assert "help: 36 encoded, 0 unchanged" in captured.out
+    assert "help: calibration" in captured.out
+    assert site.dragoman("search", "Makros in Basic debuggen", "-k", "6", "--json") == 0
+    hits = last_json(capsys)["hits"]
+    assert len(hits) == 6
+    assert {hit["lang"] for hit in hits} == set(LANGS)
+    shown = {document.doc_id: document for document in site.documents}
+    assert all(hit["title"] == shown[hit["id"]].title for hit in hits)
+    assert site.attach(*companion, "--json") == 0
+    assert last_json(capsys)["encoded"] == 0
+    assert site.dragoman("status", "--json") == 0
+    assert last_json(capsys)["documents"] == 36
+    assert site.dragoman("detach") == 0
+    said = capsys.readouterr().out
+    assert ("nothing was ever written into" if companion else "emptied in 36 documents") in said
+    assert ("stays in" in said) == (not companion)
+    assert site.dragoman("status") == 1
+    found = site.client.search(index=site.index, size=50)["hits"]["hits"]
+    assert len(found) == 36
+    assert all(hit["_source"].get("dragoman") is None for hit in found)
+    names = list(site.client.indices.get(index=f"{site.prefix}*", expand_wildcards="all"))
+    assert names == [site.index]
+
+
+@pytest.mark.data
+def test_an_attached_index_ranks_as_one_of_our_own_does(site: Site, tmp_path: Path) -> None:
+    """Elasticsearch as a source, into the embedded store, beside the same documents attached."""
+    assert site.attach("--no-calibration", "-q") == 0
+    settings = Settings.read(home=site.home)
+    source = f"elastic:{site.server}/{site.index}"
+    fields = ["--field", "text=body", "--field", "title=headline", "--field", "lang=language"]
+    assert run(["index", source, "-c", "own", *fields, "--no-calibration", "-q", "--home", str(site.home)]) == 0
+    with Searcher.open("help", settings) as attached, Searcher.open("own", settings) as own:
+        for text, lang in (("sort rows of a table", "en"), ("Makros debuggen", "de"), ("日付の関数", "ja")):
+            ours, theirs = (one.search(text, lang=lang, k=36) for one in (own, attached))
+            assert {hit.doc_id: hit.cosine for hit in theirs} == pytest.approx(
+                {hit.doc_id: hit.cosine for hit in ours}, abs=0.01
+            )
+
+
+@pytest.mark.data
+def test_following_goes_on_until_it_is_interrupted(site: Site) -> None:
+    assert site.attach("--no-calibration", "-q") == 0
+    command = [sys.executable, "-c", "from query.cli import main; main()", "attach", "-c", "help", "--follow"]
+    following = subprocess.Popen(
+        [*command, "--every", "0.2", "--home", str(site.home), "--device", "cpu", "--no-calibration"],
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert following.stdout is not None
+    assert following.stdout.readline().startswith("help: 0 encoded")
+    site.client.index(
+        index=site.index, id="new", document={"headline": "A new page", "body": "of text", "language": "en"}
+    )
+    assert following.stdout.readline().startswith("help: 1 encoded")
+    following.send_signal(signal.SIGINT)
+    assert following.wait(60) == 130
+    following.stdout.close()
+
+
+def test_what_is_missing_is_said(site: Site, capsys: pytest.CaptureFixture[str]) -> None:
+    for arguments, sentence in (
+        ([site.index], "say which server the index is on"),
+        ([site.index, "--store", site.server], "say which field holds the text"),
+        ([site.index, "--store", site.server, "--text", "bodi"], "its fields of text are: body, headline, language"),
+        ([], "there is no collection help"),
+    ):
+        assert site.dragoman("attach", *arguments) == 1
+        assert sentence in capsys.readouterr().err
+    assert site.dragoman("detach") == 1
+    assert list(site.client.indices.get_mapping(index=site.index)[site.index]["mappings"]["properties"]) == [
+        "body",
+        "headline",
+        "language",
+    ]
+
+
+@pytest.mark.data
+def test_an_attached_collection_takes_no_other_documents_and_loses_none(
+    site: Site, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert site.attach("--no-calibration", "-q") == 0
+    other = tmp_path / "docs.jsonl"
+    other.write_text('{"id": "a", "lang": "en", "text": "text"}\n', encoding="utf-8")
+    assert site.dragoman("index", str(other)) == 1
+    assert "is attached to an index, and its documents come from there" in capsys.readouterr().err
+    assert site.dragoman("delete", site.documents[0].doc_id) == 1
+    assert "are their owner's" in capsys.readouterr().err
+    assert site.dragoman("attach", site.index, "--store", site.server, "--text", "headline") == 1
+    assert "detach it first" in capsys.readouterr().err
+    assert site.dragoman("delete", "--all", "--yes") == 0
+    assert site.client.count(index=site.index)["count"] == 36
