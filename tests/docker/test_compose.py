@@ -101,12 +101,12 @@ def test_compose_itself_reads_it(tmp_path: Path) -> None:
         pytest.skip("no docker command with the compose plugin")
     env = tmp_path / "env"
     env.write_text(re.sub(r"(?m)(?<=_PASSWORD=)$", "secret", (DOCKER / ".env.example").read_text()))
-    command = [docker, "compose", "-f", DOCKER / "compose.yml", "--profile", "*"]
+    command = [docker, "compose", "-f", str(DOCKER / "compose.yml"), "--profile", "*"]
     environment = {"PATH": os.environ["PATH"], "HOME": str(tmp_path)}
-    unset = subprocess.run([*command, "--env-file", DOCKER / ".env.example", "config", "-q"],
+    unset = subprocess.run([*command, "--env-file", str(DOCKER / ".env.example"), "config", "-q"],
                            capture_output=True, text=True, env=environment, check=False)  # fmt: skip
     assert "set it in .env" in unset.stderr
-    done = subprocess.run([*command, "--env-file", env, "config"], capture_output=True, text=True, env=environment,
+    done = subprocess.run([*command, "--env-file", str(env), "config"], capture_output=True, text=True, env=environment,
                           check=False)  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert not re.search(r"^\s*\w*PASSWORD: (?!secret)", done.stdout, re.MULTILINE)
