@@ -127,7 +127,7 @@ def cr5_command(
     """Learn one space for the words of all languages in SOURCEs (Cr5), in seconds, without a network.
 
     Documents need the field concept, the same for translations of one another or for pages about the same thing; a few
-    hundred concepts are enough to start with. FOLDER then is an encoder of millions of words a second.
+    hundred concepts are enough to start with. FOLDER then is an encoder of hundreds of thousands of words a second.
     """
     from indexer.cr5_training import train_cr5  # noqa: PLC0415 - scipy, which --help need not load
 
