@@ -18,8 +18,8 @@ from elasticsearch import ConflictError, Elasticsearch, NotFoundError
 
 from benchmarks import results
 from encoders.document import Document
-from indexer.attaching import keep_up
 from indexer.database import connect
+from indexer.following import keep_up
 from indexer.stores import open_attached
 from indexer.stores.elastic.attachment import Attachment
 from indexer.stores.elastic.connection import Credentials
@@ -170,7 +170,7 @@ def race(server: str, prefix: str, database: str, writes: int, *, companion: boo
     """
     index, encoder, engine = f"{prefix}-race", CountingEncoder(), connect(database)
     attachment = Attachment(server, index, "body", lang_field="lang", companion=prefix if companion else "")
-    client = Elasticsearch(server, request_timeout=60)
+    client = Elasticsearch(server, request_timeout=120)
     client.indices.create(index=index, mappings=_MAPPING, settings={"number_of_shards": 2, "number_of_replicas": 0})
     writers = [Writer(client, index, name, seed + at) for at, name in enumerate("ab")]
     over = threading.Event()
@@ -239,7 +239,7 @@ def _compared(
 def main() -> None:
     """Race, and write the section."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--writes", type=int, default=4000, help="of each of the two writers")
+    parser.add_argument("--writes", type=int, default=2000, help="of each of the two writers")
     parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args()
     lines = [

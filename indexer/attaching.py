@@ -1,74 +1,31 @@
-"""Attach vectors to somebody else's index, and keep up with what its owner writes.
-
-A pass reads what changed since the last one, by shard and sequence number, and encodes what has another text than our
-hash says, or no vector. Our own writes are changes too, so passes are made until one has nothing to write.
-"""
+"""Attach a collection to somebody else's index, open it again, take it back."""
 
 from __future__ import annotations
 
-import time
-from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 import sqlalchemy as sa
 
-from encoders.console import Console, Progress
-from encoders.document import Document, Encoded, Encoder
+from encoders.console import Console
+from encoders.document import Encoder
 from encoders.errors import BadInput
 from encoders.methods import open_encoder
 from encoders.session import Device
 from indexer import collection as collections
-from indexer.attach_ledger import AttachLedger
 from indexer.collection import Collection
 from indexer.database import connect
+from indexer.following import AttachReport, keep_up
 from indexer.indexing import alone
-from indexer.ledger import REFUSED, Note
-from indexer.pipeline import CHUNK_DOCUMENTS, NOTHING_KNOWN
-from indexer.readers import Refusal
 from indexer.settings import Settings
 from indexer.stores import open_attached
-from indexer.stores.contract import Stamp, StoredDocument
 from indexer.stores.elastic import connection, door
 from indexer.stores.elastic.attachment import Attachment, is_attached
-from indexer.stores.elastic.joined import JoinedStore
 from indexer.stores.elastic.users_index import UsersIndex
 from onnx_export.models import DEFAULT, find_model
-
-_IN_FLIGHT = 3
-_PASSES = 5
-"""At the most before a report is made, however fast the owner writes."""
-
-
-@dataclass(frozen=True)
-class AttachReport:
-    """What was done to keep up.
-
-    Attributes:
-        run: its number in the ledger.
-        resumed: whether the index was attached before, and what came since was looked at.
-        encoded: documents encoded and attached.
-        unchanged: documents that were written since, and whose vectors fit.
-        removed: documents from which what was attached was taken, for they can't be encoded any more, or are gone.
-        refused: all documents to which nothing is attached, and why.
-        behind: whether the owner writes faster than passes are made.
-        languages: documents that can be found, by language.
-        seconds: it took.
-    """
-
-    run: int
-    resumed: bool
-    encoded: int
-    unchanged: int
-    removed: int
-    refused: list[Note]
-    behind: bool
-    languages: Mapping[str, int]
-    seconds: float
 
 
 @dataclass
@@ -152,57 +109,6 @@ class Attaching:
             return keep_up(store, self.encoder, self.engine, self.collection, console=self.console)
 
 
-def keep_up(
-    store: JoinedStore, encoder: Encoder, engine: sa.Engine, collection: str, *, console: Console | None = None
-) -> AttachReport:
-    """Make passes over somebody else's index until every document has the vector of its text.
-
-    Args:
-        store: over that index.
-        encoder: makes the vectors.
-        engine: database of the ledger.
-        collection: name the run is kept under.
-        console: where progress goes; nowhere unless given.
-
-    Raises:
-        BadInput: it is an index that nothing was attached to yet, and nothing can be.
-        StoreError: server or database failed; what is done stays done, and the same call goes on there.
-    """
-    started = time.monotonic()
-    console = console or Console(quiet=True)
-    spec = encoder.spec
-    if not AttachLedger.knows(engine, collection, store.mark, spec.model):
-        store.check(spec.model)
-    store.create(spec.model, spec.dim)
-    source = f"elastic:{store.address.server}/{store.users.attachment.index}"
-    ledger = AttachLedger.open(engine, collection, source, store.mark, spec.model, spec.build)
-    done = _Done()
-    behind, moved = True, ledger.interrupted
-    with console.progress("attaching", None, "documents") as progress:
-        for number in range(_PASSES):
-            passed = _Pass(store, encoder, ledger, progress, first=number == 0).run()
-            done.add(passed)
-            moved |= passed.moved
-            if not passed.wrote:
-                behind = False
-                break
-    if moved:
-        done.removed += _prune(store, ledger)
-    store.publish()
-    ledger.finish()
-    return AttachReport(
-        run=ledger.run.id,
-        resumed=ledger.begun,
-        encoded=done.encoded,
-        unchanged=done.unchanged,
-        removed=done.removed,
-        refused=[note for note in ledger.findings() if note.kind == REFUSED],
-        behind=behind,
-        languages=store.count(),
-        seconds=time.monotonic() - started,
-    )
-
-
 def detach(engine: sa.Engine, collection: Collection, settings: Settings) -> int:
     """Take back what was attached, and forget the collection; returns in how many documents there was something.
 
@@ -237,141 +143,3 @@ def _same(name: str, found: Collection | None, given: Attachment | None) -> Atta
             "or take another name with -c"
         )
     return kept
-
-
-def _prune(store: JoinedStore, ledger: AttachLedger) -> int:
-    """See to what the owner deleted."""
-    refused = ledger.refused()
-    missing = sorted(store.users.missing(refused))
-    pruned = store.prune(len(refused) - len(missing))
-    if missing or pruned:
-        ledger.gone(missing, pruned)
-    return pruned
-
-
-@dataclass
-class _Done:
-    """What some passes did."""
-
-    encoded: int = 0
-    unchanged: int = 0
-    removed: int = 0
-    updated: int = 0
-    moved: bool = False
-
-    @property
-    def wrote(self) -> bool:
-        return bool(self.encoded or self.removed or self.updated)
-
-    def add(self, other: _Done) -> None:
-        self.encoded += other.encoded
-        self.unchanged += other.unchanged
-        self.removed += other.removed
-        self.updated += other.updated
-
-
-@dataclass
-class _Page:
-    """Documents of a shard that were written since, sorted by what becomes of them."""
-
-    shard: int
-    seq_no: int
-    doc_ids: list[str]
-    todo: list[Document] = field(default_factory=list)
-    fields_only: list[Document] = field(default_factory=list)
-    unchanged: int = 0
-    notes: list[Note] = field(default_factory=list)
-
-
-class _Pass:
-    """One reading of what changed: judged and written by the caller's thread in its order, encoded by two others."""
-
-    def __init__(
-        self, store: JoinedStore, encoder: Encoder, ledger: AttachLedger, progress: Progress, *, first: bool
-    ) -> None:
-        self.store, self.encoder, self.ledger, self.progress, self.first = store, encoder, ledger, progress, first
-        self.model = encoder.spec.model
-        self.done = _Done()
-        self.under_way: deque[tuple[_Page, Future[Encoded] | None]] = deque()
-
-    def run(self) -> _Done:
-        tops = {shard: top for shard, top in self.store.tops().items() if top > self.ledger.position(shard)}
-        if self.first:
-            above = self.ledger.position
-            self.progress.expect(
-                sum(self.store.count_changes(shard, above=above(shard), upto=top) for shard, top in tops.items())
-            )
-        self.done.moved = bool(tops)
-        pool = ThreadPoolExecutor(2, thread_name_prefix="page")
-        try:
-            for shard, top in tops.items():
-                self._shard(pool, shard, top)
-        finally:
-            pool.shutdown(wait=False, cancel_futures=True)
-        return self.done
-
-    def _shard(self, pool: ThreadPoolExecutor, shard: int, top: int) -> None:
-        above = self.ledger.position(shard)
-        for hits in self.store.changes(self.model, shard, CHUNK_DOCUMENTS, above=above, upto=top):
-            page = self._judged(shard, hits)
-            encoding = pool.submit(self.encoder.encode_documents, page.todo) if page.todo else None
-            self.under_way.append((page, encoding))
-            while len(self.under_way) > _IN_FLIGHT:
-                self._end()
-        while self.under_way:
-            self._end()
-        self.ledger.advance(shard, top, [], [])
-
-    def _judged(self, shard: int, hits: Sequence[Mapping[str, Any]]) -> _Page:
-        page = _Page(shard, hits[-1]["_seq_no"], [hit["_id"] for hit in hits])
-        held = self.store.held(self.model, hits)
-        for hit in hits:
-            stamp = held.get(hit["_id"])
-            reading = self._read(hit, stamp)
-            if isinstance(reading, Refusal):
-                page.notes.append(Note(REFUSED, reading.where, reading.doc_id, reading.reason))
-            elif stamp is None or stamp.text_hash != reading.text_hash:
-                page.todo.append(reading)
-            elif stamp.fields_hash != reading.fields_hash:
-                page.fields_only.append(reading)
-            else:
-                page.unchanged += 1
-        return page
-
-    def _read(self, hit: Mapping[str, Any], stamp: Stamp | None) -> Document | Refusal:
-        doc_id = hit["_id"]
-        if "_routing" in hit:
-            return Refusal(doc_id, "it is placed by a routing value, so its id alone does not find it", doc_id)
-        if not self.store.users.attachment.companion and door.is_external(hit):
-            reason = (
-                "its version is its owner's, whose next write an update would let the server refuse: see --companion"
-            )
-            return Refusal(doc_id, reason, doc_id)
-        made = self.store.users.document(doc_id, hit["_source"], assumed=stamp.lang if stamp else "")
-        if stamp and isinstance(made, Document) and made.text_hash != stamp.text_hash:
-            return self.store.users.document(doc_id, hit["_source"])  # another text: its language may be another too
-        return made
-
-    def _end(self) -> None:
-        page, encoding = self.under_way.popleft()
-        stored = 0
-        if encoding is not None:
-            stored = self._put(page, encoding.result())
-        if page.fields_only:
-            self.store.keep_fields(page.fields_only)
-        removed = self.store.forget([note.doc_id for note in page.notes]) if page.notes else 0
-        unchanged = page.unchanged if self.first else 0
-        self.ledger.advance(page.shard, page.seq_no, page.doc_ids, page.notes, encoded=stored, unchanged=unchanged)
-        self.done.add(_Done(stored, unchanged, removed, len(page.fields_only)))
-        if self.first:
-            self.progress(len(page.doc_ids))
-
-    def _put(self, page: _Page, encoded: Encoded) -> int:
-        """Attach what was encoded; a document that has changed since waits for the next pass."""
-        known = [bool(encoded.known[at].any()) for at in range(len(page.todo))]
-        items = [StoredDocument.of(document, encoded, at) for at, document in enumerate(page.todo) if known[at]]
-        report = self.store.put(self.model, items)
-        reasons = {one.doc_id: NOTHING_KNOWN for one, is_known in zip(page.todo, known, strict=True) if not is_known}
-        reasons |= report.refused
-        page.notes += [Note(REFUSED, doc_id, doc_id, reason) for doc_id, reason in reasons.items()]
-        return report.stored

@@ -13,7 +13,8 @@ from encoders.console import Console, output_options
 from encoders.errors import BadInput, StoreError
 from encoders.methods import METHODS
 from encoders.session import Device
-from indexer.attaching import Attaching, AttachReport
+from indexer.attaching import Attaching
+from indexer.following import AttachReport
 from indexer.settings import Settings, place_options
 from indexer.stores.elastic.attachment import Attachment
 from indexer.stores.elastic.connection import INDEX_TYPES, SCHEMES, Address, passes

@@ -11,8 +11,8 @@ from elasticsearch import Elasticsearch
 
 from encoders.document import Document
 from encoders.errors import StoreError
-from indexer.attaching import keep_up
 from indexer.database import connect
+from indexer.following import keep_up
 from indexer.readers import ReadOptions, read
 from indexer.settings import Settings
 from indexer.stores import drop_store, open_attached
@@ -48,11 +48,13 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ElasticServer]
     (server.folder / "server" / "config" / "roles.yml").write_text(ROLES, encoding="utf-8")
     for user in ("superuser", "in_place", "beside", "reader"):
         server.run("elasticsearch-users", "useradd", user, "-p", PASSWORD, "-r", user)
-    server.start()
-    with Elasticsearch(server.url, basic_auth=("superuser", PASSWORD)) as client:
-        client.index(index="theirs", id="a", document={"body": "one", "lang": "en"}, refresh=True)
-    yield server
-    server.kill()
+    try:
+        server.start()
+        with Elasticsearch(server.url, basic_auth=("superuser", PASSWORD), request_timeout=120) as client:
+            client.index(index="theirs", id="a", document={"body": "one", "lang": "en"}, refresh=True)
+        yield server
+    finally:
+        server.kill()
 
 
 @pytest.fixture

@@ -15,15 +15,15 @@ from elasticsearch import Elasticsearch, helpers
 
 from encoders.document import Document, FloatArray
 from encoders.errors import BadInput
-from indexer.attaching import AttachReport, keep_up
 from indexer.database import connect
+from indexer.following import AttachReport, keep_up
 from indexer.settings import Settings
 from indexer.stores import drop_store, open_attached, open_store
 from indexer.stores.elastic import door
 from indexer.stores.elastic.attachment import Attachment, is_attached
 from indexer.stores.elastic.connection import Credentials
 from indexer.stores.elastic.joined import JoinedStore
-from indexer.stores.elastic.users_index import UsersIndex
+from indexer.stores.elastic.users_index import UsersIndex, only_index
 from tests.indexer.counting import CountingEncoder
 
 MAPPING: dict[str, Any] = {
@@ -312,7 +312,7 @@ def test_texts_in_arrays_and_in_names_with_dots_are_read(owner: Owner) -> None:
     store = owner.open()
     array, dots = store.get(["array", "dots"])
     assert (array.title, array.text) == ("one two", "first\n\nsecond\n\nthird")
-    assert (dots.title, dots.text, dict(dots.fields)) == ("t", "dotted", {})
+    assert (dots.title, dots.text, dict(dots.fields), dict(array.fields)) == ("t", "dotted", {}, {})
     store.close()
 
 
@@ -528,6 +528,13 @@ def test_an_alias_over_several_indices_and_an_index_that_is_not_there_are_refuse
         at_the_door(in_place)
     with pytest.raises(BadInput, match="no name of one index"):
         replace(in_place.attachment, index="a*")
+
+
+def test_a_data_stream_is_refused() -> None:
+    """As a full server answers for one; the tests' server has no data streams."""
+    answer = {".ds-logs-2026.11.21-000001": {"data_stream": "logs", "mappings": {}, "settings": {}}}
+    with pytest.raises(BadInput, match=r"data stream logs.*dragoman index elastic:logs -c NAME"):
+        only_index("logs", answer)
 
 
 def test_a_blocked_index_a_synthetic_source_and_another_model_are_refused(in_place: Owner) -> None:

@@ -165,8 +165,9 @@ class AttachedStore(JoinedStore):
         found = self._sources(doc_ids)
         return [self._layout.document(doc_id, found[doc_id]) for doc_id in doc_ids]
 
-    def keep_fields(self, documents: Sequence[Document]) -> None:
+    def keep_fields(self, documents: Sequence[Document]) -> int:  # noqa: ARG002
         """Nothing is to be done: the fields are theirs, and where they were."""
+        return 0
 
     def prune(self, without: int) -> int:  # noqa: ARG002
         """Nothing is to be done: what was attached went with the documents."""

@@ -91,7 +91,7 @@ class CompanionStore(JoinedStore):
                 if (source := found.get(item.document.doc_id)) is not None
             ]
 
-    def keep_fields(self, documents: Sequence[Document]) -> None:
+    def keep_fields(self, documents: Sequence[Document]) -> int:
         """Take over the user's fields of documents whose vectors stay: filters compare with them here."""
         latest = {document.doc_id: document for document in documents}
 
@@ -107,8 +107,9 @@ class CompanionStore(JoinedStore):
                 actions[doc_id] = {**how, "_source": source}
             return actions
 
-        writing.write(self._client, self.address.server, latest, decide)
+        outcome = writing.write(self._client, self.address.server, latest, decide)
         self._stale = True
+        return len(outcome.done)
 
     def _whole(self, doc_ids: Sequence[str]) -> dict[str, Held]:
         """Documents of our index with their vectors."""

@@ -93,8 +93,8 @@ class JoinedStore(ElasticStore, ABC):
         """Let everything that was put be seen."""
 
     @abstractmethod
-    def keep_fields(self, documents: Sequence[Document]) -> None:
-        """Take over the user's fields of documents whose vectors stay."""
+    def keep_fields(self, documents: Sequence[Document]) -> int:
+        """Take over the user's fields of documents whose vectors stay; returns how many were written."""
 
     @abstractmethod
     def forget(self, doc_ids: Sequence[str]) -> int:

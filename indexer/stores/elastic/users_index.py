@@ -65,17 +65,7 @@ class UsersIndex:
             raise BadInput(
                 f"{attachment.server} has no index {attachment.index}; name one as _cat/indices lists it"
             ) from error
-        if stream := next((one["data_stream"] for one in answer.values() if "data_stream" in one), None):
-            raise BadInput(
-                f"{attachment.index} belongs to the data stream {stream}, whose documents can't be changed in place; "
-                f"index it into a collection of its own: dragoman index elastic:{stream} -c NAME"
-            )
-        if len(answer) != 1:
-            raise BadInput(
-                f"{attachment.index} stands for {len(answer)} indices ({', '.join(sorted(answer)[:3])} …); "
-                "attach each of them by its own name"
-            )
-        ((name, found),) = answer.items()
+        name, found = only_index(attachment.index, answer)
         opened = cls(client, attachment, name, found)
         _ = opened.paths
         return opened
@@ -197,6 +187,26 @@ class UsersIndex:
                 answer = self._client.mget(index=self.name, ids=list(doc_ids[start : start + _PAGE]), **how)
             found += [one for one in answer["docs"] if one.get("found")]
         return found
+
+
+def only_index(asked: str, answer: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
+    """The index that a name stands for, of what the server answers to it.
+
+    Raises:
+        BadInput: it stands for a data stream, or for several indices.
+    """
+    if stream := next((one["data_stream"] for one in answer.values() if "data_stream" in one), None):
+        raise BadInput(
+            f"{asked} belongs to the data stream {stream}, whose documents can't be changed in place; "
+            f"index it into a collection of its own: dragoman index elastic:{stream} -c NAME"
+        )
+    if len(answer) != 1:
+        raise BadInput(
+            f"{asked} stands for {len(answer)} indices ({', '.join(sorted(answer)[:3])} …); "
+            "attach each of them by its own name"
+        )
+    ((name, found),) = answer.items()
+    return name, found
 
 
 def _find(properties: Mapping[str, Any], path: str) -> tuple[str, Mapping[str, Any]] | None:

@@ -26,7 +26,8 @@ def joined(found: Sequence[Any], between: str) -> Any:
 def without(source: Any, paths: Sequence[str]) -> Any:
     """A copy that lacks what some paths lead to, and the objects that are empty then."""
     if isinstance(source, list):
-        return [without(item, paths) for item in source]
+        items = [(item, without(item, paths)) for item in source]
+        return [kept for item, kept in items if kept == item or kept not in ({}, [])]
     if not isinstance(source, Mapping):
         return source
     copied = {}
