@@ -12,7 +12,7 @@ if [ ! -f "$certificates/elasticsearch.key" ]; then
     elasticsearch-certutil ca --silent --pem --days 3650 --out "$work/ca.zip"
     unzip -q "$work/ca.zip" -d "$work"
     elasticsearch-certutil cert --silent --pem --days 3650 --ca-cert "$work/ca/ca.crt" --ca-key "$work/ca/ca.key" \
-        --name elasticsearch --dns "elasticsearch,${ELASTIC_NAMES:-localhost}" --ip 127.0.0.1 --out "$work/server.zip"
+        --name elasticsearch --dns elasticsearch,localhost --ip 127.0.0.1 --out "$work/server.zip"
     unzip -q "$work/server.zip" -d "$work"
     install -m 444 "$work/ca/ca.crt" "$certificates/ca.crt"
     install -m 444 "$work/elasticsearch/elasticsearch.crt" "$certificates/elasticsearch.crt"

@@ -60,7 +60,7 @@ def _run(script: str, *arguments: str, url: str, ca: str) -> subprocess.Complete
 
 @pytest.fixture(scope="module")
 def account_asks() -> list[Asked]:
-    """What the service ``account`` asks of a server: the tests' one lacks an analyser that keeping accounts needs."""
+    """What the service ``account`` asks of a server; the tests' own lacks the analyser it would keep accounts with."""
     asked: list[Asked] = []
 
     class Recorder(BaseHTTPRequestHandler):
@@ -136,14 +136,16 @@ def request_as_superuser(server: tuple[ElasticServer, Path]) -> Request:
 
 
 @pytest.fixture
-def store(server: tuple[ElasticServer, Path]) -> Iterator[ElasticStore]:
+def open_as_account(server: tuple[ElasticServer, Path]) -> Iterator[Callable[[], ElasticStore]]:
+    """Opens one collection's store as the account; it is empty again afterwards."""
     started, ca = server
-    credentials = Credentials("dragoman", ACCOUNT, ca=str(ca))
-    with_few_rights = ElasticStore(Address.parse(f"{started.url}/dragoman?replicas=0"), "news", credentials)
-    with_few_rights.create("model-a", 32)
-    yield with_few_rights
-    with_few_rights.drop()
-    with_few_rights.close()
+
+    def opener() -> ElasticStore:
+        address = Address.parse(f"{started.url}/dragoman?replicas=0")
+        return ElasticStore(address, "news", Credentials("dragoman", ACCOUNT, ca=str(ca)))
+
+    yield opener
+    opener().drop()
 
 
 def test_its_health_check_says_that_it_is_well_and_that_it_is_not(server: tuple[ElasticServer, Path]) -> None:
@@ -190,12 +192,15 @@ def _stored(number: int) -> StoredDocument:
 
 
 def test_the_account_stores_and_searches_and_has_no_rights_elsewhere(
-    store: ElasticStore, server: tuple[ElasticServer, Path]
+    open_as_account: Callable[[], ElasticStore], server: tuple[ElasticServer, Path]
 ) -> None:
+    store = open_as_account()
+    store.create("model-a", 32)
     store.put("model-a", [_stored(number) for number in range(5)])
     store.publish()
     assert store.count() == {"en": 5}
     assert store.search("model-a", {"en": _stored(3).vector[None]}, 1)["en"][0].doc_ids == ["d3"]
+    store.close()
     started, ca = server
     elsewhere = Address.parse(f"{started.url}/accounts")
     with pytest.raises(StoreError, match="does not allow it"):
@@ -215,13 +220,17 @@ def test_the_account_is_made_when_the_server_is_ready_with_rights_on_the_named_i
 
 
 def test_a_backup_made_and_restored_as_the_readme_says_is_whole(
-    store: ElasticStore, request_as_superuser: Request
+    open_as_account: Callable[[], ElasticStore], request_as_superuser: Request
 ) -> None:
     register, snapshot, restore = readme_commands("docker compose exec elasticsearch sh /setup/request.sh ")
+    store = open_as_account()
+    store.create("model-a", 32)
     store.put("model-a", [_stored(number) for number in range(5)])
     store.publish()
     assert request_as_superuser(*shlex.split(register)) == {"acknowledged": True}
     assert request_as_superuser(*shlex.split(snapshot))["snapshot"]["state"] == "SUCCESS"
     store.drop()
     assert request_as_superuser(*shlex.split(restore))["snapshot"]["shards"]["failed"] == 0
-    assert store.vectors("model-a", ["d4"])[0].tolist() == _stored(4).vector.tolist()
+    restored = open_as_account()
+    assert restored.count() == {"en": 5}
+    assert restored.vectors("model-a", ["d4"])[0].tobytes() == _stored(4).vector.tobytes()
