@@ -150,6 +150,7 @@ class _Page:
     fields_only: list[Document] = field(default_factory=list)
     unchanged: int = 0
     notes: list[Note] = field(default_factory=list)
+    to_forget: list[str] = field(default_factory=list)
 
 
 class _Pass:
@@ -199,6 +200,8 @@ class _Pass:
             reading = self._read(hit, stamp)
             if isinstance(reading, Refusal):
                 page.notes.append(Note(REFUSED, reading.where, reading.doc_id, reading.reason))
+                if not self._is_untouchable(hit):
+                    page.to_forget.append(reading.doc_id)
             elif stamp is None or stamp.text_hash != reading.text_hash:
                 page.todo.append(reading)
             elif stamp.fields_hash != reading.fields_hash:
@@ -211,7 +214,7 @@ class _Pass:
         doc_id = hit["_id"]
         if "_routing" in hit:
             return Refusal(doc_id, "it is placed by a routing value, so its id alone does not find it", doc_id)
-        if not self.store.users.attachment.companion and door.is_external(hit):
+        if self._is_untouchable(hit):
             reason = (
                 "its version is its owner's, whose next write an update would let the server refuse: see --companion"
             )
@@ -221,13 +224,17 @@ class _Pass:
             return self.store.users.document(doc_id, hit["_source"])  # another text: its language may be another too
         return made
 
+    def _is_untouchable(self, hit: Mapping[str, Any]) -> bool:
+        """Whether any update of a document would harm its owner, also one that takes our field away."""
+        return not self.store.users.attachment.companion and door.is_external(hit)
+
     def _end(self) -> None:
         page, encoding = self.under_way.popleft()
         stored = 0
         if encoding is not None:
             stored = self._put(page, encoding.result())
         updated = self.store.keep_fields(page.fields_only) if page.fields_only else 0
-        removed = self.store.forget([note.doc_id for note in page.notes]) if page.notes else 0
+        removed = self.store.forget(page.to_forget) if page.to_forget else 0
         unchanged = page.unchanged if self.first else 0
         self.ledger.advance(page.shard, page.seq_no, page.doc_ids, page.notes, encoded=stored, unchanged=unchanged)
         self.done.add(_Done(stored, unchanged, removed, updated))
@@ -242,4 +249,5 @@ class _Pass:
         reasons = {one.doc_id: NOTHING_KNOWN for one, is_known in zip(page.todo, known, strict=True) if not is_known}
         reasons |= report.refused
         page.notes += [Note(REFUSED, doc_id, doc_id, reason) for doc_id, reason in reasons.items()]
+        page.to_forget += reasons
         return report.stored

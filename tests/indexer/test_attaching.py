@@ -402,11 +402,15 @@ def test_two_homes_attached_to_one_index_encode_nothing_twice(in_place: Owner, t
 def test_a_version_of_the_owners_is_never_got_ahead_of(in_place: Owner) -> None:
     """An update would bump it, and the owner's next write at that number would be refused."""
     in_place.write("mine", source("text"))
+    in_place.write("back", source("text"))
     in_place.follow()
     in_place.write("theirs", source("text"), version=1_700_000_000, version_type="external")
+    in_place.write("back", in_place.read("back"), version=1_700_000_000, version_type="external")
     report = in_place.follow()
-    assert [note.doc_id for note in report.refused] == ["theirs"]
+    assert sorted(note.doc_id for note in report.refused) == ["back", "theirs"]
     assert "its version is its owner's" in report.refused[0].text
+    assert in_place.client.get(index=in_place.index, id="back")["_version"] == 1_700_000_000
+    assert in_place.vectors().keys() == {"mine"}
     in_place.write("theirs", source("next"), version=1_700_000_001, version_type="external")
     assert in_place.client.get(index=in_place.index, id="theirs")["_version"] == 1_700_000_001
     assert "dragoman" not in in_place.read("theirs")
