@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 
 from encoders.console import Console
-from encoders.document import Document, Encoder, FloatArray, unit_rows
+from encoders.document import Document, Encoder
 from encoders.errors import BadInput, StoreError
 from encoders.methods import open_encoder
 from encoders.session import Device
@@ -19,20 +19,20 @@ from indexer.database import connect
 from indexer.settings import Settings
 from indexer.stores.contract import VectorStore
 from onnx_export.models import find_model
-from query import calibration_table, evidence, language_statistics
+from query import calibration_table, evidence
 from query.calibration import Calibration
 from query.calibration_table import KeptCalibration
+from query.drift import changes, drift
 from query.language_statistics import Samples, calibration, draw
 from query.margin import checked
 from query.probe import DEFAULT, Setting, Tried, probe
-from query.ranking import Choice, FairRanker
 
 if TYPE_CHECKING:
     from ir_measures import Qrel
 
-DRIFT = 0.5
-"""Share of a language's pseudo-queries whose first ten change, from which on a collection is calibrated again."""
-_DRIFT_QUERIES = 32
+DRIFT = 0.25
+"""Drift of a language from which on a collection is calibrated again: where documents have not changed it is below half
+of this (docs/methods.md)."""
 
 
 @dataclass(frozen=True)
@@ -142,7 +142,8 @@ def calibrate(
         made = calibration(samples, opened.encoder.spec.model, rank=chosen.rank)
         made = made.with_choice(balance=chosen.balance, margin=chosen.margin)
         before = _active(opened)
-        drift = drifted(opened.store, before, made) if before else {}
+        changed = changes(opened.store, before, made) if before else {}
+        drift = {lang: float((counts > 0).mean()) for lang, counts in changed.items()}
         decided_by = found.kind if found else "you" if setting else "default"
         summary: dict[str, Any] = {"decided_by": decided_by, "probe": [one.as_dict() for one in tried]}
         kept = calibration_table.keep(opened.engine, name, made, {**summary, "few": samples.few(), "drift": drift})
@@ -237,52 +238,7 @@ def _fit(store: VectorStore, active: Calibration) -> tuple[str, bool]:
     new = sorted(store.count().keys() - active.languages.keys())
     if new:
         return f"new languages: {', '.join(new)}", False
-    shares = drifted(store, active, _with_fresh_means(store, active))
+    shares = drift(store, active)
     worst = max(shares, key=shares.__getitem__, default="")
-    said = f"first tens that would change: {shares[worst]:.0%} in {worst}, the most" if worst else "nothing has changed"
+    said = f"first tens that would change: {shares[worst]:.0%} in {worst}, the most" if worst else "there is no bank"
     return said, not worst or shares[worst] < DRIFT
-
-
-def _with_fresh_means(store: VectorStore, active: Calibration) -> Calibration:
-    """The same calibration with the documents' statistics of today: no encoder is needed for that."""
-    moments = {
-        lang: language_statistics.document_moments(
-            store, active.model, len(active.pooled), store.sample(active.model, lang, language_statistics.SAMPLE)
-        )
-        for lang in store.count()
-    }
-    means, pooled = language_statistics.shrunk(moments)
-    languages = {
-        lang: replace(
-            one,
-            documents=moments[lang].count,
-            mean=means[lang],
-            subspace=language_statistics.subspace(moments[lang], active.rank, pooled),
-        )
-        for lang, one in active.languages.items()
-        if lang in moments
-    }
-    return replace(active, languages=languages, pooled=pooled)
-
-
-def drifted(store: VectorStore, before: Calibration, after: Calibration) -> dict[str, float]:
-    """By language, the share of pseudo-queries whose first ten documents two calibrations disagree about.
-
-    The pseudo-queries are the first calibration's; passages, which neither changes, are left out.
-    """
-    targets = sorted(store.count())
-    shares = {}
-    for lang, one in before.languages.items():
-        queries = unit_rows(one.bank[:_DRIFT_QUERIES])
-        if not len(queries):
-            continue
-        first, second = (_tens(store, each, queries, lang, targets) for each in (before, after))
-        shares[lang] = sum(a != b for a, b in zip(first, second, strict=True)) / len(queries)
-    return shares
-
-
-def _tens(
-    store: VectorStore, calibrated: Calibration, queries: FloatArray, lang: str, targets: Sequence[str]
-) -> list[set[str]]:
-    ranker = FairRanker(store, calibrated, replace(Choice.of(calibrated), passages=False))
-    return [set(ranking.doc_ids) for ranking in ranker.rank(queries, lang, targets, 10)]

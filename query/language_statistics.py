@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from encoders.console import Console
-from encoders.document import Document, Encoder, FloatArray, Int8Array, int8_rows, unit_rows
-from encoders.moments import Float64Array, Moments
+from encoders.document import Document, Encoder, FloatArray, Int8Array, int8_rows
+from encoders.moments import Moments
 from encoders.segmentation import sentences
 from indexer.stores.contract import VectorStore
 from query.calibration import Calibration, LanguageStatistics
+from query.shrinkage import Shrunk
 
 SAMPLE = 2000
 """Documents a language that its statistics are taken of, at most."""
@@ -21,6 +22,7 @@ BANK = 256
 _LONGEST = 300
 _BEGINNING = 2000
 _FEW = 32
+"""Documents of a language below which it is said to have few."""
 
 
 @dataclass
@@ -121,54 +123,27 @@ def _encoded(encoder: Encoder, queries: Sequence[Document], console: Console) ->
 
 def calibration(samples: Samples, model: str, *, rank: int = 0) -> Calibration:
     """The calibration that takes out each language's mean, or ``rank`` directions of its subspace (LAWDR §3.2)."""
-    means, pooled = shrunk(samples.documents)
-    passage_means, pooled_passage = shrunk(samples.passages)
-    query_means, pooled_query = shrunk(samples.queries)
+    documents, queries = Shrunk(samples.documents), Shrunk(samples.queries)
+    passages = Shrunk(samples.passages, like=documents)
     languages = {
         lang: LanguageStatistics(
             documents=moments.count,
-            mean=means[lang],
-            passage_mean=passage_means[lang],
-            query_mean=query_means[lang],
-            subspace=subspace(moments, rank, pooled),
-            passage_subspace=subspace(samples.passages[lang], rank, pooled_passage),
-            query_subspace=subspace(samples.queries[lang], rank, pooled_query),
+            mean=documents.mean(lang),
+            passage_mean=passages.mean(lang),
+            query_mean=queries.mean(lang),
+            subspace=documents.subspace(lang, rank),
+            passage_subspace=passages.subspace(lang, rank),
+            query_subspace=queries.subspace(lang, rank),
             bank=samples.bank[lang],
             sources=samples.sources[lang],
         )
         for lang, moments in samples.documents.items()
     }
-    return Calibration(model, languages, pooled, pooled_passage, pooled_query, rank=rank)
-
-
-def shrunk(moments: Mapping[str, Moments]) -> tuple[dict[str, FloatArray], FloatArray]:
-    """Each language's mean, drawn towards the mean over languages as far as its few vectors make it uncertain.
-
-    The empirical Bayes estimate: n vectors count n, the pooled mean as many as the spread within languages is larger
-    than the spread between them.
-    """
-    seen = [one for one in moments.values() if one.count]
-    if not seen:
-        dim = next(iter(moments.values())).dim
-        return {lang: np.zeros(dim, np.float32) for lang in moments}, np.zeros(dim, np.float32)
-    weights = np.array([one.count for one in seen], dtype=np.float64)
-    means = np.stack([one.mean for one in seen])
-    trust = weights / (weights + _FEW)
-    pooled: Float64Array = (trust[:, None] * means).sum(axis=0) / trust.sum()
-    within = float((weights * [one.spread for one in seen]).sum() / weights.sum())
-    between = float((trust * ((means - pooled) ** 2).sum(axis=1)).sum() / trust.sum())
-    prior = within / between if between > 0 else np.inf
-    shrunk = {
-        lang: (pooled + (one.count / (one.count + prior)) * (one.mean - pooled)).astype(np.float32)
-        for lang, one in moments.items()
-    }
-    return shrunk, pooled.astype(np.float32)
-
-
-def subspace(moments: Moments, rank: int, pooled: FloatArray) -> FloatArray:
-    """As many directions as asked for; a language with fewer vectors than that gets the pooled mean's alone."""
-    if not rank:
-        return np.zeros((0, moments.dim), dtype=np.float32)
-    if moments.count > rank:
-        return moments.subspace(rank)
-    return unit_rows(pooled[None]) if pooled.any() else np.zeros((0, moments.dim), dtype=np.float32)
+    return Calibration(
+        model,
+        languages,
+        pooled=documents.pooled(rank),
+        pooled_passage=passages.pooled(rank),
+        pooled_query=queries.pooled(rank),
+        rank=rank,
+    )

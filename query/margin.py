@@ -16,8 +16,9 @@ from encoders.errors import BadInput
 Margin = Literal["ratio", "distance", "absolute"]
 MARGINS: tuple[Margin, ...] = get_args(Margin)
 
-FLOOR = np.float32(0.01)
-"""Least mean cosine that a score is divided by: a neighbourhood at right angles to all it is asked says nothing."""
+FLOOR = np.float32(0.1)
+"""Least mean cosine that a score is divided by: in a tiny collection neighbourhoods lie at right angles to all they are
+asked, and dividing by next to nothing would put anything first. In a real one it is never reached (docs/methods.md)."""
 
 
 def centring(balance: float) -> float:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -113,13 +114,20 @@ class _Trial:
     def __init__(self, samples: Samples, model: str, evidence: Evidence) -> None:
         self._samples, self._model, self._evidence = samples, model, evidence
         self._languages = list(samples.documents)
-        self._calibrations: dict[int, Calibration] = {}
         self._compared: dict[tuple[int, float], tuple[FloatArray, FloatArray, FloatArray]] = {}
         self._tried: dict[Setting, tuple[Tried, FloatArray]] = {}
         self.fair = float(np.mean([(evidence.langs == lang).mean() for lang in evidence.query_langs]))
         self._row = {doc_id: row for row, doc_id in enumerate(evidence.doc_ids)}
         topics = {topic: at for at, topic in enumerate(dict.fromkeys(evidence.topics))}
         self._topics = np.array([topics[topic] for topic in evidence.topics])
+
+    @cached_property
+    def _by_means(self) -> Calibration:
+        return calibration(self._samples, self._model)
+
+    @cached_property
+    def _widest(self) -> Calibration:
+        return calibration(self._samples, self._model, rank=max(RANKS))
 
     def of(self, setting: Setting) -> Tried:
         """What a setting gives."""
@@ -193,9 +201,7 @@ class _Trial:
         if (rank, share) in self._compared:
             return self._compared[rank, share]
         evidence = self._evidence
-        if rank not in self._calibrations:
-            self._calibrations[rank] = calibration(self._samples, self._model, rank=rank)
-        chosen = self._calibrations[rank]
+        chosen = self._widest.with_rank(rank) if rank else self._by_means
         documents = np.empty_like(evidence.vectors)
         for lang in self._languages:
             documents[evidence.langs == lang] = chosen.documents(evidence.vectors[evidence.langs == lang], lang, share)

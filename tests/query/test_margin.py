@@ -23,7 +23,7 @@ def test_what_does_not_count_is_not_a_neighbour() -> None:
     assert neighbourhood(np.zeros((2, 0), dtype=np.float32), 4).tolist() == [0.0, 0.0]
 
 
-@given(st.floats(-1, 1, width=32), st.floats(0.03125, 1, width=32), st.floats(0.03125, 1, width=32))
+@given(st.floats(-1, 1, width=32), st.floats(0.125, 1, width=32), st.floats(0.125, 1, width=32))
 def test_at_beta_one_the_margins_are_the_papers(cosine: float, fwd: float, bwd: float) -> None:
     cosines, ahead, behind = (np.array([value], dtype=np.float32) for value in (cosine, fwd, bwd))
     assert margin(cosines, ahead, behind, "ratio", 1.0)[0] == pytest.approx(cosine / ((fwd + bwd) / 2), rel=1e-4)

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,12 +13,15 @@ from encoders.errors import BadInput
 from indexer.settings import Settings
 from query import Searcher
 from query.evaluation import evaluate, parse_measures
+from query.language_statistics import calibration, draw
+from query.probe import DEFAULT
 from query.qrels import read_qrels
-from query.ranking import Choice
+from query.ranking import Choice, FairRanker
 from query.ranking_options import RankingOptions
 from query.run import Run
 from query.topics import read_topics
 from tests.query.conftest import DEMO
+from tests.query.synthetic import TopicEncoder, filled, page
 
 
 @pytest.fixture
@@ -58,7 +62,7 @@ def test_scores_are_those_of_the_formulas_over_all_documents(searcher: Searcher,
             own = [row for row, source in enumerate(sources) if source == item.document.doc_id]
             near = np.delete(near, own)
             bwd = np.mean(sorted(near)[-min(3, max(1, len(bank) // 8)) :])
-            expected[item.document.doc_id] = cosine / max(float(fwd + bwd) / 2, 0.01) ** beta
+            expected[item.document.doc_id] = cosine / max(float(fwd + bwd) / 2, 0.1) ** beta
     (ranking,) = searcher.rank([query], k=300, choice=Choice(balance, "ratio"))
     found = dict(zip(ranking.doc_ids, ranking.scores.tolist(), strict=True))
     assert found.keys() == expected.keys()
@@ -205,3 +209,19 @@ def test_words_alone_can_find_a_document_without_a_calibration(demo: Settings) -
     with Searcher.open("demo", demo, device="cpu", ranking=RankingOptions(hybrid=True)) as opened:
         hits = opened.search("Nefftegorsk Нефтегорск", lang="ru", to=["ru"], k=3)
         assert hits[0].doc_id == "demo:ru:earthquake"
+
+
+@pytest.mark.parametrize("each", [1, 2, 5])
+def test_in_a_tiny_collection_the_right_document_is_first(tmp_path: Path, each: int) -> None:
+    """A language's mean must not be its one document: nothing of that would be left."""
+    langs = ("de", "fr", "ja", "ru")
+    encoder = TopicEncoder(bias=0.8)
+    pages = [page(lang, f"{lang}-{at}") for lang in langs for at in range(each)]
+    store = filled(tmp_path, encoder, pages)
+    made = calibration(draw(store, encoder), encoder.spec.model)
+    assert (made.balance, made.margin) == (DEFAULT.balance, DEFAULT.margin)
+    ranker = FairRanker(store, made, Choice.of(made))
+    for lang in langs:
+        queries = [Document(one.doc_id, lang, f"{one.text.split()[0]} asked") for one in pages]
+        rankings = ranker.rank(encoder.encode_queries(queries), lang, langs, 3)
+        assert [ranking.doc_ids[0] for ranking in rankings] == [one.doc_id for one in pages]
