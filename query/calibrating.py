@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 
 from encoders.console import Console
-from encoders.document import Document, Encoder
+from encoders.document import Document, Encoder, FloatArray, unit_rows
 from encoders.errors import BadInput, StoreError
 from encoders.methods import open_encoder
 from encoders.session import Device
@@ -24,7 +24,6 @@ from query.calibration import Calibration
 from query.calibration_table import KeptCalibration
 from query.drift import changes, drift
 from query.language_statistics import Samples, calibration, draw
-from query.margin import checked
 from query.probe import DEFAULT, Setting, Tried, probe
 
 if TYPE_CHECKING:
@@ -49,6 +48,38 @@ class Judged:
 
 
 @dataclass(frozen=True)
+class Given:
+    """What a person gave a calibration, and the next one takes over.
+
+    Attributes:
+        setting: how to rank, where a person or judgements decided it; none: it is decided anew.
+        decided_by: what did.
+        asked: queries out of a log, by language, (n, dim) unit rows.
+    """
+
+    setting: Setting | None = None
+    decided_by: str = ""
+    asked: Mapping[str, FloatArray] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, kept: KeptCalibration, calibration: Calibration | None) -> Given:
+        """Of a calibration; of one that can't be read any more the setting alone."""
+        asked = {
+            lang: unit_rows(one.bank[[not doc_id for doc_id in one.sources]])
+            for lang, one in (calibration.languages.items() if calibration else ())
+            if "" in one.sources
+        }
+        decided_by = str(kept.summary["decided_by"])
+        if decided_by not in _LASTING:
+            return cls(asked=asked)
+        setting = Setting(kept.summary["rank"], kept.summary["margin"], kept.summary["balance"])
+        return cls(setting, decided_by, asked)
+
+
+_LASTING = ("you", "judgements")
+
+
+@dataclass(frozen=True)
 class CalibrationReport:
     """What calibrating a collection found.
 
@@ -56,6 +87,7 @@ class CalibrationReport:
         kept: the calibration, active now.
         setting: how it ranks.
         decided_by: ``judgements``, ``concepts``, ``titles``, ``you`` or ``default``.
+        taken_over: whether that was decided for the calibration before.
         tried: what the probe tried.
         few: documents of the languages that have few, by language.
         drift: by language, the share of pseudo-queries whose first ten are others than with the calibration before;
@@ -65,6 +97,7 @@ class CalibrationReport:
     kept: KeptCalibration
     setting: Setting
     decided_by: str
+    taken_over: bool
     tried: Sequence[Tried]
     few: Mapping[str, int]
     drift: Mapping[str, float]
@@ -109,6 +142,7 @@ def calibrate(
     judged: Judged | None = None,
     log: Sequence[Document] = (),
     setting: Setting | None = None,
+    given: Given | None = None,
     seed: int = 0,
     device: Device = "auto",
     console: Console | None = None,
@@ -121,20 +155,21 @@ def calibrate(
         judged: topics and judgements to decide by; documents' ``concept`` or titles unless given.
         log: queries that were really asked, for the bank.
         setting: how to rank, where that is decided already: no probe is made.
+        given: what a person gave the calibration that this one replaces.
         seed: of the random samples.
         device: where to encode pseudo-queries.
         console: where progress goes; nowhere unless given.
 
     Raises:
-        BadInput: there is no such collection, it is empty, or the setting is not one.
+        BadInput: there is no such collection, or it is empty.
         DragomanError: whatever store, database or encoder refuse.
     """
     console = console or Console(quiet=True)
-    if setting:
-        checked(setting.balance)
     opened = Opened.named(name, settings or Settings.read(), device, console)
     try:
-        samples = draw(opened.store, opened.encoder, log=log, seed=seed, console=console)
+        given = given or Given()
+        samples = draw(opened.store, opened.encoder, log=log, asked=given.asked, seed=seed, console=console)
+        setting = setting or given.setting
         found = None if setting else _evidence(opened, samples, judged, seed)
         chosen, tried = (setting or DEFAULT), list[Tried]()
         if found:
@@ -144,10 +179,10 @@ def calibrate(
         before = _active(opened)
         changed = changes(opened.store, before, made) if before else {}
         drift = {lang: float((counts > 0).mean()) for lang, counts in changed.items()}
-        decided_by = found.kind if found else "you" if setting else "default"
+        decided_by = found.kind if found else given.decided_by or ("you" if setting else "default")
         summary: dict[str, Any] = {"decided_by": decided_by, "probe": [one.as_dict() for one in tried]}
         kept = calibration_table.keep(opened.engine, name, made, {**summary, "few": samples.few(), "drift": drift})
-        return CalibrationReport(kept, chosen, decided_by, tried, samples.few(), drift)
+        return CalibrationReport(kept, chosen, decided_by, bool(given.setting), tried, samples.few(), drift)
     finally:
         opened.close()
 
@@ -170,9 +205,6 @@ def _evidence(opened: Opened, samples: Samples, judged: Judged | None, seed: int
 
 
 def _active(opened: Opened) -> Calibration | None:
-    kept = [one for one in calibration_table.every(opened.engine, opened.collection.name) if one.active]
-    if not kept or kept[0].model != opened.collection.model:
-        return None
     try:
         return calibration_table.load(opened.engine, opened.collection)
     except StoreError:  # damaged, or another version's: it is being replaced, which is what its message asks for
@@ -206,20 +238,22 @@ def keep_calibrated(
 ) -> Upkeep:
     """See to a collection's calibration after documents came or went: the active one stays as long as it fits.
 
-    A new one is made where there is none, where a language has come, or where the documents have drifted.
+    A new one is made where there is none, where a language has come, or where the documents have drifted. What a person
+    gave the one before stays: a setting, judgements' decision, queries out of a log.
     """
     settings = settings or Settings.read()
     engine = connect(settings.database)
     try:
         found = collections.require(engine, name)
-        kept = calibration_table.every(engine, name)
-        if kept and not any(one.active for one in kept):
+        kept = calibration_table.active(engine, found)
+        if kept is None and any(one.model == found.model for one in calibration_table.every(engine, name)):
             return Upkeep(None, "it is searched without a calibration, as you chose")
         active, reason = None, "it had none"
-        try:
-            active = calibration_table.load(engine, found)
-        except StoreError:
-            reason = "the one it had can't be read"
+        if kept:
+            try:
+                active = calibration_table.load(engine, found)
+            except StoreError:
+                reason = "the one it had can't be read"
         if active is not None:
             store = found.open_store(settings)
             try:
@@ -230,7 +264,8 @@ def keep_calibrated(
                 return Upkeep(None, reason)
     finally:
         engine.dispose()
-    return Upkeep(calibrate(name, settings, device=device, console=console), reason)
+    given = Given.of(kept, active) if kept else None
+    return Upkeep(calibrate(name, settings, given=given, device=device, console=console), reason)
 
 
 def _fit(store: VectorStore, active: Calibration) -> tuple[str, bool]:

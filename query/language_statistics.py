@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -53,6 +53,7 @@ def draw(
     encoder: Encoder,
     *,
     log: Sequence[Document] = (),
+    asked: Mapping[str, FloatArray] | None = None,
     sample: int = SAMPLE,
     bank: int = BANK,
     seed: int = 0,
@@ -64,13 +65,14 @@ def draw(
         store: holds the documents.
         encoder: encodes the pseudo-queries, as queries.
         log: queries that were really asked; a language's come before titles and first sentences.
+        asked: more of those, by language, (n, dim) as the encoder made them once.
         sample: documents a language at most.
         bank: pseudo-queries a language at most.
         seed: of the draw.
         console: where progress goes.
     """
     model = encoder.spec.model
-    samples = Samples()
+    samples, before = Samples(), asked or {}
     pseudo: list[Document] = []
     for lang in store.count():
         doc_ids = store.sample(model, lang, sample, seed=seed)
@@ -78,15 +80,18 @@ def draw(
         passages = [one.unit_vectors() for one in store.passages(model, doc_ids[:bank])]
         samples.passages[lang] = Moments(encoder.spec.dim)
         samples.passages[lang].add(np.concatenate([np.zeros((0, encoder.spec.dim), np.float32), *passages]))
-        asked = [Document("", lang, query.content) for query in log if query.lang == lang][:bank]
-        pseudo += asked + _pseudo_queries(store.get(doc_ids[:bank]))[: bank - len(asked)]
+        really = [Document("", lang, query.content) for query in log if query.lang == lang]
+        room = max(0, bank - len(before.get(lang, ())))
+        pseudo += [*really, *_pseudo_queries(store.get(doc_ids[:bank]))][:room]
     vectors = _encoded(encoder, pseudo, console or Console(quiet=True))
     for lang in samples.documents:
         rows = [row for row, query in enumerate(pseudo) if query.lang == lang]
+        known = before.get(lang, vectors[:0])[:bank]
+        queries = np.concatenate([known, vectors[rows]])
         moments = samples.queries[lang] = Moments(encoder.spec.dim)
-        moments.add(vectors[rows])
-        samples.bank[lang] = int8_rows(vectors[rows])
-        samples.sources[lang] = tuple(pseudo[row].doc_id for row in rows)
+        moments.add(queries)
+        samples.bank[lang] = int8_rows(queries)
+        samples.sources[lang] = (*([""] * len(known)), *(pseudo[row].doc_id for row in rows))
     return samples
 
 

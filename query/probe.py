@@ -19,13 +19,14 @@ import numpy as np
 import numpy.typing as npt
 
 from encoders.document import FloatArray
+from encoders.errors import BadInput
 from indexer.stores.matrix import largest
 from query.calibration import Calibration
 from query.evaluation import evaluate
 from query.evidence import Evidence
 from query.fairness import own_language_share
 from query.language_statistics import Samples, calibration
-from query.margin import MARGINS, Margin, centring, exponent, margin, neighbourhood
+from query.margin import MARGINS, Margin, centring, check, exponent, margin, neighbourhood
 from query.run import Run
 
 RANKS = (0, 1, 2, 4, 8)
@@ -44,11 +45,20 @@ class Setting:
         rank: directions of the language subspace taken out; 0: the mean.
         margin: form of the margin.
         balance: of the dial.
+
+    Raises:
+        BadInput: the balance is not between 0 and 1, there is no such margin, or the rank is negative.
     """
 
     rank: int = 0
     margin: Margin = "ratio"
     balance: float = 0.75
+
+    def __post_init__(self) -> None:
+        """See that it is one."""
+        check(self.balance, self.margin)
+        if self.rank < 0:
+            raise BadInput(f"{self.rank} directions can't be taken out; 0 takes the mean out, 1 one direction")
 
 
 DEFAULT = Setting()

@@ -80,7 +80,7 @@ def report(
     try:
         found = collections.require(engine, collection)
         calibration = calibration_table.load(engine, found)
-        kept = next((one for one in calibration_table.every(engine, collection) if one.active), None)
+        kept = calibration_table.active(engine, found)
         shown = evaluations(engine, collection, evaluation)
         store = found.open_store(settings)
         try:
@@ -123,7 +123,7 @@ def _page(subject: _Subject, console: Console) -> Page:
 
 
 def _how_to_calibrate(subject: _Subject) -> str:
-    if calibration_table.every(subject.engine, subject.name):
+    if any(one.model == subject.collection.model for one in calibration_table.every(subject.engine, subject.name)):
         return (
             "It is searched without a calibration, as was chosen; for the picture of after choose one: "
             f"dragoman calibrate -c {subject.name} --list"

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from encoders.errors import BadInput
-from query.margin import MARGINS, centring, checked, exponent, margin, neighbourhood
+from query.margin import MARGINS, centring, check, exponent, margin, neighbourhood
 
 COSINES = st.lists(st.floats(0.03125, 1.0, width=32), min_size=1, max_size=12)
 
@@ -48,4 +48,4 @@ def test_the_dial_takes_out_the_languages_first_and_raises_the_margin_then() -> 
 @pytest.mark.parametrize("balance", [2, -0.1, float("nan"), float("inf")])
 def test_a_balance_outside_the_dial_is_refused(balance: float) -> None:
     with pytest.raises(BadInput, match="balance goes from 0"):
-        checked(balance)
+        check(balance, "ratio")
