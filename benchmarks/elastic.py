@@ -23,7 +23,7 @@ from indexer.stores.elastic.connection import Address, Credentials
 from indexer.stores.elastic.store import ElasticStore
 from query import calibration_table
 from query.calibration import Calibration
-from query.ranking import CANDIDATES
+from query.ranking import STRETCHES
 from tests.servers.elastic import running
 
 TYPES = ("flat", "hnsw", "int8_hnsw", "int4_hnsw", "bbq_hnsw")
@@ -84,7 +84,7 @@ def found_share(place: Place, store: VectorStore, exact: dict[str, tuple[list[st
         bank = unit_rows(place.calibration.languages[lang].bank[:_ASKED].astype(np.float32))
         corrected = place.calibration.queries(bank, lang)
         asked = {target: place.calibration.asked(corrected, target) for target in exact}
-        candidates = store.search(place.model, asked, CANDIDATES)
+        candidates = store.search(place.model, asked, STRETCHES[0])
         for target, (doc_ids, vectors) in exact.items():
             best = np.argsort(-(corrected @ vectors.T), axis=1, kind="stable")[:, :10]
             for row, one in zip(best, candidates[target], strict=True):
@@ -114,14 +114,14 @@ def latency(place: Place, store: ElasticStore, client: Elasticsearch) -> tuple[f
     through, by_hand = [], []
     for one in [*asked[:_WARM], *asked]:
         started = time.perf_counter()
-        store.search(place.model, one, CANDIDATES, with_vectors=True)
+        store.search(place.model, one, STRETCHES[0], with_vectors=True)
         through.append(time.perf_counter() - started)
         bodies = [
             part
             for target, query in one.items()
             for part in (
                 {"index": store.index},
-                store.request(place.model, target, query[0], CANDIDATES, with_vectors=True),
+                store.request(place.model, target, query[0], STRETCHES[0], with_vectors=True),
             )
         ]
         started = time.perf_counter()

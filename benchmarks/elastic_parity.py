@@ -19,7 +19,7 @@ from benchmarks.fairness import Row, asked, judged, scored
 from encoders.document import Document, FloatArray
 from indexer.settings import Settings
 from indexer.stores.elastic.store import ElasticStore
-from query.ranking import CANDIDATES, PLAIN, Choice
+from query.ranking import PLAIN, STRETCHES, Choice
 from query.searcher import Searcher
 from tests.servers.elastic import running
 
@@ -91,7 +91,7 @@ def _bodies(searcher: Searcher, store: ElasticStore, vector: FloatArray) -> list
         for lang in searcher.languages
         for part in (
             {"index": store.index},
-            store.request(searcher.spec.model, lang, vector[0], CANDIDATES, with_vectors=True),
+            store.request(searcher.spec.model, lang, vector[0], STRETCHES[0], with_vectors=True),
         )
     ]
 

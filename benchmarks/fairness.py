@@ -60,12 +60,12 @@ class _Remembered:
 
 def rows(mean: Calibration, subspace: Calibration) -> list[Row]:
     """The parts, alone and together."""
-    nothing = np.zeros_like(mean.pooled)
+    nothing = np.zeros_like(mean.pooled.mean)
     languages = {
         lang: replace(one, mean=nothing, passage_mean=nothing, query_mean=nothing)
         for lang, one in mean.languages.items()
     }
-    uncentred = replace(mean, languages=languages, pooled=nothing, pooled_passage=nothing, pooled_query=nothing)
+    uncentred = replace(mean, languages=languages)
     return [
         Row("plain cosine", None, PLAIN),
         Row("margin alone, balance ¾", uncentred, Choice(0.75, "ratio", passages=False)),

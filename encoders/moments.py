@@ -27,7 +27,7 @@ class Moments:
     count: int = 0
     total: Float64Array = field(init=False)
     second: Float64Array = field(init=False)
-    _axes: Float64Array | None = field(default=None, init=False, repr=False)
+    _axes: FloatArray | None = field(default=None, init=False, repr=False)
 
     def __post_init__(self) -> None:
         """Nothing seen yet."""
@@ -41,6 +41,12 @@ class Moments:
         self.total += rows.sum(axis=0)
         self.second += rows.T @ rows
         self._axes = None
+
+    def __add__(self, other: Moments) -> Moments:
+        """The moments of both's vectors."""
+        both = Moments(self.dim, self.count + other.count)
+        both.total, both.second = self.total + other.total, self.second + other.second
+        return both
 
     @property
     def mean(self) -> Float64Array:
@@ -59,8 +65,18 @@ class Moments:
 
         Fewer rows where fewer vectors were seen.
         """
-        rank = min(rank, self.count, self.dim)
         if self._axes is None:  # every rank is a slice of one decomposition
-            _, self._axes = np.linalg.eigh(self.second)
-        top: FloatArray = np.ascontiguousarray(self._axes[:, ::-1][:, :rank].T, dtype=np.float32)
-        return top
+            self._axes = principal_axes(self.second)
+        return self._axes[:rank]
+
+
+def principal_axes(second: Float64Array) -> FloatArray:
+    """Orthonormal eigenvectors of a (dim, dim) second moment, (r, dim), the strongest first; r is its rank."""
+    values, vectors = np.linalg.eigh(second)
+    found = int((values > _NOTHING * max(float(values[-1]), 0.0)).sum())
+    axes: FloatArray = np.ascontiguousarray(vectors[:, ::-1][:, :found].T, dtype=np.float32)
+    return axes
+
+
+_NOTHING = 1e-9
+"""Of the largest eigenvalue: what is below is rounding."""

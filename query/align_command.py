@@ -108,6 +108,9 @@ def command(
     with console.progress("aligning", None, "documents") as progress:
         mined = mine(*sides, plan)
         progress(sum(len(side.doc_ids) for side in sides))
+    if mined.k < plan.k and plan.margin != "absolute":
+        count = "neighbour" if mined.k == 1 else "neighbours"
+        console.say(f"the margin is of {mined.k} {count} and not of {plan.k}: a side has few documents")
     _report(mined, sides, expected, output, format_, console)
 
 

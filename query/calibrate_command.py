@@ -13,6 +13,7 @@ from encoders.document import Document
 from encoders.errors import BadInput
 from encoders.session import Device
 from indexer import collection as collections
+from indexer.collection import Collection
 from indexer.database import connect
 from indexer.settings import Settings, place_options
 from query import calibration_table
@@ -74,11 +75,11 @@ def command(
         raise click.UsageError("--topics and --qrels belong together; give both")
     if listing or wanted:
         engine = connect(settings.database)
-        collections.require(engine, name)
+        found = collections.require(engine, name)
         if wanted:
             chosen = calibration_table.use(engine, name, wanted)
             console.result(f"{name} is searched with {f'calibration {chosen.id}' if chosen else 'plain cosine'} now")
-        _list(calibration_table.every(engine, name), name, console)
+        _list(calibration_table.every(engine, name), found, console)
         return
     given = balance is not None or margin is not None or rank is not None
     setting = Setting(
@@ -119,6 +120,11 @@ _DECIDED = {
 }
 
 
+def directions(rank: int) -> str:
+    """A rank in words; nothing for 0."""
+    return {0: "", 1: "1 direction"}.get(rank, f"{rank} directions")
+
+
 def show(report: CalibrationReport, name: str, console: Console, *, table: bool = True) -> None:
     """Say what was decided, and by what."""
     console.emit(
@@ -127,6 +133,7 @@ def show(report: CalibrationReport, name: str, console: Console, *, table: bool 
             "calibration": report.kept.id,
             **asdict(report.setting),
             "decided_by": report.decided_by,
+            "taken_over": report.taken_over,
             "languages": report.kept.summary["languages"],
             "few": dict(report.few),
             "drift": dict(report.drift),
@@ -137,7 +144,7 @@ def show(report: CalibrationReport, name: str, console: Console, *, table: bool 
     if report.tried and table and not console.json:
         rows = [
             [
-                "the mean" if one.setting.rank == 0 else f"{one.setting.rank} directions",
+                directions(one.setting.rank) or "the mean",
                 one.setting.margin,
                 f"{one.setting.balance:g}",
                 f"{one.value:.3f}",
@@ -152,10 +159,11 @@ def show(report: CalibrationReport, name: str, console: Console, *, table: bool 
             rows,
             title="What the probe tried",
         )
-    taken = "the language mean" if report.setting.rank == 0 else f"{report.setting.rank} directions of each language"
+    rank = directions(report.setting.rank)
+    taken = f"{rank} of each language" if rank else "the language mean"
     console.result(
         f"{name}: calibration {report.kept.id}, balance {report.setting.balance:g}, {report.setting.margin} margin, "
-        f"{taken} taken out; decided {_DECIDED[report.decided_by]}"
+        f"{taken} taken out; {'as it was,' if report.taken_over else 'decided'} {_DECIDED[report.decided_by]}"
     )
     if report.few:
         listed = ", ".join(f"{lang} {count}" for lang, count in sorted(report.few.items()))
@@ -174,10 +182,11 @@ def tell_upkeep(upkeep: Upkeep, name: str, console: Console) -> None:
         console.say(f"{name} keeps its calibration: {upkeep.reason}")
 
 
-def _list(kept: Sequence[KeptCalibration], name: str, console: Console) -> None:
+def _list(kept: Sequence[KeptCalibration], collection: Collection, console: Console) -> None:
+    name, active = collection.name, {one.id for one in kept if one.active and one.model == collection.model}
     for one in kept:
         console.emit(
-            {"calibration": one.id, "active": one.active, "created": one.created.isoformat(timespec="seconds")}
+            {"calibration": one.id, "active": one.id in active, "created": one.created.isoformat(timespec="seconds")}
             | dict(one.summary)
         )
     if console.json:
@@ -196,7 +205,7 @@ def _list(kept: Sequence[KeptCalibration], name: str, console: Console) -> None:
             str(one.summary["rank"] or "mean"),
             f"{len(one.summary['languages'])}",
             one.summary["decided_by"],
-            "active" if one.active else "",
+            "active" if one.id in active else "" if one.model == collection.model else "of another model",
         ]
         for one in kept
     ]
@@ -205,5 +214,5 @@ def _list(kept: Sequence[KeptCalibration], name: str, console: Console) -> None:
         rows,
         title=f"Calibrations of {name}",
     )
-    if not any(one.active for one in kept):
+    if not active:
         console.say(f"none is active: plain cosine; choose one with: dragoman calibrate --use ID -c {name}")

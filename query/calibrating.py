@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
@@ -19,21 +19,19 @@ from indexer.database import connect
 from indexer.settings import Settings
 from indexer.stores.contract import VectorStore
 from onnx_export.models import find_model
-from query import calibration_table, evidence, language_statistics
+from query import calibration_table, evidence
 from query.calibration import Calibration
 from query.calibration_table import KeptCalibration
+from query.drift import changes, drift
 from query.language_statistics import Samples, calibration, draw
-from query.margin import checked
 from query.probe import DEFAULT, Setting, Tried, probe
-from query.ranking import Choice, FairRanker
 
 if TYPE_CHECKING:
     from ir_measures import Qrel
 
-DRIFT = 0.5
-"""Share of a language's pseudo-queries whose first ten change, from which on a collection is calibrated again: more of
-the same documents reach it when they have doubled, documents of another kind with a tenth (docs/methods.md)."""
-_DRIFT_QUERIES = 32
+DRIFT = 0.25
+"""Drift of a language from which on a collection is calibrated again: where documents have not changed it is below half
+of this (docs/methods.md)."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +48,38 @@ class Judged:
 
 
 @dataclass(frozen=True)
+class Given:
+    """What a person gave a calibration, and the next one takes over.
+
+    Attributes:
+        setting: how to rank, where a person or judgements decided it; none: it is decided anew.
+        decided_by: what did.
+        asked: queries out of a log, by language, (n, dim) unit rows.
+    """
+
+    setting: Setting | None = None
+    decided_by: str = ""
+    asked: Mapping[str, FloatArray] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, kept: KeptCalibration, calibration: Calibration | None) -> Given:
+        """Of a calibration; of one that can't be read any more the setting alone."""
+        asked = {
+            lang: unit_rows(one.bank[[not doc_id for doc_id in one.sources]])
+            for lang, one in (calibration.languages.items() if calibration else ())
+            if "" in one.sources
+        }
+        decided_by = str(kept.summary["decided_by"])
+        if decided_by not in _LASTING:
+            return cls(asked=asked)
+        setting = Setting(kept.summary["rank"], kept.summary["margin"], kept.summary["balance"])
+        return cls(setting, decided_by, asked)
+
+
+_LASTING = ("you", "judgements")
+
+
+@dataclass(frozen=True)
 class CalibrationReport:
     """What calibrating a collection found.
 
@@ -57,6 +87,7 @@ class CalibrationReport:
         kept: the calibration, active now.
         setting: how it ranks.
         decided_by: ``judgements``, ``concepts``, ``titles``, ``you`` or ``default``.
+        taken_over: whether that was decided for the calibration before.
         tried: what the probe tried.
         few: documents of the languages that have few, by language.
         drift: by language, the share of pseudo-queries whose first ten are others than with the calibration before;
@@ -66,6 +97,7 @@ class CalibrationReport:
     kept: KeptCalibration
     setting: Setting
     decided_by: str
+    taken_over: bool
     tried: Sequence[Tried]
     few: Mapping[str, int]
     drift: Mapping[str, float]
@@ -111,6 +143,7 @@ def calibrate(
     judged: Judged | None = None,
     log: Sequence[Document] = (),
     setting: Setting | None = None,
+    given: Given | None = None,
     seed: int = 0,
     device: Device = "auto",
     console: Console | None = None,
@@ -123,20 +156,21 @@ def calibrate(
         judged: topics and judgements to decide by; documents' ``concept`` or titles unless given.
         log: queries that were really asked, for the bank.
         setting: how to rank, where that is decided already: no probe is made.
+        given: what a person gave the calibration that this one replaces.
         seed: of the random samples.
         device: where to encode pseudo-queries.
         console: where progress goes; nowhere unless given.
 
     Raises:
-        BadInput: there is no such collection, it is empty, or the setting is not one.
+        BadInput: there is no such collection, or it is empty.
         DragomanError: whatever store, database or encoder refuse.
     """
     console = console or Console(quiet=True)
-    if setting:
-        checked(setting.balance)
     opened = Opened.named(name, settings or Settings.read(), device, console)
     try:
-        samples = draw(opened.store, opened.encoder, log=log, seed=seed, console=console)
+        given = given or Given()
+        samples = draw(opened.store, opened.encoder, log=log, asked=given.asked, seed=seed, console=console)
+        setting = setting or given.setting
         found = None if setting else _evidence(opened, samples, judged, seed)
         chosen, tried = (setting or DEFAULT), list[Tried]()
         if found:
@@ -144,11 +178,12 @@ def calibrate(
         made = calibration(samples, opened.encoder.spec.model, rank=chosen.rank)
         made = made.with_choice(balance=chosen.balance, margin=chosen.margin)
         before = _active(opened)
-        drift = drifted(opened.store, before, made) if before else {}
-        decided_by = found.kind if found else "you" if setting else "default"
+        changed = changes(opened.store, before, made) if before else {}
+        drift = {lang: float((counts > 0).mean()) for lang, counts in changed.items()}
+        decided_by = found.kind if found else given.decided_by or ("you" if setting else "default")
         summary: dict[str, Any] = {"decided_by": decided_by, "probe": [one.as_dict() for one in tried]}
         kept = calibration_table.keep(opened.engine, name, made, {**summary, "few": samples.few(), "drift": drift})
-        return CalibrationReport(kept, chosen, decided_by, tried, samples.few(), drift)
+        return CalibrationReport(kept, chosen, decided_by, bool(given.setting), tried, samples.few(), drift)
     finally:
         opened.close()
 
@@ -171,9 +206,6 @@ def _evidence(opened: Opened, samples: Samples, judged: Judged | None, seed: int
 
 
 def _active(opened: Opened) -> Calibration | None:
-    kept = [one for one in calibration_table.every(opened.engine, opened.collection.name) if one.active]
-    if not kept or kept[0].model != opened.collection.model:
-        return None
     try:
         return calibration_table.load(opened.engine, opened.collection)
     except StoreError:  # damaged, or another version's: it is being replaced, which is what its message asks for
@@ -207,20 +239,22 @@ def keep_calibrated(
 ) -> Upkeep:
     """See to a collection's calibration after documents came or went: the active one stays as long as it fits.
 
-    A new one is made where there is none, where a language has come, or where the documents have drifted.
+    A new one is made where there is none, where a language has come, or where the documents have drifted. What a person
+    gave the one before stays: a setting, judgements' decision, queries out of a log.
     """
     settings = settings or Settings.read()
     engine = connect(settings.database)
     try:
         found = collections.require(engine, name)
-        kept = calibration_table.every(engine, name)
-        if kept and not any(one.active for one in kept):
+        kept = calibration_table.active(engine, found)
+        if kept is None and any(one.model == found.model for one in calibration_table.every(engine, name)):
             return Upkeep(None, "it is searched without a calibration, as you chose")
         active, reason = None, "it had none"
-        try:
-            active = calibration_table.load(engine, found)
-        except StoreError:
-            reason = "the one it had can't be read"
+        if kept:
+            try:
+                active = calibration_table.load(engine, found)
+            except StoreError:
+                reason = "the one it had can't be read"
         if active is not None:
             store = found.open_store(settings)
             try:
@@ -231,7 +265,8 @@ def keep_calibrated(
                 return Upkeep(None, reason)
     finally:
         engine.dispose()
-    return Upkeep(calibrate(name, settings, device=device, console=console), reason)
+    given = Given.of(kept, active) if kept else None
+    return Upkeep(calibrate(name, settings, given=given, device=device, console=console), reason)
 
 
 def _fit(store: VectorStore, active: Calibration) -> tuple[str, bool]:
@@ -239,52 +274,7 @@ def _fit(store: VectorStore, active: Calibration) -> tuple[str, bool]:
     new = sorted(store.count().keys() - active.languages.keys())
     if new:
         return f"new languages: {', '.join(new)}", False
-    shares = drifted(store, active, with_fresh_means(store, active))
+    shares = drift(store, active)
     worst = max(shares, key=shares.__getitem__, default="")
-    said = f"first tens that would change: {shares[worst]:.0%} in {worst}, the most" if worst else "nothing has changed"
+    said = f"first tens that would change: {shares[worst]:.0%} in {worst}, the most" if worst else "there is no bank"
     return said, not worst or shares[worst] < DRIFT
-
-
-def with_fresh_means(store: VectorStore, active: Calibration) -> Calibration:
-    """The same calibration with the documents' statistics of today: no encoder is needed for that."""
-    moments = {
-        lang: language_statistics.document_moments(
-            store, active.model, len(active.pooled), store.sample(active.model, lang, language_statistics.SAMPLE)
-        )
-        for lang in store.count()
-    }
-    means, pooled = language_statistics.shrunk(moments)
-    languages = {
-        lang: replace(
-            one,
-            documents=moments[lang].count,
-            mean=means[lang],
-            subspace=language_statistics.subspace(moments[lang], active.rank, pooled),
-        )
-        for lang, one in active.languages.items()
-        if lang in moments
-    }
-    return replace(active, languages=languages, pooled=pooled)
-
-
-def drifted(store: VectorStore, before: Calibration, after: Calibration) -> dict[str, float]:
-    """By language, the share of pseudo-queries whose first ten documents two calibrations disagree about.
-
-    The pseudo-queries are the first calibration's; passages, which neither changes, are left out.
-    """
-    targets = sorted(store.count())
-    shares = {}
-    for lang, one in before.languages.items():
-        queries = unit_rows(one.bank[:_DRIFT_QUERIES])
-        if not len(queries):
-            continue
-        first, second = (_tens(store, each, queries, lang, targets) for each in (before, after))
-        shares[lang] = sum(a != b for a, b in zip(first, second, strict=True)) / len(queries)
-    return shares
-
-
-def _tens(
-    store: VectorStore, calibrated: Calibration, queries: FloatArray, lang: str, targets: Sequence[str]
-) -> list[set[str]]:
-    ranker = FairRanker(store, calibrated, replace(Choice.of(calibrated), passages=False))
-    return [set(ranking.doc_ids) for ranking in ranker.rank(queries, lang, targets, 10)]

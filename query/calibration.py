@@ -21,7 +21,7 @@ from encoders.document import FloatArray, Int8Array, short_hash, unit_rows
 from encoders.errors import StoreError
 from query.margin import Margin
 
-_FORMAT = 1
+_FORMAT = 2
 _SMALLEST_BANK = 32
 """Pseudo-queries that a bank is filled up to with those of other languages: fewer make a noisy neighbourhood."""
 
@@ -54,15 +54,28 @@ class LanguageStatistics:
 
 
 @dataclass(frozen=True)
+class Component:
+    """What vectors of one kind share: one or the other is taken out.
+
+    Attributes:
+        mean: (dim,) their mean.
+        subspace: (rank, dim) orthonormal rows; none where the mean is taken out.
+    """
+
+    mean: FloatArray
+    subspace: FloatArray
+
+
+@dataclass(frozen=True)
 class Calibration:
     """Statistics of a collection's languages, and how to rank with them.
 
     Attributes:
         model: id of the vectors that it is for.
         languages: by normalised tag, in order.
-        pooled: (dim,) mean over languages: what stands in for a language that is not here.
-        pooled_passage: (dim,) the same of passages.
-        pooled_query: (dim,) the same of pseudo-queries.
+        pooled: of documents of all languages: what stands in for a language that is not here.
+        pooled_passage: the same of passages.
+        pooled_query: the same of pseudo-queries.
         rank: directions of the language subspace that are taken out; 0: the mean is.
         margin: form of the margin.
         balance: 0 as the encoder ranks … 1 every language equal.
@@ -71,9 +84,9 @@ class Calibration:
 
     model: str
     languages: Mapping[str, LanguageStatistics]
-    pooled: FloatArray
-    pooled_passage: FloatArray
-    pooled_query: FloatArray
+    pooled: Component
+    pooled_passage: Component
+    pooled_query: Component
     rank: int = 0
     margin: Margin = "ratio"
     balance: float = 0.75
@@ -82,7 +95,7 @@ class Calibration:
     @classmethod
     def none(cls, model: str, dim: int) -> Calibration:
         """The one that leaves everything as the encoder made it: plain cosine."""
-        nothing = np.zeros(dim, dtype=np.float32)
+        nothing = Component(np.zeros(dim, dtype=np.float32), np.zeros((0, dim), dtype=np.float32))
         return cls(model, {}, nothing, nothing, nothing, margin="absolute", balance=0.0)
 
     @cached_property
@@ -94,6 +107,15 @@ class Calibration:
     def with_choice(self, *, balance: float, margin: Margin) -> Calibration:
         """The same statistics, ranked with by other settings."""
         return replace(self, balance=balance, margin=margin)
+
+    def with_rank(self, rank: int) -> Calibration:
+        """The same with fewer directions taken out: the first ones of each subspace."""
+        languages = {
+            lang: replace(one, **{name: getattr(one, name)[:rank] for name in _ARRAYS if name.endswith("subspace")})
+            for lang, one in self.languages.items()
+        }
+        pooled = {kind: replace(one, subspace=one.subspace[:rank]) for kind in _POOLED if (one := getattr(self, kind))}
+        return replace(self, languages=languages, rank=rank, **pooled)
 
     def documents(self, vectors: FloatArray, lang: str, share: float = 1.0) -> FloatArray:
         """Documents of one language without its component, (n, dim) unit rows.
@@ -108,16 +130,17 @@ class Calibration:
     def mixed(self, vectors: FloatArray, languages: Mapping[str, slice], share: float = 1.0) -> FloatArray:
         """Documents of several languages, one's rows after the other's, each without its own component."""
         components = [
-            (one.mean, one.subspace) if (one := self.languages.get(lang)) else (self.pooled, None) for lang in languages
+            Component(one.mean, one.subspace) if (one := self.languages.get(lang)) else self.pooled
+            for lang in languages
         ]
         return self._without(vectors, list(languages.values()), components, share)
 
     def passages(self, vectors: FloatArray, languages: Mapping[str, slice], share: float = 1.0) -> FloatArray:
         """Passages of documents of several languages, likewise, by the statistics of passages."""
         components = [
-            (one.passage_mean, one.passage_subspace)
+            Component(one.passage_mean, one.passage_subspace)
             if (one := self.languages.get(lang))
-            else (self.pooled_passage, None)
+            else self.pooled_passage
             for lang in languages
         ]
         return self._without(vectors, list(languages.values()), components, share)
@@ -125,30 +148,28 @@ class Calibration:
     def queries(self, vectors: FloatArray, lang: str, share: float = 1.0) -> FloatArray:
         """Queries of one language without its component, (n, dim) unit rows: by the statistics of queries."""
         known = self.languages.get(lang)
-        component = (known.query_mean, known.query_subspace) if known else (self.pooled_query, None)
+        component = Component(known.query_mean, known.query_subspace) if known else self.pooled_query
         return self._without(vectors, [slice(0, len(vectors))], [component], share)
 
     def _without(
-        self, vectors: FloatArray, parts: Sequence[slice], components: Sequence[_Component], share: float
+        self, vectors: FloatArray, parts: Sequence[slice], components: Sequence[Component], share: float
     ) -> FloatArray:
         """Unit rows of what is left; a row that its component makes up wholly stays, for want of anything else."""
         if share == 0.0 or not parts:
             return vectors
         if self.rank:
             outside = [
-                vectors[rows] if subspace is None else _outside(vectors[rows], subspace, share)
-                for rows, (_, subspace) in zip(parts, components, strict=True)
+                _outside(vectors[rows], one.subspace, share) for rows, one in zip(parts, components, strict=True)
             ]
             return _unit_or(np.concatenate(outside), vectors)
-        means = np.stack([mean for mean, _ in components]) * np.float32(share)
+        means = np.stack([one.mean for one in components]) * np.float32(share)
         return _unit_or(vectors - np.repeat(means, [rows.stop - rows.start for rows in parts], axis=0), vectors)
 
     def asked(self, queries: FloatArray, target: str, share: float = 1.0) -> FloatArray:
         """Corrected queries as raw vectors of a target language are to be asked; the same object if no different."""
-        known = self.languages.get(target)
-        if not self.rank or known is None:
+        if not self.rank:
             return queries
-        return _outside(queries, known.subspace, share)
+        return _outside(queries, self.languages.get(target, self.pooled).subspace, share)
 
     def bank(self, lang: str, share: float = 1.0) -> tuple[FloatArray, tuple[str, ...]]:
         """Corrected pseudo-queries of a language, (n, dim) unit rows, and the documents they come from.
@@ -165,7 +186,7 @@ class Calibration:
             for code, one in others.items():
                 vectors.append(self._pseudo_queries(code, one, share)[:each])
                 sources += one.sources[:each]
-        dim = len(self.pooled)
+        dim = len(self.pooled.mean)
         return np.concatenate([*vectors, np.zeros((0, dim), np.float32)]), tuple(sources)
 
     def _pseudo_queries(self, lang: str, known: LanguageStatistics, share: float) -> FloatArray:
@@ -190,10 +211,12 @@ class Calibration:
                 lang: {"documents": one.documents, "sources": one.sources} for lang, one in self.languages.items()
             },
         }
-        arrays = {"pooled": self.pooled, "pooled_passage": self.pooled_passage, "pooled_query": self.pooled_query}
+        arrays = {
+            f"{kind}/{name}": getattr(getattr(self, kind), name) for kind in _POOLED for name in ("mean", "subspace")
+        }
         for lang, one in self.languages.items():
             for name in _ARRAYS:
-                arrays[f"{lang}/{name}"] = getattr(one, name)
+                arrays[f"languages/{lang}/{name}"] = getattr(one, name)
         return header, arrays
 
     @classmethod
@@ -201,32 +224,33 @@ class Calibration:
         """Read an artifact.
 
         Raises:
-            StoreError: it is damaged, or of another version.
+            StoreError: it is damaged, or was made by another version.
         """
         try:
             with np.load(io.BytesIO(data), allow_pickle=False) as archive:
                 header = json.loads(str(archive["header"]))
                 if header["format"] != _FORMAT:
-                    raise StoreError("the calibration is of another version; make it anew: dragoman calibrate")
+                    raise StoreError(
+                        "the calibration was made by another version of Dragoman; make another: dragoman calibrate"
+                    )
                 languages = {
                     lang: LanguageStatistics(
                         documents=entry["documents"],
                         sources=tuple(entry["sources"]),
-                        **{name: archive[f"{lang}/{name}"] for name in _ARRAYS},
+                        **{name: archive[f"languages/{lang}/{name}"] for name in _ARRAYS},
                     )
                     for lang, entry in header["languages"].items()
                 }
-                settings = {name: header[name] for name in ("model", "rank", "margin", "balance", "neighbours")}
-                pooled = {name: archive[name] for name in ("pooled", "pooled_passage", "pooled_query")}
-                return cls(languages=languages, **pooled, **settings)
+                settings: dict[str, Any] = {name: header[name] for name in ("rank", "margin", "balance", "neighbours")}
+                pooled = [Component(archive[f"{kind}/mean"], archive[f"{kind}/subspace"]) for kind in _POOLED]
+                return cls(header["model"], languages, pooled[0], pooled[1], pooled[2], **settings)
         except (KeyError, ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
-            raise StoreError(f"the calibration can't be read ({error}); make it anew: dragoman calibrate") from error
+            raise StoreError(f"the calibration can't be read ({error}); make another: dragoman calibrate") from error
 
 
 _ARRAYS = ("mean", "passage_mean", "query_mean", "subspace", "passage_subspace", "query_subspace", "bank")
 
-_Component = tuple[FloatArray, FloatArray | None]
-"""A language's mean, and its subspace where it has one of its own: one or the other is taken out."""
+_POOLED = ("pooled", "pooled_passage", "pooled_query")
 
 
 def _outside(vectors: FloatArray, subspace: FloatArray, share: float) -> FloatArray:

@@ -1,17 +1,20 @@
-"""Calibrations in the SQL database: several a collection, one of them active."""
+"""Calibrations in the SQL database: several a collection, at most one of each model's active.
+
+So a collection that goes back to an earlier model finds the calibration again that it was searched with then.
+"""
 
 from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.orm import Mapped, mapped_column
 
 from encoders.errors import BadInput, ModelMismatch
-from indexer.collection import Collection
+from indexer.collection import Collection, require
 from indexer.database import Base, now, transaction
 from query.calibration import Calibration
 
@@ -29,6 +32,17 @@ class CalibrationRow(Base):
     summary: Mapped[dict[str, Any]] = mapped_column(sa.JSON)
     artifact: Mapped[bytes] = mapped_column(deferred=True)
 
+    __table_args__ = (
+        sa.Index(
+            "active_calibration",
+            "collection",
+            "model",
+            unique=True,
+            sqlite_where=sa.text("active"),
+            postgresql_where=sa.text("active"),
+        ),
+    )
+
 
 @dataclass(frozen=True)
 class KeptCalibration:
@@ -38,7 +52,7 @@ class KeptCalibration:
         id: hash of all that decides a ranking.
         model: id of the vectors it is for.
         created: when, in UTC.
-        active: whether searches use it.
+        active: whether searches use it while the collection holds vectors of its model.
         summary: settings, documents by language, and the table it was decided by.
     """
 
@@ -72,8 +86,12 @@ def keep(engine: sa.Engine, collection: str, calibration: Calibration, decided: 
         artifact=calibration.to_bytes(),
     )
     with transaction(engine) as session:
-        session.execute(sa.update(CalibrationRow).where(CalibrationRow.collection == collection).values(active=False))
+        session.execute(_of_model(collection, calibration.model).values(active=False))
         return _kept(session.merge(row))
+
+
+def _of_model(collection: str, model: str) -> sa.Update:
+    return sa.update(CalibrationRow).where(CalibrationRow.collection == collection, CalibrationRow.model == model)
 
 
 def every(engine: sa.Engine, collection: str) -> list[KeptCalibration]:
@@ -81,6 +99,12 @@ def every(engine: sa.Engine, collection: str) -> list[KeptCalibration]:
     query = sa.select(CalibrationRow).where(CalibrationRow.collection == collection)
     with transaction(engine) as session:
         return [_kept(row) for row in session.scalars(query.order_by(CalibrationRow.created, CalibrationRow.id))]
+
+
+def active(engine: sa.Engine, collection: Collection) -> KeptCalibration | None:
+    """The calibration that a collection is searched with, as long as it holds the vectors it does; none: by none."""
+    mine = [one for one in every(engine, collection.name) if one.active and one.model == collection.model]
+    return mine[0] if mine else None
 
 
 def load(engine: sa.Engine, collection: Collection, wanted: str = "") -> Calibration | None:
@@ -91,13 +115,9 @@ def load(engine: sa.Engine, collection: Collection, wanted: str = "") -> Calibra
         ModelMismatch: the calibration is of another model than the collection's vectors.
         StoreError: the artifact can't be read.
     """
-    if wanted:
-        kept = _named(engine, collection.name, wanted)
-    else:
-        found = [one for one in every(engine, collection.name) if one.active]
-        if not found:
-            return None
-        (kept,) = found
+    kept = _named(engine, collection.name, wanted) if wanted else active(engine, collection)
+    if kept is None:
+        return None
     if kept.model != collection.model:
         raise ModelMismatch(
             f"calibration {kept.id} is of model {kept.model} and collection {collection.name} holds vectors of model "
@@ -110,17 +130,23 @@ def load(engine: sa.Engine, collection: Collection, wanted: str = "") -> Calibra
         return Calibration.from_bytes(session.execute(query).scalar_one())
 
 
-def use(engine: sa.Engine, collection: str, wanted: str) -> KeptCalibration | None:
-    """Make the calibration whose id begins like this the active one; ``none``: none of them.
+def use(engine: sa.Engine, name: str, wanted: str) -> KeptCalibration | None:
+    """Make the calibration whose id begins like this the active one of a collection's model; ``none``: none of them.
 
     Raises:
-        BadInput: no id, or more than one, begins like this.
+        BadInput: there is no such collection; or no id, or more than one, begins like this.
+        ModelMismatch: the calibration is of another model than the collection's vectors.
+        StoreError: the artifact can't be read.
     """
-    chosen = None if wanted == NONE else _named(engine, collection, wanted)
+    collection = require(engine, name)
+    chosen = None if wanted == NONE else _named(engine, name, wanted)
+    if chosen:
+        load(engine, collection, chosen.id)
     with transaction(engine) as session:
-        for row in session.scalars(sa.select(CalibrationRow).where(CalibrationRow.collection == collection)):
-            row.active = chosen is not None and row.id == chosen.id
-    return chosen
+        session.execute(_of_model(name, collection.model).values(active=False))
+        if chosen:
+            session.execute(_of_model(name, collection.model).where(CalibrationRow.id == chosen.id).values(active=True))
+    return replace(chosen, active=True) if chosen else None
 
 
 def forget(engine: sa.Engine, collection: str) -> None:

@@ -22,8 +22,7 @@ import numpy.typing as npt
 from encoders.document import FloatArray
 
 DEPTH = 50
-"""Documents that words bring a language, and how deep the dense scores are looked at: the order of the first hits is
-the same however many are asked for."""
+"""Documents that words bring a language, and how deep the dense scores are looked at."""
 WEIGHT = 0.5
 """Of the words, beside 1 of the dense score; chosen on the odd topics of lohelp's index."""
 

@@ -35,8 +35,8 @@ class Parts:
         passage: corrected cosine of the best passage; none where passages were not compared.
         opening: corrected cosine of the opening: the first window, or the sentences that make one; likewise.
         compared: what the margin is taken of: the corrected cosine, or the mean of all three.
-        fwd: its mean over the query's nearest documents of this language.
-        bwd: its mean over the pseudo-queries nearest to the document, in the query's language.
+        fwd: its mean over the query's nearest documents of this language; none where no margin was taken.
+        bwd: its mean over the pseudo-queries nearest to the document, in the query's language; likewise.
     """
 
     cosine: float
@@ -44,8 +44,8 @@ class Parts:
     passage: float | None
     opening: float | None
     compared: float
-    fwd: float
-    bwd: float
+    fwd: float | None
+    bwd: float | None
 
 
 @dataclass(frozen=True)
@@ -55,10 +55,12 @@ class Detail:
     Attributes:
         parts: what its score is made of.
         passages: as they are stored.
+        best: which of them is nearest to the query, languages' components taken out; 0 where there are none.
     """
 
     parts: Parts
     passages: Passages
+    best: int
 
 
 @dataclass(frozen=True)

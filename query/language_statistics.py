@@ -8,11 +8,12 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from encoders.console import Console
-from encoders.document import Document, Encoder, FloatArray, Int8Array, int8_rows, unit_rows
-from encoders.moments import Float64Array, Moments
+from encoders.document import Document, Encoder, FloatArray, Int8Array, int8_rows
+from encoders.moments import Moments
 from encoders.segmentation import sentences
 from indexer.stores.contract import VectorStore
 from query.calibration import Calibration, LanguageStatistics
+from query.shrinkage import Shrunk
 
 SAMPLE = 2000
 """Documents a language that its statistics are taken of, at most."""
@@ -21,6 +22,7 @@ BANK = 256
 _LONGEST = 300
 _BEGINNING = 2000
 _FEW = 32
+"""Documents of a language below which it is said to have few."""
 
 
 @dataclass
@@ -51,6 +53,7 @@ def draw(
     encoder: Encoder,
     *,
     log: Sequence[Document] = (),
+    asked: Mapping[str, FloatArray] | None = None,
     sample: int = SAMPLE,
     bank: int = BANK,
     seed: int = 0,
@@ -62,13 +65,14 @@ def draw(
         store: holds the documents.
         encoder: encodes the pseudo-queries, as queries.
         log: queries that were really asked; a language's come before titles and first sentences.
+        asked: more of those, by language, (n, dim) as the encoder made them once.
         sample: documents a language at most.
         bank: pseudo-queries a language at most.
         seed: of the draw.
         console: where progress goes.
     """
     model = encoder.spec.model
-    samples = Samples()
+    samples, before = Samples(), asked or {}
     pseudo: list[Document] = []
     for lang in store.count():
         doc_ids = store.sample(model, lang, sample, seed=seed)
@@ -76,16 +80,19 @@ def draw(
         passages = [one.unit_vectors() for one in store.passages(model, doc_ids[:bank])]
         samples.passages[lang] = Moments(encoder.spec.dim)
         samples.passages[lang].add(np.concatenate([np.zeros((0, encoder.spec.dim), np.float32), *passages]))
-        asked = [Document("", lang, query.content) for query in log if query.lang == lang][:bank]
-        pseudo += asked + _pseudo_queries(store.get(doc_ids[:bank]))[: bank - len(asked)]
+        really = [Document("", lang, query.content) for query in log if query.lang == lang]
+        room = max(0, bank - len(before.get(lang, ())))
+        pseudo += [*really, *_pseudo_queries(store.get(doc_ids[:bank]))][:room]
     vectors = _encoded(encoder, pseudo, console or Console(quiet=True))
     known = np.any(vectors, axis=1).tolist()
     for lang in samples.documents:
         rows = [row for row, query in enumerate(pseudo) if query.lang == lang and known[row]]
+        earlier = before.get(lang, vectors[:0])[:bank]
+        queries = np.concatenate([earlier, vectors[rows]])
         moments = samples.queries[lang] = Moments(encoder.spec.dim)
-        moments.add(vectors[rows])
-        samples.bank[lang] = int8_rows(vectors[rows])
-        samples.sources[lang] = tuple(pseudo[row].doc_id for row in rows)
+        moments.add(queries)
+        samples.bank[lang] = int8_rows(queries)
+        samples.sources[lang] = (*([""] * len(earlier)), *(pseudo[row].doc_id for row in rows))
     return samples
 
 
@@ -122,54 +129,27 @@ def _encoded(encoder: Encoder, queries: Sequence[Document], console: Console) ->
 
 def calibration(samples: Samples, model: str, *, rank: int = 0) -> Calibration:
     """The calibration that takes out each language's mean, or ``rank`` directions of its subspace (LAWDR §3.2)."""
-    means, pooled = shrunk(samples.documents)
-    passage_means, pooled_passage = shrunk(samples.passages)
-    query_means, pooled_query = shrunk(samples.queries)
+    documents, queries = Shrunk(samples.documents), Shrunk(samples.queries)
+    passages = Shrunk(samples.passages, like=documents)
     languages = {
         lang: LanguageStatistics(
             documents=moments.count,
-            mean=means[lang],
-            passage_mean=passage_means[lang],
-            query_mean=query_means[lang],
-            subspace=subspace(moments, rank, pooled),
-            passage_subspace=subspace(samples.passages[lang], rank, pooled_passage),
-            query_subspace=subspace(samples.queries[lang], rank, pooled_query),
+            mean=documents.mean(lang),
+            passage_mean=passages.mean(lang),
+            query_mean=queries.mean(lang),
+            subspace=documents.subspace(lang, rank),
+            passage_subspace=passages.subspace(lang, rank),
+            query_subspace=queries.subspace(lang, rank),
             bank=samples.bank[lang],
             sources=samples.sources[lang],
         )
         for lang, moments in samples.documents.items()
     }
-    return Calibration(model, languages, pooled, pooled_passage, pooled_query, rank=rank)
-
-
-def shrunk(moments: Mapping[str, Moments]) -> tuple[dict[str, FloatArray], FloatArray]:
-    """Each language's mean, drawn towards the mean over languages as far as its few vectors make it uncertain.
-
-    The empirical Bayes estimate: n vectors count n, the pooled mean as many as the spread within languages is larger
-    than the spread between them.
-    """
-    seen = [one for one in moments.values() if one.count]
-    if not seen:
-        dim = next(iter(moments.values())).dim
-        return {lang: np.zeros(dim, np.float32) for lang in moments}, np.zeros(dim, np.float32)
-    weights = np.array([one.count for one in seen], dtype=np.float64)
-    means = np.stack([one.mean for one in seen])
-    trust = weights / (weights + _FEW)
-    pooled: Float64Array = (trust[:, None] * means).sum(axis=0) / trust.sum()
-    within = float((weights * [one.spread for one in seen]).sum() / weights.sum())
-    between = float((trust * ((means - pooled) ** 2).sum(axis=1)).sum() / trust.sum())
-    prior = within / between if between > 0 else np.inf
-    shrunk = {
-        lang: (pooled + (one.count / (one.count + prior)) * (one.mean - pooled)).astype(np.float32)
-        for lang, one in moments.items()
-    }
-    return shrunk, pooled.astype(np.float32)
-
-
-def subspace(moments: Moments, rank: int, pooled: FloatArray) -> FloatArray:
-    """As many directions as asked for; a language with fewer vectors than that gets the pooled mean's alone."""
-    if not rank:
-        return np.zeros((0, moments.dim), dtype=np.float32)
-    if moments.count > rank:
-        return moments.subspace(rank)
-    return unit_rows(pooled[None]) if pooled.any() else np.zeros((0, moments.dim), dtype=np.float32)
+    return Calibration(
+        model,
+        languages,
+        pooled=documents.pooled(rank),
+        pooled_passage=passages.pooled(rank),
+        pooled_query=queries.pooled(rank),
+        rank=rank,
+    )

@@ -16,8 +16,9 @@ from encoders.errors import BadInput
 Margin = Literal["ratio", "distance", "absolute"]
 MARGINS: tuple[Margin, ...] = get_args(Margin)
 
-FLOOR = np.float32(0.01)
-"""Least mean cosine that a score is divided by: a neighbourhood at right angles to all it is asked says nothing."""
+FLOOR = np.float32(0.1)
+"""Least mean cosine that a score is divided by: in a tiny collection neighbourhoods lie at right angles to all they are
+asked, and dividing by next to nothing would put anything first. In a real one it is never reached (docs/methods.md)."""
 
 
 def centring(balance: float) -> float:
@@ -30,17 +31,18 @@ def exponent(balance: float) -> float:
     return max(0.0, 2.0 * balance - 1.0)
 
 
-def checked(balance: float) -> float:
-    """A balance as it was given.
+def check(balance: float, form: str) -> None:
+    """See that languages can be balanced like this.
 
     Raises:
-        BadInput: it is not between 0 and 1.
+        BadInput: the balance is not between 0 and 1, or there is no such margin.
     """
     if not 0.0 <= balance <= 1.0:
         raise BadInput(
             f"balance goes from 0 (as the encoder ranks) to 1 (every language equal), and {balance:g} is not"
         )
-    return balance
+    if form not in MARGINS:
+        raise BadInput(f"there is no margin {form!r}; take one of {', '.join(MARGINS)}")
 
 
 def neighbourhood(cosines: FloatArray, k: int) -> FloatArray:

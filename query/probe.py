@@ -1,27 +1,32 @@
 """The probe: which rank, margin and balance a collection is ranked with, decided by what is known of it.
 
-With judgements, or documents that share a ``concept``, settings are compared by MAP on half of the queries and the
+With judgements, or documents that share a ``concept``, settings are compared by MAP on half of the topics and the
 choice is reported on the other half. With neither, the smallest balance is taken that brings the share of own-language
 neighbours near the fair one, as long as titles still find the rest of their own documents.
+
+Documents are compared by their vectors alone: passages raise every setting and move the best one little
+(docs/methods.md), and would take the time of the search itself for each.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from encoders.document import FloatArray
+from encoders.errors import BadInput
 from indexer.stores.matrix import largest
 from query.calibration import Calibration
 from query.evaluation import evaluate
 from query.evidence import Evidence
 from query.fairness import own_language_share
 from query.language_statistics import Samples, calibration
-from query.margin import MARGINS, Margin, centring, exponent, margin, neighbourhood
+from query.margin import MARGINS, Margin, centring, check, exponent, margin, neighbourhood
 from query.run import Run
 
 RANKS = (0, 1, 2, 4, 8)
@@ -40,11 +45,20 @@ class Setting:
         rank: directions of the language subspace taken out; 0: the mean.
         margin: form of the margin.
         balance: of the dial.
+
+    Raises:
+        BadInput: the balance is not between 0 and 1, there is no such margin, or the rank is negative.
     """
 
     rank: int = 0
     margin: Margin = "ratio"
     balance: float = 0.75
+
+    def __post_init__(self) -> None:
+        """See that it is one."""
+        check(self.balance, self.margin)
+        if self.rank < 0:
+            raise BadInput(f"{self.rank} directions can't be taken out; 0 takes the mean out, 1 one direction")
 
 
 DEFAULT = Setting()
@@ -56,10 +70,10 @@ class Tried:
 
     Attributes:
         setting: which.
-        value: MAP, or of ``titles`` the mean reciprocal rank of their own documents in their language, on the queries
-            that decide.
+        value: MAP, or of ``titles`` the mean reciprocal rank of their own documents in their language,
+            on the half of the topics that decides.
         held_out: the same on the other half.
-        own_language: share of the first hits, one a language, that are in the query's own.
+        own_language: share of the first hits beside the answers, one a language, that are in the query's own.
         chosen: whether it is the one.
     """
 
@@ -83,13 +97,9 @@ def probe(samples: Samples, model: str, evidence: Evidence) -> tuple[Setting, li
 
 def _by_relevance(trial: _Trial) -> Setting:
     """One part after the other, each kept as it is unless another is better by more than chance gives."""
-    best = DEFAULT
-    for others in (
-        [Setting(rank=rank) for rank in RANKS],
-        [Setting(best.rank, form, best.balance) for form in MARGINS],
-    ):
-        best = trial.better(best, [Setting(other.rank or best.rank, other.margin, other.balance) for other in others])
-    return trial.better(best, [Setting(best.rank, best.margin, balance) for balance in BALANCES])
+    best = trial.better(DEFAULT, [replace(DEFAULT, rank=rank) for rank in RANKS])
+    best = trial.better(best, [replace(best, margin=form) for form in MARGINS])
+    return trial.better(best, [replace(best, balance=balance) for balance in BALANCES])
 
 
 def _by_neighbours(trial: _Trial) -> Setting:
@@ -108,23 +118,33 @@ class _Trial:
     """Ranks the evidence's pool by one setting after another; what settings share is computed once.
 
     Attributes:
-        fair: share of the first hits that each language has where all are equal.
+        fair: share of the first hits that would be in the query's language if languages played no part.
     """
 
     def __init__(self, samples: Samples, model: str, evidence: Evidence) -> None:
         self._samples, self._model, self._evidence = samples, model, evidence
         self._languages = list(samples.documents)
-        self._calibrations: dict[int, Calibration] = {}
         self._compared: dict[tuple[int, float], tuple[FloatArray, FloatArray, FloatArray]] = {}
         self._tried: dict[Setting, tuple[Tried, FloatArray]] = {}
-        self.fair = 1.0 / len(self._languages)
+        self.fair = float(np.mean([(evidence.langs == lang).mean() for lang in evidence.query_langs]))
+        self._row = {doc_id: row for row, doc_id in enumerate(evidence.doc_ids)}
+        topics = {topic: at for at, topic in enumerate(dict.fromkeys(evidence.topics))}
+        self._topics = np.array([topics[topic] for topic in evidence.topics])
+
+    @cached_property
+    def _by_means(self) -> Calibration:
+        return calibration(self._samples, self._model)
+
+    @cached_property
+    def _widest(self) -> Calibration:
+        return calibration(self._samples, self._model, rank=max(RANKS))
 
     def of(self, setting: Setting) -> Tried:
         """What a setting gives."""
         return self._try(setting)[0]
 
     def better(self, best: Setting, others: Sequence[Setting]) -> Setting:
-        """The best of others, where it is ahead on the deciding half by more than the difference's standard error."""
+        """The best of others, where it is ahead on the deciding topics by more than the difference's standard error."""
         ahead = max(others, key=lambda other: self.of(other).value)
         gain = (self._try(ahead)[1] - self._try(best)[1])[::2]
         error = float(gain.std()) / max(len(gain), 1) ** 0.5
@@ -141,17 +161,26 @@ class _Trial:
     def _try(self, setting: Setting) -> tuple[Tried, FloatArray]:
         if setting not in self._tried:
             scores = self._scores(setting)
-            own = [
-                own_language_share(self._evidence.langs[order].tolist(), lang, len(order))
-                for order, lang in zip(_orders(scores, len(self._languages)), self._evidence.query_langs, strict=True)
-            ]
             values = self._values(scores)
             deciding, held_out = float(values[::2].mean()), float(values[1::2].mean())
-            self._tried[setting] = Tried(setting, deciding, held_out, float(np.mean(own))), values
+            self._tried[setting] = Tried(setting, deciding, held_out, self._own_language(scores)), values
         return self._tried[setting]
 
+    def _own_language(self, scores: FloatArray) -> float:
+        """Share of the query's language in its first hits, answers left out: they are not where chance put them."""
+        evidence, depth = self._evidence, len(self._languages)
+        shares = []
+        for one, answers, lang in zip(scores, evidence.relevant, evidence.query_langs, strict=True):
+            first = largest(one, depth + len(answers))
+            hits = [row for row in first if row not in answers and np.isfinite(one[row])][:depth]
+            shares.append(own_language_share(evidence.langs[hits].tolist(), lang, depth))
+        return float(np.mean(shares))
+
     def _values(self, scores: FloatArray) -> FloatArray:
-        """(q,) average precision; for titles the reciprocal rank of the own document among those of its language."""
+        """(topics,) average precision, the mean over a topic's queries.
+
+        For titles it is the reciprocal rank of the own document among those of its language.
+        """
         from ir_measures import AP, RR, Qrel  # noqa: PLC0415 - half a second
 
         evidence = self._evidence
@@ -169,23 +198,20 @@ class _Trial:
         qrels = [Qrel(str(query), str(row), 1) for query, rows in enumerate(evidence.relevant) for row in rows]
         measure = RR if evidence.kind == "titles" else AP
         topics = evaluate(run, qrels, [measure], {str(query) for query in range(len(scores))}).topics
-        return np.array([topics[str(query)][str(measure)] for query in range(len(scores))], dtype=np.float32)
+        values = np.array([topics[str(query)][str(measure)] for query in range(len(scores))])
+        mean: FloatArray = (np.bincount(self._topics, values) / np.bincount(self._topics)).astype(np.float32)
+        return mean
 
     def _scores(self, setting: Setting) -> FloatArray:
         cosines, fwd, bwd = self._compare(setting.rank, centring(setting.balance))
-        scores = margin(cosines, fwd, bwd, setting.margin, exponent(setting.balance)).copy()
-        apart = np.flatnonzero(self._evidence.apart >= 0)
-        scores[apart, self._evidence.apart[apart]] = -np.inf
-        return scores
+        return margin(cosines, fwd, bwd, setting.margin, exponent(setting.balance))
 
     def _compare(self, rank: int, share: float) -> tuple[FloatArray, FloatArray, FloatArray]:
         """(q, n) cosines and both neighbourhoods; a pseudo-query's own place in the bank is left out of ``bwd``."""
         if (rank, share) in self._compared:
             return self._compared[rank, share]
         evidence = self._evidence
-        if rank not in self._calibrations:
-            self._calibrations[rank] = calibration(self._samples, self._model, rank=rank)
-        chosen = self._calibrations[rank]
+        chosen = self._widest.with_rank(rank) if rank else self._by_means
         documents = np.empty_like(evidence.vectors)
         for lang in self._languages:
             documents[evidence.langs == lang] = chosen.documents(evidence.vectors[evidence.langs == lang], lang, share)
@@ -194,9 +220,15 @@ class _Trial:
         for lang in dict.fromkeys(evidence.query_langs):
             asked = np.array([other == lang for other in evidence.query_langs])
             cosines[asked] = chosen.queries(evidence.queries[asked], lang, share) @ documents.T
-            bank, _ = chosen.bank(lang, share)
+            bank, sources = chosen.bank(lang, share)
+            near = documents @ bank.T
+            for column, doc_id in enumerate(sources):  # a title must not meet its own document
+                if doc_id in self._row:
+                    near[self._row[doc_id], column] = -np.inf
             k = min(chosen.neighbours, max(1, len(bank) // 8))
-            bwd[asked] = _without_itself(documents @ bank.T, evidence.bank_rows[asked], k)
+            bwd[asked] = without_itself(near, evidence.bank_rows[asked], k)
+        apart = np.flatnonzero(evidence.apart >= 0)
+        cosines[apart, evidence.apart[apart]] = -np.inf
         for lang in self._languages:
             fwd[:, evidence.langs == lang] = neighbourhood(cosines[:, evidence.langs == lang], chosen.neighbours)[
                 :, None
@@ -205,16 +237,23 @@ class _Trial:
         return cosines, fwd, bwd
 
 
-def _without_itself(near: FloatArray, rows: np.ndarray, k: int) -> FloatArray:
-    """(q, n) mean of the k largest of each document's row, without the query's own column where it has one."""
+def without_itself(near: FloatArray, rows: npt.NDArray[np.intp], k: int) -> FloatArray:
+    """Mean of the k largest of each document's row, for each query without the query's own column: (q, n).
+
+    Args:
+        near: (n, bank) cosines of documents and pseudo-queries; −∞ for what doesn't count.
+        rows: (q,) columns of the queries; −1 for one that has none.
+        k: how many.
+    """
     if near.shape[1] <= k:
-        return np.repeat(neighbourhood(near, k)[None], len(rows), axis=0)
-    largest = -np.partition(-near, k, axis=1)[:, : k + 1]
-    following, total = largest[:, k], largest[:, :k].sum(axis=1)
+        columns = np.arange(near.shape[1])
+        return np.stack([neighbourhood(np.where(columns == row, np.float32(-np.inf), near), k) for row in rows])
+    nearest = -np.partition(-near, k, axis=1)[:, : k + 1]
+    following, among = nearest[:, k], nearest[:, :k]
+    least, mean = among.min(axis=1), neighbourhood(among, k)
     own = np.where(rows[:, None] >= 0, near[:, rows].T, np.float32(-np.inf))
-    among = own >= largest[:, :k].min(axis=1)
-    mean: FloatArray = (np.where(among, total - own + following, total) / np.float32(k)).astype(np.float32)
-    return mean
+    result: FloatArray = np.where(own >= least, mean + (following - own) / np.float32(k), mean).astype(np.float32)
+    return result
 
 
 def _orders(scores: FloatArray, depth: int) -> list[npt.NDArray[np.intp]]:

@@ -2,6 +2,11 @@
 
 Queries of one language are ranked together, because what takes time, the candidates' neighbourhoods among that
 language's pseudo-queries, is the same for all of them.
+
+A ranking is made in stretches: the first fifty hits of fifty candidates a language, what follows up to the thousandth
+of a thousand, and so on. Each stretch takes what those before left, and the neighbourhoods are the first one's. So the
+first hits are the same however many are asked for: what an evaluation to depth 1,000 scores is what a search shows.
+(A store whose kNN is approximate may find a little more for the first fifty where a thousand are asked for.)
 """
 
 from __future__ import annotations
@@ -19,12 +24,13 @@ from indexer.stores.matrix import largest
 from query.calibration import Calibration
 from query.fusion import DEPTH, fuse, lexical_scores, strongest
 from query.hits import Detail, Parts, Ranking
-from query.margin import Margin, centring, exponent, margin, neighbourhood
+from query.margin import Margin, centring, check, exponent, margin, neighbourhood
 
-CANDIDATES = 50
-"""Documents a language taken by their raw vectors: they hold 99.5 % of the exact ten best (docs/methods.md)."""
-RESCORED = 100
-"""Documents at the head of the merged ranking compared by their passages too; as many as are asked for if more."""
+STRETCHES = (50, 1_000, 10_000)
+"""Where stretches of a ranking end, and how many candidates a language each is made of, taken by their raw vectors:
+fifty hold 99.5 % of the exact ten best (docs/methods.md)."""
+RESCORED = 150
+"""Documents at the head of the merged ranking compared by their passages too; as many as a stretch has if more."""
 
 Words = Mapping[str, Sequence[tuple[str, float]]]
 """What the lexical arm found for a query: ids and BM25 scores by language."""
@@ -44,12 +50,19 @@ class Choice:
         margin: form of the margin.
         passages: compare the head of the ranking by passages too.
         hybrid: let the words that a query shares with documents change their order within a language.
+
+    Raises:
+        BadInput: the balance is not between 0 and 1, or there is no such margin.
     """
 
     balance: float
     margin: Margin
     passages: bool = True
     hybrid: bool = False
+
+    def __post_init__(self) -> None:
+        """See that it is one."""
+        check(self.balance, self.margin)
 
     @classmethod
     def of(cls, calibration: Calibration) -> Choice:
@@ -135,24 +148,31 @@ class _Scored:
 
     Attributes:
         documents: which, and how they are compared.
-        cosines: (queries, n); −∞ where a document is no candidate of that query.
-        fwd: (queries, n) mean of the query's largest in the document's language.
-        bwd: (n,) mean of the document's largest with the bank of pseudo-queries.
-        scores: (queries, n) by margin; −∞ likewise.
+        cosines: (queries, n).
+        fwd: (queries, n) mean of the query's largest in the document's language; none where no margin is taken.
+        bwd: (n,) mean of the document's largest with the bank of pseudo-queries; likewise.
+        scores: (queries, n) by margin; −∞ where a document is no candidate of that query.
     """
 
     documents: _Documents
     cosines: FloatArray
-    fwd: FloatArray
-    bwd: FloatArray
+    fwd: FloatArray | None
+    bwd: FloatArray | None
     scores: FloatArray
 
-    def best(self, query: int, k: int) -> tuple[_Rows, FloatArray]:
-        """Rows of a query's k best and their scores, best first; equal ones in their order."""
-        scores = self.scores[query]
+    def best(self, query: int, k: int, among: BoolArray) -> tuple[_Rows, FloatArray]:
+        """Rows of a query's k best among some and their scores, best first; equal ones in their order."""
+        scores = np.where(among, self.scores[query], np.float32(-np.inf))
         order = largest(scores, k)
         finite: _Rows = order[np.isfinite(scores[order])]
         return finite, scores[finite]
+
+    def stretch(self, query: int, k: int, among: BoolArray, words: Words | None) -> tuple[_Rows, FloatArray]:
+        """The same, in the order that words give them, where there are some."""
+        if words is None:
+            return self.best(query, k, among)
+        rows, scores = self.best(query, len(among), among)
+        return self.documents.fused(rows, scores, words)[:k], scores[:k]
 
 
 class FairRanker:
@@ -197,75 +217,91 @@ class FairRanker:
         corrected = self.calibration.queries(queries, lang, self._share)
         asked = {target: self.calibration.asked(corrected, target, self._share) for target in targets}
         words = [self._words(text, lang, targets, filters) for text in texts] if self.choice.hybrid else []
+        ends = self._ends(k)
         found = self._store.search(
             self.calibration.model,
             asked,
-            max(k, CANDIDATES),
+            ends[-1],
             filters=filters,
             with_vectors=len(queries) == 1 and not words,
         )
-        candidates, member, worded = self._candidates(found, words)
-        scored = self._scored(candidates, corrected, lang, member)
+        candidates, members, worded = self._candidates(found, words, ends)
+        scored = self._scored(candidates, corrected, lang, members)
         if self.choice.passages:
-            shortlist = self._shortlist(scored, max(k, RESCORED)) | worded
-            rows = np.flatnonzero(shortlist.any(axis=0))
-            scored = self._scored(self._with_passages(candidates, rows), corrected, lang, shortlist[:, rows])
+            members = self._shortlists(scored, members, ends)
+            members = [members[0] | worded, *(one | worded for one in members[1:])]
+            rows = np.flatnonzero(members[-1].any(axis=0))
+            members = [one[:, rows] for one in members]
+            scored = self._scored(self._with_passages(candidates, rows), corrected, lang, members)
         rankings = []
         for query in range(len(queries)):
-            rows, scores = scored.best(query, k if not words else len(candidates.doc_ids))
-            if words:
-                rows = scored.documents.fused(rows, scores, words[query])
+            found_words = words[query] if words else None
+            rows, scores = _in_stretches(scored, query, [one[query] for one in members], ends, found_words)
             rows, scores = rows[:k], scores[:k]
             details = self._details(scored, query, rows, queries[query], corrected[query]) if detailed else None
             rankings.append(scored.documents.ranking(rows, scores, details))
         return rankings
+
+    def _ends(self, k: int) -> list[int]:
+        """Where the stretches end that k hits are made of; plain cosines compare however many there are."""
+        if not (self._share or self._beta or self.choice.passages or self.choice.hybrid):
+            return [max(k, STRETCHES[0])]
+        needed = [end for end, before in zip(STRETCHES, (0, *STRETCHES), strict=False) if before < k]
+        return [*needed, k] if k > STRETCHES[-1] else needed
 
     def _words(self, text: str, lang: str, targets: Sequence[str], filters: Filters | None) -> Words:
         """What the lexical arm finds; in the query's own language too, which tells how much sharing words says."""
         return self._store.lexical(text, list(dict.fromkeys([*targets, lang])), DEPTH, filters=filters)
 
     def _candidates(
-        self, found: Mapping[str, Sequence[Candidates]], words: Sequence[Words]
-    ) -> tuple[_Documents, BoolArray, BoolArray]:
-        """Every document that was found once; for each query which it found; and which of these by their words."""
+        self, found: Mapping[str, Sequence[Candidates]], words: Sequence[Words], ends: Sequence[int]
+    ) -> tuple[_Documents, list[BoolArray], BoolArray]:
+        """Every document that was found once; which each query found, for each stretch; and which by their words."""
         doc_ids: dict[str, int] = {}
         languages = {}
         queries = len(next(iter(found.values()), []))
-        places: list[list[int]] = [[] for _ in range(queries)]
+        places: list[list[list[int]]] = [[] for _ in range(queries)]
         worded: list[list[int]] = [[] for _ in range(queries)]
         for lang, lists in found.items():
             start = len(doc_ids)
-            for place, one in zip(places, lists, strict=True):
-                place += [doc_ids.setdefault(doc_id, len(doc_ids)) for doc_id in one.doc_ids]
-            for place, hits in zip(worded, words, strict=False):
-                place += [doc_ids.setdefault(doc_id, len(doc_ids)) for doc_id, _ in hits[lang]]
+            for own, one in zip(places, lists, strict=True):
+                own.append([doc_ids.setdefault(doc_id, len(doc_ids)) for doc_id in one.doc_ids])
+            for said, hits in zip(worded, words, strict=False):
+                said += [doc_ids.setdefault(doc_id, len(doc_ids)) for doc_id, _ in hits[lang]]
             languages[lang] = slice(start, len(doc_ids))
         given = [one.vectors for lists in found.values() for one in lists if one.vectors is not None]
         alone = bool(found) and len(given) == len(found)
         raw = np.concatenate(given) if alone else self._store.vectors(self.calibration.model, list(doc_ids))
         vectors = self.calibration.mixed(raw, languages, self._share)
-        member, by_words = np.zeros((2, queries, len(doc_ids)), dtype=np.bool_)
+        by_words = np.zeros((queries, len(doc_ids)), dtype=np.bool_)
+        members = [by_words.copy() for _ in ends]
         for query in range(queries):
             by_words[query, worded[query]] = True
-            member[query, places[query]] = True
-        return _Documents(list(doc_ids), languages, raw, vectors), member | by_words, by_words
+            for member, end in zip(members, ends, strict=True):
+                member[query, worded[query]] = True
+                for place in places[query]:
+                    member[query, place[:end]] = True
+        return _Documents(list(doc_ids), languages, raw, vectors), members, by_words
 
-    def _scored(self, documents: _Documents, queries: FloatArray, query_lang: str, member: BoolArray) -> _Scored:
-        """Margins of documents, those of each query that ``member`` says."""
-        cosines = np.where(member, documents.cosines(queries).T, np.float32(-np.inf))
+    def _scored(
+        self, documents: _Documents, queries: FloatArray, query_lang: str, members: Sequence[BoolArray]
+    ) -> _Scored:
+        """Margins of documents, those of each query that the last stretch has, by the neighbourhoods of the first."""
+        cosines = documents.cosines(queries).T
         if self._beta == 0.0 or self.choice.margin == "absolute":
-            nothing = np.zeros((1, len(documents.doc_ids)), dtype=np.float32)
-            return _Scored(documents, cosines, nothing.repeat(len(queries), axis=0), nothing[0], cosines)
+            return _Scored(documents, cosines, None, None, np.where(members[-1], cosines, np.float32(-np.inf)))
         fwd = np.empty_like(cosines)
+        near = np.where(members[0], cosines, np.float32(-np.inf))
         for rows in documents.languages.values():
-            fwd[:, rows] = neighbourhood(cosines[:, rows], self.calibration.neighbours)[:, None]
+            fwd[:, rows] = neighbourhood(near[:, rows], self.calibration.neighbours)[:, None]
         bank, sources = self._bank(query_lang)
         near = documents.cosines(bank)
         for row, doc_id in enumerate(documents.doc_ids):
             if doc_id in sources:  # a title must not meet its own document
                 near[row, sources[doc_id]] = -np.inf
         bwd = neighbourhood(near, min(self.calibration.neighbours, max(1, len(bank) // 8)))
-        return _Scored(documents, cosines, fwd, bwd, margin(cosines, fwd, bwd, self.choice.margin, self._beta))
+        scores = margin(cosines, fwd, bwd, self.choice.margin, self._beta)
+        return _Scored(documents, cosines, fwd, bwd, np.where(members[-1], scores, np.float32(-np.inf)))
 
     def _bank(self, lang: str) -> tuple[FloatArray, dict[str, list[int]]]:
         if lang not in self._banks:
@@ -276,15 +312,22 @@ class FairRanker:
             self._banks[lang] = vectors, rows
         return self._banks[lang]
 
-    def _shortlist(self, scored: _Scored, k: int) -> BoolArray:
-        """(queries, n) what is at the head of a ranking, and each language's best, which make its neighbourhood."""
+    def _shortlists(self, scored: _Scored, members: Sequence[BoolArray], ends: Sequence[int]) -> list[BoolArray]:
+        """(queries, n) for each stretch what is at the head of its ranking and not in a shortlist before.
+
+        In the first each language's best, too, which make its neighbourhood.
+        """
+        shortlists: list[BoolArray] = []
         shortlist = np.zeros(scored.scores.shape, dtype=np.bool_)
-        for query, scores in enumerate(scored.scores):
-            shortlist[query, scored.best(query, k)[0]] = True
-            for rows in scored.documents.languages.values():
-                nearest = largest(scores[rows], self.calibration.neighbours) + rows.start
-                shortlist[query, nearest[np.isfinite(scores[nearest])]] = True
-        return shortlist
+        for member, end in zip(members, ends, strict=True):
+            for query, among in enumerate(member):
+                shortlist[query, scored.best(query, max(end, RESCORED), among)[0]] = True
+                for rows in scored.documents.languages.values() if not shortlists else ():
+                    near = np.where(among[rows], scored.scores[query, rows], np.float32(-np.inf))
+                    nearest = largest(near, self.calibration.neighbours)
+                    shortlist[query, nearest[np.isfinite(near[nearest])] + rows.start] = True
+            shortlists.append(shortlist.copy())
+        return shortlists
 
     def _with_passages(self, candidates: _Documents, rows: _Rows) -> _WithPassages:
         """Some of the candidates with their passages; a document without any is its own passage."""
@@ -310,11 +353,31 @@ class FairRanker:
     ) -> list[Detail]:
         """What hits show of their documents; passages that the ranking had are not asked for again."""
         documents = scored.documents
-        if isinstance(documents, _WithPassages):
-            passages = [documents.stored[int(row)] for row in rows]
-        else:
-            passages = self._store.passages(self.calibration.model, [documents.doc_ids[int(row)] for row in rows])
-        return list(map(Detail, _parts(scored, query, rows, raw, corrected), passages))
+        parts = _parts(scored, query, rows, raw, corrected)
+        order = np.argsort(rows)
+        shown = documents if isinstance(documents, _WithPassages) else self._with_passages(documents, rows[order])
+        places = rows if shown is documents else np.argsort(order)
+        near = shown.passages @ corrected
+        ends = [*shown.starts[1:], len(near)]
+        return [
+            Detail(part, shown.stored[place], int(near[shown.starts[place] : ends[place]].argmax()))
+            for part, place in zip(parts, places, strict=True)
+        ]
+
+
+def _in_stretches(
+    scored: _Scored, query: int, members: Sequence[BoolArray], ends: Sequence[int], words: Words | None
+) -> tuple[_Rows, FloatArray]:
+    """A query's ranking: each stretch below the one before, its scores lowered as far as that takes."""
+    rows, scores = np.zeros(0, dtype=np.intp), np.zeros(0, dtype=np.float32)
+    for member, end in zip(members, ends, strict=True):
+        left = member.copy()
+        left[rows] = False
+        more, theirs = scored.stretch(query, end - len(rows), left, words)
+        if len(rows) and len(more):
+            theirs = np.minimum(theirs - max(np.float32(0), theirs[0] - scores[-1]), scores[-1])
+        rows, scores = np.concatenate((rows, more)), np.concatenate((scores, theirs))
+    return rows, scores
 
 
 def opening(offsets: Int32Array) -> int:
@@ -347,8 +410,8 @@ def _parts(scored: _Scored, query: int, rows: _Rows, raw: FloatArray, corrected:
             passage=float(best[row]) if best is not None else None,
             opening=float(opening[row]) if opening is not None else None,
             compared=float(scored.cosines[query, row]),
-            fwd=float(scored.fwd[query, row]),
-            bwd=float(scored.bwd[row]),
+            fwd=float(scored.fwd[query, row]) if scored.fwd is not None else None,
+            bwd=float(scored.bwd[row]) if scored.bwd is not None else None,
         )
         for row in rows
     ]

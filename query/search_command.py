@@ -118,10 +118,14 @@ def show(hits: Sequence[Hit]) -> None:
 
 def explained(parts: Parts) -> str:
     """A line that says what a score is made of."""
-    said = f"cosine {parts.cosine:.3f}, without languages {parts.corrected:.3f}"
+    said = f"cosine {parts.cosine:.3f}"
+    if parts.corrected != parts.cosine:
+        said += f", without languages {parts.corrected:.3f}"
     if parts.passage is not None and parts.opening is not None:
         said += f", best passage {parts.passage:.3f}, opening {parts.opening:.3f}: mean {parts.compared:.3f}"
-    return f"{said}; near the query {parts.fwd:.3f}, near the document {parts.bwd:.3f}"
+    if parts.fwd is not None and parts.bwd is not None:
+        said += f"; near the query {parts.fwd:.3f}, near the document {parts.bwd:.3f}"
+    return said
 
 
 def _cells(text: str) -> int:

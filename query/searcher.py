@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 
 from encoders.console import Console
-from encoders.document import Document, Encoder, EncoderSpec, FloatArray, Passages, ReadsSoFar, short_hash
+from encoders.document import Document, Encoder, EncoderSpec, FloatArray, ReadsSoFar, short_hash, unit_rows
 from encoders.errors import BadInput, StoreError
 from encoders.languages import UNDETERMINED, normalise
 from encoders.methods import open_encoder
@@ -23,8 +23,7 @@ from indexer.stores.contract import Filters, VectorStore
 from onnx_export.models import find_model
 from query import calibration_table
 from query.calibration import Calibration
-from query.hits import Hit, Passage, Ranking
-from query.margin import checked
+from query.hits import Detail, Hit, Passage, Ranking
 from query.ranking import PLAIN, Choice, FairRanker
 from query.ranking_options import RankingOptions
 
@@ -200,7 +199,7 @@ class Searcher:
                 cosine=detail.parts.cosine,
                 score=float(score),
                 document=document,
-                passage=_best_passage(document, detail.passages, query),
+                passage=_shown(document, detail, query),
                 parts=detail.parts if explain else None,
             )
             for document, score, detail in zip(documents, ranking.scores, ranking.details or (), strict=True)
@@ -305,16 +304,17 @@ def _choice(collection: str, calibration: Calibration | None, ranking: RankingOp
             )
         return replace(PLAIN, hybrid=ranking.hybrid)
     balance = calibration.balance if ranking.balance is None else ranking.balance
-    return Choice(checked(balance), ranking.margin or calibration.margin, ranking.passages, ranking.hybrid)
+    return Choice(balance, ranking.margin or calibration.margin, ranking.passages, ranking.hybrid)
 
 
-def _best_passage(document: Document, passages: Passages, query: FloatArray) -> Passage | None:
+def _shown(document: Document, detail: Detail, query: FloatArray) -> Passage | None:
+    """The passage that the ranking found best; its cosine is the encoder's own."""
+    passages, best = detail.passages, detail.best
     if not len(passages.vectors):
         return None
-    cosines = passages.unit_vectors() @ query
-    best = int(cosines.argmax())
     start, end = _whole_sentences(document, *(int(place) for place in passages.offsets[best]))
-    return Passage(document.content[start:end], start, end, float(cosines[best]))
+    cosine = float(unit_rows(passages.vectors[best : best + 1])[0] @ query)
+    return Passage(document.content[start:end], start, end, cosine)
 
 
 def _whole_sentences(document: Document, start: int, end: int) -> tuple[int, int]:

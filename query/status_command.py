@@ -65,7 +65,8 @@ def describe(engine: sa.Engine, collection: Collection, settings: Settings) -> d
         "calibrations": [
             {
                 "calibration": one.id,
-                "active": one.active,
+                "active": one.active and one.model == collection.model,
+                "model": one.model,
                 "created": one.created.isoformat(timespec="seconds"),
                 **{name: one.summary[name] for name in ("balance", "margin", "rank", "decided_by")},
                 "without": sorted(languages.keys() - one.summary["languages"].keys()),
@@ -143,4 +144,6 @@ def _show_calibrations(console: Console, one: dict[str, Any], *, whole: bool) ->
             languages = ", ".join(kept["without"])
             console.result(f"    without {languages}: make another: dragoman calibrate -c {one['collection']}")
     if not active:
-        console.result(f"  no calibration: plain cosine; make one: dragoman calibrate -c {one['collection']}")
+        of_model = [kept for kept in one["calibrations"] if kept["model"] == one["model"]]
+        do = "choose one: dragoman calibrate --use ID" if of_model else "make one: dragoman calibrate"
+        console.result(f"  no calibration: plain cosine; {do} -c {one['collection']}")

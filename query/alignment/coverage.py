@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -40,6 +41,15 @@ class PassageRows:
         ]
         starts = np.cumsum([0, *map(len, parts)], dtype=np.int64)
         return cls(np.concatenate(parts) if parts else np.zeros((0, vectors.shape[1]), np.int8), starts)
+
+    @cached_property
+    def scales(self) -> FloatArray:
+        """(passages,) what makes each row a unit vector; a row of nothing stays that."""
+        parts = [np.zeros(0, np.float32)]
+        for start in range(0, len(self.vectors), _BLOCK):
+            lengths = np.linalg.norm(self.vectors[start : start + _BLOCK].astype(np.float32), axis=1)
+            parts.append((1 / np.maximum(lengths, 1)).astype(np.float32))
+        return np.concatenate(parts)
 
     def blocks(self) -> Iterator[FloatArray]:
         """All passages in order as float32 unit rows, some thousands at a time."""
@@ -79,7 +89,6 @@ def coverage(a: PassageRows, b: PassageRows, rows: IntArray, cols: IntArray) -> 
     result = np.empty(len(rows), np.float32)
     if not len(rows):
         return result
-    unit = 1 / np.maximum(np.linalg.norm(b.vectors.astype(np.float32), axis=1), 1)
     counts = np.diff(b.starts)
     documents, firsts = np.unique(rows, return_index=True)
     for document, first, last in zip(
@@ -90,7 +99,7 @@ def coverage(a: PassageRows, b: PassageRows, rows: IntArray, cols: IntArray) -> 
         ends = np.cumsum(here)
         places = np.arange(ends[-1]) + np.repeat(b.starts[others] - (ends - here), here)
         own = unit_rows(a.vectors[a.starts[document] : a.starts[document + 1]])
-        cosines = (own @ b.vectors[places].astype(np.float32).T) * unit[places]
+        cosines = (own @ b.vectors[places].astype(np.float32).T) * b.scales[places]
         begins = ends - here
         forward = np.maximum.reduceat(cosines, begins, axis=1).mean(axis=0)
         backward = np.add.reduceat(cosines.max(axis=0), begins) / here

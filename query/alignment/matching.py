@@ -150,6 +150,26 @@ def match(found: Candidates, threshold: float = -math.inf) -> Pairs:
     return in_order([Candidates(taken.rows, taken.cols, found.cosines[taken.places], taken.scores)])
 
 
+def in_turn(x: FloatArray, y: FloatArray, rows: IntArray, cols: IntArray) -> Candidates:
+    """Each row takes the nearest column that no row before it took: one pass, whatever is equal.
+
+    Args:
+        x: (n, dim) float32 unit rows.
+        y: (m, dim) float32 unit rows.
+        rows: places in the first side, ascending; those that find nothing left get no pair.
+        cols: places in the second.
+    """
+    rows = rows[: len(cols)]
+    taken, cosines = np.zeros(len(rows), np.int64), np.zeros(len(rows), np.float32)
+    free = np.zeros(len(cols), np.float32)
+    for start in range(0, len(rows), _ROWS):
+        tile = x[rows[start : start + _ROWS]] @ y[cols].T
+        for at, row in enumerate(tile, start):
+            taken[at] = (row + free).argmax()
+            cosines[at], free[taken[at]] = row[taken[at]], -np.inf
+    return Candidates(rows, cols[taken], cosines, cosines)
+
+
 def in_order(parts: list[Candidates]) -> Pairs:
     """Pairs of several rounds as one list, best first."""
     if not parts:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from query.alignment.matching import (
     candidates,
     check,
     in_order,
+    in_turn,
     match,
     neighbourhood,
 )
@@ -25,6 +26,10 @@ from query.alignment.pair_map import clear_pairs, helpful_maps
 from query.alignment.side import Side, debiased, mapped
 from query.margin import Margin
 from query.margin import margin as margin_of
+
+_ROUNDS = 8
+"""Times that what is left gets new candidates. Documents that are all alike have the same ones and take them up slowly;
+after that each document takes what is nearest of the rest."""
 
 
 @dataclass(frozen=True)
@@ -55,10 +60,12 @@ class Mined:
     Attributes:
         pairs: best first; their cosines are those of the vectors as the encoder made them.
         learnt_from: clear pairs the maps in use were learnt from; 0 where none are in use.
+        k: neighbours that the margin was taken of: no more than a quarter of the smaller side.
     """
 
     pairs: Pairs
     learnt_from: int
+    k: int
 
 
 def mine(a: Side, b: Side, plan: Plan) -> Mined:
@@ -68,6 +75,8 @@ def mine(a: Side, b: Side, plan: Plan) -> Mined:
         BadInput: the sides' vectors don't go together, or have values that are no numbers.
     """
     check(a.vectors, b.vectors, plan.k, plan.threshold)
+    smaller = min(len(a.doc_ids), len(b.doc_ids))
+    plan = replace(plan, k=max(1, min(plan.k, smaller // 4)))  # of most there is the mean would be next to nothing
     plain = x, y = debiased(a, plan.debias), debiased(b, plan.debias)
     learnt_from = 0
     for _ in range(plan.rounds if a.doc_ids and b.doc_ids else 0):
@@ -83,7 +92,7 @@ def mine(a: Side, b: Side, plan: Plan) -> Mined:
     else:
         pairs = align(x.vectors, y.vectors, k=plan.k, margin=plan.margin, threshold=plan.threshold)
     cosines = np.einsum("ij,ij->i", a.vectors[pairs.rows], b.vectors[pairs.cols])
-    return Mined(Pairs(pairs.rows, pairs.cols, cosines, pairs.scores), learnt_from)
+    return Mined(Pairs(pairs.rows, pairs.cols, cosines, pairs.scores), learnt_from, plan.k)
 
 
 def _scored(x: Side, y: Side, plan: Plan) -> Candidates:
@@ -105,7 +114,9 @@ def _matched_by_passages(x: Side, y: Side, plan: Plan) -> Pairs:
     rows, cols = np.arange(len(x.doc_ids)), np.arange(len(y.doc_ids))
     near: Neighbourhood | None = None
     parts: list[Candidates] = []
-    while len(rows) and len(cols):
+    for _ in range(_ROUNDS):
+        if not (len(rows) and len(cols)):
+            break
         there = Neighbourhood(around.forward[rows], around.backward[cols])
         found = candidates(x.vectors[rows], y.vectors[cols], there, margin=plan.margin)
         found = Candidates(rows[found.rows], cols[found.cols], found.cosines, found.scores)
@@ -116,7 +127,17 @@ def _matched_by_passages(x: Side, y: Side, plan: Plan) -> Pairs:
             break
         parts.append(taken)
         rows, cols = np.setdiff1d(rows, taken.rows), np.setdiff1d(cols, taken.cols)
+    else:
+        if near is not None:
+            parts.append(_taken_in_turn(x, y, plan, near, rows, cols))
     return in_order(parts)
+
+
+def _taken_in_turn(x: Side, y: Side, plan: Plan, near: Neighbourhood, rows: IntArray, cols: IntArray) -> Pairs:
+    """Match what is left by the documents' vectors, and score the pairs by their passages as all others are."""
+    found = in_turn(x.vectors, y.vectors, rows, cols)
+    covered = coverage(x.passages, y.passages, found.rows, found.cols)
+    return match(_with_margins(found, covered, near, plan.margin), plan.threshold)
 
 
 def _with_margins(found: Candidates, covered: FloatArray, near: Neighbourhood, margin: Margin) -> Candidates:

@@ -81,7 +81,7 @@ def report(
         found = collections.require(engine, collection)
         settings.check_store(collection, found.store or settings.home_store)
         calibration = calibration_table.load(engine, found)
-        kept = next((one for one in calibration_table.every(engine, collection) if one.active), None)
+        kept = calibration_table.active(engine, found)
         shown = evaluations(engine, collection, evaluation)
         store = found.open_store(settings)
         try:
@@ -124,7 +124,7 @@ def _page(subject: _Subject, console: Console) -> Page:
 
 
 def _how_to_calibrate(subject: _Subject) -> str:
-    if calibration_table.every(subject.engine, subject.name):
+    if any(one.model == subject.collection.model for one in calibration_table.every(subject.engine, subject.name)):
         return (
             "It is searched without a calibration, as was chosen; for the picture of after choose one: "
             f"dragoman calibrate -c {subject.name} --list"

@@ -8,12 +8,15 @@ import pytest
 import sqlalchemy as sa
 
 from encoders.document import Document
-from encoders.errors import BadInput, StoreError
+from encoders.errors import BadInput, ModelMismatch, StoreError
+from indexer import collection as collections
+from indexer.collection import Collection
 from indexer.database import connect, transaction
 from indexer.indexing import index
 from indexer.settings import Settings
 from query import Searcher, calibration_table
-from query.calibrating import Judged, calibrate, drifted, keep_calibrated
+from query.calibrating import Judged, calibrate, keep_calibrated
+from query.calibration import Calibration
 from query.cli import run
 from query.probe import Setting
 from query.qrels import read_qrels
@@ -77,8 +80,7 @@ def test_documents_that_change_little_keep_the_calibration(home: Settings, tmp_p
 
 
 def test_a_new_language_asks_for_another_calibration_and_is_said_to_be_small(home: Settings, tmp_path: Path) -> None:
-    texts = ["Hoe bescherm ik mijn huis tegen overstroming?", "Een zeer korte tekst over schaken.", "Brood bakken."]
-    index([str(documents(tmp_path / "nl.jsonl", "nl", texts))], "demo", settings=home, device="cpu")
+    index([str(documents(tmp_path / "nl.jsonl", "nl", DUTCH))], "demo", settings=home, device="cpu")
     with Searcher.open("demo", home, device="cpu") as opened:  # before it is calibrated again: an answer all the same
         assert {hit.lang for hit in opened.search("schaken", lang="nl", to=["nl"])} == {"nl"}
     upkeep = keep_calibrated("demo", home, device="cpu")
@@ -92,7 +94,7 @@ def test_a_calibration_that_cannot_be_read_is_said_by_search_and_replaced_by_cal
     engine = connect(home.database)
     with transaction(engine) as session:
         session.execute(sa.update(calibration_table.CalibrationRow).values(artifact=b"damaged"))
-    with pytest.raises(StoreError, match="make it anew: dragoman calibrate"):
+    with pytest.raises(StoreError, match="make another: dragoman calibrate"):
         Searcher.open("demo", home, device="cpu")
     upkeep = keep_calibrated("demo", home, device="cpu")
     assert upkeep.reason == "the one it had can't be read"
@@ -152,10 +154,77 @@ def test_a_collection_of_almost_nothing_is_calibrated_and_searched(
             assert all(-1000 < hit.score < 1000 for hit in hits)
 
 
-def test_a_calibration_that_has_not_changed_has_not_drifted(calibrated: Settings) -> None:
-    with Searcher.open("demo", calibrated, device="cpu") as opened:
+DUTCH = ["Hoe bescherm ik mijn huis tegen overstroming?", "Een zeer korte tekst over schaken.", "Brood bakken."]
+
+
+def test_what_a_person_chose_and_asked_stays_when_the_collection_is_calibrated_again(
+    home: Settings, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = [Document(f"q{at}", "de", f"wie backe ich Brot Nummer {at}") for at in range(5)]
+    chosen = Setting(rank=2, margin="distance", balance=0.3)
+    calibrate("demo", home, setting=chosen, log=log, device="cpu")
+    source = documents(tmp_path / "nl.jsonl", "nl", DUTCH)
+    assert run(["index", str(source), "-c", "demo", "--home", str(home.home)]) == 0
+    captured = capsys.readouterr()
+    assert "balance 0.3, distance margin, 2 directions of each language taken out; as it was, by you" in captured.out
+    assert kept(home)[-1].summary["decided_by"] == "you"
+    with Searcher.open("demo", home, device="cpu") as opened:
         assert opened.calibration is not None
-        assert set(drifted(opened.store, opened.calibration, opened.calibration).values()) == {0.0}
+        assert (opened.choice.balance, opened.choice.margin, opened.calibration.rank) == (0.3, "distance", 2)
+        assert opened.calibration.languages["de"].sources.count("") == 5
+        assert "nl" in opened.calibration.languages
+
+
+def test_a_choice_outlives_an_artifact_that_cannot_be_read(home: Settings) -> None:
+    calibrate("demo", home, setting=Setting(balance=0.3), device="cpu")
+    engine = connect(home.database)
+    with transaction(engine) as session:
+        session.execute(sa.update(calibration_table.CalibrationRow).values(artifact=b"damaged"))
+    report = keep_calibrated("demo", home, device="cpu").report
+    assert report is not None
+    assert (report.setting.balance, report.decided_by, report.taken_over) == (0.3, "you", True)
+
+
+def test_a_collection_has_one_active_calibration_of_each_model(home: Settings) -> None:
+    """Going back to an earlier model finds the calibration again that it was searched with."""
+    engine = connect(home.database)
+    (first,) = kept(home)
+    with transaction(engine) as session:
+        row = session.get_one(Collection, "demo")
+        before, row.model = row.model, "another"
+    other = calibration_table.keep(engine, "demo", Calibration.none("another", 384), {"decided_by": "default"})
+    assert {one.id: one.active for one in kept(home)} == {first.id: True, other.id: True}
+    found = collections.require(engine, "demo")
+    assert [one.id for one in [calibration_table.active(engine, found)] if one] == [other.id]
+    with pytest.raises(ModelMismatch, match=f"calibration {first.id} is of model {before}"):
+        calibration_table.use(engine, "demo", first.id)
+    calibration_table.use(engine, "demo", "none")
+    assert {one.id: one.active for one in kept(home)} == {first.id: True, other.id: False}
+    with transaction(engine) as session:
+        session.get_one(Collection, "demo").model = before
+    with Searcher.open("demo", home, device="cpu") as opened:
+        assert opened.calibration is not None
+        assert opened.calibration.id == first.id
+
+
+def test_two_active_calibrations_of_a_model_are_impossible(home: Settings) -> None:
+    other = calibrate("demo", home, setting=Setting(balance=0.6), device="cpu")
+    engine = connect(home.database)
+    with pytest.raises(sa.exc.IntegrityError), engine.begin() as connection:
+        connection.execute(sa.update(calibration_table.CalibrationRow).values(active=True))
+    assert [one.id for one in kept(home) if one.active] == [other.kept.id]
+
+
+def test_a_calibration_that_cannot_be_read_is_not_put_in_use(home: Settings) -> None:
+    (first,) = kept(home)
+    other = calibrate("demo", home, setting=Setting(balance=0.6), device="cpu")
+    engine = connect(home.database)
+    with transaction(engine) as session:
+        row = calibration_table.CalibrationRow
+        session.execute(sa.update(row).where(row.id == first.id).values(artifact=b"damaged"))
+    with pytest.raises(StoreError, match="make another: dragoman calibrate"):
+        calibration_table.use(engine, "demo", first.id)
+    assert [one.id for one in kept(home) if one.active] == [other.kept.id]
 
 
 def test_the_command_lists_makes_and_chooses(home: Settings, capsys: pytest.CaptureFixture[str]) -> None:
@@ -172,7 +241,7 @@ def test_the_command_lists_makes_and_chooses(home: Settings, capsys: pytest.Capt
     assert run(["calibrate", "--use", "none", *place]) == 0
     assert "searched with plain cosine now" in capsys.readouterr().out
     assert run(["status", *place]) == 0
-    assert "no calibration: plain cosine" in capsys.readouterr().out
+    assert "no calibration: plain cosine; choose one: dragoman calibrate --use ID -c demo" in capsys.readouterr().out
 
 
 def test_an_index_run_calibrates_by_itself(settings: Settings, capsys: pytest.CaptureFixture[str]) -> None:
@@ -183,3 +252,32 @@ def test_an_index_run_calibrates_by_itself(settings: Settings, capsys: pytest.Ca
     assert "c is calibrated anew: new languages: tr" in capsys.readouterr().err
     assert run(["delete", "--all", "-y", *place]) == 0
     assert calibration_table.every(connect(settings.database), "c") == []
+
+
+@pytest.mark.parametrize("each", [1, 2, 5])
+def test_a_tiny_collection_loses_nothing_by_being_calibrated(settings: Settings, tmp_path: Path, each: int) -> None:
+    """Four languages with a few documents each, all of other subjects, asked for by their titles in each language."""
+    pages = {
+        lang: {one["concept"]: one for one in map(json.loads, (DEMO / f"docs.{lang}.jsonl").read_text().splitlines())}
+        for lang in ("de", "en", "ja", "ru")
+    }
+    expected: dict[str, str] = {}
+    sources = []
+    for lang, here in pages.items():
+        chosen = sorted(here.keys() & pages["en"].keys() - expected.keys())[:each]
+        expected |= {concept: here[concept]["id"] for concept in chosen}
+        sources.append(tmp_path / f"{lang}.jsonl")
+        sources[-1].write_text("\n".join(json.dumps(here[concept]) for concept in chosen), encoding="utf-8")
+    index([str(source) for source in sources], "demo", settings=settings, device="cpu")
+    calibrate("demo", settings, device="cpu")
+    queries = [
+        Document(concept, lang, here[concept]["title"])
+        for lang, here in pages.items()
+        for concept in here.keys() & expected.keys()
+    ]
+    right = []
+    for ranking in (RankingOptions(calibration="none"), RankingOptions()):
+        with Searcher.open("demo", settings, device="cpu", ranking=ranking) as opened:
+            found = opened.rank(queries, k=1)
+        right.append(sum(one.doc_ids[0] == expected[query.doc_id] for one, query in zip(found, queries, strict=True)))
+    assert right[1] >= right[0] * (1 if each < 5 else 1.5)

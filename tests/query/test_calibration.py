@@ -1,5 +1,8 @@
 """The calibration artifact: corrections are exact, ids are hashes, damage is said."""
 
+import io
+import json
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -10,6 +13,7 @@ from encoders.errors import StoreError
 from encoders.moments import Moments
 from query.calibration import Calibration
 from query.language_statistics import Samples, calibration
+from query.shrinkage import Shrunk
 
 DIM = 12
 
@@ -65,7 +69,7 @@ def test_a_language_with_few_documents_is_drawn_towards_the_others() -> None:
     made = calibration(drawn, "m")
     distances = {
         lang: np.linalg.norm(one.mean - drawn.documents[lang].mean)
-        / np.linalg.norm(made.pooled - drawn.documents[lang].mean)
+        / np.linalg.norm(made.pooled.mean - drawn.documents[lang].mean)
         for lang, one in made.languages.items()
     }
     assert distances["sw"] > 5 * distances["de"]
@@ -74,7 +78,7 @@ def test_a_language_with_few_documents_is_drawn_towards_the_others() -> None:
 
 def test_a_language_that_is_not_here_has_the_pooled_mean_and_everybodys_pseudo_queries() -> None:
     made = calibration(samples({"de": 40, "fr": 40}), "m")
-    assert made.documents(some(1), "ja") == pytest.approx(unit_rows(some(1) - made.pooled), abs=1e-6)
+    assert made.documents(some(1), "ja") == pytest.approx(unit_rows(some(1) - made.pooled.mean), abs=1e-6)
     bank, sources = made.bank("ja")
     assert {source[:2] for source in sources} == {"de", "fr"}
     assert len(bank) == len(sources) >= 32
@@ -85,6 +89,96 @@ def test_a_small_bank_is_filled_up_with_other_languages_queries() -> None:
     _, sources = made.bank("sw")
     assert sources[:3] == ("sw0", "sw1", "sw2")
     assert len(sources) >= 32
+
+
+def test_a_language_that_is_not_here_loses_what_all_share_where_others_lose_a_subspace() -> None:
+    """Its documents are asked, and compared, as those of languages that are known: by directions and not raw."""
+    made = calibration(samples({"de": 40, "fr": 40}), "m", rank=2)
+    vectors, queries = some(5), some(3, seed=2)
+    assert made.pooled.subspace.shape == (2, DIM)
+    assert np.abs(made.documents(vectors, "ja") @ made.pooled.subspace.T).max() < 1e-5
+    assert np.abs(made.queries(queries, "ja") @ made.pooled_query.subspace.T).max() < 1e-5
+    assert np.abs(made.asked(queries, "ja") @ made.pooled.subspace.T).max() < 1e-5
+    assert np.abs(made.passages(vectors, {"ja": slice(0, 5)}) @ made.pooled_passage.subspace.T).max() < 1e-5
+
+
+def test_few_documents_keep_what_tells_them_apart_where_a_subspace_is_taken_out() -> None:
+    """Five documents alone span five directions: four of their own would leave next to nothing of them."""
+    chance = np.random.default_rng(9)
+    scales = np.concatenate((np.full(3, 3.0), np.ones(61)))
+    moments = {lang: Moments(64) for lang in ("de", "fr", "sw")}
+    vectors = np.zeros((0, 64), np.float32)
+    for lang, count in (("de", 400), ("fr", 400), ("sw", 5)):
+        noisy = 4 * chance.standard_normal(64) + scales * chance.standard_normal((count, 64))
+        vectors = unit_rows(noisy.astype(np.float32))
+        moments[lang].add(vectors)
+    apart = vectors - vectors.mean(axis=0)
+
+    def left(subspace: FloatArray) -> float:
+        return float(((apart - apart @ subspace.T @ subspace) ** 2).sum() / (apart**2).sum())
+
+    made = Shrunk(moments).subspace("sw", 4)
+    assert left(moments["sw"].subspace(4)) < 0.3
+    assert left(made) > 0.5
+    assert (
+        float(np.linalg.norm(made @ unit_rows(moments["sw"].mean[None].astype(np.float32))[0])) > 0.95
+    )  # its mean goes
+
+
+def test_fewer_directions_are_the_first_of_more() -> None:
+    drawn = samples({"de": 40, "fr": 5})
+    widest, made = calibration(drawn, "m", rank=4).with_rank(2), calibration(drawn, "m", rank=2)
+    assert widest.id == made.id
+
+
+@pytest.mark.parametrize("counts", [{"de": 1, "fr": 1, "ja": 1}, {"de": 1, "fr": 1, "ja": 2}, {"de": 3, "fr": 0}])
+def test_where_nothing_can_be_known_of_a_language_it_is_as_all_are(counts: dict[str, int]) -> None:
+    """A single vector has no spread, and the mean of one document is no statistic of its language."""
+    drawn = samples(counts)
+    made = calibration(drawn, "m")
+    for lang, one in made.languages.items():
+        assert np.isfinite(one.mean).all()
+        if counts[lang] == 1:
+            (document,) = unit_rows(drawn.documents[lang].mean[None].astype(np.float32))
+            corrected = made.documents(document[None], lang)[0]
+            assert corrected == pytest.approx(unit_rows((document - made.pooled.mean)[None])[0], abs=1e-3)
+
+
+def test_languages_of_equal_vectors_and_one_without_any_are_no_division_by_zero() -> None:
+    drawn = samples({"de": 4, "fr": 4, "sw": 0})
+    for lang in ("de", "fr"):
+        drawn.documents[lang] = Moments(DIM)
+        drawn.documents[lang].add(np.tile(some(1, seed=len(lang) + ord(lang[0])), (4, 1)))
+    made = calibration(drawn, "m")
+    assert made.languages["sw"].mean == pytest.approx(made.pooled.mean)
+    assert made.languages["de"].mean == pytest.approx(drawn.documents["de"].mean, abs=1e-6)
+
+
+@given(st.integers(2, 9), st.integers(0, 99))
+def test_means_are_drawn_by_the_variances_ratio(languages: int, seed: int) -> None:
+    """Against the formulas written out: within over the degrees of freedom, between less what scatters the means."""
+    chance = np.random.default_rng(seed)
+    vectors = {
+        str(at): chance.standard_normal(DIM) + chance.standard_normal((chance.integers(1, 9), DIM))
+        for at in range(languages)
+    }
+    moments = {lang: Moments(DIM) for lang in vectors}
+    for lang, rows in vectors.items():
+        moments[lang].add(rows.astype(np.float32))
+    counts = np.array([len(rows) for rows in vectors.values()])
+    means = np.stack([rows.mean(axis=0) for rows in vectors.values()])
+    weights = counts / (counts + 32)
+    weights /= weights.sum()
+    pooled = weights @ means
+    if counts.max() == 1:
+        return
+    within = sum(((rows - rows.mean(axis=0)) ** 2).sum() for rows in vectors.values()) / (counts - 1).sum()
+    scattered = (weights * (1 - weights) / counts).sum() * within
+    between = ((weights * ((means - pooled) ** 2).sum(axis=1)).sum() - scattered) / (1 - (weights**2).sum())
+    shrunk = Shrunk(moments)
+    for at, lang in enumerate(vectors):
+        own = counts[at] / (counts[at] + within / between) if between > 0 else 0.0
+        assert shrunk.mean(lang) == pytest.approx(pooled + own * (means[at] - pooled), abs=1e-4)
 
 
 def test_vectors_that_are_all_equal_stay_as_they_are() -> None:
@@ -110,5 +204,15 @@ def test_an_artifact_comes_back_as_it_was_and_its_id_is_of_all_that_ranks() -> N
 
 @pytest.mark.parametrize("data", [b"", b"PK\x03\x04 damaged", b"\x93NUMPY"])
 def test_a_damaged_artifact_is_said(data: bytes) -> None:
-    with pytest.raises(StoreError, match="make it anew: dragoman calibrate"):
+    with pytest.raises(StoreError, match="make another: dragoman calibrate"):
         Calibration.from_bytes(data)
+
+
+def test_artifacts_of_another_format_are_told_from_damaged_ones() -> None:
+    made = calibration(samples({"de": 40}), "m")
+    buffer = io.BytesIO()
+    with np.load(io.BytesIO(made.to_bytes())) as archive:
+        header = json.loads(str(archive["header"]))
+        np.savez(buffer, **{**archive, "header": np.array(json.dumps({**header, "format": 1}))})
+    with pytest.raises(StoreError, match="made by another version of Dragoman; make another: dragoman calibrate"):
+        Calibration.from_bytes(buffer.getvalue())

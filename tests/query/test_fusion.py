@@ -89,20 +89,6 @@ def test_scales_do_not_matter(rows: list[tuple[str, int, int]], factor: int, shi
     assert fuse(langs, scores * factor + shift, words * times).tolist() == fuse(langs, scores, words).tolist()
 
 
-@given(ranked, st.integers(0, 30))
-def test_the_first_hits_are_the_same_however_many_are_asked_for(rows: list[tuple[str, int, int]], more: int) -> None:
-    langs = ["en"] * DEPTH
-    words = floats(*(row[2] for row in rows), *([0] * DEPTH))[:DEPTH]
-    scores = np.linspace(1, 0, DEPTH, dtype=np.float32)
-    order = fuse(langs, scores, words)
-    deeper = fuse(
-        langs + ["en"] * more,
-        np.concatenate((scores, np.linspace(-0.1, -1, more, dtype=np.float32))),
-        np.concatenate((words, np.zeros(more, np.float32))),
-    )
-    assert deeper[:DEPTH].tolist() == order.tolist()
-
-
 @pytest.mark.parametrize("best", [0.0, None])
 def test_no_score_is_ever_divided_by_nothing(best: float | None) -> None:
     assert fuse(["en", "en"], floats(2, 1), floats(0, 0), best).tolist() == [0, 1]

@@ -6,11 +6,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from encoders.document import FloatArray, Passages, int8_rows, unit_rows
+from query.alignment import coverage as coverage_module
 from query.alignment.coverage import PassageRows, coverage
-from query.alignment.matching import Candidates
+from query.alignment.matching import Candidates, Neighbourhood, candidates
 from query.alignment.mining import Plan, mine
 from query.alignment.pair_map import clear_pairs, fit_pair_maps, helpful_maps
 from query.alignment.side import Side, debiased
+from query.margin import Margin
 
 
 def side(vectors: FloatArray, passages: list[FloatArray] | None = None) -> Side:
@@ -141,3 +143,40 @@ def test_a_side_of_some_documents_keeps_their_passages() -> None:
     assert some.doc_ids == ["d3", "d1"]
     assert some.passages.starts.tolist() == [0, 4, 6]
     np.testing.assert_allclose(unit_rows(some.passages.vectors.astype(np.float32))[4], vectors[1], atol=0.02)
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 5, 8, 16])
+def test_a_few_documents_are_paired_with_scores_that_can_be_read(count: int) -> None:
+    """A mean over as good as all documents is next to nothing, and nothing is divided by that."""
+    x, y = translated(count, bend=0.2)
+    mined = mine(side(x), side(y), Plan())
+    assert mined.k == max(1, min(4, count // 4))
+    assert (mined.pairs.rows == mined.pairs.cols).all()
+    assert float(mined.pairs.scores.max()) < 4
+
+
+def test_documents_that_are_all_alike_are_paired_in_a_bounded_number_of_rounds(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each round finds the same sixteen candidates for all of them."""
+    rounds: list[int] = []
+
+    def counted(x: FloatArray, y: FloatArray, around: Neighbourhood, *, margin: Margin) -> Candidates:
+        rounds.append(len(x))
+        return candidates(x, y, around, margin=margin)
+
+    monkeypatch.setattr("query.alignment.mining.candidates", counted)
+    same = np.repeat(unit_rows(np.ones((1, 8), np.float32)), 600, axis=0)
+    pairs = mine(side(same), side(same[:500]), Plan(debias=None, rounds=0)).pairs
+    assert len(rounds) <= 8
+    assert len(set(pairs.rows.tolist())) == len(set(pairs.cols.tolist())) == len(pairs.rows) == 500
+    assert pairs.scores == pytest.approx(np.ones(500), abs=1e-3)
+
+
+def test_lengths_of_passages_are_taken_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    chance = np.random.default_rng(0)
+    rows = int8_rows(chance.standard_normal((50, 16)).astype(np.float32))
+    rows[7] = 0
+    monkeypatch.setattr(coverage_module, "_BLOCK", 8)
+    packed = PassageRows(rows, np.arange(51))
+    assert packed.scales[:, None] * rows == pytest.approx(unit_rows(rows), abs=1e-6)

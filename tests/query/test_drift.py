@@ -1,0 +1,55 @@
+"""Drift: documents that are as they were have none, a new kind of document is seen."""
+
+from pathlib import Path
+
+import pytest
+
+from indexer.stores.embedded import EmbeddedStore
+from query import drift as drifting
+from query.calibration import Calibration
+from query.drift import drift, with_documents
+from query.language_statistics import calibration, document_moments, draw
+from tests.query.synthetic import DIM, TopicEncoder, filled, page
+
+MODEL = TopicEncoder.spec.model
+LANGUAGES = ("de", "fr", "ja")
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> EmbeddedStore:
+    """800 documents of each language, about forty topics."""
+    encoder = TopicEncoder(bias=1.0, noise=1.0)
+    return filled(tmp_path, encoder, [page(lang, f"t{at % 40}", at) for lang in LANGUAGES for at in range(800)])
+
+
+def calibrated(store: EmbeddedStore) -> Calibration:
+    return calibration(draw(store, TopicEncoder(bias=1.0, noise=1.0)), MODEL).with_choice(balance=0.75, margin="ratio")
+
+
+def test_two_samples_of_the_same_documents_have_next_to_no_drift(
+    store: EmbeddedStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Most first tens differ in some document between the samples: by chance."""
+    monkeypatch.setattr(drifting, "SAMPLE", 400)
+    halves = [{lang: store.sample(MODEL, lang, 800, seed=1)[half::2] for lang in LANGUAGES} for half in (0, 1)]
+    one, other = (
+        with_documents(
+            calibrated(store), {lang: document_moments(store, MODEL, DIM, ids) for lang, ids in half.items()}
+        )
+        for half in halves
+    )
+    differ = [(changed > 0).mean() for changed in drifting.changes(store, one, other).values()]
+    assert max(differ) > 0.3
+    assert max(drift(store, one).values()) < 0.15
+
+
+def test_nothing_has_changed_where_nothing_has(store: EmbeddedStore) -> None:
+    assert set(drift(store, calibrated(store)).values()) == {0.0}
+
+
+def test_a_new_kind_of_document_is_seen(store: EmbeddedStore) -> None:
+    active = calibrated(store)
+    encoder = TopicEncoder(bias=1.0, noise=1.0)
+    more = [page(lang, f"{lang}-minutes", at) for lang in LANGUAGES[:1] for at in range(800)]
+    filled(Path(store.path).parent, encoder, more).close()
+    assert drift(store, active)["de"] > 0.25

@@ -1,0 +1,128 @@
+"""What a probe decides by: which queries, which documents, and what answers them."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+from ir_measures import Qrel
+
+from encoders.document import Document
+from indexer.stores.embedded import EmbeddedStore
+from query import evidence
+from query.evidence import from_concepts, from_judgements, from_titles
+from query.language_statistics import Samples, draw
+from query.probe import DEFAULT, probe
+from tests.query.synthetic import TopicEncoder, filled, page
+
+MODEL = TopicEncoder.spec.model
+
+
+def collection(folder: Path, documents: Sequence[Document]) -> tuple[EmbeddedStore, Samples]:
+    encoder = TopicEncoder(bias=1.0)
+    store = filled(folder, encoder, documents)
+    return store, draw(store, encoder)
+
+
+def test_documents_of_one_concept_answer_each_other(tmp_path: Path) -> None:
+    pages = [page(lang, f"t{at}", concept=f"t{at}") for lang in ("de", "fr", "ja") for at in range(30)]
+    store, samples = collection(tmp_path, pages)
+    found = from_concepts(store, MODEL, samples)
+    assert found is not None
+    assert (found.kind, len(set(found.topics))) == ("concepts", 30)
+    for topic, rows in zip(found.topics, found.relevant, strict=True):
+        assert {found.doc_ids[row] for row in rows} == {f"{lang}:{topic}:0" for lang in ("de", "fr", "ja")}
+
+
+def test_a_category_is_no_concept(tmp_path: Path) -> None:
+    """Two values on 40 documents of each language; what answers a title is then its own document."""
+    pages = [page(lang, f"t{at}", concept=("news", "sport")[at % 2]) for lang in ("de", "fr") for at in range(40)]
+    store, samples = collection(tmp_path, pages)
+    assert from_concepts(store, MODEL, samples) is None
+    found = from_titles(store, MODEL, samples)
+    assert found is not None
+    setting, table = probe(samples, MODEL, found)
+    assert setting in {one.setting for one in table}
+
+
+def test_concepts_that_many_documents_share_are_cut_and_nothing_is_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Twelve documents a concept and language where four would be fetched: the pool is whole in itself."""
+    monkeypatch.setattr(evidence, "POOL", 60)
+    pages = [
+        page(lang, f"t{at}", number, concept=at) for lang in ("de", "fr") for at in range(25) for number in range(12)
+    ]
+    store, samples = collection(tmp_path, pages)
+    found = from_concepts(store, MODEL, samples)
+    assert found is not None
+    assert max(np.bincount(found.langs == "de")) < 300
+    for topic, rows in zip(found.topics, found.relevant, strict=True):
+        here = {row for row, doc_id in enumerate(found.doc_ids) if doc_id.split(":")[1] == f"t{topic}"}
+        assert rows == here
+
+
+def test_concepts_of_one_language_alone_say_nothing_of_languages(tmp_path: Path) -> None:
+    pages = [page("de", f"t{at}", number, concept=at) for at in range(30) for number in range(2)]
+    pages += [page("fr", f"t{at}") for at in range(30)]
+    store, samples = collection(tmp_path, pages)
+    assert from_concepts(store, MODEL, samples) is None
+
+
+def test_a_title_is_answered_by_the_rest_of_its_document(tmp_path: Path) -> None:
+    pages = [page(lang, f"t{at}") for lang in ("de", "fr") for at in range(30)]
+    store, samples = collection(tmp_path, pages)
+    found = from_titles(store, MODEL, samples)
+    assert found is not None
+    for doc_id, rows in zip(found.topics, found.relevant, strict=True):
+        (row,) = rows
+        assert found.doc_ids[row] == doc_id
+        (passages,) = store.passages(MODEL, [doc_id])
+        assert found.vectors[row] @ passages.unit_vectors()[1:].sum(axis=0) > 0
+        assert abs(np.linalg.norm(found.vectors[row]) - 1) < 1e-5
+        assert not np.allclose(found.vectors[row], store.vectors(MODEL, [doc_id])[0])
+
+
+def test_a_document_without_a_rest_is_not_met_by_its_own_opening(tmp_path: Path) -> None:
+    pages = [page(lang, f"t{at}", sentences=3 if at else 0, concept=at) for lang in ("de", "fr") for at in range(25)]
+    pages = [Document(one.doc_id, one.lang, one.text or one.title, "", one.fields) for one in pages]
+    pages = [one if one.text.count("\n") else Document(one.doc_id, one.lang, one.text, "", one.fields) for one in pages]
+    store, samples = collection(tmp_path, pages)
+    found = from_concepts(store, MODEL, samples)
+    assert found is not None
+    short = [at for at, topic in enumerate(found.topics) if topic == "0"]
+    assert short
+    for at in short:
+        own = f"{found.query_langs[at]}:t0:0"
+        assert found.doc_ids[found.apart[at]] == own
+        assert own not in {found.doc_ids[row] for row in found.relevant[at]}
+
+
+def test_judgements_are_counted_by_topics_and_not_by_their_translations(tmp_path: Path) -> None:
+    encoder = TopicEncoder(bias=1.0)
+    store, _ = collection(tmp_path, [page(lang, f"t{at}") for lang in ("de", "fr") for at in range(30)])
+    topics = [Document(f"q{at}", lang, f"t{at} wanted") for at in range(30) for lang in ("de", "fr", "it", "ja")]
+    qrels = [Qrel(f"q{at}", f"{lang}:t{at}:0", 1) for at in range(30) for lang in ("de", "fr")]
+    found = from_judgements(store, encoder, topics, qrels)
+    assert found is not None
+    assert (len(found.topics), len(set(found.topics))) == (120, 30)
+    for topic, rows in zip(found.topics, found.relevant, strict=True):
+        assert {found.doc_ids[row] for row in rows} == {f"{lang}:t{topic[1:]}:0" for lang in ("de", "fr")}
+    assert from_judgements(store, encoder, topics[: 4 * 19], qrels) is None
+
+
+def test_a_probe_by_judgements_keeps_a_topics_translations_in_one_half(tmp_path: Path) -> None:
+    """A topic in many languages counts once: its 40 copies don't outvote the others."""
+    encoder = TopicEncoder(bias=1.0)
+    store, samples = collection(tmp_path, [page(lang, f"t{at}") for lang in ("de", "fr") for at in range(30)])
+    topics = [Document(f"q{at}", "de", f"t{at} wanted") for at in range(30)]
+    qrels = [Qrel(f"q{at}", f"fr:t{at}:0", 1) for at in range(30)]
+    copies = [Document("q0", "de", f"t0 wanted {copy}") for copy in range(40)]
+    tables = []
+    for asked in (topics, [*topics, *copies]):
+        found = from_judgements(store, encoder, asked, qrels)
+        assert found is not None
+        tables.append({one.setting: one for one in probe(samples, MODEL, found)[1]})
+    few, many = (table[DEFAULT] for table in tables)
+    assert many.held_out == pytest.approx(few.held_out, abs=1e-6)
+    assert many.value == pytest.approx(few.value, abs=0.05)

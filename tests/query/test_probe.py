@@ -1,0 +1,80 @@
+"""The probe: what it takes for bias, what it chooses, and neighbourhoods without the query itself."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from encoders.document import FloatArray
+from query.evidence import from_concepts, from_titles
+from query.language_statistics import draw
+from query.probe import DEFAULT, Setting, Tried, probe, without_itself
+from tests.query.synthetic import TopicEncoder, filled, page
+
+LANGUAGES = ("de", "en", "fr", "ja", "ru")
+
+
+def probed(folder: Path, encoder: TopicEncoder, languages: int, *, concepts: bool) -> tuple[Setting, list[Tried]]:
+    """Documents that are translations of each other, or else each of a topic of its own."""
+    pages = [
+        page(lang, f"t{at}", concept=at) if concepts else page(lang, f"{lang}{at}")
+        for lang in LANGUAGES[:languages]
+        for at in range(120)
+    ]
+    store = filled(folder, encoder, pages)
+    samples = draw(store, encoder)
+    found = (from_concepts if concepts else from_titles)(store, encoder.spec.model, samples)
+    assert found is not None
+    return probe(samples, encoder.spec.model, found)
+
+
+@pytest.mark.parametrize("languages", [2, 3, 4, 5])
+def test_by_titles_an_encoder_without_bias_is_left_as_it_is(tmp_path: Path, languages: int) -> None:
+    """Its own document is always among a title's first hits, and says nothing of languages."""
+    chosen, table = probed(tmp_path, TopicEncoder(bias=0.0), languages, concepts=False)
+    assert chosen.balance == 0
+    raw = next(one for one in table if one.setting.balance == 0)
+    assert raw.own_language == pytest.approx(1 / languages, abs=0.08)
+
+
+@pytest.mark.parametrize("languages", [2, 5])
+def test_by_titles_a_biased_encoder_is_balanced(tmp_path: Path, languages: int) -> None:
+    chosen, table = probed(tmp_path, TopicEncoder(bias=1.5), languages, concepts=False)
+    raw = next(one for one in table if one.setting.balance == 0)
+    assert raw.own_language > 0.9
+    assert chosen.balance >= 0.5
+
+
+def test_by_concepts_a_biased_encoder_is_balanced_and_an_unbiased_one_loses_nothing(tmp_path: Path) -> None:
+    chosen, table = probed(tmp_path / "biased", TopicEncoder(bias=1.5), 3, concepts=True)
+    values = {one.setting: one for one in table}
+    assert chosen.balance >= 0.5
+    assert values[chosen].held_out > 1.5 * values[Setting(chosen.rank, chosen.margin, 0.0)].held_out
+    chosen, table = probed(tmp_path / "fair", TopicEncoder(bias=0.0), 3, concepts=True)
+    values = {one.setting: one for one in table}
+    assert values[chosen].held_out > max(one.held_out for one in table) - 0.02
+
+
+def test_the_choice_is_one_of_the_table_and_marked(tmp_path: Path) -> None:
+    chosen, table = probed(tmp_path, TopicEncoder(bias=1.0), 2, concepts=True)
+    assert [one.setting for one in table if one.chosen] == [chosen]
+    assert DEFAULT in {one.setting for one in table}
+
+
+def _oracle(near: FloatArray, rows: list[int], k: int) -> FloatArray:
+    means = []
+    for row in rows:
+        rest = near if row < 0 else np.delete(near, row, axis=1)
+        means.append([np.mean(sorted(one)[-k:]) if rest.shape[1] else 0.0 for one in rest])
+    return np.array(means, dtype=np.float32)
+
+
+@given(st.integers(1, 6), st.integers(1, 12), st.integers(1, 4), st.integers(0, 999))
+def test_a_neighbourhood_without_the_query_itself(documents: int, bank: int, k: int, seed: int) -> None:
+    chance = np.random.default_rng(seed)
+    near = chance.integers(-20, 20, (documents, bank)).astype(np.float32)
+    rows = [-1, *range(bank)]
+    found = without_itself(near, np.array(rows), k)
+    assert found == pytest.approx(_oracle(near, rows, k), abs=1e-4)
