@@ -13,7 +13,9 @@ from encoders.sentence import SentenceEncoder
 from encoders.sentences import Sentences
 from encoders.session import Device
 
-METHODS = (Segments.method, First.method, Sentences.method, Lawdr.method, BagsOfWords.method)
+SENTENCE_METHODS = (Segments.method, First.method, Sentences.method, Lawdr.method)
+"""What a folder with a sentence encoder serves, the last one if it was trained for it."""
+METHODS = (*SENTENCE_METHODS, BagsOfWords.method)
 """How a document's vector can be made: from a sentence encoder by all but the last, which is a Cr5 model's own."""
 
 

@@ -7,7 +7,7 @@ from encoders.document import Document, Encoder, ReadsSoFar
 from encoders.errors import BadInput
 from encoders.first import First
 from encoders.folder import ModelFolder
-from encoders.methods import METHODS, open_encoder
+from encoders.methods import SENTENCE_METHODS, open_encoder
 from encoders.segments import Segments
 from encoders.sentence import SentenceEncoder
 from encoders.sentences import Sentences
@@ -20,7 +20,7 @@ def sentence(default_folder: ModelFolder) -> SentenceEncoder:
     return SentenceEncoder(default_folder, device="cpu")
 
 
-@pytest.fixture(params=METHODS)
+@pytest.fixture(params=SENTENCE_METHODS)
 def any_encoder(request: pytest.FixtureRequest, lawdr_folder: ModelFolder) -> Encoder:
     return open_encoder(lawdr_folder, request.param, device="cpu")
 
@@ -57,8 +57,8 @@ def test_no_documents_give_no_rows(any_encoder: Encoder) -> None:
 
 
 def test_models_of_the_methods_differ(lawdr_folder: ModelFolder) -> None:
-    ids = {open_encoder(lawdr_folder, method, device="cpu").spec.model for method in METHODS}
-    assert len(ids) == len(METHODS)
+    ids = {open_encoder(lawdr_folder, method, device="cpu").spec.model for method in SENTENCE_METHODS}
+    assert len(ids) == len(SENTENCE_METHODS)
 
 
 def test_segments_are_the_mean_of_overlapping_windows(sentence: SentenceEncoder) -> None:
