@@ -6,7 +6,9 @@ none of them.
 
 from __future__ import annotations
 
+import atexit
 import contextlib
+import functools
 import os
 import shutil
 import signal
@@ -23,7 +25,7 @@ from pathlib import Path
 VERSION = "9.5.0"
 _ARTIFACT = f"org.elasticsearch.distribution.integ-test-zip:elasticsearch:{VERSION}:zip"
 _JAVA = 21
-_STARTED_WITHIN = 120.0
+_STARTED_WITHIN = 300.0
 _USER, _GROUP = ("nobody", "nogroup") if os.geteuid() == 0 else (None, None)
 _GROUPS: list[str] | None = [] if _USER else None
 """The server refuses to run as root."""
@@ -53,11 +55,7 @@ class ElasticServer:
         self.port, self._transport = _free_port(), _free_port()
         self.settings = {"xpack.security.enabled": "false", **(settings or {})}
         self._process: subprocess.Popen[bytes] | None = None
-        with tempfile.TemporaryDirectory() as scratch:
-            shutil.unpack_archive(_distribution(Path(scratch)), scratch)
-            shutil.move(str(Path(scratch) / f"elasticsearch-{VERSION}"), folder / "server")
-        for program in (folder / "server" / "bin").iterdir():
-            program.chmod(0o755)
+        shutil.copytree(_distribution(), folder / "server")
         folder.chmod(0o755)
         if _USER:
             subprocess.run(["chown", "-R", _USER, str(folder)], check=True)
@@ -211,10 +209,14 @@ def running(
             server.kill()
 
 
-def _distribution(folder: Path) -> Path:
+@functools.cache
+def _distribution() -> Path:
+    """The distribution, unpacked once for all servers of a process."""
     maven = shutil.which("mvn")
     if maven is None:
         raise ServerMissing("no Elasticsearch for tests: Maven brings it; apt-get install maven")
+    folder = Path(tempfile.mkdtemp(prefix="dragoman-elastic-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
     copied = subprocess.run(
         [maven, "-q", "-B", "dependency:copy", f"-Dartifact={_ARTIFACT}", f"-DoutputDirectory={folder}"],
         capture_output=True,
@@ -223,7 +225,11 @@ def _distribution(folder: Path) -> Path:
     )
     if copied.returncode:
         raise ServerMissing(f"no Elasticsearch for tests: Maven could not fetch {_ARTIFACT}: {copied.stdout[-500:]}")
-    return folder / f"elasticsearch-{VERSION}.zip"
+    shutil.unpack_archive(folder / f"elasticsearch-{VERSION}.zip", folder)
+    unpacked = folder / f"elasticsearch-{VERSION}"
+    for program in (unpacked / "bin").iterdir():
+        program.chmod(0o755)
+    return unpacked
 
 
 def _java_home() -> Path:
