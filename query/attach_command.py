@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import cast
 from urllib.parse import urlsplit
 
@@ -136,7 +136,10 @@ class _Upkeep:
         if not (self.wanted and report.languages and self._is_due(report)):
             return
         self.seen, self.changed = report, 0
-        kept = keep_calibrated(self.name, self.settings, device=self.device, console=self.console)
+        here = replace(
+            self.settings, store_stated=False
+        )  # what was stated is the server, and not the collection's store
+        kept = keep_calibrated(self.name, here, device=self.device, console=self.console)
         tell_upkeep(kept, self.name, self.console)
 
     def _is_due(self, report: AttachReport) -> bool:

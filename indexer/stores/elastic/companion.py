@@ -145,5 +145,5 @@ class CompanionStore(JoinedStore):
         return self.forget(gone) if gone else 0
 
     def publish(self) -> None:
-        """Let everything that was put be seen."""
-        self._refresh()
+        """Give our index its replicas, its refreshes and its alias."""
+        ElasticStore.publish(self)
