@@ -145,5 +145,5 @@ class CompanionStore(JoinedStore):
         return self.forget(gone) if gone else 0
 
     def publish(self) -> None:
-        """Give our index its replicas, its refreshes and its alias."""
-        ElasticStore.publish(self)
+        """Give our index its replicas and its refreshes; it needs no alias, for nobody else reads it."""
+        self._patiently(self._end_loading)

@@ -524,16 +524,20 @@ class ElasticStore:
         self._patiently(self._publish)
 
     def _publish(self) -> None:
-        replicas = self.address.replicas if self.address.replicas >= 0 else None
-        settings = {"number_of_replicas": replicas, "refresh_interval": None}
-        if self._is_loading():
-            self._client.indices.put_settings(index=self.index, settings=settings)
-        self._client.indices.refresh(index=self.index)
+        self._end_loading()
         named = self._client.options(ignore_status=404).indices.get_alias(name=self.alias).body
         held = {index for index in named if index.startswith(f"{self.alias}-")}
         if held != {self.index}:
             actions = [{"remove": {"index": index, "alias": self.alias}} for index in sorted(held - {self.index})]
             self._client.indices.update_aliases(actions=[*actions, {"add": {"index": self.index, "alias": self.alias}}])
+
+    def _end_loading(self) -> None:
+        """Give the index its replicas and refreshes, if it was without them, and let everything be seen."""
+        if self._is_loading():
+            replicas = self.address.replicas if self.address.replicas >= 0 else None
+            settings = {"number_of_replicas": replicas, "refresh_interval": None}
+            self._client.indices.put_settings(index=self.index, settings=settings)
+        self._client.indices.refresh(index=self.index)
         self._stale = False
 
     def _is_loading(self) -> bool:
