@@ -228,8 +228,7 @@ class FairRanker:
         candidates, members, worded = self._candidates(found, words, ends)
         scored = self._scored(candidates, corrected, lang, members)
         if self.choice.passages:
-            members = self._shortlists(scored, members, ends)
-            members = [members[0] | worded, *(one | worded for one in members[1:])]
+            members = [one | worded for one in self._shortlists(scored, members, ends)]
             rows = np.flatnonzero(members[-1].any(axis=0))
             members = [one[:, rows] for one in members]
             scored = self._scored(self._with_passages(candidates, rows), corrected, lang, members)
