@@ -381,6 +381,7 @@ def test_killed_in_the_middle_it_goes_on_where_it_stopped(owner: Owner) -> None:
     owner.encoder.broken_at = 200
     with pytest.raises(RuntimeError, match="the power went out"):
         owner.follow()
+    owner.client.indices.refresh(index=f"{owner.prefix}*")
     done = len(owner.vectors())
     assert 0 < done < 400
     owner.encoder.broken_at = -1
