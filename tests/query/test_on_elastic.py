@@ -84,9 +84,11 @@ def test_evaluating_gives_the_same_map(calibrated: Settings, moved: Settings, tm
     home = tmp_path / "embedded"
     shutil.copytree(calibrated.home, home)
     embedded = Settings.read(home=home)
-    here, there = scores(embedded, "--hybrid"), scores(moved, "--hybrid")
+    here, there = scores(embedded), scores(moved)
     assert here.keys() == there.keys()
-    assert max(abs(here[name] - there[name]) for name in here) <= 0.005
+    assert max(abs(here[name] - there[name]) for name in here) <= 0.001
+    # The two BM25s differ in how they round lengths and weigh frequent words: a language of 23 pages feels it alone.
+    assert scores(moved, "--hybrid")["all"] == pytest.approx(scores(embedded, "--hybrid")["all"], abs=0.005)
 
 
 def test_status_calibrate_report_and_delete_work_on_it(moved: Settings, elastic_url: str, tmp_path: Path) -> None:
