@@ -14,7 +14,8 @@ from ir_measures import Qrel
 from benchmarks import results
 from benchmarks.fairness import _Remembered
 from encoders.document import Document, Encoder
-from encoders.moments import Moments
+from encoders.moments import Moments, PartMoments
+from encoders.vector_parts import VectorParts
 from indexer.settings import Settings
 from indexer.stores.embedded import EmbeddedStore
 from query.calibration import Calibration
@@ -69,10 +70,10 @@ def average_precision(
     return means["AP"]
 
 
-def moments(searcher: Searcher, doc_ids: Mapping[str, Sequence[str]]) -> dict[str, Moments]:
+def moments(searcher: Searcher, doc_ids: Mapping[str, Sequence[str]]) -> dict[str, PartMoments]:
     """Of some documents of each language."""
-    model, dim = searcher.spec.model, searcher.spec.dim
-    return {lang: document_moments(searcher.store, model, dim, some) for lang, some in doc_ids.items()}
+    model, parts = searcher.spec.model, VectorParts.of(searcher.spec)
+    return {lang: document_moments(searcher.store, model, parts, some) for lang, some in doc_ids.items()}
 
 
 def drifts(searcher: Searcher, made: Calibration, news: Searcher) -> list[str]:
@@ -86,7 +87,7 @@ def drifts(searcher: Searcher, made: Calibration, news: Searcher) -> list[str]:
             half = moments(searcher, {lang: ids[start::4] for lang, ids in drawn.items()})
             for lang, one in half.items():
                 ids = news.store.sample(made.model, lang, 10_000)[start // 2 :: 2]
-                more = document_moments(news.store, made.model, searcher.spec.dim, ids)
+                more = document_moments(news.store, made.model, made.parts, ids)
                 half[lang] = one + _times(more, share * one.count / max(more.count, 1))
             halves.append(half)
         today = with_documents(made, {lang: one + halves[1][lang] for lang, one in halves[0].items()})
@@ -97,10 +98,11 @@ def drifts(searcher: Searcher, made: Calibration, news: Searcher) -> list[str]:
     return lines
 
 
-def _times(one: Moments, factor: float) -> Moments:
+def _times(seen: PartMoments, factor: float) -> PartMoments:
     """The moments of as many times the vectors."""
-    scaled = Moments(one.dim, round(one.count * factor))
-    scaled.total, scaled.second = one.total * factor, one.second * factor
+    scaled = PartMoments(seen.parts, tuple(Moments(one.dim, round(one.count * factor)) for one in seen.moments))
+    for one, many in zip(seen.moments, scaled.moments, strict=True):
+        many.total, many.second = one.total * factor, one.second * factor
     return scaled
 
 

@@ -102,6 +102,7 @@ class EncoderSpec:
         languages: BCP 47 tags it was trained for; empty where nobody said.
         model: the model's id. Vectors of one model compare with each other and with no others.
         build: the id of the exact graph. Builds of one model that passed the parity gate are interchangeable.
+        widths: of the parts of its vectors, where it is several encoders as one; empty otherwise.
     """
 
     name: str
@@ -110,6 +111,7 @@ class EncoderSpec:
     languages: tuple[str, ...]
     model: str
     build: str
+    widths: tuple[int, ...] = ()
 
 
 class Encoder(Protocol):

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from encoders.document import FloatArray
+from encoders.vector_parts import VectorParts
 
 Float64Array = npt.NDArray[np.float64]
 
@@ -68,6 +69,43 @@ class Moments:
         if self._axes is None:  # every rank is a slice of one decomposition
             self._axes = principal_axes(self.second)
         return self._axes[:rank]
+
+
+@dataclass
+class PartMoments:
+    """Moments of vectors that are made of parts: each part's, of those vectors that it is not zero in.
+
+    Attributes:
+        parts: what the vectors are made of; one part is an ordinary vector.
+        moments: of each part.
+    """
+
+    parts: VectorParts
+    moments: tuple[Moments, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Nothing seen yet, unless moments are given."""
+        self.moments = self.moments or tuple(Moments(width) for width in self.parts.widths)
+
+    def add(self, vectors: FloatArray) -> None:
+        """See (n, dim) vectors."""
+        rows, known = self.parts.unit(vectors), self.parts.known(vectors)
+        for columns, moments, seen in zip(self.parts.slices, self.moments, known.T, strict=True):
+            moments.add(rows[seen, columns])
+
+    def __add__(self, other: PartMoments) -> PartMoments:
+        """The moments of both's vectors."""
+        return PartMoments(self.parts, tuple(a + b for a, b in zip(self.moments, other.moments, strict=True)))
+
+    @property
+    def count(self) -> int:
+        """Vectors that the part which knows most of them knows."""
+        return max(moments.count for moments in self.moments)
+
+    @property
+    def mean(self) -> Float64Array:
+        """(dim,) the parts' means."""
+        return np.concatenate([moments.mean for moments in self.moments])
 
 
 def principal_axes(second: Float64Array) -> FloatArray:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Self
 
 import sqlalchemy as sa
@@ -13,7 +12,6 @@ import sqlalchemy as sa
 from encoders.console import Console
 from encoders.document import Encoder
 from encoders.errors import BadInput
-from encoders.methods import open_encoder
 from encoders.session import Device
 from indexer import collection as collections
 from indexer.collection import Collection
@@ -25,7 +23,7 @@ from indexer.stores import open_attached
 from indexer.stores.elastic import connection, door
 from indexer.stores.elastic.attachment import Attachment, is_attached
 from indexer.stores.elastic.users_index import UsersIndex
-from onnx_export.models import DEFAULT, find_model
+from onnx_export.models import DEFAULT, absolute, open_named
 
 
 @dataclass
@@ -80,12 +78,8 @@ class Attaching:
         try:
             found = collections.find(engine, name)
             attachment = _same(name, found, attachment)
-            reference = encoder or (found.encoder if found else DEFAULT)
-            if Path(reference).is_dir():
-                reference = str(Path(reference).absolute())
-            loaded = open_encoder(
-                find_model(reference, console), method or (found.method if found else None), device=device
-            )
+            reference = absolute(encoder or (found.encoder if found else DEFAULT))
+            loaded = open_named(reference, method or (found.method if found else None), console, device=device)
             if found:
                 found.check(loaded.spec)
             else:

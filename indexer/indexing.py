@@ -10,7 +10,6 @@ from filelock import FileLock, Timeout
 
 from encoders.console import Console
 from encoders.errors import BadInput, StoreError
-from encoders.methods import open_encoder
 from encoders.session import Device
 from indexer import collection as collections
 from indexer import generations, pipeline
@@ -19,7 +18,7 @@ from indexer.readers import ReadOptions, elastic
 from indexer.readers.irdatasets import PREFIX
 from indexer.settings import Settings
 from indexer.stores import open_store
-from onnx_export.models import DEFAULT, find_model
+from onnx_export.models import DEFAULT, absolute, open_named
 
 
 def index(
@@ -42,8 +41,9 @@ def index(
         collection: its name; it is made where there is none.
         settings: where things are; read from the environment unless given.
         options: how to read the sources.
-        encoder: name or folder; the collection's own, or the default, unless given.
-        method: how a document's vector is made; the collection's own, or the encoder's default, unless given.
+        encoder: name or folder, or several as one (``A + B``); the collection's own, or the default, unless given.
+        method: how a document's vector is made, one for each encoder; the collection's own, or the encoder's default,
+            unless given.
         device: where to encode.
         prune: remove documents that the sources do not have any more.
         rebuild: build the collection anew, from these sources alone, beside the one that is searched, and let it take
@@ -62,11 +62,9 @@ def index(
     found = collections.find(engine, collection)
     if found:
         settings.check_store(collection, found.store or settings.home_store)
-    reference = encoder or (found.encoder if found else DEFAULT)
-    if Path(reference).is_dir():  # written down so that it is found from another directory too
-        reference = str(Path(reference).absolute())
+    reference = absolute(encoder or (found.encoder if found else DEFAULT))
     kept = found.method if found and not (rebuild and encoder) else None
-    loaded = open_encoder(find_model(reference, console), method or kept, device=device)
+    loaded = open_named(reference, method or kept, console, device=device)
     if rebuild and not found:
         raise BadInput(f"there is no collection {collection} to rebuild; leave --rebuild out")
     if found:

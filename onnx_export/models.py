@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
+from encoders.combined import BETWEEN, Combined
 from encoders.console import Console
+from encoders.document import Encoder
 from encoders.errors import BadInput
 from encoders.folder import ModelFolder, model_cache
+from encoders.methods import open_encoder
+from encoders.session import Device
 
 DEFAULT = "multilingual-e5-small"
 """The encoder of a collection that names none."""
@@ -30,6 +35,43 @@ def find_model(reference: str, console: Console) -> ModelFolder:
         f"there is no encoder {reference!r}: {_known()}; "
         f"a Hugging Face model is exported first: dragoman export {reference}"
     )
+
+
+def open_named(
+    reference: str, method: str | None, console: Console, *, device: Device = "auto", threads: int | None = None
+) -> Encoder:
+    """Open the encoder that a name leads to, or several as one: ``A + B``.
+
+    Args:
+        reference: name or folder, or several with `` + `` between.
+        method: how a document's vector is made, or as many methods as there are encoders, likewise; each encoder's own
+            default unless given.
+        console: where progress goes.
+        device: where to encode.
+        threads: of each encoder.
+
+    Raises:
+        BadInput: there is no such encoder or method; the methods are not as many as the encoders.
+        MissingPart: something it needs is not installed.
+    """
+    names = reference.split(BETWEEN)
+    methods: Sequence[str | None] = method.split(BETWEEN) if method else [None] * len(names)
+    if len(methods) != len(names):
+        raise BadInput(
+            f"{reference} is {len(names)} encoders, and {method} is {len(methods)} methods; "
+            "give as many --method as --encoder, in their order, or none"
+        )
+    opened = [
+        open_encoder(find_model(name, console), one, device=device, threads=threads)
+        for name, one in zip(names, methods, strict=True)
+    ]
+    return Combined(opened) if len(opened) > 1 else opened[0]
+
+
+def absolute(reference: str) -> str:
+    """A reference that means the same from another directory."""
+    names = reference.split(BETWEEN)
+    return BETWEEN.join(str(Path(name).absolute()) if Path(name).is_dir() else name for name in names)
 
 
 def default_path() -> Path:

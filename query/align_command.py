@@ -15,7 +15,7 @@ from encoders.console import Console, output_options
 from encoders.document import Document, Encoder
 from encoders.errors import BadInput, ModelMismatch
 from encoders.languages import UNDETERMINED, normalise
-from encoders.methods import METHODS, open_encoder
+from encoders.methods import METHODS
 from encoders.session import Device
 from indexer import collection as collections
 from indexer.database import connect
@@ -23,7 +23,7 @@ from indexer.detection import Detector
 from indexer.readers import ReadOptions, Refusal, read
 from indexer.readers.irdatasets import PREFIX
 from indexer.settings import Settings, place_options
-from onnx_export.models import DEFAULT, find_model
+from onnx_export.models import DEFAULT, open_named
 from query.alignment.gold import Gold, recall_of, shared_values, stated_pairs
 from query.alignment.mining import Mined, Plan, mine
 from query.alignment.side import Side, encoded_side, stored_side
@@ -167,7 +167,7 @@ class _Opener:
     def _encoder(self, beside: collections.Collection | None) -> Encoder:
         reference = self.encoder or (beside.encoder if beside else DEFAULT)
         method = self.method or (beside.method if beside else None)
-        encoder = open_encoder(find_model(reference, self.console), method, device=self.device)
+        encoder = open_named(reference, method, self.console, device=self.device)
         if beside:
             beside.check(encoder.spec)
         return encoder

@@ -12,6 +12,7 @@ from encoders.console import Console, output_options
 from encoders.document import Document
 from encoders.errors import BadInput
 from encoders.session import Device
+from encoders.vector_parts import parsed_weights
 from indexer import collection as collections
 from indexer.collection import Collection
 from indexer.database import connect
@@ -23,6 +24,7 @@ from query.files import expand
 from query.margin import MARGINS, Margin
 from query.probe import DEFAULT, Setting
 from query.qrels import read_qrels
+from query.ranking_options import weights_option
 from query.topics import read_topics
 
 
@@ -46,6 +48,7 @@ from query.topics import read_topics
     type=click.IntRange(0, 256),
     help="Directions of the language subspace taken out; 0: the mean.  [default: decided]",
 )
+@weights_option("Of the encoders that the collection combines, in their order.  [default: decided]")
 @click.option("--seed", type=int, default=0, show_default=True, help="Of the random samples.")
 @click.option("--device", type=click.Choice(["auto", "cpu", "cuda"]), default="auto", show_default=True)
 @place_options
@@ -60,6 +63,7 @@ def command(
     balance: float | None,
     margin: str | None,
     rank: int | None,
+    weights: str,
     seed: int,
     device: str,
     settings: Settings,
@@ -68,8 +72,8 @@ def command(
     """Take the languages' statistics of a sample, and decide how to rank with them.
 
     How is decided by --topics with --qrels where they are given; else by documents that have the same `concept`;
-    else by whether neighbours share a language while titles still find their documents. Giving --balance, --margin or
-    --rank decides it yourself. No document is encoded again and the index is not touched.
+    else by whether neighbours share a language while titles still find their documents. Giving --balance, --margin,
+    --rank or --weights decides it yourself. No document is encoded again and the index is not touched.
     """
     if bool(topic_files) != bool(qrel_files):
         raise click.UsageError("--topics and --qrels belong together; give both")
@@ -81,11 +85,12 @@ def command(
             console.result(f"{name} is searched with {f'calibration {chosen.id}' if chosen else 'plain cosine'} now")
         _list(calibration_table.every(engine, name), found, console)
         return
-    given = balance is not None or margin is not None or rank is not None
+    given = balance is not None or margin is not None or rank is not None or weights
     setting = Setting(
         DEFAULT.rank if rank is None else rank,
         cast("Margin", margin) if margin else DEFAULT.margin,
         DEFAULT.balance if balance is None else balance,
+        parsed_weights(weights) if weights else (),
     )
     judged = None
     if topic_files:

@@ -11,14 +11,13 @@ import sqlalchemy as sa
 from encoders.console import Console
 from encoders.document import Document, Encoder, FloatArray, unit_rows
 from encoders.errors import BadInput, StoreError
-from encoders.methods import open_encoder
 from encoders.session import Device
 from indexer import collection as collections
 from indexer.collection import Collection
 from indexer.database import connect
 from indexer.settings import Settings
 from indexer.stores.contract import VectorStore
-from onnx_export.models import find_model
+from onnx_export.models import open_named
 from query import calibration_table, evidence
 from query.calibration import Calibration
 from query.calibration_table import KeptCalibration
@@ -72,7 +71,9 @@ class Given:
         decided_by = str(kept.summary["decided_by"])
         if decided_by not in _LASTING:
             return cls(asked=asked)
-        setting = Setting(kept.summary["rank"], kept.summary["margin"], kept.summary["balance"])
+        summary = kept.summary
+        weights = tuple(summary.get("weights", ()))
+        setting = Setting(summary["rank"], summary["margin"], summary["balance"], weights)
         return cls(setting, decided_by, asked)
 
 
@@ -126,7 +127,7 @@ class Opened:
         if not store.count():
             store.close()
             raise BadInput(f"collection {name} holds no documents; put some in: dragoman index SOURCE -c {name}")
-        encoder = open_encoder(find_model(found.encoder, console), found.method, device=device)
+        encoder = open_named(found.encoder, found.method, console, device=device)
         found.check(encoder.spec)
         return cls(engine, found, store, encoder)
 
@@ -177,6 +178,7 @@ def calibrate(
             chosen, tried = probe(samples, opened.encoder.spec.model, found)
         made = calibration(samples, opened.encoder.spec.model, rank=chosen.rank)
         made = made.with_choice(balance=chosen.balance, margin=chosen.margin)
+        made = made.with_weights(chosen.weights) if chosen.weights else made
         before = _active(opened)
         changed = changes(opened.store, before, made) if before else {}
         drift = {lang: float((counts > 0).mean()) for lang, counts in changed.items()}

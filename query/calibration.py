@@ -1,8 +1,9 @@
 """The calibration: what makes languages comparable at search time, without touching the index.
 
 Documents are stored as the encoder made them. Within one target language every linear correction of documents is a
-correction of the query: q·(d − μ) = q·d − const, q·(I − UUᵀ)d = ((I − UUᵀ)q)·d. So kNN is asked with a corrected query,
-and what does not move over, the length of the corrected document and the margin, is exact on the candidates.
+correction of the query: q·(d − μ) = q·d − const, q·(I − UUᵀ)d = ((I − UUᵀ)q)·d. Weights of a vector's parts scale
+the query's. So kNN is asked with a corrected query, and what does not move over, the lengths of the
+corrected document's parts and the margin, is exact on the candidates.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import numpy as np
 
 from encoders.document import FloatArray, Int8Array, short_hash, unit_rows
 from encoders.errors import StoreError
+from encoders.vector_parts import VectorParts
 from query.margin import Margin
 
 _FORMAT = 2
@@ -76,6 +78,7 @@ class Calibration:
         pooled: of documents of all languages: what stands in for a language that is not here.
         pooled_passage: the same of passages.
         pooled_query: the same of pseudo-queries.
+        parts: what the vectors are made of, and how much each part counts.
         rank: directions of the language subspace that are taken out; 0: the mean is.
         margin: form of the margin.
         balance: 0 as the encoder ranks … 1 every language equal.
@@ -87,6 +90,7 @@ class Calibration:
     pooled: Component
     pooled_passage: Component
     pooled_query: Component
+    parts: VectorParts
     rank: int = 0
     margin: Margin = "ratio"
     balance: float = 0.75
@@ -96,7 +100,7 @@ class Calibration:
     def none(cls, model: str, dim: int) -> Calibration:
         """The one that leaves everything as the encoder made it: plain cosine."""
         nothing = Component(np.zeros(dim, dtype=np.float32), np.zeros((0, dim), dtype=np.float32))
-        return cls(model, {}, nothing, nothing, nothing, margin="absolute", balance=0.0)
+        return cls(model, {}, nothing, nothing, nothing, VectorParts.equal(dim), margin="absolute", balance=0.0)
 
     @cached_property
     def id(self) -> str:
@@ -108,13 +112,22 @@ class Calibration:
         """The same statistics, ranked with by other settings."""
         return replace(self, balance=balance, margin=margin)
 
+    def with_weights(self, weights: Sequence[float]) -> Calibration:
+        """The same with parts that count otherwise.
+
+        Raises:
+            BadInput: there are not as many weights as parts, or they are none.
+        """
+        return replace(self, parts=VectorParts(self.parts.widths, tuple(weights)))
+
     def with_rank(self, rank: int) -> Calibration:
         """The same with fewer directions taken out: the first ones of each subspace."""
+        rows = rank * len(self.parts.widths)
         languages = {
-            lang: replace(one, **{name: getattr(one, name)[:rank] for name in _ARRAYS if name.endswith("subspace")})
+            lang: replace(one, **{name: getattr(one, name)[:rows] for name in _ARRAYS if name.endswith("subspace")})
             for lang, one in self.languages.items()
         }
-        pooled = {kind: replace(one, subspace=one.subspace[:rank]) for kind in _POOLED if (one := getattr(self, kind))}
+        pooled = {kind: replace(one, subspace=one.subspace[:rows]) for kind in _POOLED if (one := getattr(self, kind))}
         return replace(self, languages=languages, rank=rank, **pooled)
 
     def documents(self, vectors: FloatArray, lang: str, share: float = 1.0) -> FloatArray:
@@ -154,19 +167,34 @@ class Calibration:
     def _without(
         self, vectors: FloatArray, parts: Sequence[slice], components: Sequence[Component], share: float
     ) -> FloatArray:
-        """Unit rows of what is left; a row that its component makes up wholly stays, for want of anything else."""
+        """Weighed unit parts of what is left; a part that its component makes up wholly stays, for want of another."""
+        vectors = self.parts.unit(vectors)
         if share == 0.0 or not parts:
-            return vectors
+            return self.parts.weighed(vectors)
         if self.rank:
             outside = [
                 _outside(vectors[rows], one.subspace, share) for rows, one in zip(parts, components, strict=True)
             ]
-            return _unit_or(np.concatenate(outside), vectors)
+            return self._unit_or(np.concatenate(outside), vectors)
         means = np.stack([one.mean for one in components]) * np.float32(share)
-        return _unit_or(vectors - np.repeat(means, [rows.stop - rows.start for rows in parts], axis=0), vectors)
+        return self._unit_or(vectors - np.repeat(means, [rows.stop - rows.start for rows in parts], axis=0), vectors)
+
+    def _unit_or(self, left: FloatArray, vectors: FloatArray) -> FloatArray:
+        if len(self.parts.widths) == 1:
+            return _unit_or(left, vectors)
+        known = self.parts.known(vectors)
+        united = [
+            np.where(seen[:, None], _unit_or(left[:, columns], vectors[:, columns]), np.float32(0))
+            for columns, seen in zip(self.parts.slices, known.T, strict=True)
+        ]
+        return self.parts.weighed(np.concatenate(united, axis=1))
 
     def asked(self, queries: FloatArray, target: str, share: float = 1.0) -> FloatArray:
-        """Corrected queries as raw vectors of a target language are to be asked; the same object if no different."""
+        """Corrected queries as raw vectors of a target language are to be asked; the same object if no different.
+
+        Stored vectors hold their parts with equal weight, so the queries' parts carry the whole of it.
+        """
+        queries = self.parts.weighed(queries)
         if not self.rank:
             return queries
         return _outside(queries, self.languages.get(target, self.pooled).subspace, share)
@@ -203,6 +231,7 @@ class Calibration:
         header = {
             "format": _FORMAT,
             "model": self.model,
+            "parts": [self.parts.widths, self.parts.weights],
             "rank": self.rank,
             "margin": self.margin,
             "balance": self.balance,
@@ -243,7 +272,8 @@ class Calibration:
                 }
                 settings: dict[str, Any] = {name: header[name] for name in ("rank", "margin", "balance", "neighbours")}
                 pooled = [Component(archive[f"{kind}/mean"], archive[f"{kind}/subspace"]) for kind in _POOLED]
-                return cls(header["model"], languages, pooled[0], pooled[1], pooled[2], **settings)
+                parts = VectorParts(*(tuple(one) for one in header["parts"]))
+                return cls(header["model"], languages, pooled[0], pooled[1], pooled[2], parts, **settings)
         except (KeyError, ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
             raise StoreError(f"the calibration can't be read ({error}); make another: dragoman calibrate") from error
 

@@ -69,6 +69,7 @@ def keep(engine: sa.Engine, collection: str, calibration: Calibration, decided: 
         "balance": calibration.balance,
         "margin": calibration.margin,
         "rank": calibration.rank,
+        "weights": calibration.parts.weights,
         "neighbours": calibration.neighbours,
         "languages": {
             lang: {"documents": one.documents, "pseudo_queries": len(one.sources)}

@@ -14,12 +14,12 @@ import numpy as np
 import numpy.typing as npt
 
 from encoders.document import FloatArray, unit_rows
-from encoders.moments import Moments
+from encoders.moments import PartMoments
 from indexer.stores.contract import VectorStore
 from query.calibration import Calibration
 from query.language_statistics import SAMPLE, document_moments
 from query.ranking import Choice, FairRanker
-from query.shrinkage import Shrunk
+from query.shrinkage import ShrunkParts
 
 QUERIES = 256
 """Pseudo-queries over all languages, at most; of many languages a few more."""
@@ -36,16 +36,15 @@ def drift(store: VectorStore, active: Calibration) -> dict[str, float]:
     statistics: no encoder is needed.
     """
     drawn = {lang: store.sample(active.model, lang, SAMPLE) for lang in store.count()}
-    dim = len(active.pooled.mean)
     first, second = (
-        {lang: document_moments(store, active.model, dim, doc_ids[half::2]) for lang, doc_ids in drawn.items()}
+        {lang: document_moments(store, active.model, active.parts, doc_ids[half::2]) for lang, doc_ids in drawn.items()}
         for half in (0, 1)
     )
     return beyond_chance(store, active, first, second)
 
 
 def beyond_chance(
-    store: VectorStore, active: Calibration, first: Mapping[str, Moments], second: Mapping[str, Moments]
+    store: VectorStore, active: Calibration, first: Mapping[str, PartMoments], second: Mapping[str, PartMoments]
 ) -> dict[str, float]:
     """By language, the share of its queries whose first ten change by more than between two halves of a sample.
 
@@ -65,9 +64,9 @@ def beyond_chance(
     }
 
 
-def with_documents(active: Calibration, moments: Mapping[str, Moments]) -> Calibration:
+def with_documents(active: Calibration, moments: Mapping[str, PartMoments]) -> Calibration:
     """The same calibration with other documents' statistics."""
-    shrunk = Shrunk(moments)
+    shrunk = ShrunkParts(moments)
     languages = {
         lang: replace(
             one,

@@ -7,6 +7,7 @@ from typing import cast
 
 import click
 
+from encoders.combined import BETWEEN
 from encoders.console import Console, output_options
 from encoders.errors import BadInput
 from encoders.methods import METHODS
@@ -24,9 +25,17 @@ from query.calibrating import has_calibration, keep_calibrated
 @click.command("index", short_help="Read, encode and store documents; go on where it stopped.")
 @click.argument("sources", nargs=-1, required=True, metavar="SOURCE…")
 @click.option("-c", "--collection", "name", required=True, help="Name of the collection to put them into.")
-@click.option("--encoder", metavar="NAME|FOLDER", help=f"Encoder of a new collection.  [default: {DEFAULT}]")
+@click.option(
+    "--encoder",
+    "encoders",
+    multiple=True,
+    metavar="NAME|FOLDER",
+    help=f"Encoder of a new collection; twice: both as one, their vectors combined.  [default: {DEFAULT}]",
+)
 @click.option(
     "--method",
+    "methods",
+    multiple=True,
     type=click.Choice(METHODS),
     help=f"How a document's vector is made.  [default: {METHODS[0]}; what the encoder was trained for]",
 )
@@ -45,8 +54,8 @@ from query.calibrating import has_calibration, keep_calibrated
 def command(
     sources: tuple[str, ...],
     name: str,
-    encoder: str | None,
-    method: str | None,
+    encoders: tuple[str, ...],
+    methods: tuple[str, ...],
     device: str,
     prune: bool,
     rebuild: bool,
@@ -70,8 +79,8 @@ def command(
             name,
             settings=settings,
             options=options,
-            encoder=encoder,
-            method=method,
+            encoder=BETWEEN.join(encoders) or None,
+            method=BETWEEN.join(methods) or None,
             device=cast("Device", device),
             prune=prune,
             rebuild=rebuild,

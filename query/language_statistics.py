@@ -9,11 +9,12 @@ import numpy as np
 
 from encoders.console import Console
 from encoders.document import Document, Encoder, FloatArray, Int8Array, int8_rows
-from encoders.moments import Moments
+from encoders.moments import PartMoments
 from encoders.segmentation import sentences
+from encoders.vector_parts import VectorParts
 from indexer.stores.contract import VectorStore
 from query.calibration import Calibration, LanguageStatistics
-from query.shrinkage import Shrunk
+from query.shrinkage import ShrunkParts
 
 SAMPLE = 2000
 """Documents a language that its statistics are taken of, at most."""
@@ -37,9 +38,9 @@ class Samples:
         sources: (n,) the document each comes from, by language.
     """
 
-    documents: dict[str, Moments] = field(default_factory=dict)
-    passages: dict[str, Moments] = field(default_factory=dict)
-    queries: dict[str, Moments] = field(default_factory=dict)
+    documents: dict[str, PartMoments] = field(default_factory=dict)
+    passages: dict[str, PartMoments] = field(default_factory=dict)
+    queries: dict[str, PartMoments] = field(default_factory=dict)
     bank: dict[str, Int8Array] = field(default_factory=dict)
     sources: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
@@ -71,14 +72,14 @@ def draw(
         seed: of the draw.
         console: where progress goes.
     """
-    model = encoder.spec.model
+    model, parts = encoder.spec.model, VectorParts.of(encoder.spec)
     samples, before = Samples(), asked or {}
     pseudo: list[Document] = []
     for lang in store.count():
         doc_ids = store.sample(model, lang, sample, seed=seed)
-        samples.documents[lang] = document_moments(store, model, encoder.spec.dim, doc_ids)
+        samples.documents[lang] = document_moments(store, model, parts, doc_ids)
         passages = [one.unit_vectors() for one in store.passages(model, doc_ids[:bank])]
-        samples.passages[lang] = Moments(encoder.spec.dim)
+        samples.passages[lang] = PartMoments(parts)
         samples.passages[lang].add(np.concatenate([np.zeros((0, encoder.spec.dim), np.float32), *passages]))
         really = [Document("", lang, query.content) for query in log if query.lang == lang]
         room = max(0, bank - len(before.get(lang, ())))
@@ -89,16 +90,16 @@ def draw(
         rows = [row for row, query in enumerate(pseudo) if query.lang == lang and known[row]]
         earlier = before.get(lang, vectors[:0])[:bank]
         queries = np.concatenate([earlier, vectors[rows]])
-        moments = samples.queries[lang] = Moments(encoder.spec.dim)
+        moments = samples.queries[lang] = PartMoments(parts)
         moments.add(queries)
         samples.bank[lang] = int8_rows(queries)
         samples.sources[lang] = (*([""] * len(earlier)), *(pseudo[row].doc_id for row in rows))
     return samples
 
 
-def document_moments(store: VectorStore, model: str, dim: int, doc_ids: Sequence[str]) -> Moments:
+def document_moments(store: VectorStore, model: str, parts: VectorParts, doc_ids: Sequence[str]) -> PartMoments:
     """Moments of some documents' vectors."""
-    moments = Moments(dim)
+    moments = PartMoments(parts)
     if doc_ids:
         moments.add(store.vectors(model, doc_ids))
     return moments
@@ -129,8 +130,9 @@ def _encoded(encoder: Encoder, queries: Sequence[Document], console: Console) ->
 
 def calibration(samples: Samples, model: str, *, rank: int = 0) -> Calibration:
     """The calibration that takes out each language's mean, or ``rank`` directions of its subspace (LAWDR §3.2)."""
-    documents, queries = Shrunk(samples.documents), Shrunk(samples.queries)
-    passages = Shrunk(samples.passages, like=documents)
+    parts = next(iter(samples.documents.values())).parts
+    documents, queries = ShrunkParts(samples.documents), ShrunkParts(samples.queries)
+    passages = ShrunkParts(samples.passages, like=documents)
     languages = {
         lang: LanguageStatistics(
             documents=moments.count,
@@ -151,5 +153,6 @@ def calibration(samples: Samples, model: str, *, rank: int = 0) -> Calibration:
         pooled=documents.pooled(rank),
         pooled_passage=passages.pooled(rank),
         pooled_query=queries.pooled(rank),
+        parts=parts,
         rank=rank,
     )

@@ -20,6 +20,7 @@ import numpy.typing as npt
 
 from encoders.document import FloatArray
 from encoders.errors import BadInput
+from encoders.vector_parts import weightings
 from indexer.stores.matrix import largest
 from query.calibration import Calibration
 from query.evaluation import evaluate
@@ -45,6 +46,7 @@ class Setting:
         rank: directions of the language subspace taken out; 0: the mean.
         margin: form of the margin.
         balance: of the dial.
+        weights: of the parts of combined vectors; empty: equal, or there is one part.
 
     Raises:
         BadInput: the balance is not between 0 and 1, there is no such margin, or the rank is negative.
@@ -53,6 +55,7 @@ class Setting:
     rank: int = 0
     margin: Margin = "ratio"
     balance: float = 0.75
+    weights: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
         """See that it is one."""
@@ -99,7 +102,8 @@ def _by_relevance(trial: _Trial) -> Setting:
     """One part after the other, each kept as it is unless another is better by more than chance gives."""
     best = trial.better(DEFAULT, [replace(DEFAULT, rank=rank) for rank in RANKS])
     best = trial.better(best, [replace(best, margin=form) for form in MARGINS])
-    return trial.better(best, [replace(best, balance=balance) for balance in BALANCES])
+    best = trial.better(best, [replace(best, balance=balance) for balance in BALANCES])
+    return trial.better(best, [replace(best, weights=weights) for weights in trial.weightings])
 
 
 def _by_neighbours(trial: _Trial) -> Setting:
@@ -124,7 +128,7 @@ class _Trial:
     def __init__(self, samples: Samples, model: str, evidence: Evidence) -> None:
         self._samples, self._model, self._evidence = samples, model, evidence
         self._languages = list(samples.documents)
-        self._compared: dict[tuple[int, float], tuple[FloatArray, FloatArray, FloatArray]] = {}
+        self._compared: dict[tuple[int, float, tuple[float, ...]], tuple[FloatArray, FloatArray, FloatArray]] = {}
         self._tried: dict[Setting, tuple[Tried, FloatArray]] = {}
         self.fair = float(np.mean([(evidence.langs == lang).mean() for lang in evidence.query_langs]))
         self._row = {doc_id: row for row, doc_id in enumerate(evidence.doc_ids)}
@@ -138,6 +142,12 @@ class _Trial:
     @cached_property
     def _widest(self) -> Calibration:
         return calibration(self._samples, self._model, rank=max(RANKS))
+
+    @property
+    def weightings(self) -> list[tuple[float, ...]]:
+        """Weights to try; the equal ones of one part are none."""
+        parts = len(self._by_means.parts.widths)
+        return weightings(parts) if parts > 1 else [()]
 
     def of(self, setting: Setting) -> Tried:
         """What a setting gives."""
@@ -203,15 +213,18 @@ class _Trial:
         return mean
 
     def _scores(self, setting: Setting) -> FloatArray:
-        cosines, fwd, bwd = self._compare(setting.rank, centring(setting.balance))
+        cosines, fwd, bwd = self._compare(setting.rank, centring(setting.balance), setting.weights)
         return margin(cosines, fwd, bwd, setting.margin, exponent(setting.balance))
 
-    def _compare(self, rank: int, share: float) -> tuple[FloatArray, FloatArray, FloatArray]:
+    def _compare(
+        self, rank: int, share: float, weights: tuple[float, ...]
+    ) -> tuple[FloatArray, FloatArray, FloatArray]:
         """(q, n) cosines and both neighbourhoods; a pseudo-query's own place in the bank is left out of ``bwd``."""
-        if (rank, share) in self._compared:
-            return self._compared[rank, share]
+        if (rank, share, weights) in self._compared:
+            return self._compared[rank, share, weights]
         evidence = self._evidence
         chosen = self._widest.with_rank(rank) if rank else self._by_means
+        chosen = chosen.with_weights(weights) if weights else chosen
         documents = np.empty_like(evidence.vectors)
         for lang in self._languages:
             documents[evidence.langs == lang] = chosen.documents(evidence.vectors[evidence.langs == lang], lang, share)
@@ -219,9 +232,10 @@ class _Trial:
         fwd, bwd = np.empty_like(cosines), np.empty_like(cosines)
         for lang in dict.fromkeys(evidence.query_langs):
             asked = np.array([other == lang for other in evidence.query_langs])
-            cosines[asked] = chosen.queries(evidence.queries[asked], lang, share) @ documents.T
+            queries = chosen.queries(evidence.queries[asked], lang, share)
+            cosines[asked] = chosen.parts.cosines(documents, queries).T
             bank, sources = chosen.bank(lang, share)
-            near = documents @ bank.T
+            near = chosen.parts.cosines(documents, bank)
             for column, doc_id in enumerate(sources):  # a title must not meet its own document
                 if doc_id in self._row:
                     near[self._row[doc_id], column] = -np.inf
@@ -233,7 +247,7 @@ class _Trial:
             fwd[:, evidence.langs == lang] = neighbourhood(cosines[:, evidence.langs == lang], chosen.neighbours)[
                 :, None
             ]
-        self._compared[rank, share] = cosines, fwd, bwd
+        self._compared[rank, share, weights] = cosines, fwd, bwd
         return cosines, fwd, bwd
 
 

@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from encoders.document import BoolArray, FloatArray, Int32Array, Passages, unit_rows
+from encoders.vector_parts import VectorParts
 from indexer.stores.contract import Candidates, Filters, VectorStore
 from indexer.stores.matrix import largest
 from query.calibration import Calibration
@@ -83,12 +84,14 @@ class _Documents:
         languages: rows of each language, as a slice.
         raw: (n, dim) vectors as the encoder made them.
         vectors: (n, dim) corrected unit vectors.
+        parts: what vectors are made of, and how much each part counts.
     """
 
     doc_ids: Sequence[str]
     languages: Mapping[str, slice]
     raw: FloatArray
     vectors: FloatArray
+    parts: VectorParts
 
     @cached_property
     def langs(self) -> list[str]:
@@ -97,7 +100,7 @@ class _Documents:
 
     def cosines(self, queries: FloatArray) -> FloatArray:
         """(n, queries)."""
-        return self.vectors @ queries.T
+        return self.parts.cosines(self.vectors, queries)
 
     def fused(self, rows: _Rows, scores: FloatArray, words: Words) -> _Rows:
         """Ranked rows in the order that words give them within each language."""
@@ -135,11 +138,11 @@ class _WithPassages(_Documents):
 
     def passage_cosines(self, queries: FloatArray) -> tuple[FloatArray, FloatArray]:
         """(n, queries) of the best passage, and of the opening."""
-        near = self.passages @ queries.T
+        near = self.parts.cosines(self.passages, queries)
         if not len(self.starts):
             return near, near
         best: FloatArray = np.maximum.reduceat(near, self.starts, axis=0)
-        return best, self.openings @ queries.T
+        return best, self.parts.cosines(self.openings, queries)
 
 
 @dataclass(frozen=True)
@@ -280,7 +283,7 @@ class FairRanker:
                 member[query, worded[query]] = True
                 for place in places[query]:
                     member[query, place[:end]] = True
-        return _Documents(list(doc_ids), languages, raw, vectors), members, by_words
+        return _Documents(list(doc_ids), languages, raw, vectors, self.calibration.parts), members, by_words
 
     def _scored(
         self, documents: _Documents, queries: FloatArray, query_lang: str, members: Sequence[BoolArray]
@@ -344,8 +347,9 @@ class FairRanker:
         spans = {lang: slice(int(borders[those.start]), int(borders[those.stop])) for lang, those in languages.items()}
         corrected = self.calibration.passages(unit_rows(passages), spans, self._share)
         raw, vectors = candidates.raw[rows], candidates.vectors[rows]
-        openings = _openings(corrected, borders[:-1], [opening(one.offsets) for one in stored])
-        return _WithPassages(doc_ids, languages, raw, vectors, stored, corrected, borders[:-1], openings)
+        parts = self.calibration.parts
+        openings = _openings(parts, corrected, borders[:-1], [opening(one.offsets) for one in stored])
+        return _WithPassages(doc_ids, languages, raw, vectors, parts, stored, corrected, borders[:-1], openings)
 
     def _details(
         self, scored: _Scored, query: int, rows: _Rows, raw: FloatArray, corrected: FloatArray
@@ -356,7 +360,7 @@ class FairRanker:
         order = np.argsort(rows)
         shown = documents if isinstance(documents, _WithPassages) else self._with_passages(documents, rows[order])
         places = rows if shown is documents else np.argsort(order)
-        near = shown.passages @ corrected
+        near = shown.parts.cosines(shown.passages, corrected[None])[:, 0]
         ends = [*shown.starts[1:], len(near)]
         return [
             Detail(part, shown.stored[place], int(near[shown.starts[place] : ends[place]].argmax()))
@@ -389,11 +393,12 @@ def opening(offsets: Int32Array) -> int:
     return max(1, int(np.searchsorted(offsets[:, 1], _WINDOW, side="right")))
 
 
-def _openings(passages: FloatArray, starts: _Rows, lengths: Sequence[int]) -> FloatArray:
+def _openings(parts: VectorParts, passages: FloatArray, starts: _Rows, lengths: Sequence[int]) -> FloatArray:
     """(n, dim) unit vectors of the first so many passages of each document together."""
     if max(lengths, default=1) == 1:
         return passages[starts]
-    return unit_rows(np.stack([passages[at : at + many].sum(axis=0) for at, many in zip(starts, lengths, strict=True)]))
+    sums = np.stack([passages[at : at + many].sum(axis=0) for at, many in zip(starts, lengths, strict=True)])
+    return parts.weighed(parts.unit(unit_rows(sums)))
 
 
 def _parts(scored: _Scored, query: int, rows: _Rows, raw: FloatArray, corrected: FloatArray) -> list[Parts]:
@@ -405,7 +410,7 @@ def _parts(scored: _Scored, query: int, rows: _Rows, raw: FloatArray, corrected:
     return [
         Parts(
             cosine=float(documents.raw[row] @ raw),
-            corrected=float(documents.vectors[row] @ corrected),
+            corrected=float(documents.parts.cosines(documents.vectors[row : row + 1], corrected[None])[0, 0]),
             passage=float(best[row]) if best is not None else None,
             opening=float(opening[row]) if opening is not None else None,
             compared=float(scored.cosines[query, row]),

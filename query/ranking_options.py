@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from encoders.vector_parts import parsed_weights
 from query.margin import MARGINS, Margin
 
 
@@ -22,6 +23,7 @@ class RankingOptions:
         margin: its form; none: the calibration's.
         passages: compare the head of the ranking by passages too; without a calibration they are not.
         hybrid: let the words that a query shares with documents change their order within a language.
+        weights: of the parts of combined vectors; empty: the calibration's.
     """
 
     calibration: str = ""
@@ -29,10 +31,19 @@ class RankingOptions:
     margin: Margin | None = None
     passages: bool = True
     hybrid: bool = False
+    weights: tuple[float, ...] = ()
+
+
+def weights_option(text: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """``--weights`` with a help text; the command gets ``weights`` as typed, empty unless given."""
+    return click.option("--weights", default="", metavar="W,W…", help=text)
 
 
 def ranking_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add ``--balance``, ``--margin``, ``--calibration``, ``--no-passages``, ``--hybrid``; it gets ``ranking``."""
+    """Add ``--balance``, ``--margin``, ``--weights``, ``--calibration``, ``--no-passages`` and ``--hybrid``.
+
+    The command gets ``ranking``.
+    """
 
     @functools.wraps(command)
     def with_options(
@@ -42,11 +53,14 @@ def ranking_options(command: Callable[..., Any]) -> Callable[..., Any]:
         margin: Margin | None,
         no_passages: bool,
         hybrid: bool,
+        weights: str,
         **others: Any,
     ) -> Any:
-        return command(ranking=RankingOptions(calibration, balance, margin, not no_passages, hybrid), **others)
+        given = parsed_weights(weights) if weights else ()
+        return command(ranking=RankingOptions(calibration, balance, margin, not no_passages, hybrid, given), **others)
 
     options = (
+        weights_option("Of the encoders that a collection combines, in their order.  [default: the calibration's]"),
         click.option(
             "--hybrid", is_flag=True, help="Let shared words, names and numbers change the order within a language."
         ),

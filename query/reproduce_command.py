@@ -10,9 +10,9 @@ import click
 
 from encoders.console import Console, output_options
 from encoders.document import Document, Encoder
-from encoders.methods import METHODS, open_encoder
+from encoders.methods import METHODS
 from encoders.session import Device
-from onnx_export.models import DEFAULT, find_model
+from onnx_export.models import DEFAULT, open_named
 from query import reproduce_cr5_command
 from query.alignment.gold import stated_pairs
 from query.alignment.lawdr_tables import PAPER, PAPER_PROBE, VARIANTS, Probe, Recalls, probe, wmt16, wmt19
@@ -63,7 +63,7 @@ def lawdr(
         raise click.UsageError("--wmt16 and --pairs belong together; give both")
     gold = stated_pairs(pairs) if pairs else set()
     files = lett_files(lett) if lett else []
-    loaded = open_encoder(find_model(encoder, console), method, device=cast("Device", device))
+    loaded = open_named(encoder, method, console, device=cast("Device", device))
     tables: list[Recalls] = []
     seen: list[tuple[str, Side]] = []
     if files:

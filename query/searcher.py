@@ -12,7 +12,6 @@ from encoders.console import Console
 from encoders.document import Document, Encoder, EncoderSpec, FloatArray, ReadsSoFar, short_hash, unit_rows
 from encoders.errors import BadInput, StoreError
 from encoders.languages import UNDETERMINED, normalise
-from encoders.methods import open_encoder
 from encoders.segmentation import sentences
 from encoders.session import Device
 from indexer import collection as collections
@@ -20,7 +19,7 @@ from indexer.database import connect
 from indexer.detection import Detection, Detector
 from indexer.settings import Settings
 from indexer.stores.contract import Filters, VectorStore
-from onnx_export.models import find_model
+from onnx_export.models import open_named
 from query import calibration_table
 from query.calibration import Calibration
 from query.hits import Detail, Hit, Passage, Ranking
@@ -93,6 +92,8 @@ class Searcher:
         finally:
             engine.dispose()
         choice = _choice(collection, calibrated, ranking)
+        if calibrated and ranking.weights:
+            calibrated = calibrated.with_weights(ranking.weights)
         store = found.open_store(settings)
         languages = store.count()
         if not languages:
@@ -103,7 +104,7 @@ class Searcher:
         detector = Detector(languages.keys())
         console = console or Console(quiet=True)
         try:
-            encoder = open_encoder(find_model(found.encoder, console), found.method, device=device)
+            encoder = open_named(found.encoder, found.method, console, device=device)
             found.check(encoder.spec)
             if choice.hybrid:
                 _make_words(store, languages, console)
@@ -177,9 +178,11 @@ class Searcher:
         query = Document("query", normalise(lang) if lang else self.detect(text).lang, text)
         vectors = self.encoder.encode_queries([query])
         if not vectors.any():
+            known = self.spec.languages
             raise BadInput(
                 f"{self.spec.name} knows no word of the query {text!r} in {query.lang}; "
                 "use other words, or say its language with --lang"
+                + (f" (it knows {', '.join(known)})" if known and query.lang not in known else "")
             )
         targets = self.targets(to)
         for _ in range(_ATTEMPTS):
@@ -297,9 +300,9 @@ def _make_words(store: VectorStore, languages: Mapping[str, int], console: Conso
 
 def _choice(collection: str, calibration: Calibration | None, ranking: RankingOptions) -> Choice:
     if calibration is None:
-        if ranking.balance is not None or ranking.margin is not None:
+        if ranking.balance is not None or ranking.margin is not None or ranking.weights:
             raise BadInput(
-                f"balance and margin need a calibration, and {collection} is searched without; "
+                f"balance, margin and weights need a calibration, and {collection} is searched without; "
                 f"make one: dragoman calibrate -c {collection}"
             )
         return replace(PLAIN, hybrid=ranking.hybrid)

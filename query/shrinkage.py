@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 
 import numpy as np
 
 from encoders.document import FloatArray
-from encoders.moments import Float64Array, Moments, principal_axes
+from encoders.moments import Float64Array, Moments, PartMoments, principal_axes
 from query.calibration import Component
 
 _FULL = 32
@@ -91,6 +91,44 @@ class Shrunk:
         """What stands in for a language that is not here."""
         subspace = principal_axes(self._second)[:rank] if rank else np.zeros((0, self._dim), dtype=np.float32)
         return Component(self._mean.astype(np.float32), subspace)
+
+
+class ShrunkParts:
+    """Languages' moments of vectors made of parts, each part drawn towards its own."""
+
+    def __init__(self, moments: Mapping[str, PartMoments], like: ShrunkParts | None = None) -> None:
+        """Take the moments by language, one at least; ``like`` as ``Shrunk`` has it."""
+        self._slices: list[slice] = next(iter(moments.values())).parts.slices
+        self.parts: list[Shrunk] = [
+            Shrunk({lang: one.moments[part] for lang, one in moments.items()}, like.parts[part] if like else None)
+            for part in range(len(self._slices))
+        ]
+
+    def mean(self, lang: str) -> FloatArray:
+        """(dim,) of a language."""
+        return np.concatenate([one.mean(lang) for one in self.parts])
+
+    def subspace(self, lang: str, rank: int) -> FloatArray:
+        """(rank · parts, dim) what a language's vectors share most in each part."""
+        return self._joined([one.subspace(lang, rank) for one in self.parts], rank)
+
+    def pooled(self, rank: int) -> Component:
+        """What stands in for a language that is not here."""
+        pooled = [one.pooled(rank) for one in self.parts]
+        mean = np.concatenate([one.mean for one in pooled])
+        return Component(mean, self._joined([one.subspace for one in pooled], rank))
+
+    def _joined(self, subspaces: Sequence[FloatArray], rank: int) -> FloatArray:
+        """The parts' first directions, then their second: fewer of them are the first rows.
+
+        Of a part that has fewer directions the rest are zeros.
+        """
+        if len(subspaces) == 1:
+            return subspaces[0]
+        joined = np.zeros((rank, len(subspaces), self._slices[-1].stop), dtype=np.float32)
+        for part, (columns, subspace) in enumerate(zip(self._slices, subspaces, strict=True)):
+            joined[: len(subspace), part, columns] = subspace
+        return joined.reshape(rank * len(subspaces), self._slices[-1].stop)
 
 
 def _scatter(moments: Moments) -> Float64Array:

@@ -82,17 +82,7 @@ class BagsOfWords:
         return Encoded(vectors, passages, known)
 
     def encode_queries(self, queries: Sequence[Document]) -> FloatArray:
-        """Queries → (queries, dim) float32 unit rows; a row of nothing where the model has no word of a query.
-
-        Raises:
-            BadInput: the model lacks a query's language.
-        """
-        for query in queries:
-            if self.model.language(query.lang) is None:
-                raise BadInput(
-                    f"{self.spec.name} knows no {query.lang!r}, the language of the query {query.content[:60]!r}; "
-                    f"it knows {', '.join(self.model.vocabularies)}"
-                )
+        """Queries → (queries, dim) float32 unit rows; a row of nothing where the model has no word of a query."""
         return self.model.encode(queries)
 
     def _cut(self, document: Document) -> _Cut:

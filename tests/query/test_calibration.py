@@ -10,12 +10,14 @@ from hypothesis import strategies as st
 
 from encoders.document import FloatArray, int8_rows, unit_rows
 from encoders.errors import StoreError
-from encoders.moments import Moments
+from encoders.moments import Moments, PartMoments
+from encoders.vector_parts import VectorParts
 from query.calibration import Calibration
 from query.language_statistics import Samples, calibration
 from query.shrinkage import Shrunk
 
 DIM = 12
+PARTS = VectorParts.equal(DIM)
 
 
 def samples(counts: dict[str, int], seed: int = 0) -> Samples:
@@ -24,7 +26,7 @@ def samples(counts: dict[str, int], seed: int = 0) -> Samples:
     made = Samples()
     for lang, count in counts.items():
         centre = chance.standard_normal(DIM)
-        made.documents[lang], made.passages[lang], made.queries[lang] = (Moments(DIM) for _ in range(3))
+        made.documents[lang], made.passages[lang], made.queries[lang] = (PartMoments(PARTS) for _ in range(3))
         vectors = unit_rows((centre + chance.standard_normal((count, DIM))).astype(np.float32))
         made.documents[lang].add(vectors)
         made.passages[lang].add(vectors)
@@ -147,7 +149,7 @@ def test_where_nothing_can_be_known_of_a_language_it_is_as_all_are(counts: dict[
 def test_languages_of_equal_vectors_and_one_without_any_are_no_division_by_zero() -> None:
     drawn = samples({"de": 4, "fr": 4, "sw": 0})
     for lang in ("de", "fr"):
-        drawn.documents[lang] = Moments(DIM)
+        drawn.documents[lang] = PartMoments(PARTS)
         drawn.documents[lang].add(np.tile(some(1, seed=len(lang) + ord(lang[0])), (4, 1)))
     made = calibration(drawn, "m")
     assert made.languages["sw"].mean == pytest.approx(made.pooled.mean)
@@ -184,7 +186,7 @@ def test_means_are_drawn_by_the_variances_ratio(languages: int, seed: int) -> No
 def test_vectors_that_are_all_equal_stay_as_they_are() -> None:
     same = np.tile(some(1), (10, 1))
     drawn = samples({"de": 10})
-    drawn.documents["de"] = Moments(DIM)
+    drawn.documents["de"] = PartMoments(PARTS)
     drawn.documents["de"].add(same)
     for rank in (0, 1):
         corrected = calibration(drawn, "m", rank=rank).documents(same, "de")

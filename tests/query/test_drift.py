@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from encoders.vector_parts import VectorParts
 from indexer.stores.embedded import EmbeddedStore
 from query import drift as drifting
 from query.calibration import Calibration
@@ -34,7 +35,8 @@ def test_two_samples_of_the_same_documents_have_next_to_no_drift(
     halves = [{lang: store.sample(MODEL, lang, 800, seed=1)[half::2] for lang in LANGUAGES} for half in (0, 1)]
     one, other = (
         with_documents(
-            calibrated(store), {lang: document_moments(store, MODEL, DIM, ids) for lang, ids in half.items()}
+            calibrated(store),
+            {lang: document_moments(store, MODEL, VectorParts.equal(DIM), ids) for lang, ids in half.items()},
         )
         for half in halves
     )

@@ -1,0 +1,183 @@
+"""Combined vectors: the default encoder and a Cr5 model of half of the concepts, alone and as one, on the other half.
+
+What the default encoder makes of the pages is taken from a collection that holds them; topics are encoded anew.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks import results
+from benchmarks.cr5_quality import TESTED, TRAINED, Records, concepts, only, ranked, read, spread, trained
+from encoders.combined import Combined
+from encoders.document import Document, Encoded, Encoder, EncoderSpec, FloatArray
+from encoders.folder import ModelFolder
+from encoders.methods import open_encoder
+from indexer.detection import Detector
+from indexer.settings import Settings
+from indexer.stores.contract import StoredDocument, VectorStore
+from indexer.stores.embedded import EmbeddedStore
+from query import evidence
+from query.language_statistics import calibration, draw
+from query.probe import Setting, probe
+from query.ranking import PLAIN, Choice
+from query.ranking_options import RankingOptions
+from query.searcher import Searcher
+
+E5, CR5, BOTH = "multilingual-E5-small", "Cr5", "both"
+
+
+@dataclass
+class Kept:
+    """An encoder whose documents are in a store already; queries are encoded once."""
+
+    encoder: Encoder
+    store: VectorStore
+    _asked: dict[tuple[str, str], FloatArray] = field(default_factory=dict)
+
+    @property
+    def spec(self) -> EncoderSpec:
+        """The encoder's."""
+        return self.encoder.spec
+
+    def encode_documents(self, documents: Sequence[Document]) -> Encoded:
+        """What the store holds of them."""
+        doc_ids = [document.doc_id for document in documents]
+        vectors = self.store.vectors(self.spec.model, doc_ids)
+        return Encoded(vectors, self.store.passages(self.spec.model, doc_ids), np.ones((len(doc_ids), 1), np.bool_))
+
+    def encode_queries(self, queries: Sequence[Document]) -> FloatArray:
+        """As the encoder does."""
+        named = [(query.lang, query.content) for query in queries]
+        new = {name: query for name, query in zip(named, queries, strict=True) if name not in self._asked}
+        if new:
+            self._asked |= dict(zip(new, self.encoder.encode_queries(list(new.values())), strict=True))
+        return np.stack([self._asked[name] for name in named])
+
+
+def documents(records: Records) -> list[Document]:
+    """The records as a reader gives them."""
+    return [
+        Document(one["id"], lang, one["text"], one["title"], {"concept": one["concept"]})
+        for lang, some in records.items()
+        for one in some
+    ]
+
+
+def searcher(encoder: Encoder, pages: Sequence[Document], folder: Path) -> Searcher:
+    """An index of pages, not calibrated."""
+    store = EmbeddedStore(folder, "unseen")
+    store.create(encoder.spec.model, encoder.spec.dim)
+    for start in range(0, len(pages), 64):
+        some = pages[start : start + 64]
+        encoded = encoder.encode_documents(some)
+        store.put(encoder.spec.model, [StoredDocument.of(page, encoded, at) for at, page in enumerate(some)])
+    return Searcher("unseen", encoder, store, store.count(), Detector(store.count().keys()))
+
+
+def figures(found: Searcher) -> tuple[dict[str, float], Setting]:
+    """MAP by ranking, and what the probe chose."""
+    model = found.spec.model
+    samples = draw(found.store, found.encoder)
+    known = evidence.from_concepts(found.store, model, samples)
+    setting = probe(samples, model, known)[0] if known else Setting()
+    equal = calibration(samples, model)
+    made = calibration(samples, model, rank=setting.rank).with_choice(balance=setting.balance, margin=setting.margin)
+    made = made.with_weights(setting.weights) if setting.weights else made
+    told = {"plain cosine": ranked(found, PLAIN)[0]}
+    found.calibration = equal
+    told["centred"] = ranked(found, Choice(0.5, "ratio", passages=False))[0]
+    told["margins and passages"] = ranked(found, Choice(0.75, "ratio"))[0]
+    found.calibration, found._rankers = made, {}  # noqa: SLF001 - rankers are of a calibration
+    told["as the probe decides"] = ranked(found, Choice.of(made))[0]
+    return told, setting
+
+
+def alone_and_together(kept: Kept, cr5: Path, pages: Sequence[Document]) -> Iterator[tuple[str, Mapping[str, float]]]:
+    """MAP of each encoder and of both."""
+    words = open_encoder(ModelFolder.open(cr5))
+    for name, encoder in ((E5, kept), (CR5, words), (BOTH, Combined([kept, words]))):
+        with tempfile.TemporaryDirectory() as place, searcher(encoder, pages, Path(place)) as found:
+            told, setting = figures(found)
+        print(f"  {name}: {told}, {setting}", flush=True)
+        yield name, told
+
+
+def split_rows(kept: Kept, records: Records, splits: int) -> list[str]:
+    """Several splits by concept."""
+    every = concepts(records)
+    told: dict[str, list[Mapping[str, float]]] = {}
+    for seed in range(splits):
+        order = np.random.default_rng(seed).permutation(every).tolist()
+        half = len(order) // 2
+        with tempfile.TemporaryDirectory() as place:
+            folder = trained(records, set(order[half:]), Path(place))
+            unseen = documents(only(records, TESTED, set(order[:half])))
+            for name, values in alone_and_together(kept, folder, unseen):
+                told.setdefault(name, []).append(values)
+    ways = list(told[BOTH][0])
+    lines = [
+        f"lohelp, {splits} splits by concept, mean ± standard deviation of MAP: Cr5 trained on one half in "
+        f"{len(TRAINED)} languages, index topics in {len(TESTED)} languages over the pages of the other half, those "
+        "with a page left.",
+        "",
+        f"| ranking | {E5} | {CR5} | both | both ÷ the better |",
+        "|---|---:|---:|---:|---:|",
+    ]
+    for way in ways:
+        alone, words, both = ([one[way] for one in told[name]] for name in (E5, CR5, BOTH))
+        gain = float(np.mean(np.array(both) / np.maximum(alone, words)))
+        cells = " | ".join(spread(values) for values in (alone, words, both))
+        lines.append(f"| {way} | {cells} | {gain:.2f} |")
+    return lines
+
+
+def curve_rows(kept: Kept, records: Records, sizes: Sequence[int], seed: int = 0) -> list[str]:
+    """By the number of training concepts, over the same unseen pages."""
+    order = np.random.default_rng(seed).permutation(concepts(records)).tolist()
+    unseen = documents(only(records, TESTED, set(order[: len(order) // 4])))
+    ways = ("centred", "margins and passages", "as the probe decides")
+    lines = [
+        f"| training concepts | {' | '.join(f'{CR5}, {way} | both, {way}' for way in ways)} |",
+        f"|---:|{'---:|' * 2 * len(ways)}",
+    ]
+    first: Mapping[str, float] = {}
+    for size in sizes:
+        with tempfile.TemporaryDirectory() as place:
+            folder = trained(records, set(order[len(order) - size :]), Path(place))
+            told = dict(alone_and_together(kept, folder, unseen))
+        first = told[E5]
+        lines.append(f"| {size} | {' | '.join(f'{told[CR5][way]:.3f} | {told[BOTH][way]:.3f}' for way in ways)} |")
+    return [*lines, "", f"{E5} alone: " + ", ".join(f"{way} {first[way]:.3f}" for way in ways) + "."]
+
+
+def main() -> None:
+    """Measure, and write the section."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("part", choices=["splits", "curve"])
+    parser.add_argument("--home", type=Path, required=True, help="Where lohelp is indexed with the default encoder.")
+    parser.add_argument("--splits", type=int, default=3)
+    parser.add_argument("--sizes", default="50,100,200,400,700")
+    arguments = parser.parse_args()
+    records = read("lohelp", TRAINED)
+    plain = RankingOptions(calibration="none")
+    with Searcher.open("lohelp", Settings.read(home=arguments.home), device="cpu", ranking=plain) as whole:
+        kept = Kept(whole.encoder, whole.store)
+        if arguments.part == "splits":
+            name, lines = "Combined vectors", split_rows(kept, records, arguments.splits)
+            option = f"--splits {arguments.splits}"
+        else:
+            sizes = [int(size) for size in arguments.sizes.split(",")]
+            name, lines = "Combined vectors by training concepts", curve_rows(kept, records, sizes)
+            option = f"--sizes {arguments.sizes}"
+    results.write(name, f"python -m benchmarks.combined {arguments.part} --home HOME {option}", lines)
+
+
+if __name__ == "__main__":
+    main()

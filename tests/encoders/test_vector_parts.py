@@ -1,0 +1,84 @@
+"""Vectors made of parts: cosines are weighted means over the parts that both sides know."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from encoders.document import FloatArray, unit_rows
+from encoders.errors import BadInput
+from encoders.vector_parts import VectorParts, parsed_weights, weightings
+
+WIDTHS = (5, 3, 4)
+
+
+def some(count: int, seed: int) -> FloatArray:
+    """Random rows, some of whose parts are zero."""
+    chance = np.random.default_rng(seed)
+    rows = chance.standard_normal((count, sum(WIDTHS))).astype(np.float32)
+    for columns in VectorParts.equal(*WIDTHS).slices:
+        rows[chance.random(count) < 0.3, columns] = 0
+    return rows
+
+
+def oracle(row: FloatArray, query: FloatArray, weights: tuple[float, ...]) -> float:
+    """Σ w cos / Σ w over the parts that neither lacks."""
+    total = weight = start = 0.0
+    for width, one in zip(WIDTHS, weights, strict=True):
+        a, b = (vector[int(start) : int(start) + width].astype(float) for vector in (row, query))
+        start += width
+        if a.any() and b.any():
+            total += one * (a @ b) / np.linalg.norm(a) / np.linalg.norm(b)
+            weight += one
+    return total / weight if weight else 0.0
+
+
+@given(st.tuples(*[st.floats(0.1, 1)] * 3), st.integers(0, 1000))
+def test_the_cosine_is_the_weighted_mean_over_the_parts_that_both_know(
+    weights: tuple[float, float, float], seed: int
+) -> None:
+    parts = VectorParts(WIDTHS, weights)
+    rows, queries = some(6, seed), some(4, seed + 1)
+    found = parts.cosines(parts.weighed(parts.unit(rows)), parts.weighed(parts.unit(queries)))
+    expected = [[oracle(row, query, parts.weights) for query in queries] for row in rows]
+    np.testing.assert_allclose(found, expected, atol=1e-5)
+
+
+def test_a_part_that_does_not_count_says_nothing() -> None:
+    parts = VectorParts(WIDTHS, (1, 0, 0))
+    rows = some(9, 1)
+    found = parts.cosines(parts.weighed(parts.unit(rows)), parts.weighed(parts.unit(rows)))
+    np.testing.assert_allclose(found, unit_rows(rows[:, :5]) @ unit_rows(rows[:, :5]).T, atol=1e-6)
+
+
+def test_one_part_is_an_ordinary_vector() -> None:
+    parts, rows = VectorParts.equal(12), unit_rows(some(5, 2))
+    assert parts.unit(rows) is rows
+    assert parts.weighed(rows) is rows
+    np.testing.assert_array_equal(parts.cosines(rows, rows), rows @ rows.T)
+
+
+def test_weights_are_one_in_all_whatever_is_given() -> None:
+    assert VectorParts((2, 2), (3, 1)).weights == (0.75, 0.25)
+
+
+@pytest.mark.parametrize("weights", [(1.0,), (1.0, -0.5), (0.0, 0.0), (float("nan"), 1.0), (float("inf"), 1.0)])
+def test_what_is_no_weight_is_refused(weights: tuple[float, ...]) -> None:
+    with pytest.raises(BadInput, match="weights"):
+        VectorParts((2, 2), weights)
+
+
+def test_weights_are_read_as_they_are_typed() -> None:
+    assert parsed_weights("0.3, 0.7") == (0.3, 0.7)
+    with pytest.raises(BadInput, match=r"'0\.3;0\.7' is not"):
+        parsed_weights("0.3;0.7")
+
+
+@pytest.mark.parametrize("parts", [2, 3])
+def test_weights_to_try_are_one_in_all_and_have_equal_ones_among_them(parts: int) -> None:
+    tried = weightings(parts)
+    assert all(sum(weights) == pytest.approx(1, abs=0.01) for weights in tried)
+    assert len(set(tried)) == len(tried)
+    if parts == 2:
+        assert (0.5, 0.5) in tried
+        assert len(tried) == 7

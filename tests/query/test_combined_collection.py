@@ -1,0 +1,106 @@
+"""A collection of combined vectors: indexed, calibrated, searched; weights act without indexing again."""
+
+import json
+import shutil
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from encoders.errors import BadInput
+from indexer.settings import Settings
+from query import Searcher
+from query.cli import root, run
+from query.ranking_options import RankingOptions
+from tests.query.conftest import DEMO
+
+LANGS = ("de", "en", "es", "ja")
+SOURCES = [str(DEMO / f"docs.{lang}.jsonl") for lang in LANGS]
+QUERIES = (("de", "Bienen im Garten"), ("ja", "山火事"), ("en", "flood in the old town"))
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Settings:
+    """The demo's articles in four languages, by the default encoder and a Cr5 model of German, English and Spanish."""
+    place = tmp_path_factory.mktemp("combined")
+    words, at = str(place / "words"), ["--home", str(place / "home"), "-q"]
+    assert run(["train", "cr5", *SOURCES[:3], "-o", words, "--dimensions", "20", "--ridge", "1", "-q"]) == 0
+    both = ["--encoder", "multilingual-e5-small", "--encoder", words]
+    for name, encoders in (("both", both), ("alone", [])):
+        assert run(["index", *SOURCES, "-c", name, *encoders, "--no-calibration", *at]) == 0
+        assert run(["calibrate", "-c", name, "--balance", "0.75", "--rank", "0", *at]) == 0
+    return Settings.read(home=place / "home")
+
+
+def hits(settings: Settings, collection: str, ranking: RankingOptions) -> list[list[tuple[str, Any]]]:
+    with Searcher.open(collection, settings, device="cpu", ranking=ranking) as searcher:
+        return [
+            [(hit.doc_id, pytest.approx(hit.score, abs=0.01)) for hit in searcher.search(text, lang=lang, k=5)]
+            for lang, text in QUERIES
+        ]
+
+
+@pytest.mark.parametrize("passages", [True, False])
+def test_where_one_part_has_all_the_weight_the_ranking_is_its_own(home: Settings, passages: bool) -> None:
+    alone = RankingOptions(balance=0.5, passages=passages)  # without a bank, which each draws
+    assert hits(home, "both", replace(alone, weights=(1.0, 0.0))) == hits(home, "alone", alone)
+
+
+def test_weights_change_the_ranking_and_not_the_index(home: Settings) -> None:
+    first, second = (hits(home, "both", RankingOptions(weights=given)) for given in ((0.9, 0.1), (0.1, 0.9)))
+    assert first != second
+
+
+def test_documents_that_one_part_does_not_know_are_ranked_by_the_other_on_one_scale(home: Settings) -> None:
+    """Cr5 knows no Japanese: its pages' cosines are the other encoder's, and no smaller for that."""
+    with Searcher.open("both", home, device="cpu", ranking=RankingOptions(passages=False)) as searcher:
+        found = {hit.lang: hit for hit in searcher.search("flood in the old town", lang="en", k=200, explain=True)}
+    with Searcher.open("alone", home, device="cpu", ranking=RankingOptions(passages=False)) as searcher:
+        alone = {hit.doc_id: hit for hit in searcher.search("flood in the old town", lang="en", k=200, explain=True)}
+    hit = found["ja"]
+    assert hit.parts is not None
+    other = alone[hit.doc_id].parts
+    assert other is not None
+    assert hit.parts.corrected == pytest.approx(other.corrected, abs=0.01)
+
+
+def test_the_probe_chooses_weights_and_a_person_may(home: Settings, tmp_path: Path) -> None:
+    shutil.copytree(home.home, tmp_path / "home")
+
+    def calibrated(*options: str) -> dict[str, object]:
+        place = ["--home", str(tmp_path / "home")]
+        done = CliRunner().invoke(root, ["calibrate", "-c", "both", *options, "--json", *place])
+        assert done.exit_code == 0, done.output
+        found: dict[str, object] = json.loads(done.stdout)
+        return found
+
+    given = calibrated("--weights", "0.2,0.8")
+    assert given["decided_by"] == "you"
+    assert given["weights"] == [0.2, 0.8]
+    decided = calibrated()
+    assert decided["decided_by"] == "concepts"
+    assert {tuple(one["weights"]) for one in decided["probe"]} >= {(), (0.1, 0.9), (0.9, 0.1)}  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("collection", "weights", "said"),
+    [("both", (1.0,), "2 parts, and 1 weights"), ("alone", (0.5, 0.5), "1 parts, and 2 weights")],
+)
+def test_weights_that_fit_no_part_are_refused(
+    home: Settings, collection: str, weights: tuple[float, ...], said: str
+) -> None:
+    with pytest.raises(BadInput, match=said):
+        Searcher.open(collection, home, ranking=RankingOptions(weights=weights))
+
+
+def test_the_collection_is_gone_on_with_by_the_same_encoders(home: Settings, tmp_path: Path) -> None:
+    shutil.copytree(home.home, tmp_path / "home")
+    copy = Settings.read(home=tmp_path / "home")
+    more = tmp_path / "more.jsonl"
+    more.write_text('{"id": "new", "lang": "de", "text": "Ein Garten."}\n', encoding="utf-8")
+    assert run(["index", str(more), "-c", "both", "--home", str(copy.home), "-q"]) == 0
+    with Searcher.open("both", copy, device="cpu") as searcher:
+        assert searcher.store.count()["de"] == len(Path(SOURCES[0]).read_text(encoding="utf-8").splitlines()) + 1
+        assert searcher.search("Ein Garten", lang="de", to=["de"])
