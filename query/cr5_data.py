@@ -20,7 +20,7 @@ from pathlib import Path
 from encoders.errors import BadInput
 from encoders.languages import normalise
 from encoders.words import folded
-from indexer.readers.files import SourceFile, UnreadableFileError
+from indexer.readers.files import text_lines
 
 _MATRIX = re.compile(r"sparse_matrix_([a-z]{2,3})\.txt(\.\w+)?$")
 _PAIR = re.compile(r"\.([a-z]{2,3})-([a-z]{2,3})\.([a-z]{2,3})(\.\w+)?$")
@@ -85,7 +85,7 @@ def read_europarl(folder: Path, lang: str, other: str) -> tuple[list[str], list[
             files[named[3]] = path
     if set(files) != {lang, other}:
         raise BadInput(f"{folder} has no europarl-v7.{other}-{lang}.{lang} and .{other}; name the folder of Europarl")
-    sides = [[line.strip() for _, line in _lines(files[one])] for one in (lang, other)]
+    sides = [[line.strip() for _, line in text_lines(files[one])] for one in (lang, other)]
     if len(sides[0]) != len(sides[1]):
         raise BadInput(
             f"{files[lang]} has {len(sides[0]):,} lines and {files[other].name} {len(sides[1]):,}; get them again"
@@ -108,25 +108,10 @@ def read_dictionary(path: Path, lang: str, other: str) -> dict[str, set[str]]:
 
 def _columns(path: Path, least: int) -> Iterator[tuple[str, list[str]]]:
     """Where each line is, and its columns between blanks."""
-    for where, line in _lines(path):
+    for where, line in text_lines(path):
         columns = line.split()
         if not columns:
             continue
         if len(columns) < least:
             raise BadInput(f"{where} has {len(columns)} columns and should have {least}; see that it is the right file")
         yield where, columns
-
-
-def _lines(path: Path) -> Iterator[tuple[str, str]]:
-    """Where each line is, and the line."""
-    if not path.is_file():
-        raise BadInput(f"{path} does not exist; get the paper's data again")
-    file = SourceFile(path, str(path))
-    try:
-        for line in file.lines():
-            where = file.at(file.line)
-            if line is None:
-                raise BadInput(f"{where} is longer than 64 MB; take it out")
-            yield where, line.decode("utf-8", "replace").rstrip("\r\n")
-    except UnreadableFileError as error:
-        raise BadInput(f"{file.shown} can't be read on after line {file.line}: {error}") from error

@@ -193,6 +193,25 @@ def _unreadable(error: OSError) -> None:
     raise BadInput(f"the folder {error.filename} can't be read ({error.strerror}); see that it is yours") from error
 
 
+def text_lines(path: Path) -> Iterator[tuple[str, str]]:
+    """Where each line of a file is, and the line, its end taken off.
+
+    Raises:
+        BadInput: the file does not exist, can't be read to its end, or has a line that is too long.
+    """
+    if not path.is_file():
+        raise BadInput(f"{path} does not exist; get the data again")
+    file = SourceFile(path, str(path))
+    try:
+        for line in file.lines():
+            where = file.at(file.line)
+            if line is None:
+                raise BadInput(f"{where} is longer than 64 MB; take it out")
+            yield where, line.decode("utf-8", "replace").rstrip("\r\n")
+    except UnreadableFileError as error:
+        raise BadInput(f"{file.shown} can't be read on after line {file.line}: {error}") from error
+
+
 def source_files(source: Path) -> Iterator[SourceFile]:
     """A file, or all files under a folder in a fixed order; names that begin with a dot are left out."""
     if not source.is_dir():

@@ -23,7 +23,7 @@ from pathlib import Path
 from encoders.document import Document
 from encoders.errors import BadInput
 from encoders.languages import normalise
-from indexer.readers.files import SourceFile, UnreadableFileError
+from indexer.readers.files import text_lines
 
 _LETT = re.compile(r"\.lett(\.\w+)?$")
 _TSV = re.compile(r"\.([a-z]{2,3})-([a-z]{2,3})\.tsv(\.\w+)?$")
@@ -64,7 +64,7 @@ def read_site(path: Path, first: str = "en", second: str = "fr") -> Site:
         BadInput: the file can't be read, or a line is no page.
     """
     pages: dict[str, dict[str, Document]] = {first: {}, second: {}}
-    for where, line in _lines(path):
+    for where, line in text_lines(path):
         columns = line.split("\t")
         if len(columns) != _COLUMNS:
             raise BadInput(f"{where} has {len(columns)} columns; a page of a .lett file has {_COLUMNS}")
@@ -119,7 +119,7 @@ def _commentary_folder(folder: Path, lang: str) -> list[Document]:
     for file in sorted(folder.iterdir()):
         if not file.is_file():
             continue
-        text = "\n".join(line for _, line in _lines(file)).strip()
+        text = "\n".join(line for _, line in text_lines(file)).strip()
         if text:
             found.append(Document(f"{lang}:{file.name}", normalise(lang), text, fields={"concept": file.name}))
     return found
@@ -143,7 +143,7 @@ def _commentary_tsv(path: Path) -> Commentary:
                 side.append(Document(f"{lang}:{number}", normalise(lang), text, fields={"concept": str(number)}))
             part.clear()
 
-    for where, line in _lines(path):
+    for where, line in text_lines(path):
         columns = line.split("\t")
         if not line.strip():
             close()
@@ -154,16 +154,3 @@ def _commentary_tsv(path: Path) -> Commentary:
                 part.append(sentence)
     close()
     return dict(zip(langs, sides, strict=True))
-
-
-def _lines(path: Path) -> Iterator[tuple[str, str]]:
-    """Where each line is, and the line, its end taken off."""
-    file = SourceFile(path, str(path))
-    try:
-        for line in file.lines():
-            where = file.at(file.line)
-            if line is None:
-                raise BadInput(f"{where} is longer than 64 MB; take it out")
-            yield where, line.decode("utf-8", "replace").rstrip("\r\n")
-    except UnreadableFileError as error:
-        raise BadInput(f"{file.shown} can't be read on after line {file.line}: {error}") from error

@@ -16,6 +16,7 @@ from indexer.stores.elastic.attachment import Attachment
 from indexer.stores.elastic.connection import Credentials
 from indexer.stores.elastic.joined import JoinedLayout, JoinedStore
 from indexer.stores.elastic.layout import Layout
+from indexer.stores.elastic.paging import PAGE, pages
 from indexer.stores.elastic.users_index import UsersIndex
 from indexer.stores.elastic.values import values
 from indexer.stores.elastic.writing import Action, Held
@@ -23,7 +24,6 @@ from indexer.stores.elastic.writing import Action, Held
 if TYPE_CHECKING:
     from elasticsearch import Elasticsearch
 
-_PAGE = 1000
 _STAMP = ("id", "lang", "text_hash", "fields_hash", "revision")
 
 
@@ -153,8 +153,7 @@ class AttachedStore(JoinedStore):
         self._refresh()
         vector = {"exists": {"field": self._layout.vector(model)}}
         stamps: dict[str, Stamp] = {}
-        for start in range(0, len(doc_ids), _PAGE):
-            page = list(doc_ids[start : start + _PAGE])
+        for page in pages(doc_ids):
             query = {"bool": {"filter": [{"ids": {"values": page}}, vector]}}
             (hits,) = self._msearch([{"size": len(page), "query": query, "_source": self._layout.stamp_fields(model)}])
             stamps |= {hit["_id"]: stamp for hit in hits if (stamp := self._layout.stamp(hit["_source"]))}
@@ -211,7 +210,7 @@ def _empty_all(client: Elasticsearch, server: str, index: str, layout: Layout) -
         with connection.guarded(server):
             client.indices.refresh(index=index)
             ours = {"exists": {"field": layout.name("id")}}
-            found = client.search(index=index, size=_PAGE, source=False, query=ours, allow_partial_search_results=False)
+            found = client.search(index=index, size=PAGE, source=False, query=ours, allow_partial_search_results=False)
         doc_ids = [hit["_id"] for hit in found["hits"]["hits"]]
         if not doc_ids:
             return emptied

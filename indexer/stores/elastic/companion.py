@@ -13,11 +13,10 @@ from indexer.stores.elastic import connection, writing
 from indexer.stores.elastic.attachment import Attachment
 from indexer.stores.elastic.connection import Credentials
 from indexer.stores.elastic.joined import JoinedLayout, JoinedStore
+from indexer.stores.elastic.paging import PAGE, pages
 from indexer.stores.elastic.store import ElasticStore
 from indexer.stores.elastic.users_index import UsersIndex
 from indexer.stores.elastic.writing import Action, Held
-
-_PAGE = 1000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,8 +74,7 @@ class CompanionStore(JoinedStore):
         found = self._sources(doc_ids)
         with self._guarded():
             ours: dict[str, Held] = {}
-            for start in range(0, len(doc_ids), _PAGE):
-                page = doc_ids[start : start + _PAGE]
+            for page in pages(doc_ids):
                 ours |= writing.read(self._client, self.index, page, [self._layout.name("lang")])
         langs = {doc_id: one.source[self._layout.ours]["lang"] for doc_id, one in ours.items()}
         return [self.users.shown(doc_id, found[doc_id], langs[doc_id]) for doc_id in doc_ids]
@@ -140,7 +138,7 @@ class CompanionStore(JoinedStore):
             return 0
         listed = self.ids()
         gone: list[str] = []
-        while page := list(islice(listed, _PAGE)):
+        while page := list(islice(listed, PAGE)):
             gone += self.users.missing(page)
         return self.forget(gone) if gone else 0
 

@@ -32,6 +32,7 @@ from indexer.stores.elastic.layout import (
     unpacked_passages,
     unpacked_vectors,
 )
+from indexer.stores.elastic.paging import PAGE, pages
 from indexer.stores.elastic.writing import Action, Held
 
 _JSON = {"content-type": "application/json", "accept": "application/json"}
@@ -40,7 +41,6 @@ _ID_BYTES = 512
 _YELLOW_WITHIN = "10s"
 _FEWEST = 200
 """Candidates a shard looks at for a language, at least: with them 99.4 % of the exact ten best were found (lohelp)."""
-_PAGE = 1000
 _HITS = 20_000
 """Hits with vectors asked for in one request: 20,000 × 384 are 40 MB on the way."""
 _LANGUAGES = 10_000
@@ -259,7 +259,7 @@ class ElasticStore:
     def stamps(self, model: str, doc_ids: Sequence[str]) -> dict[str, Stamp]:
         """What is stored with a vector of this model."""
         found: dict[str, Held] = {}
-        for page in _pages(doc_ids):
+        for page in pages(doc_ids):
             found |= self._patiently(partial(self._read, page, self._layout.stamp_fields(model)))
         return {
             doc_id: stamp
@@ -397,7 +397,7 @@ class ElasticStore:
     def _by_ids(self, doc_ids: Sequence[str], fields: Sequence[Any]) -> Iterator[list[dict[str, Any]]]:
         """Hits with doc values for a list of ids, a page of them at a time."""
         self._refresh()
-        for page in _pages(list(dict.fromkeys(doc_ids))):
+        for page in pages(list(dict.fromkeys(doc_ids))):
             query = {"ids": {"values": page}}
             body = {"size": len(page), "_source": False, "query": query, "docvalue_fields": list(fields)}
             yield self._msearch([body])[0]
@@ -422,7 +422,7 @@ class ElasticStore:
         found: dict[str, Held] = {}
         fields = ["title", "text", "fields", *(self._layout.name(one) for one in ("lang", "revision"))]
         with self._guarded():
-            for page in _pages(list(dict.fromkeys(doc_ids))):
+            for page in pages(list(dict.fromkeys(doc_ids))):
                 found |= writing.read(self._client, self.index, page, fields)
         return [self._layout.document(doc_id, found[doc_id].source) for doc_id in doc_ids]
 
@@ -485,7 +485,7 @@ class ElasticStore:
         }
         doc_ids: list[str] = []
         while len(doc_ids) < count:
-            (hits,) = self._msearch([{**body, "size": min(_PAGE, count - len(doc_ids))}])
+            (hits,) = self._msearch([{**body, "size": min(PAGE, count - len(doc_ids))}])
             if not hits:
                 break
             doc_ids += [hit["_id"] for hit in hits]
@@ -495,7 +495,7 @@ class ElasticStore:
     def ids(self) -> Iterator[str]:
         """Every stored id, ordered."""
         ours = [{"exists": {"field": self._layout.name("id")}}]
-        for hits in self._pages_by_id(ours, {"_source": False}, _PAGE * 10):
+        for hits in self._pages_by_id(ours, {"_source": False}, PAGE * 10):
             yield from (hit["_id"] for hit in hits)
 
     def delete(self, doc_ids: Iterable[str]) -> int:
@@ -506,7 +506,7 @@ class ElasticStore:
 
         removed = 0
         listed = iter(dict.fromkeys(doc_ids))
-        while page := list(islice(listed, _PAGE)):
+        while page := list(islice(listed, PAGE)):
             removed += len(writing.write(self._client, self.address.server, page, decide).done)
             self._stale = True
         return removed
@@ -591,7 +591,3 @@ def _unfit(item: StoredDocument) -> str | None:
     except UnicodeEncodeError:
         return "it is not Unicode text"
     return f"its id has {size} bytes, and Elasticsearch takes {_ID_BYTES}" if size > _ID_BYTES else None
-
-
-def _pages(doc_ids: Sequence[str]) -> Iterator[Sequence[str]]:
-    return (doc_ids[start : start + _PAGE] for start in range(0, len(doc_ids), _PAGE))

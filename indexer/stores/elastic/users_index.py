@@ -16,6 +16,7 @@ from indexer.readers.source import ReadOptions, Refusal
 from indexer.stores.elastic import connection
 from indexer.stores.elastic.attachment import Attachment
 from indexer.stores.elastic.layout import Layout
+from indexer.stores.elastic.paging import pages
 from indexer.stores.elastic.values import joined, steps, values, without
 
 if TYPE_CHECKING:
@@ -25,7 +26,6 @@ _TEXTS = frozenset(
     {"text", "match_only_text", "keyword", "wildcard", "constant_keyword", "search_as_you_type", "annotated_text"}
 )
 _ANALYSED = frozenset({"text", "match_only_text", "search_as_you_type", "annotated_text"})
-_PAGE = 1000
 _UNFILTERED = frozenset({"object", "nested", "dense_vector", "binary", "alias"})
 
 
@@ -182,9 +182,9 @@ class UsersIndex:
 
     def _mget(self, doc_ids: Sequence[str], **how: Any) -> list[dict[str, Any]]:
         found: list[dict[str, Any]] = []
-        for start in range(0, len(doc_ids), _PAGE):
+        for page in pages(doc_ids):
             with connection.guarded(self.attachment.server):
-                answer = self._client.mget(index=self.name, ids=list(doc_ids[start : start + _PAGE]), **how)
+                answer = self._client.mget(index=self.name, ids=page, **how)
             found += [one for one in answer["docs"] if one.get("found")]
         return found
 
