@@ -6,11 +6,16 @@ import shutil
 from pathlib import Path
 
 import pytest
+import sqlalchemy as sa
 
 import query
 from encoders.folder import ModelFolder
+from indexer import collection as collections
+from indexer.collection import Collection
+from indexer.database import connect, transaction
 from indexer.indexing import index
 from indexer.settings import Settings
+from indexer.stores import open_store
 from query.calibrating import calibrate
 
 DEMO = Path(query.__file__).parent / "demo"
@@ -32,3 +37,22 @@ def calibrated(tmp_path_factory: pytest.TempPathFactory, demo: Settings) -> Sett
     place = Settings.read(home=home)
     calibrate("demo", place, device="cpu")
     return place
+
+
+def moved(settings: Settings, collection: str, url: str, home: Path) -> Settings:
+    """A copy of a home, one collection's documents and vectors put on a server."""
+    shutil.copytree(settings.home, home)
+    copy = Settings.read(home=home)
+    engine = connect(copy.database)
+    found = collections.require(engine, collection)
+    source, target = found.open_store(copy), open_store(url, collection)
+    target.create(found.model, found.dim)
+    for page in source.scan(found.model):
+        assert target.put(found.model, page).stored == len(page)
+    target.publish()
+    for store in (source, target):
+        store.close()
+    with transaction(engine) as session:
+        session.execute(sa.update(Collection).where(Collection.name == collection).values(store=url))
+    engine.dispose()
+    return copy

@@ -14,7 +14,7 @@ from indexer.settings import Settings
 from query import Searcher
 from query.cli import root, run
 from query.ranking_options import RankingOptions
-from tests.query.conftest import DEMO
+from tests.query.conftest import DEMO, moved
 
 LANGS = ("de", "en", "es", "ja")
 SOURCES = [str(DEMO / f"docs.{lang}.jsonl") for lang in LANGS]
@@ -46,6 +46,11 @@ def hits(settings: Settings, collection: str, ranking: RankingOptions) -> list[l
 def test_where_one_part_has_all_the_weight_the_ranking_is_its_own(home: Settings, passages: bool) -> None:
     alone = RankingOptions(balance=0.5, passages=passages)  # without a bank, which each draws
     assert hits(home, "both", replace(alone, weights=(1.0, 0.0))) == hits(home, "alone", alone)
+
+
+def test_both_stores_rank_them_alike(home: Settings, elastic_url: str, tmp_path: Path) -> None:
+    ranking = RankingOptions(weights=(0.3, 0.7))
+    assert hits(moved(home, "both", elastic_url, tmp_path / "home"), "both", ranking) == hits(home, "both", ranking)
 
 
 def test_weights_change_the_ranking_and_not_the_index(home: Settings) -> None:

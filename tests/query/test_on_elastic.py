@@ -6,18 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import sqlalchemy as sa
 from click.testing import CliRunner
 from elasticsearch import Elasticsearch
 
-from indexer import collection as collections
-from indexer.collection import Collection
-from indexer.database import connect, transaction
 from indexer.settings import Settings
-from indexer.stores import open_store
 from query.cli import root
 from query.ranking_options import RankingOptions
 from query.searcher import Searcher
+from tests.query import conftest
 from tests.query.conftest import DEMO
 
 QUERIES = (("en", "flood in the old town"), ("de", "Bienen im Garten"), ("ru", "шахматы"), ("ja", "山火事"))
@@ -26,21 +22,7 @@ QUERIES = (("en", "flood in the old town"), ("de", "Bienen im Garten"), ("ru", "
 @pytest.fixture
 def moved(calibrated: Settings, elastic_url: str, tmp_path: Path) -> Settings:
     """The calibrated demo collection, its documents and vectors on the server."""
-    home = tmp_path / "home"
-    shutil.copytree(calibrated.home, home)
-    engine = connect(Settings.read(home=home).database)
-    found = collections.require(engine, "demo")
-    source, target = found.open_store(Settings.read(home=home)), open_store(elastic_url, "demo")
-    target.create(found.model, found.dim)
-    for page in source.scan(found.model):
-        assert target.put(found.model, page).stored == len(page)
-    target.publish()
-    for store in (source, target):
-        store.close()
-    with transaction(engine) as session:
-        session.execute(sa.update(Collection).values(store=elastic_url))
-    engine.dispose()
-    return Settings.read(home=home)
+    return conftest.moved(calibrated, "demo", elastic_url, tmp_path / "home")
 
 
 def hits(settings: Settings, ranking: RankingOptions) -> list[list[tuple[str, float, str | None]]]:
