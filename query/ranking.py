@@ -247,7 +247,7 @@ class FairRanker:
     def _ends(self, k: int) -> list[int]:
         """Where the stretches end that k hits are made of; plain cosines compare however many there are."""
         if not (self._share or self._beta or self.choice.passages or self.choice.hybrid):
-            return [max(k, STRETCHES[0])]
+            return [k]
         needed = [end for end, before in zip(STRETCHES, (0, *STRETCHES), strict=False) if before < k]
         return [*needed, k] if k > STRETCHES[-1] else needed
 
