@@ -40,8 +40,9 @@ class Batch:
 
 def encoder_input(ids: Int32Array, variant: Variant) -> Int32Array:
     """A sentence's ids as the encoder reads them, as ``tokenizer.json`` says too."""
-    parts = [ids, [END_ID]] if variant == "laser" else [[TAG_ID], ids]
-    return np.concatenate(parts, dtype=np.int32)
+    if variant == "laser":
+        return np.append(ids, np.int32(END_ID))
+    return np.concatenate((np.array([TAG_ID], dtype=np.int32), ids))
 
 
 def padded(rows: Sequence[Int32Array]) -> Ids:

@@ -123,7 +123,7 @@ class _Run:
         for _ in range(training.accumulate):
             batch = next(self.batches)
             loss, terms = self._loss(batch)
-            (loss / training.accumulate).backward()
+            torch.autograd.backward(loss / training.accumulate)
             said += batch.tokens
             for name, value in {"loss": loss, **terms}.items():
                 self.sums[name] += value.item() / training.accumulate
@@ -144,8 +144,8 @@ class _Run:
         translation = translation_loss(logits, wanted[wanted != PAD_ID], self.plan.training.smoothing)
         if target is None:
             return total_loss(translation, None, constraint), {"translation": translation}
-        drawn = (draw_negatives(len(source), constraint.negatives).to(self.device) for _ in range(2))
-        terms = distances(source.float(), target.float(), *drawn, constraint.margin)
+        others, backward = (draw_negatives(len(source), constraint.negatives).to(self.device) for _ in range(2))
+        terms = distances(source.float(), target.float(), others, backward, constraint.margin)
         total = total_loss(translation, terms, constraint)
         return total, {"translation": translation, "paired": terms.paired, "delta": terms.delta}
 
@@ -194,7 +194,7 @@ class _Run:
 
 def learning_rate(step: int, training: Training) -> float:
     """Rises in a straight line to the highest rate, then falls with the inverse square root; steps count from 1."""
-    return training.rate * min(step / training.warmup, (training.warmup / step) ** 0.5)
+    return float(training.rate * min(step / training.warmup, (training.warmup / step) ** 0.5))
 
 
 def fingerprint(corpus: Corpus, plan: Plan, vocabulary: int) -> dict[str, Any]:

@@ -40,7 +40,7 @@ class Attention(nn.Module):
         return joined
 
     def _split(self, states: Tensor) -> Tensor:
-        return states.unflatten(2, (self.heads, -1)).transpose(1, 2)
+        return states.view(*states.shape[:2], self.heads, -1).transpose(1, 2)
 
 
 class FeedForward(nn.Sequential):

@@ -1,4 +1,4 @@
-"""The models: an encoder that makes one vector P of a sentence, and a decoder that is given P and nothing else of it."""
+"""The models: an encoder that makes one vector P of a sentence, and a decoder that is given P and nothing else."""
 
 from __future__ import annotations
 
@@ -152,6 +152,8 @@ class Translator(nn.Module):
         else:
             self.encoder = TransformerEncoder(tokens, sizes, dropout)
             self.decoder = TransformerDecoder(decoded, languages, sizes, dropout)
+            _xavier(self.encoder)
+            _xavier(self.decoder)
 
     def encode(self, ids: Tensor) -> Tensor:
         """Sentences' P, (n, dim), of padded ids (n, t)."""
@@ -181,3 +183,11 @@ def _table(vocabulary: int, dim: int) -> nn.Embedding:
     table = nn.Embedding(vocabulary, dim)
     nn.init.normal_(table.weight, std=dim**-0.5)
     return table
+
+
+def _xavier(module: nn.Module) -> None:
+    """Vaswani et al.'s first weights: what a layer adds is then as large as what it is added to."""
+    for part in module.modules():
+        if isinstance(part, nn.Linear):
+            nn.init.xavier_uniform_(part.weight)
+            nn.init.zeros_(part.bias)

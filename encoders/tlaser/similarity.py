@@ -23,9 +23,7 @@ def search_error(queries: FloatArray, candidates: FloatArray) -> float:
     return float(np.mean(np.argmax(queries @ candidates.T, axis=1) != np.arange(len(queries))))
 
 
-def search_errors(
-    vectors: Mapping[str, FloatArray], there: Mapping[str, BoolArray]
-) -> dict[tuple[str, str], float]:
+def search_errors(vectors: Mapping[str, FloatArray], there: Mapping[str, BoolArray]) -> dict[tuple[str, str], float]:
     """The error of each pair of languages both ways, on the sentences that both have; pairs without any are left out.
 
     Args:
