@@ -87,7 +87,8 @@ class _Run:
         self.told = fingerprint(corpus, plan, vocabulary)
         torch.manual_seed(training.seed)
         self.model = Translator(plan.variant, plan.sizes, vocabulary, len(corpus.pivots), training.dropout).to(device)
-        self.optimizer = torch.optim.Adam(
+        # Decay apart from the gradient, as in fairseq's Adam: inside it, what is rarely seen would go to zero in no time.
+        self.optimizer = torch.optim.AdamW(
             self.model.parameters(),
             lr=training.rate,
             betas=(0.9, 0.98),

@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from encoders.errors import BadInput
-from indexer.parallel.moses import read_moses as _read_moses
-from indexer.parallel.moses import side_language, sides
+from indexer.parallel.moses import read_moses, side_language, sides, text_name
 from indexer.parallel.source import Aligned
 from indexer.parallel.tables import header_language, read_by_id, read_jsonl, read_tsv
 from indexer.parallel.tmx import read_tmx
@@ -44,10 +43,8 @@ def find(sources: Sequence[str]) -> Found:
         path = Path(source).expanduser()
         if not path.exists():
             raise BadInput(f"{source} does not exist; name a file or a folder of parallel text")
-        before = _count(found)
-        for file in source_files(path):
-            _sort(file, found, whole_folder=path.is_dir())
-        if _count(found) == before:
+        taken = [_take(file, found, whole_folder=path.is_dir()) for file in source_files(path)]
+        if not any(taken):
             raise BadInput(
                 f"{source} is no parallel text that is read here: .tsv with languages in its header, .jsonl, .tmx, two "
                 "files that differ in their last ending (text.de, text.en), or a folder of LANG.tsv with common ids"
@@ -68,23 +65,20 @@ def read_parallel(found: Found) -> Iterator[Aligned | Refusal]:
         except UnreadableFileError as error:
             yield Refusal(file.at(file.line) if file.line else file.shown, str(error))
     for files in found.sides.values():
-        yield from _read_moses(files)
+        yield from read_moses(files)
     for files in found.by_id.values():
         yield from read_by_id(files)
 
 
-def _count(found: Found) -> int:
-    return len(found.tables) + len(found.sides) + len(found.by_id)
-
-
-def _sort(file: SourceFile, found: Found, *, whole_folder: bool) -> None:
-    if file.suffix in (".jsonl", ".ndjson", ".tmx"):
+def _take(file: SourceFile, found: Found, *, whole_folder: bool) -> bool:
+    """Put a file where it belongs; False where it is no parallel text."""
+    lang = header_language(file) if file.suffix == ".tsv" else None
+    if file.suffix in (".jsonl", ".ndjson", ".tmx") or (file.suffix == ".tsv" and lang is None):
         found.tables.append(file)
-    elif file.suffix == ".tsv":
-        lang = header_language(file)
-        if lang is None:
-            found.tables.append(file)
-        elif whole_folder:
-            found.by_id.setdefault(file.path.parent, {})[lang] = file
-    elif side_language(file) and len(both := sides(file)) > 1:
-        found.sides.setdefault(file.path.with_name(file.path.name.split(file.suffix)[0]), both)
+    elif lang and whole_folder:
+        found.by_id.setdefault(file.path.parent, {})[lang] = file
+    elif file.suffix != ".tsv" and side_language(file) and len(both := sides(file)) > 1:
+        found.sides[text_name(file)] = both
+    else:
+        return False
+    return True

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from itertools import zip_longest
+from pathlib import Path
 
 from encoders.errors import BadInput
 from indexer.parallel.source import NOT_UTF8, Aligned, decoded
@@ -21,14 +22,19 @@ def side_language(file: SourceFile) -> str | None:
 
 def sides(file: SourceFile) -> dict[str, SourceFile]:
     """The files beside one that are the same text in other languages, and itself, by language."""
-    stem = file.path.name.split(file.suffix)[0] if file.suffix else file.path.name
     found = {}
-    for path in sorted(file.path.parent.glob(f"{_escaped(stem)}.*")):
+    for path in sorted(file.path.parent.iterdir()):
         other = SourceFile(path, path.name)
         lang = side_language(other)
-        if lang and other.suffix and path.name.split(other.suffix)[0] == stem:
+        if lang and text_name(other) == text_name(file):
             found[lang] = other
     return found
+
+
+def text_name(file: SourceFile) -> Path:
+    """What the files of one text have in common: the path without the language and a compression's ending."""
+    name = file.path.name
+    return file.path.with_name(name[: name.lower().rfind(file.suffix)])
 
 
 def read_moses(files: Mapping[str, SourceFile]) -> Iterator[Aligned | Refusal]:
@@ -56,7 +62,3 @@ def read_moses(files: Mapping[str, SourceFile]) -> Iterator[Aligned | Refusal]:
 
 
 _ENDED = b"\0ended"
-
-
-def _escaped(stem: str) -> str:
-    return "".join(f"[{character}]" if character in "*?[" else character for character in stem)
