@@ -87,7 +87,7 @@ class _Run:
         self.told = fingerprint(corpus, plan, vocabulary)
         torch.manual_seed(training.seed)
         self.model = Translator(plan.variant, plan.sizes, vocabulary, len(corpus.pivots), training.dropout).to(device)
-        # Decay apart from the gradient, as in fairseq's Adam: inside it, what is rarely seen would go to zero in no time.
+        # Decay apart from the gradient, as in fairseq: inside it, Adam would soon take what is rarely seen to zero.
         self.optimizer = torch.optim.AdamW(
             self.model.parameters(),
             lr=training.rate,
