@@ -11,16 +11,22 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from encoders.tlaser.layers import Attention, EncoderLayer, FeedForward, sinusoids
 from encoders.tlaser.settings import Sizes, Variant
-from encoders.tlaser.vocabulary import PAD_ID
+from encoders.tlaser.vocabulary import PAD_ID, TAG_ID
 
 
 class TransformerEncoder(nn.Module):
-    """T-LASER's encoder: the last layer's state at STR_TAG, the first place, is P."""
+    """T-LASER's encoder: the last layer's state at STR_TAG, the first place, is P.
+
+    STR_TAG begins as zero and has no position, so that P is about the sentence from the start: next to a constant, what
+    sentences say would be too small for the distance constraint, and their vectors would fall into one.
+    """
 
     def __init__(self, tokens: nn.Embedding, sizes: Sizes, dropout: float) -> None:
         super().__init__()
         self.tokens = tokens
-        self.register_buffer("places", sinusoids(sizes.max_tokens, sizes.dim), persistent=False)
+        places = sinusoids(sizes.max_tokens, sizes.dim)
+        places[0] = 0.0
+        self.register_buffer("places", places, persistent=False)
         self.layers = nn.ModuleList(
             EncoderLayer(sizes.dim, sizes.heads, sizes.ffn, dropout) for _ in range(sizes.layers)
         )
@@ -154,6 +160,8 @@ class Translator(nn.Module):
             self.decoder = TransformerDecoder(decoded, languages, sizes, dropout)
             _xavier(self.encoder)
             _xavier(self.decoder)
+            with torch.no_grad():
+                tokens.weight[TAG_ID] = 0.0
 
     def encode(self, ids: Tensor) -> Tensor:
         """Sentences' P, (n, dim), of padded ids (n, t)."""
