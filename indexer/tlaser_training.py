@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from encoders.console import Console
-from encoders.errors import BadInput, MissingPart
+from encoders.errors import BadInput
 from encoders.folder import ModelFolder, Precision, free_target
 from encoders.session import Device
 from encoders.tlaser.settings import NAMES, Plan
@@ -17,12 +17,12 @@ from encoders.tlaser.vocabulary import learn_vocabulary
 from indexer.aligned_corpus import AlignedText, choose_pivots, gather, hold_out, make_corpus
 from indexer.parallel import Aligned, find, read_parallel
 from indexer.readers.source import Refusal
+from onnx_export.huggingface import require_torch
 from onnx_export.parity import GateText, ParityReport
 
 if TYPE_CHECKING:
     import tokenizers
 
-TRAIN_EXTRA = "training needs PyTorch: pip install 'dragoman[train]'"
 _GATE_TEXTS = 240
 
 
@@ -143,19 +143,6 @@ def train_tlaser(
         remarks=remarks,
         refused=text.refused + (held.refused if validation else []),
     )
-
-
-def require_torch() -> None:
-    """See that torch and its ONNX exporter are installed.
-
-    Raises:
-        MissingPart: one is not.
-    """
-    try:
-        import onnxscript  # noqa: F401, PLC0415
-        import torch  # noqa: F401, PLC0415
-    except ImportError as error:
-        raise MissingPart(TRAIN_EXTRA) from error
 
 
 def _gathered(sources: Sequence[str], languages: Sequence[str], console: Console) -> AlignedText:
