@@ -69,12 +69,18 @@ def fit(
         MissingPart: CUDA was asked for and is not there, or a checkpoint can't be written.
     """
     run = _Run(corpus, plan, vocabulary, folder, training_device(device))
+    if run.step:
+        console.say(f"going on from step {run.step:,}")
     progress = TrainingProgress(console, run.step, plan.training.steps, "tokens")
-    while run.step < plan.training.steps:
-        progress(*run.update())
-        if run.step % plan.training.interval == 0 or run.step == plan.training.steps:
-            row = run.record()
-            console.say(f"step {run.step:,}: loss {row['loss']:.3f}, search error {100 * row['error']:.1f} %")
+    try:
+        while run.step < plan.training.steps:
+            progress(*run.update())
+            if run.step % plan.training.interval == 0 or run.step == plan.training.steps:
+                row = run.record()
+                console.say(f"step {run.step:,}: loss {row['loss']:.3f}, search error {100 * row['error']:.1f} %")
+    except KeyboardInterrupt:
+        console.warn(f"stopped at step {run.step:,}; the same command goes on from the last checkpoint in {folder}")
+        raise
     return run.fitted(progress.units / progress.seconds)
 
 

@@ -6,13 +6,22 @@ import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from encoders.errors import MissingPart
+
 Row = Mapping[str, float]
 """What was measured at a step: ``step`` and any other numbers by name."""
 
 
 def write_rows(rows: Sequence[Row], file: Path) -> None:
-    """A JSON object a line: the same rows are the same bytes."""
-    file.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    """A JSON object a line: the same rows are the same bytes.
+
+    Raises:
+        MissingPart: the disk is full or can't be written.
+    """
+    try:
+        file.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    except OSError as error:
+        raise MissingPart(f"{file} can't be written ({error.strerror}); make room and run the same command") from error
 
 
 def draw(rows: Sequence[Row], panels: Mapping[str, Sequence[str]], file: Path) -> None:
