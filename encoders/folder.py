@@ -25,7 +25,7 @@ import platformdirs
 from encoders.document import short_hash
 from encoders.errors import BadInput, MissingPart
 
-Pooling = Literal["mean", "cls", "cls-dense-tanh", "sum"]
+Pooling = Literal["mean", "cls", "cls-dense-tanh", "max", "sum"]
 Precision = Literal["fp32", "fp16", "int8", "q4"]
 FORMAT = 1
 
@@ -38,7 +38,7 @@ class ModelConfig:
         name: what a person calls the model.
         dim: width of the vectors.
         max_tokens: longest input, special tokens included; 0 where there is no limit.
-        pooling: how token states become one vector, inside the graph; ``sum`` of words is Cr5.
+        pooling: how token states become one vector, inside the graph; ``max`` is LASER's, ``sum`` of words is Cr5.
         query_prefix: put before a query's text by the model's own rule, may be empty.
         document_prefix: put before each document segment's text.
         languages: BCP 47 tags the model was trained for; empty where nobody said.

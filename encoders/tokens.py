@@ -57,8 +57,8 @@ class Tokenizer:
         self._tokenizer.no_truncation()
         self._tokenizer.no_padding()
         before, after = self._around()
-        self._query = (before + self._plain(folder.config.query_prefix), after)
-        self._document = (before + self._plain(folder.config.document_prefix), after)
+        self._query = _around_text(before + self._plain(folder.config.query_prefix), after)
+        self._document = _around_text(before + self._plain(folder.config.document_prefix), after)
         self.query_overhead = sum(map(len, self._query))
         self.document_overhead = sum(map(len, self._document))
         padding = [self._tokenizer.token_to_id(token) for token in ("<pad>", "[PAD]")]
@@ -101,6 +101,10 @@ class Tokenizer:
             if full[at : at + len(bare)] == bare:
                 return list(full[:at]), list(full[at + len(bare) :])
         raise BadInput("the tokenizer changes a text when it adds special tokens; export the model again")
+
+
+def _around_text(before: Sequence[int], after: Sequence[int]) -> tuple[Int32Array, Int32Array]:
+    return np.array(before, dtype=np.int32), np.array(after, dtype=np.int32)
 
 
 def _blocks(text: str) -> list[tuple[int, int]]:

@@ -32,7 +32,9 @@ def _languages(_context: click.Context, _option: click.Parameter, value: str | N
     show_default=True,
     help="int8 for CPUs, fp16 for GPUs, q4 for little memory, fp32 to compare with.",
 )
-@click.option("--pooling", type=click.Choice(get_args(Pooling)), help="Instead of what the model states.")
+@click.option(
+    "--pooling", type=click.Choice(["mean", "cls", "cls-dense-tanh"]), help="Instead of what the model states."
+)
 @click.option("--query-prefix", help="Put before queries, instead of what the model states.")
 @click.option("--document-prefix", help="Put before documents, instead of what the model states.")
 @click.option("--languages", callback=_languages, help="Tags the model was trained for, with commas: de,fr,zh.")

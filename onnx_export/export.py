@@ -54,7 +54,7 @@ def export_model(
     with publishing(target, config) as made:
         console.say(f"writing the graph in {precision}")
         _write_graph(source, made, precision)
-        report = _gate(ModelFolder(made, config), texts, reference, console, force=force)
+        report = gate(ModelFolder(made, config), texts, reference, console, force=force)
         text = json.dumps(report.as_json(), indent=2, ensure_ascii=False, allow_nan=False)
         (made / "parity.json").write_text(text + "\n", encoding="utf-8")
         (made / "MODEL_CARD.md").write_text(model_card(model, config, recipe, report), encoding="utf-8")
@@ -118,9 +118,14 @@ def _prefixed(text: GateText, config: ModelConfig) -> str:
     return (config.query_prefix if text.role == "query" else config.document_prefix) + text.text
 
 
-def _gate(
+def gate(
     folder: ModelFolder, texts: Sequence[GateText], reference: FloatArray, console: Console, *, force: bool
 ) -> ParityReport:
+    """Compare a graph with torch's vectors of some texts and say how near it is.
+
+    Raises:
+        BadInput: it is below the bar of its precision, unless forced.
+    """
     report = check_parity(folder, texts, reference)
     what = f"{folder.config.name} in {report.precision}"
     console.say(f"compared with torch on {report.texts} texts in {len(report.languages)} languages")

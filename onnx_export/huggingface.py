@@ -87,6 +87,11 @@ def load(layout: Layout, recipe: Recipe) -> SourceModel:
 
 
 def export_graph(source: SourceModel, target: Path) -> None:
+    """Write the fp32 ONNX graph of a loaded encoder, as ``export_module`` does."""
+    export_module(source.module, target)
+
+
+def export_module(module: torch.nn.Module, target: Path) -> None:
     """Write the fp32 ONNX graph by torch's own exporter; weights stand beside it in ``<target>.data``.
 
     The exporter keeps both axes free (a trace would fix what the example's values decide) and, with plain ("eager")
@@ -101,7 +106,7 @@ def export_graph(source: SourceModel, target: Path) -> None:
         # Said of inputs that share their axes, which is what is meant.
         warnings.filterwarnings("ignore", message="# The axis name", category=UserWarning)
         program = torch.onnx.export(
-            source.module,
+            module,
             (ids, mask),
             dynamo=True,
             dynamic_shapes={"input_ids": axes, "attention_mask": axes},

@@ -1,0 +1,152 @@
+"""Training against a bare loop of the same model on the same batches, and the int8 graph against torch."""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import tokenizers
+import torch
+from torch import Tensor
+
+from benchmarks import results
+from benchmarks.tlaser import sentences
+from encoders.console import Console
+from encoders.document import Int32Array
+from encoders.session import OnnxSession
+from encoders.tlaser.batches import Batches, encoder_input, padded
+from encoders.tlaser.corpus import Corpus
+from encoders.tlaser.fit import fit
+from encoders.tlaser.loss import distances, draw_negatives, total_loss, translation_loss
+from encoders.tlaser.model import Translator, UnitVectors
+from encoders.tlaser.settings import NAMES, Plan, Variant, preset
+from encoders.tlaser.vocabulary import PAD_ID, learn_vocabulary
+from indexer.aligned_corpus import HELD_OUT, AlignedText, gather, make_corpus
+from indexer.parallel import Aligned
+from onnx_export.parity import GateText
+from onnx_export.tlaser_folder import publish
+
+Ready = Sequence[tuple[Tensor, Tensor, Tensor, Tensor, int]]
+_GATE = 80
+_ENCODED = 2000
+_TOGETHER = 32
+
+
+@dataclass
+class Job:
+    """A variant with all that is made before training."""
+
+    plan: Plan
+    corpus: Corpus
+    vocabulary: int
+    held: AlignedText
+
+    def bare(self, ready: Ready) -> None:
+        """A loop with nothing but the model, the loss and the optimiser."""
+        torch.manual_seed(0)
+        training, constraint = self.plan.training, self.plan.constraint
+        model = Translator(self.plan.variant, self.plan.sizes, self.vocabulary, 2, training.dropout).train()
+        optimizer = torch.optim.AdamW(model.parameters(), lr=training.rate, fused=True)
+        for source, target, given, wanted, language in ready:
+            first = model.encode(source)
+            logits = model.logits(first, given, language, wanted)
+            said = translation_loss(logits, wanted[wanted != PAD_ID], training.smoothing)
+            terms = None
+            if constraint.beta:
+                others, backward = (draw_negatives(len(first), constraint.negatives) for _ in range(2))
+                terms = distances(first, model.encode(target), others, backward, constraint.margin)
+            torch.autograd.backward(total_loss(said, terms, constraint))
+            torch.nn.utils.clip_grad_norm_(model.parameters(), training.clip)
+            optimizer.step()
+            optimizer.zero_grad(set_to_none=True)
+
+    def ours(self) -> None:
+        """As the command trains: batches are made, losses written down, a validation and a checkpoint at the end."""
+        with tempfile.TemporaryDirectory() as scratch:
+            fit(self.corpus, self.plan, self.vocabulary, Path(scratch), device="cpu", console=Console(quiet=True))
+
+
+def training_speed(job: Job, rounds: int) -> str:
+    """How fast ours is, in parts of the bare loop's speed."""
+    training = job.plan.training
+    batches = Batches(job.corpus, job.plan.variant, training.batch_tokens, 0)
+    ready = []
+    for _ in range(training.steps):
+        one = next(batches)
+        source, target, given, wanted = (
+            torch.from_numpy(ids) for ids in (one.source, one.target, one.given, one.wanted)
+        )
+        ready.append((source, target, given, wanted, one.language))
+    seconds = results.in_turn({"bare": lambda: job.bare(ready), "ours": job.ours}, rounds)
+    return results.ratio(seconds["bare"], seconds["ours"])
+
+
+def encoding_speed(job: Job, tokenizer: tokenizers.Tokenizer, rounds: int) -> str:
+    """How many times faster the int8 graph encodes than torch in float32, both on one thread."""
+    torch.manual_seed(0)
+    model = Translator(job.plan.variant, job.plan.sizes, job.vocabulary, 2).eval()
+    encoder = UnitVectors(model.encoder).eval()
+    rows = sorted(
+        (encoder_input(job.corpus.sentences["en"][row], job.plan.variant) for row in range(_ENCODED)), key=len
+    )
+    with tempfile.TemporaryDirectory() as scratch:
+        folder, _ = publish(
+            model,
+            tokenizer,
+            job.plan,
+            job.corpus.languages,
+            Path(scratch) / "m",
+            "int8",
+            texts=[
+                GateText("en", "query" if at % 4 == 0 else "document", row["en"])
+                for at, row in enumerate(job.held.rows[:_GATE])
+                if "en" in row
+            ],
+            curve=[{"step": 1, "loss": 0.0}],
+            about={},
+            console=Console(quiet=True),
+            force=True,
+        )
+        session = OnnxSession(folder, device="cpu", threads=1)
+    seconds = results.in_turn(
+        {"torch": lambda: by_torch(encoder, rows), "graph": lambda: session.run(rows, PAD_ID)}, rounds
+    )
+    return results.ratio(seconds["torch"], seconds["graph"])
+
+
+def by_torch(encoder: UnitVectors, rows: Sequence[Int32Array]) -> None:
+    """Sentences of like length together."""
+    with torch.no_grad():
+        for at in range(0, len(rows), _TOGETHER):
+            ids = torch.from_numpy(padded(rows[at : at + _TOGETHER]))
+            encoder(ids, (ids != PAD_ID).long())
+
+
+def main() -> None:
+    """Measure, and write the section."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--steps", type=int, default=100)
+    parser.add_argument("--rounds", type=int, default=3)
+    arguments = parser.parse_args()
+    parts = sentences(["de", "en", "es"])
+    train, held = (gather([Aligned("", row) for row in parts[name]]) for name in ("train", "validation"))
+    held.rows = held.rows[:HELD_OUT]
+    lines = ["| | training, of a bare loop's speed | int8 graph, times torch's speed |", "|---|---:|---:|"]
+    variants: tuple[Variant, ...] = ("t", "ct", "laser")
+    for variant in variants:
+        plan = preset("small", variant)
+        plan = replace(plan, training=replace(plan.training, steps=arguments.steps, interval=arguments.steps))
+        texts = (text for row in train.rows for text in row.values())
+        tokenizer = learn_vocabulary(texts, plan.sizes.vocabulary, variant)
+        corpus, _ = make_corpus(train, held, ("en", "es"), tokenizer, plan)
+        job = Job(plan, corpus, tokenizer.get_vocab_size(), held)
+        cells = training_speed(job, arguments.rounds), encoding_speed(job, tokenizer, arguments.rounds)
+        lines.append(f"| {NAMES[variant]} | {' | '.join(cells)} |")
+    results.write("T-LASER, speed", "python -m benchmarks.tlaser_speed", lines)
+
+
+if __name__ == "__main__":
+    main()

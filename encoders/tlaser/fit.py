@@ -1,0 +1,255 @@
+"""The training loop: from a corpus to the weights that did best on its validation sentences."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from encoders.console import Console
+from encoders.document import FloatArray, unit_rows
+from encoders.errors import BadInput
+from encoders.session import Device, token_batches
+from encoders.tlaser.batches import Batch, Batches, encoder_input, padded
+from encoders.tlaser.corpus import Corpus
+from encoders.tlaser.loss import distances, draw_negatives, total_loss, translation_loss
+from encoders.tlaser.model import Translator
+from encoders.tlaser.settings import Plan, Training
+from encoders.tlaser.similarity import search_errors
+from encoders.tlaser.vocabulary import PAD_ID
+from encoders.training.checkpoint import load_checkpoint, save_checkpoint
+from encoders.training.curve import write_rows
+from encoders.training.device import mixed_precision, training_device
+from encoders.training.progress import TrainingProgress
+
+_LAST, _BEST, CURVE = "last.pt", "best.pt", "curve.jsonl"
+_VALIDATION_BUDGET = 8192
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """A trained model.
+
+    Attributes:
+        model: with the weights of the lowest validation error, on the CPU, in evaluation mode.
+        curve: step, tokens, mean loss and its terms since the row before, learning rate, validation error.
+        best: the row the weights are from.
+        rate: target tokens a second of this run, validation included; 0 where nothing was left to train.
+    """
+
+    model: Translator
+    curve: list[dict[str, float]]
+    best: dict[str, float]
+    rate: float
+
+
+def fit(
+    corpus: Corpus, plan: Plan, vocabulary: int, folder: Path, *, device: Device = "auto", console: Console
+) -> Fitted:
+    """Train, going on from the checkpoint in ``folder`` if there is one.
+
+    A run that was killed and goes on gives the same curve, byte for byte on the CPU with the same number of threads.
+
+    Args:
+        corpus: what to learn from.
+        plan: how; more steps than the checkpoint's plan had are trained on.
+        vocabulary: tokens there are.
+        folder: for checkpoints and ``curve.jsonl``.
+        device: where to train.
+        console: where progress goes.
+
+    Raises:
+        BadInput: the checkpoint is of another plan or corpus.
+        MissingPart: CUDA was asked for and is not there, or a checkpoint can't be written.
+    """
+    run = _Run(corpus, plan, vocabulary, folder, training_device(device))
+    if run.step:
+        console.say(f"going on from step {run.step:,}")
+    progress = TrainingProgress(console, run.step, plan.training.steps, "tokens")
+    try:
+        while run.step < plan.training.steps:
+            progress(*run.update())
+            if run.step % plan.training.interval == 0 or run.step == plan.training.steps:
+                row = run.record()
+                console.say(f"step {run.step:,}: loss {row['loss']:.3f}, search error {100 * row['error']:.1f} %")
+    except KeyboardInterrupt:
+        console.warn(f"stopped at step {run.step:,}; the same command goes on from the last checkpoint in {folder}")
+        raise
+    return run.fitted(progress.units / progress.seconds)
+
+
+class _Run:
+    """A model in training: weights, optimiser, place in the corpus, curve."""
+
+    def __init__(self, corpus: Corpus, plan: Plan, vocabulary: int, folder: Path, device: torch.device) -> None:
+        training = plan.training
+        self.corpus, self.plan, self.folder, self.device = corpus, plan, folder, device
+        self.told = fingerprint(corpus, plan, vocabulary)
+        torch.manual_seed(training.seed)
+        self.model = Translator(plan.variant, plan.sizes, vocabulary, len(corpus.pivots), training.dropout).to(device)
+        # Decay apart from the gradient, as in fairseq: inside it, Adam would soon take what is rarely seen to zero.
+        self.optimizer = torch.optim.AdamW(
+            self.model.parameters(),
+            lr=training.rate,
+            betas=(0.9, 0.98),
+            weight_decay=training.decay,
+            fused=True,
+        )
+        self.step, self.tokens = 0, 0
+        self.curve: list[dict[str, float]] = []
+        self.sums: dict[str, float] = defaultdict(float)
+        self.batches = Batches(corpus, plan.variant, training.batch_tokens, training.seed)
+        self._resume()
+
+    def _resume(self) -> None:
+        stored = load_checkpoint(self.folder / _LAST)
+        if stored is None:
+            return
+        check_same(json.loads(stored["told"]), self.told, self.folder)
+        self.model.load_state_dict(stored["model"])
+        self.optimizer.load_state_dict(stored["optimizer"])
+        self.step, self.tokens = stored["step"], stored["tokens"]
+        self.curve = json.loads(stored["curve"])
+        self.batches.drawn = list(stored["drawn"])
+        write_rows(self.curve, self.folder / CURVE)
+
+    def update(self) -> tuple[int, float]:
+        """One update of the weights; returns its target tokens and its loss."""
+        training = self.plan.training
+        self.model.train()
+        for group in self.optimizer.param_groups:
+            group["lr"] = learning_rate(self.step + 1, training)
+        said = 0
+        before = self.sums["loss"]
+        for _ in range(training.accumulate):
+            batch = next(self.batches)
+            loss, terms = self._loss(batch)
+            torch.autograd.backward(loss / training.accumulate)
+            said += batch.tokens
+            for name, value in {"loss": loss, **terms}.items():
+                self.sums[name] += value.item() / training.accumulate
+        torch.nn.utils.clip_grad_norm_(self.model.parameters(), training.clip)
+        self.optimizer.step()
+        self.optimizer.zero_grad(set_to_none=True)
+        self.step += 1
+        self.tokens += said
+        return said, self.sums["loss"] - before
+
+    def _loss(self, batch: Batch) -> tuple[torch.Tensor, Mapping[str, torch.Tensor]]:
+        constraint = self.plan.constraint
+        with mixed_precision(self.device):
+            wanted = self._tensor(batch.wanted)
+            source = self.model.encode(self._tensor(batch.source))
+            logits = self.model.logits(source, self._tensor(batch.given), batch.language, wanted)
+            target = self.model.encode(self._tensor(batch.target)) if constraint.beta or constraint.lam else None
+        translation = translation_loss(logits, wanted[wanted != PAD_ID], self.plan.training.smoothing)
+        if target is None:
+            return total_loss(translation, None, constraint), {"translation": translation}
+        others, backward = (draw_negatives(len(source), constraint.negatives).to(self.device) for _ in range(2))
+        terms = distances(source.float(), target.float(), others, backward, constraint.margin)
+        total = total_loss(translation, terms, constraint)
+        return total, {"translation": translation, "paired": terms.paired, "delta": terms.delta}
+
+    def _tensor(self, ids: np.ndarray) -> torch.Tensor:
+        return torch.from_numpy(ids).to(self.device)
+
+    def record(self) -> dict[str, float]:
+        """A row more of the curve, with a validation, and a checkpoint."""
+        since = self.step - (int(self.curve[-1]["step"]) if self.curve else 0)
+        row = {
+            "step": self.step,
+            "tokens": self.tokens,
+            **{name: total / since for name, total in self.sums.items()},
+            "rate": learning_rate(self.step, self.plan.training),
+            "error": validation_error(self.model, self.corpus, self.plan, self.device),
+        }
+        self.sums.clear()
+        best = not self.curve or row["error"] < min(before["error"] for before in self.curve)
+        self.curve.append(row)
+        if best:
+            save_checkpoint(self.folder / _BEST, {"model": self.model.state_dict()})
+        save_checkpoint(
+            self.folder / _LAST,
+            {
+                "told": json.dumps(self.told),
+                "model": self.model.state_dict(),
+                "optimizer": self.optimizer.state_dict(),
+                "step": self.step,
+                "tokens": self.tokens,
+                "curve": json.dumps(self.curve),
+                "drawn": self.batches.drawn,
+            },
+        )
+        write_rows(self.curve, self.folder / CURVE)
+        return row
+
+    def fitted(self, rate: float) -> Fitted:
+        """The model with its best weights."""
+        stored = load_checkpoint(self.folder / _BEST, random=False)
+        if stored is None:
+            raise BadInput(f"{self.folder} lacks {_BEST}; remove the folder to begin anew")
+        self.model.load_state_dict(stored["model"])
+        best = min(self.curve, key=lambda row: row["error"])
+        return Fitted(self.model.cpu().eval(), self.curve, best, rate)
+
+
+def learning_rate(step: int, training: Training) -> float:
+    """Rises in a straight line to the highest rate, then falls with the inverse square root; steps count from 1."""
+    return float(training.rate * min(step / training.warmup, (training.warmup / step) ** 0.5))
+
+
+def fingerprint(corpus: Corpus, plan: Plan, vocabulary: int) -> dict[str, Any]:
+    """What a checkpoint must have in common with the run that goes on from it."""
+    training = asdict(replace(plan.training, steps=0))
+    return {
+        "variant": plan.variant,
+        **asdict(plan.sizes),
+        **{name: value for name, value in training.items() if name != "steps"},
+        "tokens of the vocabulary": vocabulary,
+        "sentences": corpus.hash(),
+    }
+
+
+def check_same(stored: Mapping[str, Any], now: Mapping[str, Any], folder: Path) -> None:
+    """See that a checkpoint is of this training.
+
+    Raises:
+        BadInput: it is not; the sentence names what differs.
+    """
+    differing = [f"{name} {stored.get(name)}, now {value}" for name, value in now.items() if stored.get(name) != value]
+    if differing:
+        raise BadInput(
+            f"{folder} has a checkpoint of another training ({'; '.join(differing[:3])}); give the same sources and "
+            "options to go on with it, or remove the folder to begin anew"
+        )
+
+
+def validation_error(model: Translator, corpus: Corpus, plan: Plan, device: torch.device) -> float:
+    """Mean similarity-search error over all pairs of languages, both ways, on the validation sentences."""
+    model.eval()
+    vectors, there = {}, {}
+    for lang, sentences in corpus.validation.items():
+        known = [(row, ids) for row, ids in enumerate(sentences) if ids is not None]
+        inputs = [encoder_input(ids, plan.variant) for _, ids in known]
+        vectors[lang] = np.zeros((len(sentences), plan.sizes.dim), dtype=np.float32)
+        there[lang] = np.zeros(len(sentences), dtype=np.bool_)
+        rows = [row for row, _ in known]
+        vectors[lang][rows] = unit_rows(_encoded(model, inputs, plan.sizes.dim, device))
+        there[lang][rows] = True
+    errors = search_errors(vectors, there)
+    return float(np.mean(list(errors.values())))
+
+
+def _encoded(model: Translator, inputs: list[Any], dim: int, device: torch.device) -> FloatArray:
+    result = np.zeros((len(inputs), dim), dtype=np.float32)
+    with torch.no_grad(), mixed_precision(device):
+        for batch in token_batches([len(ids) for ids in inputs], _VALIDATION_BUDGET):
+            ids = torch.from_numpy(padded([inputs[row] for row in batch])).to(device)
+            result[batch] = model.encode(ids).float().cpu().numpy()
+    return result

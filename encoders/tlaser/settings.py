@@ -1,0 +1,113 @@
+"""How large a model is and how it is trained."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+Variant = Literal["t", "ct", "laser"]
+Preset = Literal["small", "paper"]
+
+NAMES: dict[Variant, str] = {"t": "T-LASER", "ct": "cT-LASER", "laser": "LASER"}
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """The shape of a model.
+
+    Attributes:
+        dim: width of the embedding P and of the encoder; twice an LSTM's of one direction.
+        layers: of the encoder.
+        heads: of attention; nothing to LASER.
+        ffn: width inside a feed-forward network; nothing to LASER.
+        decoder: width of the decoder's one layer.
+        language: width of the target language's embedding.
+        vocabulary: tokens of the joint BPE, at most.
+        shared: one table of tokens for encoder, decoder and output in place of three.
+        max_tokens: longest sentence, special tokens included.
+    """
+
+    dim: int
+    layers: int
+    heads: int
+    ffn: int
+    decoder: int
+    language: int
+    vocabulary: int
+    shared: bool
+    max_tokens: int
+
+
+@dataclass(frozen=True)
+class Training:
+    """How a model is trained.
+
+    Attributes:
+        steps: updates of the weights.
+        batch_tokens: padded tokens of a batch, on the longer side.
+        accumulate: batches an update.
+        rate: the highest learning rate.
+        warmup: steps until it is reached; from then on it falls with the square root of the step.
+        dropout: share of values left out.
+        smoothing: of labels.
+        decay: of weights.
+        clip: longest gradient.
+        interval: steps between two rows of the curve, each with a validation and a checkpoint.
+        seed: of weights, order, dropout and negatives.
+    """
+
+    steps: int
+    batch_tokens: int
+    accumulate: int
+    rate: float
+    warmup: int
+    dropout: float
+    smoothing: float = 0.1
+    decay: float = 1e-4
+    clip: float = 1.0
+    interval: int = 200
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class Constraint:
+    """The distance constraint of cT-LASER (eqs. 7–10), with the paper's constants.
+
+    Attributes:
+        beta: weight of the distance of pairs (β).
+        lam: weight of the margin to other sentences (λ = β/2).
+        margin: α.
+        negatives: sentences a pair is set against (N_s).
+    """
+
+    beta: float = 0.25
+    lam: float = 0.125
+    margin: float = 0.5
+    negatives: int = 20
+
+
+NO_CONSTRAINT = Constraint(beta=0.0, lam=0.0)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Everything that decides what is learnt from a corpus."""
+
+    variant: Variant
+    sizes: Sizes
+    training: Training
+
+    @property
+    def constraint(self) -> Constraint:
+        """The paper's for cT-LASER, none for the others."""
+        return Constraint() if self.variant == "ct" else NO_CONSTRAINT
+
+
+def preset(name: Preset, variant: Variant) -> Plan:
+    """The paper's sizes and training (Table 1 and footnote 6), or small ones for two cores and minutes."""
+    laser = variant == "laser"
+    if name == "paper":
+        sizes = Sizes(1024, 6, 16, 4096, 2048 if laser else 1024, 32, 50_000, shared=False, max_tokens=1024)
+        return Plan(variant, sizes, Training(100_000, 16_000, 8, 5e-4, 4000, 0.3, interval=1000))
+    sizes = Sizes(128, 2, 4, 256, 256 if laser else 128, 32, 3_000, shared=True, max_tokens=128)
+    return Plan(variant, sizes, Training(6_000, 512, 1, 3e-3, 200, 0.1))

@@ -1,0 +1,179 @@
+"""From aligned sentences to a corpus: what is unfit is refused, some are held out, directions are found."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import tokenizers
+
+from encoders.errors import BadInput
+from encoders.tlaser.corpus import Corpus, Direction, Sentences
+from encoders.tlaser.settings import Plan
+from indexer.parallel import Aligned
+from indexer.parallel.scripts import wrong_script
+from indexer.readers.record import one_line
+from indexer.readers.source import Refusal
+
+USUAL_PIVOTS = ("en", "es")
+HELD_OUT = 500
+"""Sentences a model is validated on, at most, where the user names none."""
+_LEAST = 20
+"""Aligned sentences there must be."""
+
+
+@dataclass
+class AlignedText:
+    """Sentences in several languages, fit to learn from.
+
+    Attributes:
+        rows: each one sentence's texts by language, two at least.
+        refused: what was not fit.
+    """
+
+    rows: list[dict[str, str]] = field(default_factory=list)
+    refused: list[Refusal] = field(default_factory=list)
+
+    def languages(self) -> Counter[str]:
+        """Sentences of each language."""
+        return Counter(lang for row in self.rows for lang in row)
+
+
+def gather(readings: Iterable[Aligned | Refusal], languages: Sequence[str] = ()) -> AlignedText:
+    """Keep what is text in its language's script and stands beside a translation.
+
+    Args:
+        readings: from the readers of parallel text.
+        languages: to keep; all unless given.
+    """
+    kept = AlignedText()
+    for reading in readings:
+        if isinstance(reading, Refusal):
+            kept.refused.append(reading)
+            continue
+        row, reasons = {}, []
+        for lang, text in reading.texts.items():
+            if languages and lang not in languages:
+                continue
+            line = one_line(text)
+            if not line:
+                reasons.append(f"its {lang} side is empty")
+            elif wrong_script(line, lang):
+                reasons.append(f"its {lang} side is in another script than {lang} is written in")
+            else:
+                row[lang] = line
+        if len(row) > 1:
+            kept.rows.append(row)
+        if reasons:
+            kept.refused.append(Refusal(reading.where, " and ".join(reasons)))
+    return kept
+
+
+def choose_pivots(asked: Sequence[str], languages: Counter[str]) -> tuple[str, ...]:
+    """The languages to translate into: as asked, else English and Spanish, else the two with the most sentences.
+
+    Raises:
+        BadInput: fewer than two were asked for, or one is not in the sources.
+    """
+    if len(languages) < 2:
+        raise BadInput("the sources have aligned sentences of no two languages; give some that have")
+    if asked:
+        missing = [lang for lang in asked if lang not in languages]
+        if missing:
+            raise BadInput(
+                f"pivot {missing[0]} is not in the sources, which have {', '.join(sorted(languages))}; choose of these"
+            )
+        if len(asked) < 2:
+            raise BadInput("one pivot can't be translated into from itself; name two with --pivot")
+        return tuple(asked)
+    if all(lang in languages for lang in USUAL_PIVOTS):
+        return USUAL_PIVOTS
+    return tuple(sorted(lang for lang, _ in sorted(languages.items(), key=lambda one: (-one[1], one[0]))[:2]))
+
+
+def hold_out(text: AlignedText) -> tuple[AlignedText, AlignedText]:
+    """Sentences to learn from, and a random twentieth to validate on, 500 at most; the same ones for the same text.
+
+    Raises:
+        BadInput: there are too few sentences.
+    """
+    if len(text.rows) < _LEAST:
+        why = f" ({text.refused[0].where}: {text.refused[0].reason})" if text.refused else ""
+        raise BadInput(
+            f"the sources have {len(text.rows)} aligned sentences{why}; {_LEAST} are the least to learn from"
+        )
+    drawn = np.random.default_rng(0).permutation(len(text.rows))
+    count = min(HELD_OUT, max(len(text.rows) // 20, 2))
+    chosen = {int(row) for row in drawn[:count]}
+    return (
+        AlignedText([row for at, row in enumerate(text.rows) if at not in chosen], text.refused),
+        AlignedText([text.rows[at] for at in sorted(chosen)]),
+    )
+
+
+def make_corpus(
+    train: AlignedText, validation: AlignedText, pivots: Sequence[str], tokenizer: tokenizers.Tokenizer, plan: Plan
+) -> tuple[Corpus, list[str]]:
+    """Tokenise, and pair each language with the pivots it stands beside.
+
+    Returns:
+        The corpus, and remarks: what was left out of it.
+
+    Raises:
+        BadInput: nothing is left to learn from or to validate on.
+    """
+    limit = plan.sizes.max_tokens - 1
+    places: dict[str, np.ndarray] = {}
+    sentences = {}
+    for lang in sorted(train.languages()):
+        own = [at for at, row in enumerate(train.rows) if lang in row]
+        places[lang] = np.full(len(train.rows), -1, dtype=np.int64)
+        places[lang][own] = np.arange(len(own))
+        sentences[lang] = Sentences(tokenizer, [train.rows[at][lang] for at in own])
+    directions, long = [], 0
+    for source in sentences:
+        for target in pivots:
+            if source != target and target in places:
+                both = np.stack([places[source], places[target]], axis=1)
+                both = both[(both >= 0).all(axis=1)]
+                fits = (sentences[source].lengths[both[:, 0]] <= limit) & (
+                    sentences[target].lengths[both[:, 1]] <= limit
+                )
+                long += int((~fits).sum())
+                if fits.any():
+                    directions.append(Direction(source, target, both[fits]))
+    remarks = []
+    if long:
+        remarks.append(f"{long:,} pairs have a side of more than {limit} tokens and were left out")
+    taught = {lang for direction in directions for lang in (direction.source, direction.target)}
+    remarks += [
+        f"{lang} never stands beside {' or '.join(pivots)} and was left out; name another --pivot"
+        for lang in sorted(sentences.keys() - taught)
+    ]
+    if not directions:
+        raise BadInput(f"no pair is left to learn from ({'; '.join(remarks)}); give others, or more --max-tokens")
+    held = {
+        lang: [
+            ids if ids is not None and len(ids) <= limit else None
+            for ids in _encoded(tokenizer, [row.get(lang) for row in validation.rows])
+        ]
+        for lang in sorted(taught & validation.languages().keys())
+    }
+    if not any(sum(ids is not None for ids in column) > 1 for column in zip(*held.values(), strict=True)):
+        raise BadInput("no validation sentence is in two of the languages that are learnt; give others to --validation")
+    corpus = Corpus(
+        languages=tuple(sorted(taught)),
+        pivots=tuple(pivots),
+        sentences={lang: sentences[lang] for lang in sorted(taught)},
+        directions=directions,
+        validation=held,
+    )
+    return corpus, remarks
+
+
+def _encoded(tokenizer: tokenizers.Tokenizer, texts: Sequence[str | None]) -> list[np.ndarray | None]:
+    known = Sentences(tokenizer, [text for text in texts if text is not None])
+    numbers = iter(range(len(known)))
+    return [None if text is None else known[next(numbers)] for text in texts]

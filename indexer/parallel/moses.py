@@ -1,0 +1,64 @@
+"""Moses pairs: files whose names differ in their last ending, the language; the same line is the same sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from itertools import zip_longest
+from pathlib import Path
+
+from encoders.errors import BadInput
+from indexer.parallel.source import NOT_UTF8, Aligned, decoded
+from indexer.parallel.tables import language
+from indexer.readers.files import SourceFile, UnreadableFileError
+from indexer.readers.source import Refusal
+
+_NO_LANGUAGE = (".txt", ".md", ".csv", ".xml", ".html", ".htm", ".json", ".ids")
+
+
+def side_language(file: SourceFile) -> str | None:
+    """The language a file's ending names; None for other files."""
+    return None if file.suffix in _NO_LANGUAGE else language(file.suffix.removeprefix("."))
+
+
+def sides(file: SourceFile) -> dict[str, SourceFile]:
+    """The files beside one that are the same text in other languages, and itself, by language."""
+    found = {}
+    for path in sorted(file.path.parent.iterdir()):
+        other = SourceFile(path, path.name)
+        lang = side_language(other)
+        if lang and text_name(other) == text_name(file):
+            found[lang] = other
+    return found
+
+
+def text_name(file: SourceFile) -> Path:
+    """What the files of one text have in common: the path without the language and a compression's ending."""
+    name = file.path.name
+    return file.path.with_name(name[: name.lower().rfind(file.suffix)])
+
+
+def read_moses(files: Mapping[str, SourceFile]) -> Iterator[Aligned | Refusal]:
+    """Line after line.
+
+    Raises:
+        BadInput: one file has more lines than another: from somewhere on nothing is anything's translation.
+    """
+    first = next(iter(files.values()))
+    try:
+        for lines in zip_longest(*(file.lines() for file in files.values()), fillvalue=_ENDED):
+            where = f"{first.shown}:{max(file.line for file in files.values())}"
+            ended = [file.path.name for file, line in zip(files.values(), lines, strict=True) if line is _ENDED]
+            if ended:
+                raise BadInput(
+                    f"{where}: {', '.join(ended)} ends before the other side; get both again, line by line the same"
+                )
+            texts = {lang: decoded(line or b"") for lang, line in zip(files, lines, strict=True)}
+            if None in texts.values():
+                yield Refusal(where, NOT_UTF8)
+            else:
+                yield Aligned(where, {lang: text for lang, text in texts.items() if text is not None})
+    except UnreadableFileError as error:
+        yield Refusal(first.shown, str(error))
+
+
+_ENDED = b"\0ended"

@@ -1,0 +1,103 @@
+"""Aligned tables: a column a language, JSON objects by language, and a file a language with common ids."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+
+from encoders.errors import BadInput
+from encoders.languages import normalise
+from indexer.parallel.source import NOT_UTF8, Aligned, decoded
+from indexer.readers.files import SourceFile, UnreadableFileError
+from indexer.readers.source import Refusal
+
+_ABOUT = ("id", "sid")
+
+
+def language(name: str) -> str | None:
+    """The tag of a column's or a file's name; None where it names no language."""
+    try:
+        return normalise(name) if 2 <= len(name) <= 8 else None
+    except BadInput:
+        return None
+
+
+def header_language(file: SourceFile) -> str | None:
+    """The language of a table of ids and texts named ``LANG.tsv``; None for every other file."""
+    lang = language(file.path.name.split(".")[0])
+    if lang is None:
+        return None
+    try:
+        header = decoded(next(file.lines(), None) or b"")
+    except UnreadableFileError:
+        return None
+    names = (header or "").split("\t")
+    return lang if len(names) == 2 and names[0] in _ABOUT and names[1] == "text" else None
+
+
+def read_tsv(file: SourceFile) -> Iterator[Aligned | Refusal]:
+    """Lines whose columns are languages, as the header names them; ``id`` and ``sid`` columns are passed over."""
+    names: list[str] = []
+    langs: list[str | None] = []
+    for line in file.lines():
+        where = file.at(file.line)
+        text = decoded(line or b"")
+        if not names:
+            names = [name.strip() for name in (text or "").split("\t")]
+            langs = [None if name in _ABOUT else language(name) for name in names]
+            if sum(lang is not None for lang in langs) < 2:
+                yield Refusal(where, "its header names no two languages; begin with a line such as en<tab>de<tab>es")
+                return
+            continue
+        values = (text or "").split("\t")
+        if text is None:
+            yield Refusal(where, NOT_UTF8)
+        elif len(values) != len(names):
+            yield Refusal(where, f"the line has {len(values)} columns and the header {len(names)}; fill or quote them")
+        else:
+            yield Aligned(where, {lang: value for lang, value in zip(langs, values, strict=True) if lang})
+
+
+def read_jsonl(file: SourceFile) -> Iterator[Aligned | Refusal]:
+    """Objects of texts by language, at the top or under ``translation``."""
+    for line in file.lines():
+        where = file.at(file.line)
+        if line is not None and not line.strip():
+            continue
+        try:
+            record = json.loads(line or b"")
+        except ValueError as error:
+            yield Refusal(where, f"it is not valid JSON: {error}")
+            continue
+        texts = record.get("translation", record) if isinstance(record, dict) else None
+        if not isinstance(texts, dict):
+            yield Refusal(where, "it is no object of texts by language")
+            continue
+        known = {
+            lang: value
+            for name, value in texts.items()
+            if name not in _ABOUT and isinstance(value, str) and (lang := language(name))
+        }
+        yield Aligned(where, known)
+
+
+def read_by_id(files: Mapping[str, SourceFile]) -> Iterator[Aligned | Refusal]:
+    """Files of ids and texts, one a language: what has one id is one sentence. They are held in memory together."""
+    rows: dict[str, dict[str, str]] = {}
+    for lang, file in files.items():
+        try:
+            for line in file.lines():
+                text = decoded(line or b"")
+                if text is None:
+                    yield Refusal(file.at(file.line), NOT_UTF8)
+                elif file.line > 1:
+                    name, tab, value = text.partition("\t")
+                    if tab:
+                        rows.setdefault(name, {})[lang] = value
+                    else:
+                        yield Refusal(file.at(file.line), "the line has no tab between id and text")
+        except UnreadableFileError as error:
+            yield Refusal(file.shown, str(error))
+    folder = next(iter(files.values())).path.parent
+    for name, texts in rows.items():
+        yield Aligned(f"{folder}: {name}", texts)

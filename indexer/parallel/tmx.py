@@ -1,0 +1,50 @@
+"""TMX, the exchange format of translation memories."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from xml.etree import ElementTree as ET
+
+from indexer.parallel.source import Aligned
+from indexer.parallel.tables import language
+from indexer.readers.files import SourceFile
+from indexer.readers.source import Refusal
+
+_CODES = {"bpt", "ept", "ph", "it", "ut"}
+"""Elements inside a segment whose content is another format's markup."""
+_XML_LANG = "{http://www.w3.org/XML/1998/namespace}lang"
+
+
+def read_tmx(file: SourceFile) -> Iterator[Aligned | Refusal]:
+    """Each translation unit's segments by language; of two in one language the first."""
+    number = 0
+    with file.open() as stream:
+        try:
+            for _, element in ET.iterparse(stream, ["end"]):  # noqa: S314 - expat bounds what entities may grow to
+                if _name(element) == "tu":
+                    number += 1
+                    yield Aligned(f"{file.shown}: unit {element.get('tuid') or number}", _texts(element))
+                    element.clear()
+        except ET.ParseError as error:
+            yield Refusal(file.shown, f"it is not valid XML ({error}); what came before is kept")
+
+
+def _texts(unit: ET.Element) -> dict[str, str]:
+    texts: dict[str, str] = {}
+    for variant in unit:
+        lang = language(variant.get(_XML_LANG) or variant.get("lang") or "")
+        segment = next((child for child in variant if _name(child) == "seg"), None)
+        if lang and segment is not None:
+            texts.setdefault(lang, _text(segment))
+    return texts
+
+
+def _text(element: ET.Element) -> str:
+    inside = element.text or ""
+    for child in element:
+        inside += ("" if _name(child) in _CODES else _text(child)) + (child.tail or "")
+    return inside
+
+
+def _name(element: ET.Element) -> str:
+    return element.tag.rpartition("}")[2]

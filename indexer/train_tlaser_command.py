@@ -1,0 +1,173 @@
+"""``dragoman train tlaser``: learn a sentence encoder from parallel text."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, cast, get_args
+
+import click
+
+from encoders.console import Console, output_options
+from encoders.folder import Precision
+from encoders.languages import language_list
+from encoders.session import Device
+from encoders.tlaser.settings import NAMES, Plan, Preset, Variant, preset
+
+if TYPE_CHECKING:
+    from indexer.tlaser_training import TlaserReport
+
+_SHOWN = 10
+_COUNT = click.IntRange(1)
+
+
+@click.command("tlaser", short_help="Learn a sentence encoder from parallel text.")
+@click.argument("sources", nargs=-1, required=True, metavar="SOURCE…")
+@click.option("-o", "--output", type=click.Path(path_type=Path), required=True, help="Folder to make.")
+@click.option(
+    "--variant",
+    type=click.Choice(get_args(Variant)),
+    default="ct",
+    show_default=True,
+    help="ct: cT-LASER, with the distance constraint. t: without. laser: BiLSTM and max-pooling.",
+)
+@click.option(
+    "--preset",
+    "size",
+    type=click.Choice(get_args(Preset)),
+    default="small",
+    show_default=True,
+    help="small: minutes on two cores. paper: its sizes, for a GPU.",
+)
+@click.option("--pivot", "pivots", multiple=True, metavar="LANG", help="To translate into, twice.  [default: en, es]")
+@click.option("--languages", default="", metavar="LANG,…", help="Languages to learn.  [default: all]")
+@click.option(
+    "--validation", multiple=True, metavar="SOURCE", help="[default: a part of SOURCEs, 500 sentences at most]"
+)
+@click.option("--steps", type=_COUNT, help="Updates of the weights; more than before goes on.  [default: the preset's]")
+@click.option("--batch-tokens", type=_COUNT, help="Tokens of a batch.  [default: the preset's]")
+@click.option("--accumulate", type=_COUNT, help="Batches an update.  [default: the preset's]")
+@click.option("--interval", type=_COUNT, help="Steps between validations and checkpoints.  [default: the preset's]")
+@click.option("--dim", type=click.IntRange(8), help="Width of the vectors.  [default: the preset's]")
+@click.option("--layers", type=_COUNT, help="Of the encoder.  [default: the preset's]")
+@click.option("--vocabulary", type=click.IntRange(50), help="Tokens of the joint BPE.  [default: the preset's]")
+@click.option("--max-tokens", type=click.IntRange(8), help="Longest sentence.  [default: the preset's]")
+@click.option("--seed", type=int, default=0, show_default=True, help="Of weights, order, dropout and negatives.")
+@click.option("--precision", type=click.Choice(get_args(Precision)), default="int8", show_default=True)
+@click.option("--device", type=click.Choice(["auto", "cpu", "cuda"]), default="auto", show_default=True)
+@click.option("--force", is_flag=True, help="Publish below the parity bar; the report says so.")
+@output_options
+def command(
+    sources: tuple[str, ...],
+    output: Path,
+    variant: str,
+    size: str,
+    pivots: tuple[str, ...],
+    languages: str,
+    validation: tuple[str, ...],
+    steps: int | None,
+    batch_tokens: int | None,
+    accumulate: int | None,
+    interval: int | None,
+    dim: int | None,
+    layers: int | None,
+    vocabulary: int | None,
+    max_tokens: int | None,
+    seed: int,
+    precision: str,
+    device: str,
+    force: bool,
+    console: Console,
+) -> None:
+    """Learn a sentence encoder by translating SOURCEs into two pivot languages (T-LASER, cT-LASER, LASER).
+
+    SOURCEs are parallel text: .tsv with languages in its header, .jsonl of texts by language, .tmx, two files that
+    differ in their last ending (text.de, text.en), or a folder of LANG.tsv with common ids. A run that was stopped goes
+    on when the same command is given again. FOLDER is an encoder as any other; FOLDER.training holds checkpoints.
+    """
+    from indexer.tlaser_training import train_tlaser  # noqa: PLC0415 - numpy's and tokenizers' time
+
+    plan = preset(cast("Preset", size), cast("Variant", variant))
+    report = train_tlaser(
+        sources,
+        output,
+        _changed(plan, dim, layers, vocabulary, max_tokens, steps, batch_tokens, accumulate, interval, seed),
+        pivots=list(dict.fromkeys(tag for pivot in pivots for tag in language_list(pivot))),
+        languages=language_list(languages),
+        validation=validation,
+        precision=cast("Precision", precision),
+        device=cast("Device", device),
+        force=force,
+        console=console,
+    )
+    _tell(report, plan.variant, console)
+
+
+def _changed(
+    plan: Plan,
+    dim: int | None,
+    layers: int | None,
+    vocabulary: int | None,
+    max_tokens: int | None,
+    steps: int | None,
+    batch_tokens: int | None,
+    accumulate: int | None,
+    interval: int | None,
+    seed: int,
+) -> Plan:
+    """The preset with what the user says in its place; what is as wide as the vectors grows with them."""
+    sizes, training = plan.sizes, plan.training
+    if dim is not None:
+        if dim % sizes.heads:
+            raise click.UsageError(f"--dim is divided among {sizes.heads} heads; give a multiple of {sizes.heads}")
+        sizes = replace(sizes, dim=dim, ffn=sizes.ffn * dim // sizes.dim, decoder=sizes.decoder * dim // sizes.dim)
+    sizes = replace(
+        sizes,
+        layers=layers or sizes.layers,
+        vocabulary=vocabulary or sizes.vocabulary,
+        max_tokens=max_tokens or sizes.max_tokens,
+    )
+    training = replace(
+        training,
+        steps=steps or training.steps,
+        batch_tokens=batch_tokens or training.batch_tokens,
+        accumulate=accumulate or training.accumulate,
+        interval=interval or training.interval,
+        seed=seed,
+    )
+    return Plan(plan.variant, sizes, training)
+
+
+def _tell(report: TlaserReport, variant: Variant, console: Console) -> None:
+    folder, (step, error) = report.folder, report.best
+    console.emit(
+        {
+            "folder": str(folder.path),
+            "name": folder.config.name,
+            "variant": variant,
+            "dim": folder.config.dim,
+            "sentences": report.sentences,
+            "directions": report.directions,
+            "pairs": report.pairs,
+            "vocabulary": report.vocabulary,
+            "tokens": report.tokens,
+            "step": step,
+            "error": round(error, 6),
+            "tokens_per_second": round(report.rate, 1),
+            "parity": report.parity.as_json(),
+            "checkpoints": str(report.checkpoints),
+            "remarks": report.remarks,
+            "refused": [{"place": note.where, "text": note.reason} for note in report.refused],
+        }
+    )
+    for note in report.refused[:_SHOWN]:
+        console.say(f"  {note.where}: {note.reason}")
+    if len(report.refused) > _SHOWN:
+        console.say(f"  … and {len(report.refused) - _SHOWN:,} more")
+    for remark in report.remarks:
+        console.warn(remark)
+    console.say(
+        f"{NAMES[variant]} at step {step:,}: search error {100 * error:.1f} % on held-out sentences; "
+        f"use it: dragoman index SOURCE… -c NAME --encoder {folder.path}"
+    )
+    console.result(str(folder.path))

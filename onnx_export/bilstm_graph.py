@@ -1,0 +1,90 @@
+"""LASER's encoder as an ONNX graph: embeddings, bidirectional LSTMs, the largest value over places, L2.
+
+Built by hand: torch's exporter unrolls an LSTM to one length, and can't say where a padded text ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+from encoders.document import FloatArray
+
+_OPSET, _IR = 21, 10
+
+
+def build_bilstm(weights: Mapping[str, FloatArray], layers: int) -> onnx.ModelProto:
+    """``input_ids``, ``attention_mask`` (texts, tokens) int64 → ``vectors`` (texts, dim) float32, unit rows.
+
+    Args:
+        weights: of the encoder by torch's names: ``tokens.weight`` and those of ``lstm``.
+        layers: of the LSTM.
+    """
+    table = weights["tokens.weight"]
+    constants: dict[str, np.ndarray] = {
+        "table": table,
+        "one": np.array([1], dtype=np.int64),
+        "last": np.array([-1], dtype=np.int64),
+        "first": np.array([0], dtype=np.int64),
+        "zero": np.array(0, dtype=np.int64),
+        "joined": np.array([0, 0, -1], dtype=np.int64),
+        "lowest": np.array(np.finfo(np.float32).min, dtype=np.float32),
+        "tiny": np.array(1e-12, dtype=np.float32),
+    }
+    nodes = [
+        helper.make_node("ReduceSum", ["attention_mask", "one"], ["counts"], keepdims=0),
+        helper.make_node("Cast", ["counts"], ["lengths"], to=TensorProto.INT32),
+        helper.make_node("Gather", ["table", "input_ids"], ["words"], axis=0),
+        helper.make_node("Transpose", ["words"], ["states.0"], perm=[1, 0, 2]),
+    ]
+    for layer in range(layers):
+        constants |= _layer(weights, layer)
+        names = [f"states.{layer}", f"W.{layer}", f"R.{layer}", f"B.{layer}", "lengths"]
+        hidden = constants[f"R.{layer}"].shape[2]
+        nodes += [
+            helper.make_node("LSTM", names, [f"both.{layer}"], direction="bidirectional", hidden_size=hidden),
+            helper.make_node("Transpose", [f"both.{layer}"], [f"apart.{layer}"], perm=[0, 2, 1, 3]),
+            helper.make_node("Reshape", [f"apart.{layer}", "joined"], [f"states.{layer + 1}"]),
+        ]
+    nodes += [
+        helper.make_node("Transpose", ["attention_mask"], ["places"], perm=[1, 0]),
+        helper.make_node("Greater", ["places", "zero"], ["there"]),
+        helper.make_node("Unsqueeze", ["there", "last"], ["mask"]),
+        helper.make_node("Where", ["mask", f"states.{layers}", "lowest"], ["known"]),
+        helper.make_node("ReduceMax", ["known", "first"], ["largest"], keepdims=0),
+        helper.make_node("ReduceL2", ["largest", "one"], ["norms"], keepdims=1),
+        helper.make_node("Max", ["norms", "tiny"], ["sizes"]),
+        helper.make_node("Div", ["largest", "sizes"], ["vectors"]),
+    ]
+    dim = 2 * constants["R.0"].shape[2]
+    graph = helper.make_graph(
+        nodes,
+        "laser",
+        [
+            helper.make_tensor_value_info(name, TensorProto.INT64, ["texts", "tokens"])
+            for name in ("input_ids", "attention_mask")
+        ],
+        [helper.make_tensor_value_info("vectors", TensorProto.FLOAT, ["texts", dim])],
+        [numpy_helper.from_array(np.ascontiguousarray(values), name) for name, values in constants.items()],
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", _OPSET)], ir_version=_IR)
+
+
+def _layer(weights: Mapping[str, FloatArray], layer: int) -> dict[str, FloatArray]:
+    """A layer's weights of both directions, as ONNX stacks them."""
+    both = [f"{layer}{direction}" for direction in ("", "_reverse")]
+    biases = [np.concatenate([_gates(weights[f"lstm.bias_{part}_l{end}"]) for part in ("ih", "hh")]) for end in both]
+    return {
+        f"W.{layer}": np.stack([_gates(weights[f"lstm.weight_ih_l{end}"]) for end in both]),
+        f"R.{layer}": np.stack([_gates(weights[f"lstm.weight_hh_l{end}"]) for end in both]),
+        f"B.{layer}": np.stack(biases),
+    }
+
+
+def _gates(rows: FloatArray) -> FloatArray:
+    """Torch's order of gates (input, forget, cell, output) → ONNX's (input, output, forget, cell)."""
+    entry, forget, cell, out = np.split(rows, 4)
+    return np.concatenate([entry, out, forget, cell])

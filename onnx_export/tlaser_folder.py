@@ -1,0 +1,148 @@
+"""A trained T-LASER, cT-LASER or LASER encoder as a model folder, proved against torch."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+import onnx
+import tokenizers
+import torch
+
+from encoders.console import Console
+from encoders.document import FloatArray, short_hash
+from encoders.folder import ModelConfig, ModelFolder, Precision, publishing
+from encoders.tlaser.model import Translator, UnitVectors
+from encoders.tlaser.settings import NAMES, Plan
+from encoders.training.curve import Row, draw, write_rows
+from onnx_export.bilstm_graph import build_bilstm
+from onnx_export.export import gate
+from onnx_export.huggingface import export_module
+from onnx_export.parity import GateText, ParityReport
+from onnx_export.precision import convert
+
+_PANELS = {
+    "loss a token": ["loss", "translation"],
+    "distance constraint": ["paired", "delta"],
+    "similarity-search error on held-out sentences": ["error"],
+}
+
+
+def publish(
+    model: Translator,
+    tokenizer: tokenizers.Tokenizer,
+    plan: Plan,
+    languages: Sequence[str],
+    target: Path,
+    precision: Precision,
+    *,
+    texts: Sequence[GateText],
+    curve: Sequence[Row],
+    about: Mapping[str, str],
+    console: Console,
+    force: bool = False,
+) -> tuple[ModelFolder, ParityReport]:
+    """Export the encoder, prove it and make the folder.
+
+    Args:
+        model: on the CPU, in evaluation mode.
+        tokenizer: the joint vocabulary.
+        plan: that the model was made by.
+        languages: that it learnt.
+        target: the folder.
+        precision: of the graph.
+        texts: to prove it on, at least one query and eleven documents.
+        curve: of its training; stands in the folder as ``curve.jsonl`` and ``curve.png``.
+        about: what the card says of the training, by name.
+        console: told what is done, and shown the parity table.
+        force: publish below the bar.
+
+    Raises:
+        BadInput: parity is below the bar.
+        MissingPart: the target can't be written, or its disk is full.
+    """
+    config = ModelConfig(
+        name=target.name,
+        dim=plan.sizes.dim,
+        max_tokens=plan.sizes.max_tokens,
+        pooling="max" if plan.variant == "laser" else "cls",
+        query_prefix="",
+        document_prefix="",
+        languages=tuple(languages),
+        precision=precision,
+        weights=_weights_hash(model),
+        tokenizer="",
+        graph="",
+    )
+    reference = reference_vectors(model, tokenizer, [text.text for text in texts], plan.sizes.max_tokens)
+    with publishing(target, config) as made:
+        console.say(f"writing the graph in {precision}")
+        with tempfile.TemporaryDirectory(prefix="graph.", dir=made) as scratch:
+            graph = Path(scratch) / "fp32.onnx"
+            write_graph(model, plan, graph)
+            convert(graph, made / "model.onnx", precision)
+        tokenizer.save(str(made / config.tokenizer_name), pretty=False)
+        report = gate(ModelFolder(made, config), texts, reference, console, force=force)
+        (made / "parity.json").write_text(
+            json.dumps(report.as_json(), indent=2, ensure_ascii=False, allow_nan=False) + "\n", encoding="utf-8"
+        )
+        write_rows(curve, made / "curve.jsonl")
+        panels = {title: names for title, names in _PANELS.items() if any(name in curve[-1] for name in names)}
+        draw(curve, panels, made / "curve.png")
+        (made / "MODEL_CARD.md").write_text(_card(config, plan, report, about), encoding="utf-8")
+    return ModelFolder.open(target), report
+
+
+def write_graph(model: Translator, plan: Plan, target: Path) -> None:
+    """Write the encoder's fp32 graph."""
+    if plan.variant != "laser":
+        export_module(UnitVectors(model.encoder).eval(), target)
+        return
+    weights = {name: tensor.numpy() for name, tensor in model.encoder.state_dict().items()}
+    onnx.save(build_bilstm(weights, plan.sizes.layers), target)
+
+
+def reference_vectors(
+    model: Translator, tokenizer: tokenizers.Tokenizer, texts: Sequence[str], max_tokens: int
+) -> FloatArray:
+    """What torch makes of texts, (texts, dim) float32: each alone, so that no padding can matter."""
+    encoder = UnitVectors(model.encoder).eval()
+    rows = []
+    with torch.no_grad():
+        for text in texts:
+            plain = tokenizer.encode(text, add_special_tokens=False).ids
+            around = len(tokenizer.encode(text).ids) - len(plain)
+            ids = tokenizer.encode(text).ids if len(plain) + around <= max_tokens else plain
+            tokens = torch.tensor([ids], dtype=torch.int64)
+            rows.append(encoder(tokens, torch.ones_like(tokens))[0].numpy())
+    return np.stack(rows).astype(np.float32)
+
+
+def _weights_hash(model: Translator) -> str:
+    state = model.encoder.state_dict()
+    return short_hash(*(part for name in sorted(state) for part in (name, state[name].numpy().tobytes())))
+
+
+def _card(config: ModelConfig, plan: Plan, report: ParityReport, about: Mapping[str, str]) -> str:
+    said = "\n".join(f"- {name}: {value}" for name, value in about.items())
+    rows = "\n".join(f"| {' | '.join(row)} |" for row in report.rows())
+    return f"""\
+# {config.name}, {NAMES[plan.variant]}, {config.precision}
+
+A sentence encoder learnt by translating into pivot languages; made by `dragoman train tlaser`.
+
+- Inputs `input_ids`, `attention_mask` (texts, tokens) int64; output `vectors` (texts, {config.dim}) float32, unit rows.
+- Pooling, in the graph: {config.pooling}, then L2. At most {config.max_tokens} tokens.
+- Languages: {", ".join(config.languages)}.
+{said}
+- The course of its training: `curve.jsonl`, `curve.png`.
+
+## Parity with torch
+
+| measure | value | bar | |
+|---|---:|---:|---|
+{rows}
+"""

@@ -1,0 +1,100 @@
+"""Zero-shot topic classification: a classifier learns in one language and is tested in every other, X × Y."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from encoders.document import Document, FloatArray, short_hash
+from query.language_pairs import PairTable
+
+Part = Literal["train", "dev", "test"]
+
+_SHARES: Mapping[Part, float] = {"train": 0.5, "dev": 0.1, "test": 0.4}
+_STRENGTHS = (0.1, 1.0, 10.0, 100.0, 1000.0)
+_PATIENCE = 2000
+
+
+@dataclass(frozen=True)
+class Labelled:
+    """Documents of one language and one part of a split.
+
+    Attributes:
+        vectors: (documents, dim) unit rows.
+        labels: (documents,) names of classes.
+    """
+
+    vectors: FloatArray
+    labels: npt.NDArray[np.str_]
+
+
+@dataclass(frozen=True)
+class Averages:
+    """What the paper's tables end with: mean accuracies over pairs of languages, 0 to 1.
+
+    Attributes:
+        cross: trained in one language, tested in another.
+        same: tested in the language of training.
+        all: over every pair.
+    """
+
+    cross: float
+    same: float
+    all: float
+
+
+def zero_shot(data: Mapping[str, Mapping[Part, Labelled]]) -> PairTable:
+    """Accuracy of each pair, the language of training in rows: logistic regression on frozen vectors.
+
+    Its strength is chosen on the development part of the language of training, which alone it has seen.
+
+    Args:
+        data: by language; one that lacks a part, or has a single class to learn, is no row, and one without a test
+            part no column.
+    """
+    learns = [lang for lang, parts in data.items() if _teaches(parts)]
+    tested = [lang for lang, parts in data.items() if len(parts["test"].labels)]
+    values = np.full((len(learns), len(tested)), np.nan)
+    for row, lang in enumerate(learns):
+        classifier = _fitted(data[lang]["train"], data[lang]["dev"])
+        for column, other in enumerate(tested):
+            test = data[other]["test"]
+            values[row, column] = np.mean(classifier.predict(test.vectors) == test.labels)
+    return PairTable(learns, tested, values)
+
+
+def averages(table: PairTable) -> Averages:
+    """Means over pairs of two languages, of one with itself, and over all."""
+    same, cross = table.means()
+    return Averages(cross, same, float(np.nanmean(table.values)))
+
+
+def split(documents: Sequence[Document], seed: int) -> list[Part]:
+    """The part of each document, by its field ``concept``: translations of one another are in one part.
+
+    A half is for training, a tenth for development; a concept's part depends on itself and the seed alone.
+    """
+    edges = np.cumsum(list(_SHARES.values()))
+    parts = list(_SHARES)
+    places = [
+        int(short_hash(str(seed), str(document.fields.get("concept", document.doc_id))), 16) / 16**16
+        for document in documents
+    ]
+    return [parts[min(int(np.searchsorted(edges, place, side="right")), 2)] for place in places]
+
+
+def _teaches(parts: Mapping[Part, Labelled]) -> bool:
+    return len(set(parts["train"].labels)) > 1 and len(parts["dev"].labels) > 0
+
+
+def _fitted(train: Labelled, dev: Labelled):  # type: ignore[no-untyped-def]
+    from sklearn.linear_model import LogisticRegression  # noqa: PLC0415 - a second that other commands need not pay
+
+    tried = [
+        LogisticRegression(C=strength, max_iter=_PATIENCE).fit(train.vectors, train.labels) for strength in _STRENGTHS
+    ]
+    return max(tried, key=lambda classifier: classifier.score(dev.vectors, dev.labels))

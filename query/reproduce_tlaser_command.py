@@ -1,0 +1,226 @@
+"""``dragoman reproduce tlaser``: zero-shot classification X × Y, and similarity search both ways."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+import click
+import numpy as np
+
+from encoders.console import Console, output_options
+from encoders.document import Document, Encoder
+from encoders.errors import BadInput
+from encoders.languages import language_list
+from encoders.methods import SENTENCE_METHODS, open_encoder
+from encoders.session import Device
+from indexer.readers import ReadOptions, read
+from onnx_export.models import find_model
+
+if TYPE_CHECKING:
+    from query.classification import Averages, Labelled, Part
+    from query.language_pairs import PairTable
+
+_PATH = click.Path(path_type=Path)
+_TOGETHER = 512
+
+PAPER = {
+    "LASER (6 layers)": (70.1, 87.8, 73.7),
+    "cLASER (6 layers)": (72.6, 87.8, 75.6),
+    "T-LASER": (73.5, 88.6, 76.5),
+    "cT-LASER": (75.2, 89.2, 78.0),
+}
+"""Accuracies on MLDoc, cross, same and all, of models chosen by the development set (Table 4)."""
+PAPER_PAIRS = {
+    "en": {"en": 89.4, "de": 86.8, "fr": 70.7, "es": 71.4, "it": 68.7},
+    "de": {"en": 79.0, "de": 93.0, "fr": 78.4, "es": 76.6, "it": 70.0},
+    "fr": {"en": 78.2, "de": 86.9, "fr": 88.5, "es": 71.7, "it": 64.9},
+    "es": {"en": 74.5, "de": 82.7, "fr": 74.3, "es": 91.6, "it": 71.9},
+    "it": {"en": 76.0, "de": 79.7, "fr": 68.8, "es": 73.3, "it": 83.5},
+}
+"""cT-LASER's by language of training, then of the test (Table 5)."""
+
+
+@click.command("tlaser")
+@click.option("--encoder", required=True, metavar="NAME|FOLDER", help="Made by train tlaser, or any other.")
+@click.option("--mldoc", type=_PATH, metavar="DIR", help="Folder of english.train.1000, english.dev and so on.")
+@click.option("--tatoeba", type=_PATH, metavar="DIR", help="Folder of tatoeba.deu-eng.deu and so on.")
+@click.option("--documents", multiple=True, metavar="SOURCE", help="Documents of your own with label and concept.")
+@click.option("--languages", default="", metavar="LANG,…", help="[default: en,de,fr,es,it of MLDoc, else all]")
+@click.option("--splits", type=click.IntRange(1), default=5, show_default=True, help="Random splits of --documents.")
+@click.option("--method", type=click.Choice(SENTENCE_METHODS), help="How a document's vector is made.")
+@click.option("--device", type=click.Choice(["auto", "cpu", "cuda"]), default="auto", show_default=True)
+@output_options
+def command(
+    encoder: str,
+    mldoc: Path | None,
+    tatoeba: Path | None,
+    documents: tuple[str, ...],
+    languages: str,
+    splits: int,
+    method: str | None,
+    device: str,
+    console: Console,
+) -> None:
+    """Topic classification from each language to each other, and similarity search, on frozen vectors.
+
+    A classifier learns in one language and is tested in all. --documents takes files as for index whose documents have
+    the fields label and concept: they are split by concept, several times, and the spread is told.
+    """
+    if not (mldoc or tatoeba or documents):
+        raise click.UsageError("name the data: --mldoc DIR, --tatoeba DIR, or --documents SOURCE")
+    from query.tlaser_data import read_mldoc, read_tatoeba  # noqa: PLC0415 - as the classifier, when it is needed
+
+    wanted = language_list(languages)
+    corpus = _only(read_mldoc(mldoc), wanted or list(PAPER_PAIRS)) if mldoc else {}
+    pairs = read_tatoeba(tatoeba) if tatoeba else {}
+    own = _labelled(documents, wanted) if documents else []
+    loaded = open_named(encoder, method, console, device=cast("Device", device))
+    if corpus:
+        _mldoc(corpus, loaded, console)
+    if own:
+        _documents(own, splits, loaded, console)
+    if pairs:
+        _tatoeba(pairs, loaded, console)
+
+
+def _only(
+    corpus: Mapping[str, Mapping[Part, list[Document]]], languages: Sequence[str]
+) -> dict[str, Mapping[Part, list[Document]]]:
+    kept = {lang: corpus[lang] for lang in languages if lang in corpus}
+    if not kept:
+        raise BadInput(f"MLDoc's folder has {', '.join(corpus)} and none of {', '.join(languages)}; say --languages")
+    return kept
+
+
+def _labelled(sources: Sequence[str], languages: Sequence[str]) -> list[Document]:
+    documents = [
+        reading
+        for source in sources
+        for reading in read(source, ReadOptions())
+        if isinstance(reading, Document) and "label" in reading.fields
+    ]
+    kept = [document for document in documents if not languages or document.lang in languages]
+    if not kept:
+        raise BadInput(f"{', '.join(sources)} have no document with the field label in a language that is wanted")
+    return kept
+
+
+def _mldoc(corpus: Mapping[str, Mapping[Part, list[Document]]], encoder: Encoder, console: Console) -> None:
+    from query.classification import averages, zero_shot  # noqa: PLC0415
+
+    data = {
+        lang: {part: _encoded(f"{lang} {part}", documents, encoder, console) for part, documents in parts.items()}
+        for lang, parts in corpus.items()
+    }
+    table = zero_shot(data)
+    ours = averages(table)
+    console.table(
+        ["trained in", *(f">{lang}" for lang in table.documents)],
+        [
+            [lang, *(_beside(PAPER_PAIRS.get(lang, {}).get(other), value) for other, value in _row(table, lang))]
+            for lang in table.queries
+        ],
+        title="MLDoc, accuracy in %: the paper's cT-LASER, ours",
+    )
+    console.table(
+        ["", ">cross", ">same", ">all"],
+        [
+            *([name, *(f"{value:.1f}" for value in values)] for name, values in PAPER.items()),
+            [f"ours: {encoder.spec.name}", *(f"{100 * value:.1f}" for value in (ours.cross, ours.same, ours.all))],
+        ],
+        title="MLDoc, averages in %",
+    )
+    console.emit({"task": "MLDoc", "paper": PAPER, **_as_json([table], [ours])})
+
+
+def _documents(documents: Sequence[Document], splits: int, encoder: Encoder, console: Console) -> None:
+    from query.classification import averages, split, zero_shot  # noqa: PLC0415
+
+    encoded = _encoded("documents", documents, encoder, console)
+    langs = np.array([document.lang for document in documents])
+    tables = []
+    for seed in range(splits):
+        parts = np.array(split(documents, seed))
+        tables.append(zero_shot({lang: _parts(encoded, langs == lang, parts) for lang in sorted(set(langs))}))
+    found = [averages(table) for table in tables]
+    mean, spread = (how(np.array([table.values for table in tables]), axis=0) for how in (np.mean, np.std))
+    console.table(
+        ["trained in", *(f">{lang}" for lang in tables[0].documents)],
+        [
+            [lang, *(f"{100 * a:.1f} ± {100 * b:.1f}" for a, b in zip(mean[row], spread[row], strict=True))]
+            for row, lang in enumerate(tables[0].queries)
+        ],
+        title=f"Own documents, accuracy in %, mean ± deviation over {splits} splits by concept",
+    )
+    console.table(
+        ["", ">cross", ">same", ">all"],
+        [[encoder.spec.name, *(_spread([getattr(one, name) for one in found]) for name in ("cross", "same", "all"))]],
+    )
+    console.emit({"task": "documents", **_as_json(tables, found)})
+
+
+def _parts(encoded: Labelled, own: np.ndarray, parts: np.ndarray) -> dict[Part, Labelled]:
+    from query.classification import Labelled  # noqa: PLC0415
+
+    names: tuple[Part, ...] = ("train", "dev", "test")
+    return {
+        name: Labelled(encoded.vectors[own & (parts == name)], encoded.labels[own & (parts == name)]) for name in names
+    }
+
+
+def _tatoeba(pairs: Mapping[tuple[str, str], tuple[list[str], list[str]]], encoder: Encoder, console: Console) -> None:
+    from encoders.tlaser.similarity import search_error  # noqa: PLC0415
+
+    rows, told = [], []
+    for (one, other), sides in pairs.items():
+        first, second = (
+            _encoded(lang, [Document("", lang, text) for text in texts], encoder, console).vectors
+            for lang, texts in zip((one, other), sides, strict=True)
+        )
+        errors = search_error(first, second), search_error(second, first)
+        rows.append([f"{one} – {other}", *(f"{100 * error:.1f}" for error in errors), f"{len(first):,}"])
+        told.append({"pair": [one, other], "errors": [round(error, 6) for error in errors], "sentences": len(first)})
+    console.table(["", ">error there", ">error back", ">sentences"], rows, title="Similarity search, error in %")
+    console.emit({"task": "similarity search", "rows": told})
+
+
+def _encoded(name: str, documents: Sequence[Document], encoder: Encoder, console: Console) -> Labelled:
+    from query.classification import Labelled  # noqa: PLC0415
+
+    vectors = [np.zeros((0, encoder.spec.dim), dtype=np.float32)]
+    with console.progress(f"encoding {name}", len(documents), "documents") as progress:
+        for at in range(0, len(documents), _TOGETHER):
+            block = documents[at : at + _TOGETHER]
+            vectors.append(encoder.encode_documents(block).vectors)
+            progress(len(block))
+    return Labelled(np.concatenate(vectors), np.array([str(one.fields.get("label", "")) for one in documents]))
+
+
+def _row(table: PairTable, lang: str) -> list[tuple[str, float]]:
+    return list(zip(table.documents, table.values[list(table.queries).index(lang)].tolist(), strict=True))
+
+
+def _beside(paper: float | None, ours: float) -> str:
+    return f"{'–' if paper is None else f'{paper:.1f}'}  {100 * ours:.1f}"
+
+
+def _spread(values: Sequence[float]) -> str:
+    return f"{100 * np.mean(values):.1f} ± {100 * np.std(values):.1f}"
+
+
+def _as_json(tables: Sequence[PairTable], found: Sequence[Averages]) -> dict[str, Any]:
+    return {
+        "splits": [
+            {
+                "cross": round(one.cross, 6),
+                "same": round(one.same, 6),
+                "all": round(one.all, 6),
+                "pairs": {
+                    lang: {other: round(value, 6) for other, value in _row(table, lang)} for lang in table.queries
+                },
+            }
+            for table, one in zip(tables, found, strict=True)
+        ]
+    }

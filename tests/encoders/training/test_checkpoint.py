@@ -1,0 +1,59 @@
+"""A checkpoint is whole or the one before, and brings back random numbers."""
+
+import errno
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from encoders.errors import BadInput, MissingPart
+
+pytestmark = pytest.mark.torch
+
+
+def test_what_is_saved_comes_back_with_the_random_numbers(tmp_path: Path) -> None:
+    import torch
+
+    from encoders.training.checkpoint import load_checkpoint, save_checkpoint
+
+    file = tmp_path / "new" / "last.pt"
+    assert load_checkpoint(file) is None
+    torch.manual_seed(1)
+    torch.rand(3)
+    save_checkpoint(file, {"step": 7, "weights": {"w": torch.ones(2)}, "curve": "[1.5]"})
+    after = torch.rand(4)
+    torch.manual_seed(99)
+    state = load_checkpoint(file)
+    assert state is not None
+    assert state["step"] == 7
+    assert state["weights"]["w"].tolist() == [1.0, 1.0]
+    assert torch.equal(torch.rand(4), after)
+    assert [path.name for path in file.parent.iterdir()] == ["last.pt"]
+
+
+def test_a_disk_that_fills_leaves_the_checkpoint_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import os
+
+    from encoders.training.checkpoint import load_checkpoint, save_checkpoint
+
+    file = tmp_path / "last.pt"
+    save_checkpoint(file, {"step": 1})
+
+    def full(_: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", full)
+        with pytest.raises(MissingPart, match=r"last\.pt can't be written \(its disk is full\); make room"):
+            save_checkpoint(file, {"step": 2})
+    state: dict[str, Any] | None = load_checkpoint(file)
+    assert state == {"step": 1}
+    assert [path.name for path in tmp_path.iterdir()] == ["last.pt"]
+
+
+def test_a_file_that_is_no_checkpoint_is_named(tmp_path: Path) -> None:
+    from encoders.training.checkpoint import load_checkpoint
+
+    (tmp_path / "last.pt").write_bytes(b"nothing of the kind")
+    with pytest.raises(BadInput, match=r"last\.pt is no checkpoint that can be read; remove its folder"):
+        load_checkpoint(tmp_path / "last.pt")

@@ -1,0 +1,137 @@
+"""Parallel text in the layouts it comes in."""
+
+import gzip
+from pathlib import Path
+
+import pytest
+
+from encoders.errors import BadInput
+from indexer.aligned_corpus import choose_pivots, gather, hold_out
+from indexer.parallel import Aligned, find, read_parallel
+from indexer.readers.source import Refusal
+
+
+def _read(*paths: Path) -> tuple[list[dict[str, str]], list[Refusal]]:
+    readings = list(read_parallel(find([str(path) for path in paths])))
+    rows = [dict(reading.texts) for reading in readings if isinstance(reading, Aligned)]
+    return rows, [reading for reading in readings if isinstance(reading, Refusal)]
+
+
+def test_a_table_has_a_column_a_language(tmp_path: Path) -> None:
+    (tmp_path / "a.tsv").write_text("id\ten\tde\n1\thouse\tHaus\n2\tdog\n3\tcat\tKatze\n", encoding="utf-8")
+    rows, refused = _read(tmp_path / "a.tsv")
+    assert rows == [{"en": "house", "de": "Haus"}, {"en": "cat", "de": "Katze"}]
+    assert [note.where.rsplit(":", 1)[1] for note in refused] == ["3"]
+    assert "2 columns and the header 3" in refused[0].reason
+
+
+def test_json_lines_have_texts_by_language_at_the_top_or_under_translation(tmp_path: Path) -> None:
+    lines = ['{"id": "1", "en": "house", "de-DE": "Haus"}', '{"translation": {"en": "dog", "fr": "chien"}}', "[1]", "{"]
+    (tmp_path / "a.jsonl").write_text("\n".join(lines), encoding="utf-8")
+    rows, refused = _read(tmp_path / "a.jsonl")
+    assert rows == [{"en": "house", "de": "Haus"}, {"en": "dog", "fr": "chien"}]
+    assert len(refused) == 2
+
+
+def test_moses_files_are_one_text_by_their_common_name(tmp_path: Path) -> None:
+    (tmp_path / "europarl.de-en.de").write_text("Haus\nHund\n", encoding="utf-8")
+    with gzip.open(tmp_path / "europarl.de-en.en.gz", "wt", encoding="utf-8") as out:
+        out.write("house\ndog\n")
+    (tmp_path / "README.md").write_text("about", encoding="utf-8")
+    expected = [{"de": "Haus", "en": "house"}, {"de": "Hund", "en": "dog"}]
+    assert _read(tmp_path)[0] == expected
+    assert _read(tmp_path / "europarl.de-en.de")[0] == expected
+    assert _read(tmp_path / "europarl.de-en.de", tmp_path / "europarl.de-en.en.gz")[0] == expected
+
+
+def test_moses_files_of_different_lengths_are_refused_whole(tmp_path: Path) -> None:
+    (tmp_path / "t.de").write_text("Haus\nHund\n", encoding="utf-8")
+    (tmp_path / "t.en").write_text("house\n", encoding="utf-8")
+    with pytest.raises(BadInput, match=r"t\.de:2: t\.en ends before the other side; get both again"):
+        _read(tmp_path)
+
+
+def test_tmx_units_give_their_segments_without_codes(tmp_path: Path) -> None:
+    (tmp_path / "m.tmx").write_text(
+        """<?xml version="1.0"?><tmx version="1.4"><header/><body>
+        <tu tuid="7"><tuv xml:lang="en-GB"><seg>Open <bpt>&lt;b></bpt>the <hi>file</hi><ept>&lt;/b></ept>.</seg></tuv>
+        <tuv lang="DE"><seg>Datei öffnen.</seg></tuv></tu>
+        <tu><tuv xml:lang="en"><seg>Close</seg></tuv></tu></body></tmx>""",
+        encoding="utf-8",
+    )
+    assert _read(tmp_path)[0] == [{"en": "Open the file.", "de": "Datei öffnen."}, {"en": "Close"}]
+
+
+def test_a_broken_tmx_keeps_what_came_before(tmp_path: Path) -> None:
+    unit = '<tu><tuv xml:lang="en"><seg>a</seg></tuv><tuv xml:lang="de"><seg>b</seg></tuv></tu>'
+    (tmp_path / "m.tmx").write_text(f"<tmx><body>{unit}<tu><tuv></body>", encoding="utf-8")
+    rows, refused = _read(tmp_path)
+    assert rows == [{"en": "a", "de": "b"}]
+    assert "not valid XML" in refused[0].reason
+
+
+def test_a_folder_of_a_file_a_language_is_joined_by_id(tmp_path: Path) -> None:
+    for lang, lines in {"en": ["S1\thouse", "S2\tdog"], "de": ["S2\tHund", "S3\tKatze"]}.items():
+        with gzip.open(tmp_path / f"{lang}.tsv.gz", "wt", encoding="utf-8") as out:
+            out.write("\n".join(["sid\ttext", *lines, ""]))
+    rows, refused = _read(tmp_path)
+    assert {"en": "dog", "de": "Hund"} in rows
+    assert refused == []
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        ("alone.de", "Haus\n", "is no parallel text that is read here"),
+        ("notes.pdf", "x", "is no parallel text that is read here"),
+    ],
+)
+def test_what_is_no_parallel_text_is_refused_at_once(tmp_path: Path, name: str, content: str, said: str) -> None:
+    (tmp_path / name).write_text(content, encoding="utf-8")
+    with pytest.raises(BadInput, match=said):
+        find([str(tmp_path / name)])
+    with pytest.raises(BadInput, match="does not exist"):
+        find([str(tmp_path / "nowhere")])
+
+
+def test_empty_sides_and_other_scripts_are_left_out_with_their_places() -> None:
+    readings = [
+        Aligned("t:1", {"en": "the house", "ru": "дом", "de": "Haus"}),
+        Aligned("t:2", {"en": "  ", "ru": "собака", "de": "Hund"}),
+        Aligned("t:3", {"en": "cat", "ru": "the cat sat here", "de": "Katze"}),
+        Aligned("t:4", {"en": "LibreOffice", "ru": ""}),
+        Aligned("t:5", {"en": "LibreOffice Calc", "ru": "Таблица LibreOffice Calc", "ja": "表 (Calc)"}),
+    ]
+    text = gather(readings)
+    assert text.rows == [
+        {"en": "the house", "ru": "дом", "de": "Haus"},
+        {"ru": "собака", "de": "Hund"},
+        {"en": "cat", "de": "Katze"},
+        {"en": "LibreOffice Calc", "ru": "Таблица LibreOffice Calc", "ja": "表 (Calc)"},
+    ]
+    assert [(note.where, note.reason) for note in text.refused] == [
+        ("t:2", "its en side is empty"),
+        ("t:3", "its ru side is in another script than ru is written in"),
+        ("t:4", "its ru side is empty"),
+    ]
+
+
+def test_pivots_are_english_and_spanish_or_the_languages_with_most_sentences() -> None:
+    rows = [Aligned(str(n), {"de": "a", "fr": "b", **({"en": "c"} if n % 2 else {})}) for n in range(40)]
+    languages = gather(rows).languages()
+    assert choose_pivots([], languages) == ("de", "fr")
+    assert choose_pivots(["en", "de"], languages) == ("en", "de")
+    with pytest.raises(BadInput, match=r"pivot es is not in the sources, which have de, en, fr; choose of these"):
+        choose_pivots(["en", "es"], languages)
+    with pytest.raises(BadInput, match="one pivot can't be translated into from itself"):
+        choose_pivots(["en"], languages)
+
+
+def test_what_is_held_out_is_not_learnt_from() -> None:
+    text = gather([Aligned(str(n), {"de": f"Satz {n}", "en": f"sentence {n}"}) for n in range(100)])
+    train, held = hold_out(text)
+    assert (len(train.rows), len(held.rows)) == (95, 5)
+    assert not {row["de"] for row in train.rows} & {row["de"] for row in held.rows}
+    assert hold_out(text)[1].rows == held.rows
+    with pytest.raises(BadInput, match=r"3 aligned sentences.*20 are the least"):
+        hold_out(gather([Aligned(str(n), {"de": "a", "en": "b"}) for n in range(3)]))

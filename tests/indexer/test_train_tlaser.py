@@ -1,0 +1,184 @@
+"""``dragoman train tlaser``: from parallel text to a folder that index, search and calibrate take."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from encoders.document import Document
+from encoders.folder import ModelFolder
+from encoders.methods import open_encoder
+from indexer.settings import Settings
+from query import Searcher
+from query.cli import run
+
+pytestmark = pytest.mark.torch
+
+_SMALL = [
+    "--dim",
+    "16",
+    "--layers",
+    "2",
+    "--vocabulary",
+    "120",
+    "--batch-tokens",
+    "256",
+    "--precision",
+    "fp32",
+    "--device",
+    "cpu",
+    "-q",
+]
+_NUMBERS = {
+    "en": ["one", "two", "three", "four", "five", "six", "seven", "eight", "nine"],
+    "de": ["eins", "zwei", "drei", "vier", "fünf", "sechs", "sieben", "acht", "neun"],
+    "es": ["uno", "dos", "tres", "cuatro", "cinco", "seis", "siete", "ocho", "nueve"],
+}
+
+
+@pytest.fixture(scope="module")
+def parallel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Sums in three languages: a language small enough to be learnt in seconds."""
+    rng = np.random.default_rng(0)
+    lines = ["\t".join(_NUMBERS)]
+    for _ in range(300):
+        digits = rng.integers(9, size=rng.integers(2, 6))
+        lines.append("\t".join(" ".join(words[digit] for digit in digits) for words in _NUMBERS.values()))
+    file = tmp_path_factory.mktemp("parallel") / "sums.tsv"
+    file.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return file
+
+
+@pytest.fixture(scope="module", params=["ct", "t", "laser"])
+def trained(request: pytest.FixtureRequest, parallel: Path, tmp_path_factory: pytest.TempPathFactory) -> ModelFolder:
+    """A folder of each variant, made by the command."""
+    target = tmp_path_factory.mktemp("trained") / f"sums-{request.param}"
+    command = ["train", "tlaser", str(parallel), "-o", str(target), "--variant", request.param, "--steps", "60"]
+    assert run([*command, "--interval", "20", *_SMALL]) == 0
+    return ModelFolder.open(target)
+
+
+def test_the_folder_says_what_it_is_and_how_it_came_to_be(trained: ModelFolder) -> None:
+    assert trained.config.languages == ("de", "en", "es")
+    assert trained.config.pooling == ("max" if trained.path.name.endswith("laser") else "cls")
+    parity = json.loads((trained.path / "parity.json").read_text(encoding="utf-8"))
+    assert parity["passed"]
+    rows = [json.loads(line) for line in (trained.path / "curve.jsonl").read_text(encoding="utf-8").splitlines()]
+    assert [row["step"] for row in rows] == [20, 40, 60]
+    assert rows[-1]["loss"] < rows[0]["loss"]
+    assert (trained.path / "curve.png").read_bytes().startswith(b"\x89PNG")
+    assert "de-en, de-es, en-es, es-en" in (trained.path / "MODEL_CARD.md").read_text(encoding="utf-8")
+
+
+def test_a_collection_is_indexed_calibrated_and_searched_by_what_was_trained(
+    trained: ModelFolder, settings: Settings, tmp_path: Path
+) -> None:
+    documents = [
+        {"id": f"{lang}{n}", "lang": lang, "text": " ".join(words[(n + k) % 9] for k in range(4)), "concept": str(n)}
+        for lang, words in _NUMBERS.items()
+        for n in range(9)
+    ]
+    file = tmp_path / "docs.jsonl"
+    file.write_text("".join(json.dumps(document) + "\n" for document in documents), encoding="utf-8")
+    place = ["--home", str(settings.home)]
+    assert run(["index", str(file), "-c", "sums", "--encoder", str(trained.path), "-q", *place]) == 0
+    with Searcher.open("sums", settings, device="cpu") as searcher:
+        assert len(searcher.search("drei vier fünf", lang="de", to=["en"], k=3)) == 3
+
+
+def test_every_method_over_sentences_takes_the_folder(trained: ModelFolder) -> None:
+    text = Document("1", "de", "eins zwei. drei vier. fünf")
+    for method in ("segments", "first", "sentences"):
+        encoder = open_encoder(trained, method, device="cpu")
+        encoded = encoder.encode_documents([text])
+        assert float(np.linalg.norm(encoded.vectors[0])) == pytest.approx(1.0, abs=1e-5)
+        assert encoder.encode_queries([text]).shape == (1, 16)
+
+
+def _command(parallel: Path, target: Path, steps: int = 400) -> list[str]:
+    options = ["-o", str(target), "--steps", str(steps), "--interval", "10", *_SMALL]
+    return ["train", "tlaser", str(parallel), *options]
+
+
+def test_a_training_that_was_killed_goes_on_to_the_same_curve_and_the_same_graph(
+    parallel: Path, tmp_path: Path
+) -> None:
+    whole, killed = tmp_path / "whole", tmp_path / "killed"
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    program = [sys.executable, "-c", "import sys; from query.cli import run; sys.exit(run(sys.argv[1:]))"]
+    checkpoint = killed.with_name("killed.training") / "last.pt"
+    process = subprocess.Popen([*program, *_command(parallel, killed)], env=environment)
+    until = time.monotonic() + 120
+    while not checkpoint.exists() and process.poll() is None and time.monotonic() < until:
+        os.sched_yield()
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    assert checkpoint.exists()
+    assert not killed.exists()
+    for target in (killed, whole):
+        subprocess.run([*program, *_command(parallel, target)], env=environment, check=True)
+    for name in ("curve.jsonl", "model.onnx"):
+        assert (killed / name).read_bytes() == (whole / name).read_bytes(), name
+
+
+def test_a_finished_training_is_exported_again_and_goes_on_with_more_steps(
+    parallel: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    target = tmp_path / "m"
+    assert run(_command(parallel, target, 10)) == 0
+    assert run([*_command(parallel, target, 10), "--precision", "int8", "--force", "--json"]) == 0
+    capsys.readouterr()
+    assert ModelFolder.open(target).config.precision == "int8"
+    assert run([*_command(parallel, target, 20), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["directions"] == ["de-en", "de-es", "en-es", "es-en"]
+    rows = (target / "curve.jsonl").read_text(encoding="utf-8").splitlines()
+    assert [json.loads(row)["step"] for row in rows] == [10, 20]
+
+
+def test_a_checkpoint_of_another_size_is_refused_by_name(
+    parallel: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(_command(parallel, tmp_path / "m", 10)) == 0
+    assert run([*_command(parallel, tmp_path / "m", 10), "--dim", "32"]) == 1
+    error = capsys.readouterr().err
+    assert "has a checkpoint of another training (dim 16, now 32" in error
+    assert "give the same sources and options to go on with it, or remove the folder" in error
+
+
+def test_long_pairs_unpaired_languages_and_small_texts_are_told(
+    parallel: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = [{"en": "one " * 4000, "de": "eins " * 4000}, {"en": "", "de": "eins"}]
+    lines += [{"fr": f"un {n}", "it": f"uno {n}"} for n in range(30)]
+    extra = tmp_path / "extra.jsonl"
+    extra.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    command = _command(parallel, tmp_path / "m", 10)
+    assert run([*command, str(extra), "--vocabulary", "5000", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    remarks = " | ".join(told["remarks"])
+    assert "2 pairs have a side of more than 127 tokens" in remarks or "1 pairs have a side" in remarks
+    assert "fr never stands beside en or es and was left out; name another --pivot" in remarks
+    assert "tokens that come twice, not 5,000" in remarks
+    assert [note["text"] for note in told["refused"]] == ["its en side is empty"]
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--pivot", "en,ja"], "pivot ja is not in the sources, which have de, en, es; choose of these"),
+        (["--languages", "de"], "no sentence in two languages could be read"),
+        (["--max-tokens", "8", "--languages", "de,ja"], "no sentence in two languages could be read"),
+    ],
+)
+def test_what_can_teach_nothing_is_one_sentence(
+    parallel: Path, tmp_path: Path, options: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run([*_command(parallel, tmp_path / "m", 10), *options]) == 1
+    assert said in capsys.readouterr().err
+    assert not (tmp_path / "m").exists()

@@ -1,0 +1,55 @@
+"""Zero-shot classification on vectors whose answer is known."""
+
+import numpy as np
+import pytest
+
+from encoders.document import Document, unit_rows
+from query.classification import Labelled, Part, averages, split, zero_shot
+
+_CLASSES = np.array(["games", "science", "text"])
+
+
+def _language(rotation: np.ndarray, seed: int) -> dict[Part, Labelled]:
+    """Three classes a corner each, turned as a language is."""
+    rng = np.random.default_rng(seed)
+    parts: dict[Part, Labelled] = {}
+    for part, count in (("train", 60), ("dev", 15), ("test", 90)):
+        classes = np.arange(count) % 3
+        points = np.eye(6)[classes] + 0.1 * rng.normal(size=(count, 6))
+        parts[part] = Labelled(unit_rows((points @ rotation).astype(np.float32)), _CLASSES[classes])  # type: ignore[index]
+    return parts
+
+
+def test_languages_in_one_space_teach_each_other_and_one_in_a_space_of_its_own_teaches_itself() -> None:
+    turned = np.roll(np.eye(6), 1, axis=1)
+    table = zero_shot({"de": _language(np.eye(6), 0), "en": _language(np.eye(6), 1), "xx": _language(turned, 2)})
+    assert list(table.queries) == list(table.documents) == ["de", "en", "xx"]
+    assert table.values.diagonal() == pytest.approx([1.0, 1.0, 1.0])
+    assert table.values[0, 1] == table.values[1, 0] == 1.0
+    assert table.values[0, 2] < 0.5
+    found = averages(table)
+    assert found.same == pytest.approx(1.0)
+    assert found.cross == pytest.approx(np.mean([table.values[i, j] for i in range(3) for j in range(3) if i != j]))
+    assert found.all == pytest.approx(table.values.mean())
+
+
+def test_a_language_with_one_class_teaches_nothing_and_is_tested_all_the_same() -> None:
+    alone = _language(np.eye(6), 0)
+    games = alone["train"].labels == "games"
+    alone["train"] = Labelled(alone["train"].vectors[games], alone["train"].labels[games])
+    table = zero_shot({"de": alone, "en": _language(np.eye(6), 1)})
+    assert list(table.queries) == ["en"]
+    assert list(table.documents) == ["de", "en"]
+
+
+def test_translations_are_in_one_part_and_parts_have_their_shares() -> None:
+    documents = [
+        Document(f"{lang}{n}", lang, "", fields={"concept": str(n)}) for lang in ("de", "en") for n in range(3000)
+    ]
+    first, second = split(documents, 0), split(documents, 1)
+    assert first[:3000] == first[3000:]
+    assert first != second
+    assert [first[:3000].count(part) / 3000 for part in ("train", "dev", "test")] == pytest.approx(
+        [0.5, 0.1, 0.4], abs=0.03
+    )
+    assert split(documents[:10], 0) == first[:10]
