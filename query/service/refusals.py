@@ -1,0 +1,43 @@
+"""Every failure as an answer: a status, a sentence, and nothing of the machine."""
+
+from __future__ import annotations
+
+import logging
+import math
+import uuid
+
+from fastapi.responses import JSONResponse
+
+from encoders.errors import BadInput, DragomanError, MissingPart, ModelMismatch, StoreError
+from query.service.desk import Refused
+
+_logger = logging.getLogger("dragoman.service")
+
+
+def refusal(error: Exception) -> Refused:
+    """A failure with its status and what may be said of it to anybody; what may not goes to the service's own log."""
+    if isinstance(error, Refused):
+        return error
+    if isinstance(error, BadInput):
+        return Refused(404 if "there is no collection" in str(error) else 400, str(error))
+    if isinstance(error, StoreError):
+        _logger.error("%s", error)
+        cause = getattr(error.__cause__, "status_code", None)
+        if cause in {401, 403}:
+            return Refused(403, "Elasticsearch does not let these credentials read what the search needs")
+        return Refused(503, "the collection can't be searched now; try again, the service's log says why", 2.0)
+    if isinstance(error, (ModelMismatch, MissingPart)):
+        _logger.error("%s", error)
+        return Refused(503, "the collection can't be searched as it is; the service's log says why")
+    if isinstance(error, DragomanError):
+        return Refused(400, str(error))
+    number = uuid.uuid4().hex[:12]
+    _logger.error("failure %s", number, exc_info=error)
+    return Refused(500, f"the service failed; its log has more under {number}")
+
+
+def answer(error: Exception) -> JSONResponse:
+    """The same as JSON."""
+    refused = refusal(error)
+    headers = {"Retry-After": str(math.ceil(refused.after))} if refused.after else {}
+    return JSONResponse({"error": str(refused)}, refused.status, headers)
