@@ -26,14 +26,34 @@ from indexer.settings import Settings, place_options
     help="File of who may ask: lines NAME TOKEN [read|write].  [env: DRAGOMAN_TOKENS]",
 )
 @click.option("--allow-host", "hosts", multiple=True, help="A name that requests may call the service by; * for any.")
-@click.option("--rate", type=click.IntRange(0), default=0, help="Requests a minute of one token, or address.  [default: no bound]")
+@click.option(
+    "--rate", type=click.IntRange(0), default=0, help="Requests a minute of one token, or address.  [default: no bound]"
+)
 @click.option("--threads", type=click.IntRange(1, 256), help="Searches at once.  [default: twice the cores]")
-@click.option("--waiting", type=click.IntRange(0), default=64, show_default=True, help="Requests that may wait for a thread; more get 429.")
-@click.option("--seconds", type=click.FloatRange(0.1), default=30.0, show_default=True, help="Until a search is given up.")
+@click.option(
+    "--waiting",
+    type=click.IntRange(0),
+    default=64,
+    show_default=True,
+    help="Requests that may wait for a thread; more get 429.",
+)
+@click.option(
+    "--seconds", type=click.FloatRange(0.1), default=30.0, show_default=True, help="Until a search is given up."
+)
 @click.option("--max-body", type=click.IntRange(1000), default=1_000_000, show_default=True, help="Bytes of a request.")
-@click.option("--hybrid", is_flag=True, help="Take in the collections' words, and let them count unless a request says no.")
-@click.option("--elastic", metavar="URL", default="", help="Elasticsearch that its own calls go to.  [default: the collections']")
-@click.option("--index", "indices", multiple=True, metavar="PATTERN", help="Let these indices be read there, too, by callers without credentials of their own.")
+@click.option(
+    "--hybrid", is_flag=True, help="Take in the collections' words, and let them count unless a request says no."
+)
+@click.option(
+    "--elastic", metavar="URL", default="", help="Elasticsearch that its own calls go to.  [default: the collections']"
+)
+@click.option(
+    "--index",
+    "indices",
+    multiple=True,
+    metavar="PATTERN",
+    help="Let these indices be read there, too, by callers without credentials of their own.",
+)
 @click.option("--allow-writes", is_flag=True, help="Pass on _doc, _create, _update and _bulk of those who may write.")
 @click.option("--log", is_flag=True, help="Keep a log of queries, hits and clicks.")
 @click.option("--log-days", type=click.IntRange(1), default=90, show_default=True, help="How long.")
@@ -51,11 +71,11 @@ def command(
     waiting: int,
     seconds: float,
     max_body: int,
-    hybrid: bool,  # noqa: FBT001
+    hybrid: bool,
     elastic: str,
     indices: tuple[str, ...],
-    allow_writes: bool,  # noqa: FBT001
-    log: bool,  # noqa: FBT001
+    allow_writes: bool,
+    log: bool,
     log_days: int,
     device: str,
     settings: Settings,
@@ -69,7 +89,9 @@ def command(
         import fastapi  # noqa: F401, PLC0415
         import uvicorn  # noqa: PLC0415
     except ImportError as error:
-        raise MissingPart("the service needs packages of its own; install them: pip install 'dragoman[serve]'") from error
+        raise MissingPart(
+            "the service needs packages of its own; install them: pip install 'dragoman[serve]'"
+        ) from error
     from query.service.access import read_tokens  # noqa: PLC0415
     from query.service.app import Service  # noqa: PLC0415 - two seconds of imports
     from query.service.options import LOOPBACK, ServiceOptions  # noqa: PLC0415

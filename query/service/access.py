@@ -42,7 +42,9 @@ class Token:
             BadInput: the secret is too short to be one.
         """
         if len(secret) < _SHORTEST:
-            raise BadInput(f"the token of {name} is shorter than {_SHORTEST} characters; make one: openssl rand -hex 24")
+            raise BadInput(
+                f"the token of {name} is shorter than {_SHORTEST} characters; make one: openssl rand -hex 24"
+            )
         return cls(name, sha256(secret.encode()).digest(), writes)
 
 

@@ -94,7 +94,9 @@ class Api:
         search = None
         if self._log is not None:
             settings = {**asked.model_dump(exclude={"query", "collection", "lang"}), "balance": choice.balance}
-            search = self._log.searched(Entry(asked.query, lang, name, space, settings, [hit.doc_id for hit in hits], took))
+            search = self._log.searched(
+                Entry(asked.query, lang, name, space, settings, [hit.doc_id for hit in hits], took)
+            )
         return SearchAnswer.model_validate(
             {
                 "query": asked.query,
@@ -152,9 +154,7 @@ class Api:
             )
         return CollectionsAnswer(collections=described, away=away)
 
-    async def document(
-        self, doc_id: str, collection: Annotated[str, Query(max_length=100)] = ""
-    ) -> DocumentAnswer:
+    async def document(self, doc_id: str, collection: Annotated[str, Query(max_length=100)] = "") -> DocumentAnswer:
         """A document with its text."""
         return await self._desk.do(lambda: self._document(doc_id, collection))
 
@@ -190,7 +190,7 @@ class Api:
         return PlainTextResponse(self._metrics.text(), media_type="text/plain; version=0.0.4")
 
 
-def refuse_hybrid(asked: bool | None, served: bool) -> None:  # noqa: FBT001
+def refuse_hybrid(asked: bool | None, served: bool) -> None:
     """See that the words of the collections were taken in, which may take minutes and is done at the start.
 
     Raises:

@@ -6,6 +6,7 @@ import asyncio
 import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from urllib.parse import urlsplit
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
@@ -13,10 +14,13 @@ from fastapi.responses import JSONResponse, Response
 from starlette.exceptions import HTTPException
 
 from encoders.errors import DragomanError
+from indexer.stores.elastic.connection import SCHEMES, Credentials
 from query import __version__
 from query.service import refusals
 from query.service.api import Api
 from query.service.desk import Desk, Refused
+from query.service.elastic.front import Front
+from query.service.elastic.upstream import Upstream
 from query.service.guard import Guard
 from query.service.metrics import Metrics
 from query.service.options import ServiceOptions
@@ -48,8 +52,21 @@ class Service:
         self._log = QueryLog(self._shelf.engine, options.log_days, self._metrics) if options.log else None
         self._api = Api(self._shelf, self._desk, self._metrics, self._log, hybrid=options.hybrid)
         self._page = Page()
+        self._upstream = self._cluster()
+        self._front = Front(options, self._shelf, self._desk, self._upstream)
         self.fastapi = self._made()
-        self.app = Guard(self.fastapi, options, self._metrics)
+        self.app = Guard(self.fastapi, options, self._metrics, self._upstream.vouches if self._upstream else None)
+
+    def _cluster(self) -> Upstream | None:
+        """The server that is named, or else that of the first collection that is on one."""
+        places = [self._options.elastic, *(row.place(self._options.settings) for row in self._shelf.rows())]
+        url = next((one for one in [*places, self._options.settings.store] if urlsplit(one).scheme in SCHEMES), None)
+        if url is None:
+            return None
+        parts = urlsplit(url)
+        credentials = Credentials.read(url) if parts.username else self._options.settings.credentials
+        server = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
+        return Upstream(server, credentials, self._options.seconds, self._metrics)
 
     def _made(self) -> FastAPI:
         app = FastAPI(
@@ -62,12 +79,22 @@ class Service:
         )
         app.include_router(self._api.router())
         app.get("/metrics", include_in_schema=False)(self._api.metrics)
-        app.get("/", include_in_schema=False)(self._page.answer)
+        app.get("/", include_in_schema=False)(self._root)
+        app.api_route(
+            "/{path:path}", methods=["GET", "POST", "PUT", "DELETE", "HEAD"], include_in_schema=False, name="elastic"
+        )(self._front.answer)
         for kind in (DragomanError, Refused, Exception):
             app.add_exception_handler(kind, _refuse)
         app.add_exception_handler(RequestValidationError, _invalid)
         app.add_exception_handler(HTTPException, _http)
         return app
+
+    async def _root(self, request: Request) -> Response:
+        """The page for a browser, a greeting for an Elasticsearch client."""
+        wants = request.headers.get("accept", "")
+        if "json" in wants and "html" not in wants:
+            return await self._front.answer(request)
+        return await self._page.answer()
 
     @asynccontextmanager
     async def _lifespan(self, _: FastAPI) -> AsyncIterator[None]:
@@ -76,6 +103,8 @@ class Service:
         threading.Thread(target=self._warm, args=(names,), name="opening", daemon=True).start()
         yield
         await asyncio.to_thread(self.close)
+        if self._upstream:
+            await self._upstream.close()
 
     def _warm(self, names: list[str]) -> None:
         for name in names:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import math
 import time
 from collections.abc import Awaitable, Callable
+from hashlib import sha256
 
 from fastapi.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from query.service import refusals
 from query.service.access import Caller, Rates, known
 from query.service.desk import Refused
 from query.service.metrics import Metrics
@@ -104,7 +105,7 @@ class Guard:
             if wait:
                 raise Refused(429, "too many requests; wait a little", wait)
             if await self._vouch(authorization):
-                return Caller(f"cluster {hash(authorization)}", writes=True, authorization=authorization)
+                return Caller(f"cluster {sha256(authorization.encode()).hexdigest()}", True, authorization)
         raise Refused(401, "a token is needed: Authorization: Bearer TOKEN, or basic auth with it as the password")
 
     async def _body(self, scope: Scope, receive: Receive) -> bytes:
@@ -157,7 +158,7 @@ def _with_headers(headers: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes
 
 
 def _refusal(refused: Refused, *, elastic: bool) -> JSONResponse:
-    headers = {"Retry-After": str(math.ceil(refused.after))} if refused.after else {}
+    headers = refusals.headers(refused)
     if refused.status == 401:
         headers["WWW-Authenticate"] = 'Basic realm="dragoman", charset="UTF-8"'
     if elastic:

@@ -12,9 +12,7 @@ class Metrics:
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
-        self.requests = Counter(
-            "dragoman_requests", "Requests.", ("route", "status"), registry=self.registry
-        )
+        self.requests = Counter("dragoman_requests", "Requests.", ("route", "status"), registry=self.registry)
         self.seconds = Histogram(
             "dragoman_request_seconds", "Time to an answer.", ("route",), buckets=_FAST, registry=self.registry
         )
@@ -38,7 +36,7 @@ class Metrics:
         """Queries were encoded in one call."""
         self._batches.observe(queries)
 
-    def kept(self, there: bool) -> None:  # noqa: FBT001 - the one thing it is told
+    def kept(self, there: bool) -> None:
         """A query's vector was there, or had to be made."""
         self._vectors.labels("yes" if there else "no").inc()
 

@@ -9,6 +9,7 @@ import uuid
 from fastapi.responses import JSONResponse
 
 from encoders.errors import BadInput, DragomanError, MissingPart, ModelMismatch, StoreError
+from indexer.stores.elastic.connection import SearchRefused
 from query.service.desk import Refused
 
 _logger = logging.getLogger("dragoman.service")
@@ -22,9 +23,11 @@ def refusal(error: Exception) -> Refused:
         return Refused(404 if "there is no collection" in str(error) else 400, str(error))
     if isinstance(error, StoreError):
         _logger.error("%s", error)
-        cause = getattr(error.__cause__, "status_code", None)
-        if cause in {401, 403}:
+        status = error.status if isinstance(error, SearchRefused) else getattr(error.__cause__, "status_code", None)
+        if status in {401, 403}:
             return Refused(403, "Elasticsearch does not let these credentials read what the search needs")
+        if status == 400 and isinstance(error, SearchRefused):
+            return Refused(400, f"Elasticsearch refused the search ({error.reason})")
         return Refused(503, "the collection can't be searched now; try again, the service's log says why", 2.0)
     if isinstance(error, (ModelMismatch, MissingPart)):
         _logger.error("%s", error)
@@ -36,8 +39,12 @@ def refusal(error: Exception) -> Refused:
     return Refused(500, f"the service failed; its log has more under {number}")
 
 
+def headers(refused: Refused) -> dict[str, str]:
+    """When to come again."""
+    return {"Retry-After": str(math.ceil(refused.after))} if refused.after else {}
+
+
 def answer(error: Exception) -> JSONResponse:
     """The same as JSON."""
     refused = refusal(error)
-    headers = {"Retry-After": str(math.ceil(refused.after))} if refused.after else {}
-    return JSONResponse({"error": str(refused)}, refused.status, headers)
+    return JSONResponse({"error": str(refused)}, refused.status, headers(refused))

@@ -11,6 +11,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from encoders.console import Console
 from encoders.errors import BadInput, DragomanError
 from encoders.methods import open_encoder
 from encoders.session import Device
@@ -20,12 +21,11 @@ from indexer.database import connect
 from indexer.detection import Detector
 from indexer.settings import Settings
 from onnx_export.models import find_model
-from encoders.console import Console
 from query import calibration_table
 from query.calibration_table import NONE, CalibrationRow
-from query.service.metrics import Metrics
 from query.ranking_options import RankingOptions
 from query.searcher import Searcher, choose
+from query.service.metrics import Metrics
 from query.service.waiting_queries import WaitingQueries
 
 _COUNTED = 5.0
@@ -79,7 +79,9 @@ class _Open:
 class Shelf:
     """The collections that are served."""
 
-    def __init__(self, settings: Settings, names: Sequence[str], device: Device, *, hybrid: bool, metrics: Metrics) -> None:
+    def __init__(
+        self, settings: Settings, names: Sequence[str], device: Device, *, hybrid: bool, metrics: Metrics
+    ) -> None:
         """Open the database; collections are opened when they are first searched.
 
         Args:

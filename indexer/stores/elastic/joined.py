@@ -5,8 +5,8 @@ from __future__ import annotations
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, Self
 
 from encoders.document import Document, FloatArray
 from encoders.errors import BadInput
@@ -59,6 +59,22 @@ class JoinedStore(ElasticStore, ABC):
 
     users: UsersIndex
     _layout: JoinedLayout
+
+    def narrowed(self, clauses: Sequence[Mapping[str, Any]], authorization: str = "") -> Self:
+        """The same documents as somebody else may see them, theirs too."""
+        other = super().narrowed(clauses, authorization)
+        other.users = self.users.by(other._client)  # noqa: SLF001 - a copy of this one
+        other._layout = replace(other._layout, users=other.users, seen=_Seen())  # noqa: SLF001
+        return other
+
+    @property
+    def shown_index(self) -> str:
+        """Name of their index."""
+        return self.users.name
+
+    def originals(self, doc_ids: Sequence[str]) -> dict[str, dict[str, Any]]:
+        """Their sources, without what is ours."""
+        return self.users.sources(list(dict.fromkeys(doc_ids)), excludes=self.users.ours)
 
     @property
     @abstractmethod

@@ -124,12 +124,19 @@ def test_a_page_of_somebody_elses_gets_nothing(service: httpx.Client) -> None:
     assert preflight.status_code == 405
     answer = service.get("/api/collections", headers=origin)
     assert not [name for name in (*answer.headers, *preflight.headers) if name.startswith("access-control")]
-    simple = service.post("/api/search", content=b'{"query": "coffee"}', headers={**origin, "Content-Type": "text/plain"})
+    simple = service.post(
+        "/api/search", content=b'{"query": "coffee"}', headers={**origin, "Content-Type": "text/plain"}
+    )
     assert simple.status_code == 422
 
 
 def test_every_answer_carries_the_headers_that_close_it(service: httpx.Client) -> None:
-    for answer in (service.get("/"), service.get("/api/collections"), service.get("/api/nowhere"), service.get("/x/y/z")):
+    for answer in (
+        service.get("/"),
+        service.get("/api/collections"),
+        service.get("/api/nowhere"),
+        service.get("/x/y/z"),
+    ):
         assert answer.headers["X-Content-Type-Options"] == "nosniff"
         assert answer.headers["X-Frame-Options"] == "DENY"
         assert "default-src 'none'" in answer.headers["Content-Security-Policy"]
