@@ -87,7 +87,8 @@ def command(
     """
     try:
         import fastapi  # noqa: F401, PLC0415
-        import uvicorn  # noqa: PLC0415
+        import prometheus_client  # noqa: F401, PLC0415
+        import uvicorn  # noqa: F401, PLC0415
     except ImportError as error:
         raise MissingPart(
             "the service needs packages of its own; install them: pip install 'dragoman[serve]'"
@@ -95,6 +96,7 @@ def command(
     from query.service.access import read_tokens  # noqa: PLC0415
     from query.service.app import Service  # noqa: PLC0415 - two seconds of imports
     from query.service.options import LOOPBACK, ServiceOptions  # noqa: PLC0415
+    from query.service.server import server  # noqa: PLC0415
 
     file = tokens or (Path(os.environ["DRAGOMAN_TOKENS"]) if os.environ.get("DRAGOMAN_TOKENS") else None)
     allowed = read_tokens(file) if file else ()
@@ -104,48 +106,34 @@ def command(
             f"{host} is reached from other machines, and nobody is kept out; name a file of tokens with --tokens, "
             f"a line such as: me {secrets.token_hex(24)}"
         )
-    service = Service(
-        ServiceOptions(
-            settings=settings,
-            collections=names,
-            device=cast("Device", device),
-            hybrid=hybrid,
-            tokens=allowed,
-            hosts=_hosts(host, hosts, local=local),
-            rate=rate,
-            threads=threads or 2 * (os.cpu_count() or 1),
-            waiting=waiting,
-            seconds=seconds,
-            body=max_body,
-            elastic=elastic,
-            indices=indices,
-            writes=allow_writes,
-            log=log,
-            log_days=log_days,
-        )
+    options = ServiceOptions(
+        settings=settings,
+        collections=names,
+        device=cast("Device", device),
+        hybrid=hybrid,
+        tokens=allowed,
+        hosts=_hosts(host, hosts, local=local),
+        rate=rate,
+        threads=threads or 2 * (os.cpu_count() or 1),
+        waiting=waiting,
+        seconds=seconds,
+        body=max_body,
+        elastic=elastic,
+        indices=indices,
+        writes=allow_writes,
+        log=log,
+        log_days=log_days,
     )
-    server = uvicorn.Server(
-        uvicorn.Config(
-            service.app,
-            host=host,
-            port=port,
-            log_level="warning",
-            access_log=False,
-            server_header=False,
-            date_header=True,
-            proxy_headers=False,
-            timeout_keep_alive=30,
-            timeout_graceful_shutdown=int(seconds) + 1,
-            h11_max_incomplete_event_size=64_000,
-            limit_concurrency=4 * (waiting + 64),
-        )
-    )
+    running = server(Service(options), options, host, port)
     console.say(f"serving at http://{host}:{port}/ (stop with Ctrl-C)")
     for one in (signal.SIGTERM, signal.SIGINT):
         signal.signal(one, lambda *_: None)  # uvicorn hands the signal on when it has stopped in order
-    server.run()
-    if not server.started:
-        raise BadInput(f"nothing can listen at {host}:{port}; see what does (another service?), or take another --port")
+    try:
+        running.run()
+    except SystemExit as ended:  # uvicorn's way to say that it can't begin
+        raise BadInput(
+            f"the service can't listen at {host}:{port}; see what does (another service?), or take another --port"
+        ) from ended
 
 
 def _hosts(host: str, named: tuple[str, ...], *, local: bool) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ import uuid
 
 from fastapi.responses import JSONResponse
 
-from encoders.errors import BadInput, DragomanError, MissingPart, ModelMismatch, StoreError
+from encoders.errors import BadInput, MissingPart, ModelMismatch, StoreError
 from indexer.stores.elastic.connection import SearchRefused
 from query.service.desk import Refused
 
@@ -22,21 +22,23 @@ def refusal(error: Exception) -> Refused:
     if isinstance(error, BadInput):
         return Refused(404 if "there is no collection" in str(error) else 400, str(error))
     if isinstance(error, StoreError):
-        _logger.error("%s", error)
-        status = error.status if isinstance(error, SearchRefused) else getattr(error.__cause__, "status_code", None)
-        if status in {401, 403}:
-            return Refused(403, "Elasticsearch does not let these credentials read what the search needs")
-        if status == 400 and isinstance(error, SearchRefused):
-            return Refused(400, f"Elasticsearch refused the search ({error.reason})")
-        return Refused(503, "the collection can't be searched now; try again, the service's log says why", 2.0)
+        return _of_store(error)
     if isinstance(error, (ModelMismatch, MissingPart)):
         _logger.error("%s", error)
         return Refused(503, "the collection can't be searched as it is; the service's log says why")
-    if isinstance(error, DragomanError):
-        return Refused(400, str(error))
     number = uuid.uuid4().hex[:12]
     _logger.error("failure %s", number, exc_info=error)
     return Refused(500, f"the service failed; its log has more under {number}")
+
+
+def _of_store(error: StoreError) -> Refused:
+    _logger.error("%s", error)
+    status = error.status if isinstance(error, SearchRefused) else getattr(error.__cause__, "status_code", None)
+    if status in {401, 403}:
+        return Refused(403, "Elasticsearch does not let these credentials read what the search needs")
+    if status == 400 and isinstance(error, SearchRefused):
+        return Refused(400, f"Elasticsearch refused the search ({error.reason})")
+    return Refused(503, "the collection can't be searched now; try again, the service's log says why", 2.0)
 
 
 def headers(refused: Refused) -> dict[str, str]:

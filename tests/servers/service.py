@@ -11,10 +11,10 @@ from contextlib import contextmanager
 from typing import Any
 
 import httpx
-import uvicorn
 
 from query.service.app import Service
 from query.service.options import ServiceOptions
+from query.service.server import server
 
 _STARTED_WITHIN = 60.0
 
@@ -25,10 +25,8 @@ def serving(options: ServiceOptions, **client: Any) -> Iterator[httpx.Client]:
     service = Service(options)
     listening = socket.socket()
     listening.bind(("127.0.0.1", 0))
-    server = uvicorn.Server(
-        uvicorn.Config(service.app, log_level="critical", access_log=False, timeout_graceful_shutdown=5)
-    )
-    thread = threading.Thread(target=lambda: asyncio.run(server.serve(sockets=[listening])))
+    running = server(service, options, "127.0.0.1", 0)
+    thread = threading.Thread(target=lambda: asyncio.run(running.serve(sockets=[listening])))
     thread.start()
     url = f"http://127.0.0.1:{listening.getsockname()[1]}"
     try:
@@ -36,7 +34,7 @@ def serving(options: ServiceOptions, **client: Any) -> Iterator[httpx.Client]:
         with httpx.Client(base_url=url, timeout=60, **client) as opened:
             yield opened
     finally:
-        server.should_exit = True
+        running.should_exit = True
         thread.join()
         listening.close()
 

@@ -16,6 +16,12 @@ NAME = "cross_lingual"
 _ASKED = ("query", "lang", "to", "balance", "margin", "hybrid", "passages", "calibration")
 _HARMLESS = frozenset({"track_total_hits", "track_scores", "timeout", "version", "seq_no_primary_term"})
 _TAKEN = frozenset({"query", "from", "size", "_source", "highlight", "explain"})
+_QUIET = frozenset(
+    {"allow_no_indices", "batched_reduce_size", "ccs_minimize_roundtrips", "expand_wildcards", "human"}
+    | {"ignore_throttled", "ignore_unavailable", "max_concurrent_shard_requests", "pre_filter_shard_size"}
+    | {"preference", "pretty", "request_cache", "routing", "search_type", "typed_keys"}
+)
+"""Parameters that change nothing in such a search."""
 _SURELY_NOT = {
     "search_after": "a ranking of candidates has no place to go on from; ask for more at once with size, up to 1000",
     "aggs": "documents are ranked by candidates and not matched, so there is nothing to count; ask for aggregations "
@@ -104,9 +110,6 @@ def parse(body: Mapping[str, Any], parameters: Mapping[str, str]) -> CrossLingua
 
 def _of_parameters(parameters: Mapping[str, str]) -> dict[str, Any]:
     """What the URL says, as the body would."""
-    quiet = {"allow_no_indices", "ignore_unavailable", "expand_wildcards", "preference", "request_cache", "pretty",
-             "human", "routing", "search_type", "typed_keys", "ignore_throttled", "max_concurrent_shard_requests",
-             "ccs_minimize_roundtrips", "batched_reduce_size", "pre_filter_shard_size", "rest_total_hits_as_int"}  # fmt: skip
     said: dict[str, Any] = {}
     source: dict[str, list[str]] = {}
     for name, value in parameters.items():
@@ -118,7 +121,7 @@ def _of_parameters(parameters: Mapping[str, str]) -> dict[str, Any]:
             source[name.removeprefix("_source_")] = value.split(",")
         elif name in {"explain", *_HARMLESS}:
             said[name] = value != "false"
-        elif name not in quiet or name == "rest_total_hits_as_int":
+        elif name not in _QUIET:
             raise Refused(400, f"the parameter {name} can't be combined with {NAME}")
     return {**said, **({"_source": source} if source else {})}
 

@@ -38,7 +38,7 @@ def test_a_token_is_needed_where_there_are_some(options: ServiceOptions) -> None
         for authorization in (f"Bearer {SECRET}", f"bearer {SECRET}", f"Basic {basic}"):
             headers = {"Authorization": authorization}
             assert client.post("/api/search", json=ASKED, headers=headers).status_code == 200
-        for authorization in ("Bearer ", f"Bearer {SECRET}x", "Basic !!", f"Digest {SECRET}", SECRET):
+        for authorization in ("Bearer", f"Bearer {SECRET}x", "Basic !!", f"Digest {SECRET}", SECRET):
             assert client.post("/api/search", json=ASKED, headers={"Authorization": authorization}).status_code == 401
 
 
@@ -160,7 +160,6 @@ def test_what_is_no_request_gets_no_trace_of_the_inside(service: httpx.Client, s
     parts = urlsplit(str(service.base_url))
     with socket.create_connection((parts.hostname or "", parts.port or 0), timeout=10) as connection:
         connection.sendall(sent)
-        connection.shutdown(socket.SHUT_WR)
         answer = b"".join(iter(lambda: connection.recv(4096), b""))
     status = int(answer.split()[1])
     assert 400 <= status < 500
