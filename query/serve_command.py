@@ -23,7 +23,9 @@ from indexer.settings import Settings, place_options
 @click.option(
     "--tokens",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="File of who may ask: lines NAME TOKEN [read|write].  [env: DRAGOMAN_TOKENS]",
+    envvar="DRAGOMAN_TOKENS",
+    help="File of who may ask: lines NAME TOKEN [read|write]; a single reader's token may be in DRAGOMAN_TOKEN."
+    "  [env: DRAGOMAN_TOKENS]",
 )
 @click.option("--allow-host", "hosts", multiple=True, help="A name that requests may call the service by; * for any.")
 @click.option(
@@ -93,13 +95,13 @@ def command(
         raise MissingPart(
             "the service needs packages of its own; install them: pip install 'dragoman[serve]'"
         ) from error
-    from query.service.access import read_tokens  # noqa: PLC0415
+    from query.service.access import Token, read_tokens  # noqa: PLC0415
     from query.service.app import Service  # noqa: PLC0415 - two seconds of imports
     from query.service.options import LOOPBACK, ServiceOptions  # noqa: PLC0415
     from query.service.server import server  # noqa: PLC0415
 
-    file = tokens or (Path(os.environ["DRAGOMAN_TOKENS"]) if os.environ.get("DRAGOMAN_TOKENS") else None)
-    allowed = read_tokens(file) if file else ()
+    alone = os.environ.get("DRAGOMAN_TOKEN")
+    allowed = (*(read_tokens(tokens) if tokens else ()), *([Token.of("DRAGOMAN_TOKEN", alone)] if alone else []))
     local = host in LOOPBACK
     if not local and not allowed:
         raise BadInput(

@@ -7,12 +7,14 @@ import math
 import uuid
 
 from fastapi.responses import JSONResponse
+from sqlalchemy.exc import SQLAlchemyError
 
 from encoders.errors import BadInput, MissingPart, ModelMismatch, StoreError
 from indexer.stores.elastic.connection import SearchRefused
 from query.service.desk import Refused
 
 _logger = logging.getLogger("dragoman.service")
+_NOT_NOW = "the collection can't be searched now; try again, the service's log says why"
 
 
 def refusal(error: Exception) -> Refused:
@@ -23,6 +25,9 @@ def refusal(error: Exception) -> Refused:
         return Refused(404 if "there is no collection" in str(error) else 400, str(error))
     if isinstance(error, StoreError):
         return _of_store(error)
+    if isinstance(error, SQLAlchemyError):
+        _logger.error("the database failed: %s", error)
+        return Refused(503, _NOT_NOW, 2.0)
     if isinstance(error, (ModelMismatch, MissingPart)):
         _logger.error("%s", error)
         return Refused(503, "the collection can't be searched as it is; the service's log says why")
@@ -38,7 +43,7 @@ def _of_store(error: StoreError) -> Refused:
         return Refused(403, "Elasticsearch does not let these credentials read what the search needs")
     if status == 400 and isinstance(error, SearchRefused):
         return Refused(400, f"Elasticsearch refused the search ({error.reason})")
-    return Refused(503, "the collection can't be searched now; try again, the service's log says why", 2.0)
+    return Refused(503, _NOT_NOW, 2.0)
 
 
 def headers(refused: Refused) -> dict[str, str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -131,14 +132,12 @@ class Front:
             return
         served = {name for place in self._places if place.server == self._server for name in place.indices}
         for name in named_indices(call, read):
-            if name not in served and not any(fnmatchcase(name, pattern) for pattern in self._options.indices):
+            if name not in served and not any(_matches(name, pattern) for pattern in self._options.indices):
                 raise Refused(
                     403,
                     f"{name[:100]!r} is no index of a collection that is served; "
                     "send your own Elasticsearch credentials to read others",
                 )
-            if any(character in name for character in "*?:<>"):
-                raise Refused(403, "patterns of indices need your own Elasticsearch credentials")
         if not call.writes and (how := reaches_elsewhere(read)):
             raise Refused(403, f"{how} needs your own Elasticsearch credentials")
 
@@ -221,9 +220,16 @@ def _sources(searcher: Searcher, hits: list[Hit], place: _Place) -> tuple[str, M
     }
 
 
+def _matches(name: str, pattern: str) -> bool:
+    """Whether a name is of a pattern: one name and no pattern itself, and a hidden one of a pattern of such alone."""
+    plain = not any(character in name for character in "*?:<>") and name[:1] not in {"-", ""}
+    return plain and name.startswith(".") == pattern.startswith(".") and fnmatchcase(name, pattern)
+
+
 def _media(accept: str) -> str:
     """The content type of an answer: Elasticsearch's own where the caller speaks that."""
-    return accept.partition(",")[0] if accept.startswith("application/vnd.elasticsearch+json") else _PLAIN
+    found = re.match(r"application/vnd\.elasticsearch\+json; ?compatible-with=\d+", accept)
+    return found[0] if found else _PLAIN
 
 
 _INFO = {
