@@ -77,7 +77,7 @@ def test_a_query_finds_documents_of_many_languages(page: Any) -> None:
     counts = [int(one) for one in page.locator("#langs b").all_inner_texts()]
     assert sum(counts) == 50
     assert counts == sorted(counts, reverse=True)
-    assert page.locator("#hits li").first.locator("h2 button").get_attribute("lang")
+    assert page.locator("#hits h2").first.get_attribute("lang")
     page.click("#more")
     assert page.locator("#hits li").count() == 20
     base = page.evaluate("location.origin")
@@ -157,6 +157,7 @@ def test_right_to_left_text_is_laid_out_so(page: Any) -> None:
     assert page.locator("#q").evaluate("one => getComputedStyle(one).direction") == "rtl"
     assert page.locator("blockquote").first.evaluate("one => getComputedStyle(one).direction") == "rtl"
     assert page.locator("blockquote").first.evaluate("one => getComputedStyle(one).borderRightWidth") == "3px"
+    assert page.locator("#hits h2 button").first.evaluate("one => getComputedStyle(one).direction") == "rtl"
 
 
 def test_empty_and_failed_searches_say_so(page: Any, browser: Any, service: httpx.Client) -> None:
