@@ -134,7 +134,7 @@ def trial(requests: int, each: int) -> list[str]:
         code = service.stop()
     return [
         f"{requests} searches by 8 callers over {len(queries)} queries in nine languages, half of them "
-        "Elasticsearch-shaped; at a third the service is killed (SIGKILL) and begun again, at two thirds Elasticsearch.",
+        "Elasticsearch-shaped; at a third the service is killed (SIGKILL) and begun again, at two thirds the cluster.",
         "",
         "| answers | |",
         "|---|---:|",

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import sqlalchemy as sa
 
 from encoders.console import Console
-from encoders.document import short_hash
+from encoders.document import Document, short_hash
 from encoders.errors import BadInput
 from indexer.database import connect, transaction
 from indexer.settings import Settings
@@ -70,6 +70,24 @@ def searches_with_clicks(engine: sa.Engine, collection: str) -> list[Asked]:
         for search, doc_id in session.execute(query):
             found.setdefault(search.id, (search, []))[1].append(doc_id)
     return [Asked(one.id, one.created, one.query, one.lang, one.hits, opened) for one, opened in found.values()]
+
+
+def logged_queries(collection: str, settings: Settings) -> list[Document]:
+    """Every query that a collection was asked, once.
+
+    Raises:
+        BadInput: it was asked none.
+    """
+    query = sa.select(SearchRow.lang, SearchRow.query).where(SearchRow.collection == collection).distinct()
+    engine = connect(settings.database)
+    try:
+        with transaction(engine) as session:
+            asked = sorted(map(tuple, session.execute(query)))
+    finally:
+        engine.dispose()
+    if not asked:
+        raise BadInput(f"the log has no query of {collection}; keep one with: dragoman serve --log")
+    return [Document(short_hash(lang, text), lang, text) for lang, text in asked]
 
 
 def by_week(searches: Sequence[Asked]) -> dict[str, tuple[int, float]]:

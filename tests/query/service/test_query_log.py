@@ -14,7 +14,7 @@ from click.testing import CliRunner
 from indexer.database import connect, now, transaction
 from indexer.settings import Settings
 from query.cli import root
-from query.clicks import by_week, searches_with_clicks
+from query.clicks import by_week, logged_queries, searches_with_clicks
 from query.service.log_tables import ClickRow, SearchRow
 from query.service.options import ServiceOptions
 from query.service.query_log import forget
@@ -68,6 +68,7 @@ def test_clicks_become_scores(own: Settings) -> None:
     (pooled,) = (one for one in evaluation["runs"] if one["kind"] == "pooled")
     assert (pooled["topics"], evaluation["topics"]) == (3, "query-log.jsonl")
     assert 0 < pooled["means"]["AP"] <= 1
+    assert [(one.lang, one.text) for one in logged_queries("demo", own)] == sorted(ASKED)
 
 
 def test_what_is_too_old_goes(own: Settings) -> None:
