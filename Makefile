@@ -34,11 +34,11 @@ $(VENV)/.base: pyproject.toml | $(VENV)/bin/python
 	touch $@
 
 $(VENV)/.dev: pyproject.toml | $(VENV)/bin/python
-	$(INSTALL) -e '.[cpu,train,datasets,elastic,dev]'
+	$(INSTALL) -e '.[cpu,train,datasets,elastic,serve,dev]'
 	touch $@ $(VENV)/.base
 
 $(VENV)/.bench: pyproject.toml | $(VENV)/bin/python
-	$(INSTALL) -e '.[cpu,train,datasets,elastic,dev,bench]'
+	$(INSTALL) -e '.[cpu,train,datasets,elastic,serve,dev,bench]'
 	touch $@ $(VENV)/.base
 
 clean:

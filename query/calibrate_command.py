@@ -20,6 +20,7 @@ from indexer.settings import Settings, place_options
 from query import calibration_table
 from query.calibrating import CalibrationReport, Judged, Upkeep, calibrate
 from query.calibration_table import KeptCalibration
+from query.clicks import logged_queries
 from query.files import expand
 from query.margin import MARGINS, Margin
 from query.probe import DEFAULT, Setting
@@ -41,6 +42,7 @@ from query.topics import read_topics
     metavar="FILE",
     help="Queries that were really asked, as topics are written.",
 )
+@click.option("--from-log", is_flag=True, help="Those too that dragoman serve --log kept.")
 @click.option("--balance", type=float, help="0 as the encoder ranks … 1 every language equal.  [default: decided]")
 @click.option("--margin", type=click.Choice(MARGINS), help="Form of the margin.  [default: decided]")
 @click.option(
@@ -60,6 +62,7 @@ def command(
     topic_files: tuple[str, ...],
     qrel_files: tuple[str, ...],
     log_files: tuple[str, ...],
+    from_log: bool,
     balance: float | None,
     margin: str | None,
     rank: int | None,
@@ -99,7 +102,7 @@ def command(
         name,
         settings,
         judged=judged,
-        log=_queries(log_files, "queries"),
+        log=[*_queries(log_files, "queries"), *(logged_queries(name, settings) if from_log else ())],
         setting=setting if given else None,
         seed=seed,
         device=cast("Device", device),

@@ -17,6 +17,7 @@ _COMMANDS = {
     "attach": ("query.attach_command", "Make an existing Elasticsearch index cross-lingual in place."),
     "detach": ("query.detach_command", "Take back what attach added to an index."),
     "search": ("query.search_command", "Find documents in any language."),
+    "serve": ("query.serve_command", "HTTP: JSON, an Elasticsearch-shaped search, and a web page."),
     "calibrate": ("query.calibrate_command", "Make languages comparable: after index by itself, again when wanted."),
     "evaluate": ("query.evaluate_command", "Score a collection with topics and relevance judgements."),
     "report": ("query.report.command", "One HTML page: bias, fairness and scores, in pictures."),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from encoders.languages import UNDETERMINED, language_list
 from indexer.database import connect
 from indexer.settings import Settings, place_options
 from query import history
+from query.clicks import logged_files
 from query.evaluation import DEFAULT_MEASURES, JUDGED, parse_measures, pooled
 from query.experiment import Plan, Result, by_language, experiment, score_external
 from query.fairness import OWN_LANGUAGE, PEER, is_fairness
@@ -34,10 +36,11 @@ _FILE = click.Path(path_type=Path, dir_okay=False)
 
 
 @click.command("evaluate", short_help="Score a collection with topics and relevance judgements.")
+@click.option("--topics", "topic_files", multiple=True, metavar="FILE", help="CLEF, TREC, TSV, JSON lines.")
+@click.option("--qrels", "qrel_files", multiple=True, metavar="FILE", help="Judgements in TREC format.")
 @click.option(
-    "--topics", "topic_files", multiple=True, required=True, metavar="FILE", help="CLEF, TREC, TSV, JSON lines."
+    "--from-log", is_flag=True, help="Ask what the service was asked, as dragoman serve --log kept it; clicks judge."
 )
-@click.option("--qrels", "qrel_files", multiple=True, required=True, metavar="FILE", help="Judgements in TREC format.")
 @click.option("-c", "--collection", "name", required=True, help="Collection to search.")
 @click.option("--langs", default="", metavar="de,en", help="Languages of topics, one run each.  [default: all]")
 @click.option("--to", metavar="fr,it", help="Languages of documents.  [default: all of the collection's]")
@@ -56,6 +59,7 @@ _FILE = click.Path(path_type=Path, dir_okay=False)
 def command(
     topic_files: tuple[str, ...],
     qrel_files: tuple[str, ...],
+    from_log: bool,
     name: str,
     langs: str,
     to: str | None,
@@ -76,27 +80,35 @@ def command(
 
     One run for each topic language against all documents, and one over all of them, whose topics are named qid.lang.
     --topics and --qrels may be given several times; each takes a file, a folder, a pattern in quotes, or several of
-    these with commas between.
+    these with commas between. With --from-log the queries are those of which a hit was opened, and what was opened is
+    relevant; what people were shown is scored by week, too.
     """
-    evaluate_files(
-        expand(topic_files, "topics"),
-        expand(qrel_files, "qrels"),
-        name,
-        settings,
-        console,
-        langs=language_list(langs),
-        to=None if to is None else language_list(to),
-        lang=lang,
-        encoding=encoding,
-        fields=_fields(fields),
-        measures=measures,
-        depth=depth,
-        run_file=run_file,
-        tag=tag,
-        compare_with=baseline,
-        baseline=not no_baseline,
-        ranking=ranking,
-    )
+    if from_log == bool(topic_files or qrel_files) or bool(topic_files) != bool(qrel_files):
+        raise click.UsageError("give --topics and --qrels, or --from-log instead of both")
+    with ExitStack() as stack:
+        if from_log:
+            topics, qrels = stack.enter_context(logged_files(name, settings, console))
+        else:
+            topics, qrels = expand(topic_files, "topics"), expand(qrel_files, "qrels")
+        evaluate_files(
+            topics,
+            qrels,
+            name,
+            settings,
+            console,
+            langs=language_list(langs),
+            to=None if to is None else language_list(to),
+            lang=lang,
+            encoding=encoding,
+            fields=_fields(fields),
+            measures=measures,
+            depth=depth,
+            run_file=run_file,
+            tag=tag,
+            compare_with=baseline,
+            baseline=not no_baseline,
+            ranking=ranking,
+        )
 
 
 def evaluate_files(

@@ -13,10 +13,10 @@ from encoders.console import Console, output_options
 from encoders.document import Document, Encoder
 from encoders.errors import BadInput
 from encoders.languages import language_list
-from encoders.methods import SENTENCE_METHODS, open_encoder
+from encoders.methods import SENTENCE_METHODS
 from encoders.session import Device
 from indexer.readers import ReadOptions, read
-from onnx_export.models import find_model
+from onnx_export.models import open_named
 
 if TYPE_CHECKING:
     from query.classification import Averages, Labelled, Part

@@ -30,6 +30,7 @@ _ATTEMPTS = 3
 _WORDS_A_SECOND = 1_000
 """Documents whose words the embedded store takes in, about: to say how long it may take."""
 _NOTHING = Ranking([], [], np.zeros(0, dtype=np.float32))
+_RANKERS = 16
 _BLOCK = 64
 """Queries ranked at once: to depth 1,000 in many languages their candidates are what takes memory."""
 
@@ -37,6 +38,8 @@ _BLOCK = 64
 @dataclass
 class Searcher:
     """A collection, opened for queries: the one path of the command, the evaluation and the service.
+
+    Several threads may search at once.
 
     Attributes:
         collection: its name.
@@ -66,6 +69,7 @@ class Searcher:
         device: Device = "auto",
         ranking: RankingOptions | None = None,
         console: Console | None = None,
+        encoder: Encoder | None = None,
     ) -> Self:
         """Open a collection by its name.
 
@@ -76,6 +80,7 @@ class Searcher:
             ranking: what is to be another way than the active calibration says.
             console: where progress goes, should the default encoder or the store's words have to be made; nowhere
                 unless given.
+            encoder: the collection's, where it is loaded already.
 
         Raises:
             BadInput: there is none of that name, or nothing is in it; or no such calibration or balance.
@@ -91,7 +96,7 @@ class Searcher:
             calibrated = None if plain else calibration_table.load(engine, found, ranking.calibration)
         finally:
             engine.dispose()
-        choice = _choice(collection, calibrated, ranking)
+        choice = choose(collection, calibrated, ranking)
         if calibrated and ranking.weights:
             calibrated = calibrated.with_weights(ranking.weights)
         store = found.open_store(settings)
@@ -104,7 +109,7 @@ class Searcher:
         detector = Detector(languages.keys())
         console = console or Console(quiet=True)
         try:
-            encoder = open_named(found.encoder, found.method, console, device=device)
+            encoder = encoder or open_named(found.encoder, found.method, console, device=device)
             found.check(encoder.spec)
             if choice.hybrid:
                 _make_words(store, languages, console)
@@ -270,12 +275,19 @@ class Searcher:
         detailed: bool = False,
     ) -> list[Ranking]:
         """Rankings of queries of one language."""
-        choice = choice or self.choice
-        if choice not in self._rankers:
-            calibration = self.calibration or Calibration.none(self.spec.model, self.spec.dim)
-            self._rankers[choice] = FairRanker(self.store, calibration, choice)
+        ranker = self._ranker(choice or self.choice)
         texts = [query.content for query in queries]
-        return self._rankers[choice].rank(vectors, queries[0].lang, targets, k, filters, texts=texts, detailed=detailed)
+        return ranker.rank(vectors, queries[0].lang, targets, k, filters, texts=texts, detailed=detailed)
+
+    def _ranker(self, choice: Choice) -> FairRanker:
+        """One that is kept, with the pseudo-queries it corrected: the usual one, and some that a dial was at lately."""
+        ranker = self._rankers.get(choice)
+        if ranker is None:
+            calibration = self.calibration or Calibration.none(self.spec.model, self.spec.dim)
+            ranker = self._rankers[choice] = FairRanker(self.store, calibration, choice)
+            for oldest in [one for one in list(self._rankers) if one != self.choice][:-_RANKERS]:
+                self._rankers.pop(oldest, None)
+        return ranker
 
     def close(self) -> None:
         """Let go of the store."""
@@ -298,7 +310,12 @@ def _make_words(store: VectorStore, languages: Mapping[str, int], console: Conso
         store.lexical("a", list(languages)[:1], 1)
 
 
-def _choice(collection: str, calibration: Calibration | None, ranking: RankingOptions) -> Choice:
+def choose(collection: str, calibration: Calibration | None, ranking: RankingOptions) -> Choice:
+    """How to rank a collection: as its calibration says, but for what is to be another way.
+
+    Raises:
+        BadInput: the balance is not between 0 and 1, or the options need a calibration and there is none.
+    """
     if calibration is None:
         if ranking.balance is not None or ranking.margin is not None or ranking.weights:
             raise BadInput(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, Self
+from typing import Any, Protocol, Self, runtime_checkable
 
 from encoders.document import Document, Encoded, FloatArray, Passages
 
@@ -82,6 +82,32 @@ Filters = Mapping[str, Any]
 
 Values compare as text: ``1994`` and ``"1994"`` are one, true is ``true``. A field that is a list has each of its items.
 """
+
+
+@runtime_checkable
+class OnServer(Protocol):
+    """What a store on a server can do beside: ask in the server's own language, and with somebody else's rights."""
+
+    @property
+    def shown_index(self) -> str:
+        """Name of the index that the documents are read from."""
+        ...
+
+    def narrowed(self, clauses: Sequence[Mapping[str, Any]], authorization: str = "") -> VectorStore:
+        """The same documents as somebody else may see them; the connections are shared, and not to be closed.
+
+        Args:
+            clauses: of the server's own language, that every document must pass.
+            authorization: whose rights hold, as the header says it; the store's own unless given.
+
+        Raises:
+            BadInput: the store can't filter by such clauses.
+        """
+        ...
+
+    def originals(self, doc_ids: Sequence[str]) -> dict[str, dict[str, Any]]:
+        """Sources of documents as other readers find them, without what is ours; those that are gone are left out."""
+        ...
 
 
 class VectorStore(Protocol):

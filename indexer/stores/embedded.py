@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import sqlite3
+import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -93,6 +94,7 @@ class EmbeddedStore:
             )
         self.path = path_of(folder, collection, generation)
         self._matrices: dict[str, tuple[int, VectorMatrix]] = {}
+        self._building = threading.Lock()  # the vectors are the largest thing in memory: never read twice at once
         self._dims: dict[str, int] = {}  # a model's width never changes
         self._engine = sa.create_engine(f"sqlite:///{self.path}", pool_reset_on_return=None)  # reads open nothing
         sa.event.listen(self._engine, "connect", _pragmas)
@@ -270,9 +272,13 @@ class EmbeddedStore:
         }
 
     def _matrix(self, model: str) -> VectorMatrix:
-        """The model's vectors, read again when the file has changed."""
+        """The model's vectors, read again when the file has changed; threads that come meanwhile wait."""
+        held = self._matrices.get(model)
         with self._reading() as connection:
-            generation = connection.exec_driver_sql("SELECT generation FROM state").scalar_one()
+            if held is not None and held[0] == connection.exec_driver_sql(_GENERATION).scalar_one():
+                return held[1]
+        with self._building, self._snapshot() as connection:
+            generation = connection.exec_driver_sql(_GENERATION).scalar_one()
             held = self._matrices.get(model)
             if held is not None and held[0] == generation:
                 return held[1]
@@ -283,8 +289,8 @@ class EmbeddedStore:
                 .order_by(_documents.c.lang, _documents.c.doc_id)
             )
             matrix = VectorMatrix.build([tuple(row) for row in connection.execute(query)], self._dim(model))
-        self._matrices[model] = (generation, matrix)
-        return matrix
+            self._matrices[model] = (generation, matrix)
+            return matrix
 
     def vectors(self, model: str, doc_ids: Sequence[str]) -> FloatArray:
         """Stored vectors, (ids, dim) float32."""
@@ -413,6 +419,7 @@ def remove_file(path: Path) -> None:
 
 
 # Made once: building a statement takes longer than running it.
+_GENERATION = "SELECT generation FROM state"
 _LIST = sa.select(sa.func.json_each(sa.bindparam("listed")).table_valued("value").c.value)  # any number of values
 _DOCUMENT = (_documents.c.lang, _contents.c.text, _contents.c.title, _contents.c.fields, _documents.c.revision)
 _DOCUMENTS = sa.select(_documents).where(_documents.c.doc_id.in_(_LIST))

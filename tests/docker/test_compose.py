@@ -47,7 +47,7 @@ def test_the_command_in_the_readme_fills_in_passwords_that_differ(tmp_path: Path
     subprocess.run(["sh", "-c", f"(umask{command}"], cwd=tmp_path, check=True)
     filled, example = _set_in(tmp_path / ".env"), _set_in(DOCKER / ".env.example")
     passwords = {filled.pop(name) for name in list(filled) if name.endswith("_PASSWORD")}
-    assert len(passwords) == 4
+    assert len(passwords) == 5
     assert all(re.fullmatch(r"[0-9a-f]{32}", password) for password in passwords)
     assert filled == {name: value for name, value in example.items() if value}
     assert (tmp_path / ".env").stat().st_mode & 0o077 == 0

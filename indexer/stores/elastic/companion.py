@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
-from typing import Any
+from typing import Any, Self
 
 from encoders.document import Document
+from encoders.errors import BadInput
 from indexer.stores.contract import Stamp, StoredDocument
 from indexer.stores.elastic import connection, writing
 from indexer.stores.elastic.attachment import Attachment
@@ -53,6 +54,18 @@ class CompanionStore(JoinedStore):
             self.close()
             raise
         self._layout = CompanionLayout(attachment.field, users=self.users)
+
+    def narrowed(self, clauses: Sequence[Mapping[str, Any]], authorization: str = "") -> Self:
+        """The same documents as somebody else may see them.
+
+        Raises:
+            BadInput: a clause is given: it is of their index, and the vectors are searched in ours.
+        """
+        if clauses:
+            raise BadInput(
+                f"the vectors of {self.users.name} are in an index beside it, where filters are term and terms only"
+            )
+        return super().narrowed(clauses, authorization)
 
     @property
     def mark(self) -> str:

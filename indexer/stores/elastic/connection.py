@@ -25,6 +25,19 @@ _NOT_TOLD = frozenset({403, 404, 405, 410})
 """What a deployment or a user's rights answer where the version is not to be had."""
 
 
+class SearchRefused(StoreError):
+    """A search among several that the server refused.
+
+    Attributes:
+        status: as of HTTP.
+        reason: the server's own words.
+    """
+
+    def __init__(self, server: str, status: int, reason: str) -> None:
+        super().__init__(f"{server} refused a search ({reason}); see that the index is as Dragoman made it")
+        self.status, self.reason = status, reason
+
+
 @dataclass(frozen=True)
 class Credentials:
     """Who asks; shown in no message and kept in no database.

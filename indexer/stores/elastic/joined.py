@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import threading
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, Self
 
 from encoders.document import Document, FloatArray
 from encoders.errors import BadInput
@@ -16,23 +17,36 @@ from indexer.stores.elastic.store import ElasticStore
 from indexer.stores.elastic.users_index import UsersIndex
 
 
+class _Seen(threading.local):
+    """What one thread's search met: another's success must not bring back what this one found gone.
+
+    Attributes:
+        gone: ids that no search may bring: their documents are gone, though what is searched does not know it yet.
+        brought: ids that the last search brought.
+    """
+
+    def __init__(self) -> None:
+        self.gone: set[str] = set()
+        self.brought: Sequence[str] = ()
+
+
 @dataclass(frozen=True, kw_only=True)
 class JoinedLayout(Layout):
     """Our object, beside documents of somebody else's index.
 
     Attributes:
         users: that index.
-        gone: ids that no search may bring: their documents are gone, though what is searched does not know it yet.
+        seen: what is known of its documents in the midst of a search.
     """
 
     users: UsersIndex
-    gone: set[str] = field(default_factory=set)
+    seen: _Seen = field(default_factory=_Seen, compare=False)
 
     def filters(self, lang: str, filters: Filters | None) -> list[dict[str, Any]]:
         """Clauses that let through what is there still, too."""
         clauses = super().filters(lang, filters)
-        if self.gone:
-            clauses.append({"bool": {"must_not": [{"ids": {"values": sorted(self.gone)}}]}})
+        if self.seen.gone:
+            clauses.append({"bool": {"must_not": [{"ids": {"values": sorted(self.seen.gone)}}]}})
         return clauses
 
 
@@ -45,7 +59,22 @@ class JoinedStore(ElasticStore, ABC):
 
     users: UsersIndex
     _layout: JoinedLayout
-    _brought: Sequence[str] = ()
+
+    def narrowed(self, clauses: Sequence[Mapping[str, Any]], authorization: str = "") -> Self:
+        """The same documents as somebody else may see them, theirs too."""
+        other = super().narrowed(clauses, authorization)
+        other.users = self.users.by(other._client)  # noqa: SLF001 - a copy of this one
+        other._layout = replace(other._layout, users=other.users, seen=_Seen())  # noqa: SLF001
+        return other
+
+    @property
+    def shown_index(self) -> str:
+        """Name of their index."""
+        return self.users.name
+
+    def originals(self, doc_ids: Sequence[str]) -> dict[str, dict[str, Any]]:
+        """Their sources, without what is ours."""
+        return self.users.sources(list(dict.fromkeys(doc_ids)), excludes=self.users.ours)
 
     @property
     @abstractmethod
@@ -119,7 +148,7 @@ class JoinedStore(ElasticStore, ABC):
     ) -> dict[str, list[Candidates]]:
         """Approximate nearest documents in each target language, their cosines exact."""
         found = super().search(model, queries, k, filters=filters, with_vectors=with_vectors)
-        self._brought = [doc_id for lists in found.values() for one in lists for doc_id in one.doc_ids]
+        self._layout.seen.brought = [doc_id for lists in found.values() for one in lists for doc_id in one.doc_ids]
         return found
 
     def _sources(self, doc_ids: Sequence[str]) -> dict[str, dict[str, Any]]:
@@ -132,9 +161,9 @@ class JoinedStore(ElasticStore, ABC):
         found = self.users.sources(list(dict.fromkeys(doc_ids)), excludes=[words, models])
         gone = [doc_id for doc_id in doc_ids if doc_id not in found]
         if gone:
-            self._layout.gone.update(self.users.missing({*gone, *self._brought}))
+            self._layout.seen.gone.update(self.users.missing({*gone, *self._layout.seen.brought}))
             raise KeyError(gone[0])
-        self._layout.gone.clear()
+        self._layout.seen.gone.clear()
         return found
 
     def delete(self, doc_ids: Iterable[str]) -> int:  # noqa: ARG002

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -49,9 +49,11 @@ class Layout:
 
     Attributes:
         ours: the object field that holds everything of ours.
+        also: clauses of the server's own language that every document must pass, too.
     """
 
     ours: str = "dragoman"
+    also: tuple[Mapping[str, Any], ...] = field(default=(), compare=False)
 
     def name(self, *path: str) -> str:
         """A field of ours."""
@@ -187,7 +189,7 @@ class Layout:
 
     def filters(self, lang: str, filters: Filters | None) -> list[dict[str, Any]]:
         """Clauses that let through the documents of a language that have the fields."""
-        clauses: list[dict[str, Any]] = [{"term": {self.name("lang"): lang}}]
+        clauses: list[dict[str, Any]] = [{"term": {self.name("lang"): lang}}, *map(dict, self.also)]
         for name, wanted in (filters or {}).items():
             values = wanted if isinstance(wanted, (list, tuple)) else [wanted]
             clauses.append({"terms": {self.filter_field(name): [_shown(value) for value in values]}})

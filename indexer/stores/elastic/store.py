@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import copy
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from itertools import islice
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 import numpy as np
 
@@ -98,6 +100,26 @@ class ElasticStore:
         self._fields: dict[str, VectorField] = {}
         self._worded: set[str] = set()
         self._stale = True
+
+    def narrowed(self, clauses: Sequence[Mapping[str, Any]], authorization: str = "") -> Self:
+        """The same documents as somebody else may see them; the connections are shared, and not to be closed."""
+        other = copy.copy(self)
+        other._layout = replace(self._layout, also=tuple(clauses))  # noqa: SLF001 - a copy of this one
+        if authorization:
+            other._client = self._client.options(headers={"authorization": authorization})  # noqa: SLF001
+        return other
+
+    @property
+    def shown_index(self) -> str:
+        """Name of the index that the documents are read from."""
+        return self.index
+
+    def originals(self, doc_ids: Sequence[str]) -> dict[str, dict[str, Any]]:
+        """Sources of documents as other readers find them, without what is ours; those that are gone are left out."""
+        fields = ["title", "text", "lang", "fields"]
+        with self._guarded():
+            held = writing.read(self._client, self.index, doc_ids, fields)
+        return {doc_id: dict(one.source) for doc_id, one in held.items()}
 
     def _make(self, collection: str, *, make: bool) -> None:
         if not make:
@@ -334,10 +356,8 @@ class ElasticStore:
             answer = self._client.msearch(searches=searches)
         failed = next((one for one in answer["responses"] if "error" in one), None)
         if failed is not None:
-            raise StoreError(
-                f"{self.address.server} refused a search ({connection.reason(failed)}); "
-                "see that the index is as Dragoman made it"
-            )
+            status = int(failed.get("status", 500))
+            raise connection.SearchRefused(self.address.server, status, connection.reason(failed))
         return [one["hits"]["hits"] for one in answer["responses"]]
 
     def _refresh(self) -> None:

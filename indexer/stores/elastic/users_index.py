@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -69,6 +70,12 @@ class UsersIndex:
         opened = cls(client, attachment, name, found)
         _ = opened.paths
         return opened
+
+    def by(self, client: Elasticsearch) -> Self:
+        """The same index, asked by another client."""
+        other = copy.copy(self)
+        other._client = client  # noqa: SLF001 - a copy of this one
+        return other
 
     @property
     def properties(self) -> Mapping[str, Any]:

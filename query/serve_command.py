@@ -1,0 +1,147 @@
+"""``dragoman serve``: HTTP: JSON, an Elasticsearch-shaped search, and a web page."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import signal
+from pathlib import Path
+from typing import cast
+
+import click
+
+from encoders.console import Console, output_options
+from encoders.errors import BadInput, MissingPart
+from encoders.session import Device
+from indexer.settings import Settings, place_options
+
+
+@click.command("serve", short_help="HTTP: JSON, an Elasticsearch-shaped search, and a web page.")
+@click.option("-c", "--collection", "names", multiple=True, help="Serve this one, and others named so.  [default: all]")
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen at; any other needs tokens.")
+@click.option("--port", type=click.IntRange(0, 65535), default=8300, show_default=True)
+@click.option(
+    "--tokens",
+    type=click.Path(path_type=Path, dir_okay=False),
+    envvar="DRAGOMAN_TOKENS",
+    help="File of who may ask: lines NAME TOKEN [read|write]; a single reader's token may be in DRAGOMAN_TOKEN."
+    "  [env: DRAGOMAN_TOKENS]",
+)
+@click.option("--allow-host", "hosts", multiple=True, help="A name that requests may call the service by; * for any.")
+@click.option(
+    "--rate", type=click.IntRange(0), default=0, help="Requests a minute of one token, or address.  [default: no bound]"
+)
+@click.option("--threads", type=click.IntRange(1, 256), help="Searches at once.  [default: twice the cores]")
+@click.option(
+    "--waiting",
+    type=click.IntRange(0),
+    default=64,
+    show_default=True,
+    help="Requests that may wait for a thread; more get 429.",
+)
+@click.option(
+    "--seconds", type=click.FloatRange(0.1), default=30.0, show_default=True, help="Until a search is given up."
+)
+@click.option("--max-body", type=click.IntRange(1000), default=1_000_000, show_default=True, help="Bytes of a request.")
+@click.option(
+    "--hybrid", is_flag=True, help="Take in the collections' words, and let them count unless a request says no."
+)
+@click.option(
+    "--elastic", metavar="URL", default="", help="Elasticsearch that its own calls go to.  [default: the collections']"
+)
+@click.option(
+    "--index",
+    "indices",
+    multiple=True,
+    metavar="PATTERN",
+    help="Let these indices be read there, too, by callers without credentials of their own.",
+)
+@click.option("--allow-writes", is_flag=True, help="Pass on _doc, _create, _update and _bulk of those who may write.")
+@click.option("--log", is_flag=True, help="Keep a log of queries, hits and clicks.")
+@click.option("--log-days", type=click.IntRange(1), default=90, show_default=True, help="How long.")
+@click.option("--device", type=click.Choice(["auto", "cpu", "cuda"]), default="auto", show_default=True)
+@place_options
+@output_options
+def command(
+    names: tuple[str, ...],
+    host: str,
+    port: int,
+    tokens: Path | None,
+    hosts: tuple[str, ...],
+    rate: int,
+    threads: int | None,
+    waiting: int,
+    seconds: float,
+    max_body: int,
+    hybrid: bool,
+    elastic: str,
+    indices: tuple[str, ...],
+    allow_writes: bool,
+    log: bool,
+    log_days: int,
+    device: str,
+    settings: Settings,
+    console: Console,
+) -> None:
+    """Serve collections: a page at /, JSON under /api (see /openapi.json), and Elasticsearch's search under its paths.
+
+    On this machine it is open to whoever reaches the port; at any other address it wants tokens. TLS is a proxy's.
+    """
+    try:
+        import fastapi  # noqa: F401, PLC0415
+        import prometheus_client  # noqa: F401, PLC0415
+        import uvicorn  # noqa: F401, PLC0415
+    except ImportError as error:
+        raise MissingPart(
+            "the service needs packages of its own; install them: pip install 'dragoman[serve]'"
+        ) from error
+    from query.service.access import Token, read_tokens  # noqa: PLC0415
+    from query.service.app import Service  # noqa: PLC0415 - two seconds of imports
+    from query.service.options import LOOPBACK, ServiceOptions  # noqa: PLC0415
+    from query.service.server import server  # noqa: PLC0415
+
+    alone = os.environ.get("DRAGOMAN_TOKEN")
+    allowed = (*(read_tokens(tokens) if tokens else ()), *([Token.of("DRAGOMAN_TOKEN", alone)] if alone else []))
+    local = host in LOOPBACK
+    if not local and not allowed:
+        raise BadInput(
+            f"{host} is reached from other machines, and nobody is kept out; name a file of tokens with --tokens, "
+            f"a line such as: me {secrets.token_hex(24)}"
+        )
+    options = ServiceOptions(
+        settings=settings,
+        collections=names,
+        device=cast("Device", device),
+        hybrid=hybrid,
+        tokens=allowed,
+        hosts=_hosts(host, hosts, local=local),
+        rate=rate,
+        threads=threads or 2 * (os.cpu_count() or 1),
+        waiting=waiting,
+        seconds=seconds,
+        body=max_body,
+        elastic=elastic,
+        indices=indices,
+        writes=allow_writes,
+        log=log,
+        log_days=log_days,
+    )
+    running = server(Service(options), options, host, port)
+    console.say(f"serving at http://{host}:{port}/ (stop with Ctrl-C)")
+    for one in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(one, lambda *_: None)  # uvicorn hands the signal on when it has stopped in order
+    try:
+        running.run()
+    except SystemExit as ended:  # uvicorn's way to say that it can't begin
+        raise BadInput(
+            f"the service can't listen at {host}:{port}; see what does (another service?), or take another --port"
+        ) from ended
+
+
+def _hosts(host: str, named: tuple[str, ...], *, local: bool) -> tuple[str, ...]:
+    """Host names that are the service's; none: any. A token is a better guard than a name."""
+    from query.service.options import LOOPBACK  # noqa: PLC0415
+
+    if "*" in named or (not local and not named):
+        return ()
+    return (*LOOPBACK, host, *(name.lower() for name in named))

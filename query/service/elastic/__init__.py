@@ -1,0 +1,1 @@
+"""The service as an application sees it that speaks Elasticsearch."""

@@ -1,0 +1,238 @@
+"""Which of Elasticsearch's calls there are here, and which indices each asks: whatever a path's spelling.
+
+A path is taken apart as it was sent, each part is decoded once, and what is passed on is written anew from these parts:
+what was looked at is what the cluster gets. What is not on the lists is refused.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import parse_qsl, quote, unquote_to_bytes, urlencode
+
+from query.service.desk import Refused
+
+INDEX, ID = "{index}", "{id}"
+_READ, _HEAD, _GET = frozenset({"GET", "POST"}), frozenset({"GET", "HEAD"}), frozenset({"GET"})
+
+_READS: Mapping[tuple[str, ...], frozenset[str]] = {
+    (): _HEAD,
+    (INDEX, "_search"): _READ,
+    (INDEX, "_count"): _READ,
+    (INDEX, "_msearch"): _READ,
+    ("_msearch",): _READ,
+    (INDEX, "_mget"): _READ,
+    ("_mget",): _READ,
+    (INDEX, "_doc", ID): _HEAD,
+    (INDEX, "_source", ID): _HEAD,
+    (INDEX, "_explain", ID): _READ,
+    (INDEX, "_termvectors", ID): _READ,
+    (INDEX, "_field_caps"): _READ,
+    (INDEX, "_validate", "query"): _READ,
+    (INDEX, "_mapping"): _GET,
+    (INDEX,): _HEAD,
+    ("_cluster", "health"): _GET,
+}
+_OWN: Mapping[tuple[str, ...], frozenset[str]] = {
+    ("_search",): _READ,
+    ("_count",): _READ,
+    ("_field_caps",): _READ,
+    (INDEX, "_pit"): frozenset({"POST"}),
+    ("_pit",): frozenset({"DELETE"}),
+    ("_search", "scroll"): frozenset({"GET", "POST", "DELETE"}),
+    ("_security", "_authenticate"): _GET,
+}
+"""What needs a caller's own credentials: here we can't tell which indices it reads."""
+_WRITES: Mapping[tuple[str, ...], frozenset[str]] = {
+    (INDEX, "_doc"): frozenset({"POST"}),
+    (INDEX, "_doc", ID): frozenset({"PUT", "POST", "DELETE"}),
+    (INDEX, "_create", ID): frozenset({"PUT", "POST"}),
+    (INDEX, "_update", ID): frozenset({"POST"}),
+    (INDEX, "_bulk"): frozenset({"PUT", "POST"}),
+    ("_bulk",): frozenset({"PUT", "POST"}),
+    (INDEX, "_refresh"): frozenset({"POST"}),
+}
+_INDEX = re.compile(r"[^_\s/\\?\"<>|#][^\s/\\?\"<>|#]{0,1000}")
+_NO_PARAMETERS = frozenset({"source", "source_content_type", "error_trace"})
+"""A body beside the body, and stack traces."""
+_ELSEWHERE = frozenset({"script_fields", "script_score", "scripted_metric", "runtime_mappings", "indexed_shape",
+                        "percolate", "pit", "more_like_this", "wrapper"})  # fmt: skip
+"""What computes, or reads other indices than the path names."""
+_JSON = re.compile(r"application/(?:vnd\.elasticsearch\+)?(?:json|x-ndjson)\s*(?:;.*)?", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class Call:
+    """A call of Elasticsearch's.
+
+    Attributes:
+        method: GET, POST …
+        parts: of the path, decoded.
+        kind: the same with ``{index}`` and ``{id}`` for names.
+        query: its parameters.
+        writes: whether it changes anything.
+        own: whether it needs a caller's own credentials.
+    """
+
+    method: str
+    parts: tuple[str, ...]
+    kind: tuple[str, ...]
+    query: tuple[tuple[str, str], ...]
+    writes: bool = False
+    own: bool = False
+
+    @classmethod
+    def parse(cls, method: str, path: bytes, query: bytes) -> Call:
+        """Take a request's line apart.
+
+        Raises:
+            Refused: it is none of the calls there are.
+        """
+        parts = tuple(map(_decoded, path.split(b"/")[1:])) if path != b"/" else ()
+        if parts and parts[-1] == "" and len(parts) > 1:
+            parts = parts[:-1]
+        if any(part in {"", ".", ".."} or not part.isprintable() for part in parts):
+            raise Refused(400, "the path can't be read; write every name in it once and percent-encoded")
+        try:
+            asked = tuple(parse_qsl(query.decode("ascii"), keep_blank_values=True, errors="strict"))
+        except (UnicodeDecodeError, ValueError):
+            raise Refused(400, "the parameters are not UTF-8") from None
+        if wrong := _NO_PARAMETERS & {name for name, _ in asked}:
+            raise Refused(400, f"the parameter {min(wrong)} is not taken here; send the search as the body")
+        kind = _kind(parts)
+        if kind is None:
+            raise Refused(403, "this call is not passed on; reads that are: _search, _count, _msearch, _mget, _doc, "
+                          "_source, _explain, _termvectors, _field_caps, _validate/query, _mapping")  # fmt: skip
+        for calls, writes, own in ((_READS, False, False), (_OWN, False, True), (_WRITES, True, False)):
+            if method in calls.get(kind, ()):
+                return cls(method, parts, kind, asked, writes, own)
+        raise Refused(405, f"{method} is not passed on for this call")
+
+    @property
+    def path(self) -> str:
+        """The path as it is passed on."""
+        return "/" + "/".join(quote(part, safe="") for part in self.parts)
+
+    @property
+    def target(self) -> str:
+        """Path and parameters as they are passed on."""
+        return f"{self.path}?{urlencode(self.query)}" if self.query else self.path
+
+    @property
+    def indices(self) -> list[str]:
+        """Names in the path."""
+        return self.parts[0].split(",") if INDEX in self.kind else []
+
+    @property
+    def endpoint(self) -> str:
+        """``_search`` and the like; empty: an index, or nothing."""
+        return next((part for part in self.kind if part.startswith("_")), "")
+
+
+def _decoded(part: bytes) -> str:
+    try:
+        return unquote_to_bytes(part).decode()
+    except UnicodeDecodeError:
+        raise Refused(400, "the path is not UTF-8") from None
+
+
+def _kind(parts: tuple[str, ...]) -> tuple[str, ...] | None:
+    """The entry of the tables that a path is of."""
+    kinds = (kind for table in (_READS, _OWN, _WRITES) for kind in table)
+    return next((kind for kind in kinds if len(kind) == len(parts) and all(map(_fits, kind, parts))), None)
+
+
+def _fits(expected: str, part: str) -> bool:
+    """An index begins with no ``_``; an id may have slashes, which are written anew."""
+    return bool(_INDEX.fullmatch(part)) if expected == INDEX else expected in {ID, part}
+
+
+def bodies(call: Call, body: bytes, content_type: str, encoding: str) -> list[Any]:
+    """What a body says: one value, or one a line.
+
+    Raises:
+        Refused: it is no JSON, or has a name twice.
+    """
+    if not body:
+        return []
+    if not _JSON.fullmatch(content_type.strip()) or encoding not in {"", "identity"}:
+        raise Refused(415, "the body must be JSON, and not compressed")
+    lines = body.split(b"\n") if call.endpoint in {"_msearch", "_bulk"} else [body]
+    try:
+        return [json.loads(line.decode(), object_pairs_hook=_once) for line in lines if line.strip()]
+    except (ValueError, RecursionError) as error:
+        raise Refused(400, f"the body is no JSON that can be passed on ({error})") from None
+
+
+def _once(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    made = dict(pairs)
+    if len(made) != len(pairs):
+        raise ValueError("a name stands in it twice")
+    return made
+
+
+def named_indices(call: Call, read: Sequence[Any]) -> list[str]:
+    """All indices that a call reads or writes, by path and body.
+
+    Raises:
+        Refused: it says that it reads something by a way that can't be followed.
+    """
+    named = call.indices
+    if call.endpoint == "_msearch":
+        for header in read[::2]:
+            given = header.get("index", header.get("indices")) if isinstance(header, dict) else None
+            named = [*named, *_listed(given)]
+            if given is None and not call.indices:
+                raise Refused(403, "a search of this _msearch names no index; name one in each header")
+    if call.endpoint == "_mget":
+        documents = read[0].get("docs", []) if read and isinstance(read[0], dict) else []
+        for document in documents:
+            given = document.get("_index") if isinstance(document, dict) else None
+            named = [*named, *_listed(given)]
+            if given is None and not call.indices:
+                raise Refused(403, "a document of this _mget names no index")
+    if call.endpoint == "_bulk":
+        named = [*named, *_of_bulk(call, read)]
+    return named
+
+
+def _of_bulk(call: Call, read: Sequence[Any]) -> Iterator[str]:
+    lines = iter(read)
+    for line in lines:
+        if not isinstance(line, dict) or len(line) != 1:
+            raise Refused(400, "a line of the _bulk is no action")
+        ((action, how),) = line.items()
+        if action not in {"index", "create", "update", "delete"} or not isinstance(how, dict):
+            raise Refused(400, "a line of the _bulk is no action")
+        given = how.get("_index")
+        if given is None and not call.indices:
+            raise Refused(403, "an action of this _bulk names no index")
+        yield from _listed(given)
+        if action != "delete":
+            next(lines, None)
+
+
+def _listed(given: Any) -> list[str]:
+    if given is None:
+        return []
+    values = given if isinstance(given, list) else [given]
+    return [name for value in values for name in str(value).split(",")]
+
+
+def reaches_elsewhere(value: Any) -> str:
+    """What of a body computes by a script, or reads another index than the path names; empty: nothing."""
+    if isinstance(value, list):
+        return next((found for one in value if (found := reaches_elsewhere(one))), "")
+    if not isinstance(value, dict):
+        return ""
+    for name, below in value.items():
+        if name in _ELSEWHERE or name.endswith("script"):
+            return str(name)
+        if isinstance(below, dict) and "index" in below and ("path" in below or "id" in below):
+            return "terms lookup"
+        if found := reaches_elsewhere(below):
+            return found
+    return ""

@@ -1,0 +1,102 @@
+"""The cluster behind: calls are passed on to it, with the caller's credentials or the service's."""
+
+from __future__ import annotations
+
+import base64
+import ssl
+import time
+from collections import OrderedDict
+from collections.abc import Mapping
+from hashlib import sha256
+
+import httpx
+
+from indexer.stores.elastic.connection import Credentials
+from query.service.desk import Refused
+from query.service.metrics import Metrics
+
+_SENT = ("content-type", "accept", "x-opaque-id")
+_RETURNED = ("content-type", "x-elastic-product", "warning", "x-opaque-id")
+_VOUCHED = 60.0
+_KNOWN = 1000
+
+
+class Upstream:
+    """An Elasticsearch server.
+
+    Attributes:
+        server: scheme, host, port.
+    """
+
+    def __init__(self, server: str, credentials: Credentials, seconds: float, metrics: Metrics) -> None:
+        """Be ready to ask; nothing is asked yet.
+
+        Args:
+            server: scheme, host, port.
+            credentials: the service's own.
+            seconds: to wait for an answer.
+            metrics: told how long each took.
+        """
+        self.server, self._metrics = server, metrics
+        self._own = _authorization(credentials)
+        verify: ssl.SSLContext | bool = True
+        if server.startswith("https"):
+            verify = ssl.create_default_context(cafile=credentials.ca or None)
+        plain = {"accept-encoding": "identity"}  # beside each other, packing takes longer than sending
+        self._client = httpx.AsyncClient(
+            base_url=server, timeout=seconds, verify=verify, trust_env=False, headers=plain
+        )
+        self._vouched: OrderedDict[bytes, tuple[float, bool]] = OrderedDict()
+
+    async def send(
+        self, method: str, target: str, headers: Mapping[str, str], body: bytes, authorization: str
+    ) -> tuple[int, dict[str, str], bytes]:
+        """Status, headers and body of the cluster's answer.
+
+        Args:
+            method: GET, POST …
+            target: path and parameters.
+            headers: of the caller; few of them are passed on.
+            body: as it came.
+            authorization: the caller's own; empty: the service's.
+
+        Raises:
+            Refused: the cluster is away.
+        """
+        sent = {name: headers[name] for name in _SENT if name in headers}
+        if authorization or self._own:
+            sent["authorization"] = authorization or self._own
+        begun = time.perf_counter()
+        try:
+            answer = await self._client.request(method, target, headers=sent, content=body or None)
+        except (httpx.HTTPError, httpx.InvalidURL):
+            raise Refused(503, "Elasticsearch does not answer; try again", 2.0) from None
+        self._metrics.upstream.observe(time.perf_counter() - begun)
+        returned = {name: answer.headers[name] for name in _RETURNED if name in answer.headers}
+        return answer.status_code, returned, answer.content
+
+    async def vouches(self, authorization: str) -> bool:
+        """Whether the cluster knows somebody; one without security knows nobody."""
+        key = sha256(authorization.encode()).digest()
+        known = self._vouched.get(key)
+        if known and time.monotonic() - known[0] < _VOUCHED:
+            return known[1]
+        status, _, body = await self.send("GET", "/_security/_authenticate", {}, b"", authorization)
+        vouched = status == 200 and b'"username"' in body
+        self._vouched[key] = (time.monotonic(), vouched)
+        while len(self._vouched) > _KNOWN:
+            self._vouched.popitem(last=False)
+        return vouched
+
+    async def close(self) -> None:
+        """Let go of the connections."""
+        await self._client.aclose()
+
+
+def _authorization(credentials: Credentials) -> str:
+    if credentials.api_key:
+        return f"ApiKey {credentials.api_key}"
+    if credentials.user:
+        pair = f"{credentials.user}:{credentials.password}".encode()
+        return f"Basic {base64.b64encode(pair).decode()}"
+    return ""

@@ -1,0 +1,177 @@
+"""What every request passes before anything else looks at it: host, size, token, rate; and every answer after."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from hashlib import sha256
+
+from fastapi.responses import JSONResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from query.service import refusals
+from query.service.access import Caller, Rates, known
+from query.service.desk import Refused
+from query.service.metrics import Metrics
+from query.service.options import ServiceOptions
+
+_OPEN = frozenset({"/api/health", "/api/ready"})
+"""What needs no token: an orchestrator has none, and nothing of a document is said."""
+_BODY_WITHIN = 20.0
+_HEADERS = (
+    (b"x-content-type-options", b"nosniff"),
+    (b"x-frame-options", b"DENY"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+    (b"cross-origin-opener-policy", b"same-origin"),
+)
+_CLOSED = (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'")
+_UNCACHED = (b"cache-control", b"no-store")
+
+Vouch = Callable[[str], Awaitable[bool]]
+
+
+class Guard:
+    """The service's outer wall."""
+
+    def __init__(self, app: ASGIApp, options: ServiceOptions, metrics: Metrics, vouch: Vouch | None = None) -> None:
+        """Take what is inside.
+
+        Args:
+            app: what answers.
+            options: who may ask, how much and how often.
+            metrics: told of every answer.
+            vouch: whether the cluster knows somebody by an ``Authorization`` header; none: there is no cluster.
+        """
+        self._app, self._options, self._metrics, self._vouch = app, options, metrics, vouch
+        self._rates = Rates(options.rate)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        begun, status = time.perf_counter(), 500
+
+        async def sending(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                message["headers"] = _with_headers(message["headers"])
+            await send(message)
+
+        try:
+            scope.setdefault("state", {})["caller"] = await self._admit(scope)
+            body = await self._body(scope, receive)
+        except Refused as refused:
+            self._metrics.refused.labels(str(refused.status)).inc()
+            await _refusal(refused, elastic=is_elastic(scope["path"]))(scope, receive, sending)
+        else:
+            await self._app(scope, _once(body, receive), sending)
+        finally:
+            route = getattr(scope.get("route"), "path", "refused")
+            self._metrics.requests.labels(route, str(status)).inc()
+            self._metrics.seconds.labels(route).observe(time.perf_counter() - begun)
+
+    async def _admit(self, scope: Scope) -> Caller:
+        headers = dict(scope["headers"])
+        self._check_host(headers.get(b"host", b"").decode("latin-1"))
+        path = scope["path"]
+        address = (scope.get("client") or ("unknown",))[0]
+        if path in _OPEN:
+            return Caller(address)
+        authorization = headers.get(b"authorization", b"").decode("latin-1")
+        caller = await self._caller(authorization, address, elastic=is_elastic(path))
+        wait = self._rates.wait(caller.name)
+        if wait:
+            raise Refused(429, f"{self._options.rate} requests a minute are allowed; wait a little", wait)
+        return caller
+
+    def _check_host(self, host: str) -> None:
+        """A name that leads here and is not ours is a page of somebody's that asks in our user's browser."""
+        name = host.rpartition(":")[0] if host.rpartition(":")[2].isdigit() else host
+        if self._options.hosts and name.strip("[]").lower() not in self._options.hosts:
+            raise Refused(421, "the service is not known by this host name; see dragoman serve --allow-host")
+
+    async def _caller(self, authorization: str, address: str, *, elastic: bool) -> Caller:
+        if not self._options.tokens:
+            return Caller(address, writes=True, authorization=authorization if elastic else "")
+        token = known(self._options.tokens, authorization)
+        if token is not None:
+            return Caller(token.name, token.writes)
+        if elastic and authorization and self._vouch is not None:
+            wait = self._rates.wait(address)
+            if wait:
+                raise Refused(429, "too many requests; wait a little", wait)
+            if await self._vouch(authorization):
+                return Caller(f"cluster {sha256(authorization.encode()).hexdigest()}", True, authorization)
+        raise Refused(401, "a token is needed: Authorization: Bearer TOKEN, or basic auth with it as the password")
+
+    async def _body(self, scope: Scope, receive: Receive) -> bytes:
+        """The whole body, which is small."""
+        most = self._options.body
+        length = dict(scope["headers"]).get(b"content-length", b"0")
+        if not length.isdigit() or int(length) > most:
+            raise Refused(413, f"a request's body may have {most:,} bytes")
+        parts: list[bytes] = []
+        size = 0
+        try:
+            async with asyncio.timeout(_BODY_WITHIN):
+                while True:
+                    message = await receive()
+                    if message["type"] == "http.disconnect":
+                        raise Refused(400, "the request ended before its body did")
+                    parts.append(message.get("body", b""))
+                    size += len(parts[-1])
+                    if size > most:
+                        raise Refused(413, f"a request's body may have {most:,} bytes")
+                    if not message.get("more_body"):
+                        return b"".join(parts)
+        except TimeoutError:
+            raise Refused(408, "the request's body did not come in time") from None
+
+
+def is_elastic(path: str) -> bool:
+    """Whether a path is one of Elasticsearch's: all that are not the service's own."""
+    return not (path in {"/", "/metrics", "/openapi.json"} or path.startswith("/api/"))
+
+
+def _once(body: bytes, receive: Receive) -> Receive:
+    """The body that was read already, then whatever comes."""
+    given = False
+
+    async def receiving() -> Message:
+        nonlocal given
+        if given:
+            return await receive()
+        given = True
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    return receiving
+
+
+def _with_headers(headers: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+    there = {name for name, _ in headers}
+    ours = [*_HEADERS, _CLOSED, _UNCACHED]
+    return [*headers, *((name, value) for name, value in ours if name not in there)]
+
+
+def _refusal(refused: Refused, *, elastic: bool) -> JSONResponse:
+    headers = refusals.headers(refused)
+    if refused.status == 401:
+        headers["WWW-Authenticate"] = 'Basic realm="dragoman", charset="UTF-8"'
+    if elastic:
+        return JSONResponse(elastic_error(refused), refused.status, {**headers, "X-Elastic-Product": "Elasticsearch"})
+    return JSONResponse({"error": str(refused)}, refused.status, headers)
+
+
+_KINDS = {401: "security_exception", 403: "security_exception", 404: "resource_not_found_exception",
+          429: "es_rejected_execution_exception"}  # fmt: skip
+
+
+def elastic_error(refused: Refused) -> dict[str, object]:
+    """A refusal in Elasticsearch's own shape."""
+    kind = _KINDS.get(refused.status, "illegal_argument_exception" if refused.status < 500 else "dragoman_exception")
+    cause = {"type": kind, "reason": str(refused)}
+    return {"error": {"root_cause": [cause], **cause}, "status": refused.status}

@@ -1,0 +1,199 @@
+"""What is asked and answered, as JSON: what OpenAPI shows."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from query.margin import Margin
+
+MOST = 1000
+"""Hits of one search, at most."""
+LONGEST = 10_000
+"""Characters of a query, at most."""
+
+Scalar = str | int | float | bool
+Code = Annotated[str, Field(min_length=1, max_length=35)]
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+
+class SearchRequest(_Strict):
+    """A query; what is not said is as the collection's calibration has it."""
+
+    model_config = ConfigDict(
+        extra="forbid",
+        json_schema_extra={
+            "examples": [
+                {"query": "Hochwasser an der Elbe", "to": ["en", "fr"], "k": 10},
+                {"query": "眠れない夜", "lang": "ja", "balance": 0.75, "filters": {"label": "health"}, "explain": True},
+            ]
+        },
+    )
+
+    query: str = Field(min_length=1, max_length=LONGEST, description="What to look for, in any language.")
+    collection: str = Field("", max_length=100, description="The collection; the only one that is served if empty.")
+    lang: Code | None = Field(None, description="Language of the query (BCP 47); detected unless given.")
+    to: list[Code] | None = Field(None, max_length=200, description="Languages of documents; all unless given.")
+    k: int = Field(10, ge=1, le=MOST, description="How many hits.")
+    balance: float | None = Field(None, ge=0, le=1, description="0 as the encoder ranks, 1 every language equal.")
+    margin: Margin | None = Field(None, description="Form of the margin.")
+    passages: bool = Field(True, description="Compare the head of the ranking by passages, too.")
+    hybrid: bool | None = Field(None, description="Let shared words change the order within a language.")
+    calibration: str = Field("", max_length=64, description="Beginning of an id, or none; the active one if empty.")
+    filters: dict[str, Scalar | list[Scalar]] = Field(
+        default_factory=dict, max_length=50, description="Fields a document must have; of several values any."
+    )
+    explain: bool = Field(False, description="Say what each score is made of.")
+
+
+class PassageAnswer(BaseModel):
+    """The part of a document that answers best; places count characters of title, line break and text."""
+
+    text: str
+    start: int
+    end: int
+    cosine: float
+
+
+class PartsAnswer(BaseModel):
+    """What a score is made of."""
+
+    cosine: float
+    corrected: float
+    passage: float | None
+    opening: float | None
+    compared: float
+    fwd: float | None
+    bwd: float | None
+
+
+class HitAnswer(BaseModel):
+    """A document that was found."""
+
+    id: str
+    lang: str
+    score: float
+    cosine: float
+    title: str
+    fields: dict[str, Any]
+    passage: PassageAnswer | None
+    parts: PartsAnswer | None = None
+
+
+class SearchAnswer(BaseModel):
+    """Documents, best first."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {
+                    "query": "Hochwasser an der Elbe",
+                    "lang": "de",
+                    "confidence": 0.99,
+                    "collection": "news",
+                    "space": "5b1c0d8f7e6a4932",
+                    "calibration": "9f3e2a1b0c4d5e6f",
+                    "balance": 0.5,
+                    "took": 21,
+                    "unread": "",
+                    "search": None,
+                    "hits": [
+                        {
+                            "id": "en-17",
+                            "lang": "en",
+                            "score": 1.213,
+                            "cosine": 0.874,
+                            "title": "Dresden under water",
+                            "fields": {"label": "weather"},
+                            "passage": {"text": "The Elbe rose …", "start": 20, "end": 141, "cosine": 0.88},
+                        }
+                    ],
+                }
+            ]
+        }
+    )
+
+    query: str
+    lang: str = Field(description="Language of the query.")
+    confidence: float | None = Field(description="How sure the detection was; none where the language was given.")
+    collection: str
+    space: str = Field(description="Id of model and calibration.")
+    calibration: str | None
+    balance: float
+    took: int = Field(description="Milliseconds.")
+    unread: str = Field(description="The end of a query that is longer than the encoder reads.")
+    search: str | None = Field(description="Id in the query log, to tell of clicks by; none where none is kept.")
+    hits: list[HitAnswer]
+
+
+class CalibrationAnswer(BaseModel):
+    """What makes languages comparable."""
+
+    id: str
+    balance: float
+    margin: str
+
+
+class CollectionAnswer(BaseModel):
+    """A collection."""
+
+    name: str
+    encoder: str
+    method: str
+    model: str
+    documents: int
+    languages: dict[str, int]
+    calibration: CalibrationAnswer | None
+    hybrid: bool = Field(description="Whether searches are hybrid unless they say otherwise.")
+
+
+class CollectionsAnswer(BaseModel):
+    """The collections that are served."""
+
+    collections: list[CollectionAnswer]
+    away: dict[str, str] = Field(description="Those that can't be searched now, and why.")
+
+
+class DocumentAnswer(BaseModel):
+    """A document."""
+
+    id: str
+    lang: str
+    title: str
+    text: str
+    fields: dict[str, Any]
+
+
+class Click(_Strict):
+    """A hit that somebody opened."""
+
+    model_config = ConfigDict(
+        extra="forbid",
+        json_schema_extra={"examples": [{"search": "0b5c7a4e9f2d41c38a6e5d4c3b2a1908", "id": "en-17"}]},
+    )
+
+    search: str = Field(pattern="^[0-9a-f]{32}$")
+    id: str = Field(min_length=1, max_length=600)
+
+
+class Trouble(BaseModel):
+    """Why there is no answer."""
+
+    error: str = Field(description="A sentence.")
+
+
+class Health(BaseModel):
+    """Whether the service runs."""
+
+    status: str
+
+
+class Readiness(BaseModel):
+    """Whether it answers searches."""
+
+    ready: bool
+    collections: dict[str, str] = Field(description="By name: ready, opening, or why it can't be searched.")

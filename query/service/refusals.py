@@ -1,0 +1,57 @@
+"""Every failure as an answer: a status, a sentence, and nothing of the machine."""
+
+from __future__ import annotations
+
+import logging
+import math
+import uuid
+
+from fastapi.responses import JSONResponse
+from sqlalchemy.exc import SQLAlchemyError
+
+from encoders.errors import BadInput, MissingPart, ModelMismatch, StoreError
+from indexer.stores.elastic.connection import SearchRefused
+from query.service.desk import Refused
+
+_logger = logging.getLogger("dragoman.service")
+_NOT_NOW = "the collection can't be searched now; try again, the service's log says why"
+
+
+def refusal(error: Exception) -> Refused:
+    """A failure with its status and what may be said of it to anybody; what may not goes to the service's own log."""
+    if isinstance(error, Refused):
+        return error
+    if isinstance(error, BadInput):
+        return Refused(404 if "there is no collection" in str(error) else 400, str(error))
+    if isinstance(error, StoreError):
+        return _of_store(error)
+    if isinstance(error, SQLAlchemyError):
+        _logger.error("the database failed: %s", error)
+        return Refused(503, _NOT_NOW, 2.0)
+    if isinstance(error, (ModelMismatch, MissingPart)):
+        _logger.error("%s", error)
+        return Refused(503, "the collection can't be searched as it is; the service's log says why")
+    number = uuid.uuid4().hex[:12]
+    _logger.error("failure %s", number, exc_info=error)
+    return Refused(500, f"the service failed; its log has more under {number}")
+
+
+def _of_store(error: StoreError) -> Refused:
+    _logger.error("%s", error)
+    status = error.status if isinstance(error, SearchRefused) else getattr(error.__cause__, "status_code", None)
+    if status in {401, 403}:
+        return Refused(403, "Elasticsearch does not let these credentials read what the search needs")
+    if status == 400 and isinstance(error, SearchRefused):
+        return Refused(400, f"Elasticsearch refused the search ({error.reason})")
+    return Refused(503, _NOT_NOW, 2.0)
+
+
+def headers(refused: Refused) -> dict[str, str]:
+    """When to come again."""
+    return {"Retry-After": str(math.ceil(refused.after))} if refused.after else {}
+
+
+def answer(error: Exception) -> JSONResponse:
+    """The same as JSON."""
+    refused = refusal(error)
+    return JSONResponse({"error": str(refused)}, refused.status, headers(refused))

@@ -1,0 +1,172 @@
+"""``/api`` answers as the command does, and refuses in sentences."""
+
+from __future__ import annotations
+
+import shutil
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from indexer.database import connect
+from indexer.settings import Settings
+from query import Searcher, calibration_table
+from query.ranking_options import RankingOptions
+from query.search_command import as_json_hit
+from query.service.options import ServiceOptions
+from tests.servers.service import serving
+
+QUERIES = (
+    ("de", "Wie backe ich Brot ohne gekaufte Hefe?"),
+    ("ru", "ночные поезда"),
+    ("ja", "眠れない夜に何をすればいいか"),
+    ("ar", "من اخترع الطباعة؟"),
+    ("en", "flood in the old town"),
+)
+
+
+def search(client: httpx.Client, query: str, **more: Any) -> dict[str, Any]:
+    answer = client.post("/api/search", json={"query": query, **more})
+    assert answer.status_code == 200, answer.text
+    found: dict[str, Any] = answer.json()
+    return found
+
+
+@pytest.mark.parametrize(
+    ("asked", "ranking"),
+    [
+        ({}, RankingOptions()),
+        ({"balance": 0.0}, RankingOptions(balance=0.0)),
+        ({"balance": 1.0, "margin": "distance"}, RankingOptions(balance=1.0, margin="distance")),
+        ({"passages": False}, RankingOptions(passages=False)),
+        ({"calibration": "none"}, RankingOptions(calibration="none")),
+    ],
+    ids=["as calibrated", "as the encoder ranks", "every language equal", "without passages", "plain"],
+)
+def test_it_finds_what_the_command_finds(
+    service: httpx.Client, calibrated: Settings, asked: dict[str, Any], ranking: RankingOptions
+) -> None:
+    with Searcher.open("demo", calibrated, device="cpu", ranking=ranking) as searcher:
+        for lang, text in QUERIES:
+            found = search(service, text, lang=lang, explain=True, **asked)
+            ours = [as_json_hit(hit) for hit in searcher.search(text, lang=lang, explain=True)]
+            assert found["hits"] == ours
+            assert (found["lang"], found["confidence"], found["space"]) == (lang, None, searcher.space)
+
+
+def test_the_language_is_detected_and_said(service: httpx.Client) -> None:
+    for lang, text in QUERIES:
+        found = search(service, text)
+        assert found["lang"] == lang
+        assert 0 < found["confidence"] <= 1
+
+
+def test_languages_and_fields_filter(service: httpx.Client) -> None:
+    found = search(service, "bread", lang="en", to=["de", "fr"], filters={"label": "digital"}, k=50)
+    assert {hit["lang"] for hit in found["hits"]} == {"de", "fr"}
+    assert {hit["fields"]["label"] for hit in found["hits"]} == {"digital"}
+
+
+def test_many_threads_get_what_one_gets(service: httpx.Client, calibrated: Settings) -> None:
+    """Queries of five languages and several dials at once: each answer is the one it gets alone."""
+    asked = [(lang, text, balance) for lang, text in QUERIES for balance in (0.0, 0.4, 0.7, 1.0)]
+    alone = {}
+    with Searcher.open("demo", calibrated, device="cpu") as searcher:
+        for lang, text, balance in asked:
+            with Searcher.open(
+                "demo", calibrated, ranking=RankingOptions(balance=balance), encoder=searcher.encoder
+            ) as one:
+                alone[lang, balance] = [hit.doc_id for hit in one.search(text, lang=lang)]
+
+    def ids(one: tuple[str, str, float]) -> list[str]:
+        lang, text, balance = one
+        return [hit["id"] for hit in search(service, text, lang=lang, balance=balance)["hits"]]
+
+    with ThreadPoolExecutor(16) as pool:
+        for one, found in zip(asked * 5, pool.map(ids, asked * 5), strict=True):
+            assert found == alone[one[0], one[2]]
+
+
+@pytest.mark.parametrize(
+    ("asked", "status", "sentence"),
+    [
+        ({"query": ""}, 422, "query: String should have at least 1 character"),
+        ({"query": "  "}, 400, "the query is empty"),
+        ({"query": "coffee", "to": ["fi"]}, 400, "no documents in 'fi'; it has ar, de, en"),
+        ({"query": "coffee", "to": []}, 400, "no language of documents is named"),
+        ({"query": "coffee", "lang": "klingonian"}, 400, "is no language code|is no known language"),
+        ({"query": "coffee", "collection": "nope"}, 404, "there is no collection 'nope'"),
+        ({"query": "coffee", "calibration": "ffff"}, 400, "no calibrations of demo begin with 'ffff'"),
+        ({"query": "coffee", "balance": 1.5}, 422, "balance"),
+        ({"query": "coffee", "calibration": "none", "balance": 0.5}, 400, "balance and margin need a calibration"),
+        ({"query": "coffee", "hybrid": True}, 400, "dragoman serve --hybrid"),
+        ({"query": "coffee", "frobnicate": 1}, 422, "frobnicate"),
+        ({"query": "\ud800"}, 422, "query"),
+    ],
+)
+def test_what_cannot_be_searched_is_a_sentence(
+    service: httpx.Client, asked: dict[str, Any], status: int, sentence: str
+) -> None:
+    import json
+    import re
+
+    answer = service.post("/api/search", content=json.dumps(asked), headers={"Content-Type": "application/json"})
+    assert answer.status_code == status
+    assert re.search(sentence, answer.json()["error"])
+
+
+def test_collections_are_described(service: httpx.Client) -> None:
+    answer = service.get("/api/collections").json()
+    (demo,) = answer["collections"]
+    assert (demo["name"], demo["documents"], answer["away"]) == ("demo", 235, {})
+    assert sum(demo["languages"].values()) == 235
+    assert 0 <= demo["calibration"]["balance"] <= 1
+
+
+def test_documents_are_read_by_their_id(service: httpx.Client) -> None:
+    (hit,) = search(service, "sourdough bread", lang="en", k=1)["hits"]
+    document = service.get(f"/api/documents/{hit['id']}", params={"collection": "demo"}).json()
+    assert document["title"] == hit["title"]
+    content = f"{document['title']}\n{document['text']}"
+    assert content[hit["passage"]["start"] : hit["passage"]["end"]] == hit["passage"]["text"]
+    missing = service.get("/api/documents/no such/../document")
+    assert missing.status_code == 404
+    assert "no document of this id" in missing.json()["error"]
+
+
+def test_health_readiness_and_metrics(service: httpx.Client) -> None:
+    assert service.get("/api/health").json() == {"status": "ok"}
+    assert service.get("/api/ready").json() == {"ready": True, "collections": {"demo": "ready"}}
+    search(service, "a query that was asked twice", lang="en")
+    search(service, "a query that was asked twice", lang="en")
+    metrics = service.get("/metrics").text
+    assert 'dragoman_requests_total{route="/api/search",status="200"}' in metrics
+    assert 'dragoman_query_vectors_total{kept="yes"}' in metrics
+    assert 'dragoman_searches_total{collection="demo",lang="en"}' in metrics
+
+
+def test_openapi_has_examples_that_are_answered(service: httpx.Client) -> None:
+    described = service.get("/openapi.json").json()
+    examples = described["components"]["schemas"]["SearchRequest"]["examples"]
+    assert len(examples) > 1
+    for example in examples:
+        search(service, example["query"], **{name: one for name, one in example.items() if name != "query"})
+
+
+def test_a_switch_of_calibration_shows_at_once(calibrated: Settings, tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    shutil.copytree(calibrated.home, home)
+    settings = Settings.read(home=home)
+    engine = connect(settings.database)
+    with serving(ServiceOptions(settings, device="cpu")) as client:
+        before = search(client, "шахматы")
+        assert before["calibration"]
+        calibration_table.use(engine, "demo", "none")
+        plain = search(client, "шахматы")
+        assert plain["calibration"] is None
+        assert plain["hits"] == search(client, "шахматы", calibration="none")["hits"] != before["hits"]
+        calibration_table.use(engine, "demo", before["calibration"])
+        assert search(client, "шахматы")["hits"] == before["hits"]
+    engine.dispose()

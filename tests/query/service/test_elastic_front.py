@@ -1,0 +1,351 @@
+"""An application written with plain elasticsearch-py points at the service and changes one clause."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from elasticsearch import AuthorizationException, BadRequestError, Elasticsearch, NotFoundError, helpers
+
+from encoders.folder import ModelFolder
+from indexer.settings import Settings
+from query import Searcher
+from query.cli import run
+from query.service.options import ServiceOptions
+from tests.conftest import read_documents
+from tests.servers.service import serving
+
+LANGS = ("en", "de", "ja")
+
+
+class Site:
+    """Somebody's index of help pages, attached, a secret index beside it, and what the service is told."""
+
+    def __init__(self, url: str, data: Path, home: Path) -> None:
+        self.server, _, prefix = url.rpartition("/")
+        self.index, self.secret = f"{prefix}-help", f"{prefix}-secret"
+        self.documents = [
+            document for lang in LANGS for document in read_documents(data / "lohelp" / f"docs.{lang}.jsonl.gz", 20)
+        ]
+        with Elasticsearch(self.server) as client:
+            helpers.bulk(client, map(self._action, enumerate(self.documents)), refresh=True)
+            client.index(index=self.secret, id="s", document={"body": "the secret"}, refresh=True)
+        fields = ["--text", "body", "--title", "headline", "--lang-field", "language", "--device", "cpu"]
+        assert run(["attach", self.index, "-c", "help", "--store", url, *fields, "--home", str(home), "-q"]) == 0
+        self.options = ServiceOptions(Settings.read(home=home), device="cpu")
+
+    def _action(self, one: tuple[int, Any]) -> dict[str, Any]:
+        at, document = one
+        source = {
+            "headline": document.title,
+            "body": document.text[:300],
+            "language": document.lang,
+            "year": 2000 + at % 5,
+            "shelf": {"row": at % 2},
+        }
+        return {"_index": self.index, "_id": document.doc_id, "_source": source}
+
+
+@pytest.fixture(scope="module")
+def site(
+    elastic: Any, data_dir: Path, default_folder: ModelFolder, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Site]:
+    yield Site(f"{elastic.url}/front", data_dir, tmp_path_factory.mktemp("front"))
+    with Elasticsearch(elastic.url) as client:
+        client.indices.delete(index=["front-help", "front-secret"])
+
+
+@pytest.fixture(scope="module")
+def service(site: Site) -> Iterator[httpx.Client]:
+    with serving(site.options) as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+def application(service: httpx.Client) -> Iterator[Elasticsearch]:
+    """What an application has: a client of its own, and another URL."""
+    with Elasticsearch(str(service.base_url)) as client:
+        yield client
+
+
+def clause(text: str, **more: Any) -> dict[str, Any]:
+    return {"cross_lingual": {"query": text, **more}}
+
+
+pytestmark = pytest.mark.data
+
+
+def test_hits_come_from_every_language_in_elasticsearchs_own_shape(site: Site, application: Elasticsearch) -> None:
+    answer = application.search(
+        index=site.index,
+        query=clause("Makros debuggen", lang="de", balance=1.0),
+        size=8,
+        source=["headline", "shelf.*"],
+        highlight={"fields": {"body": {}}, "pre_tags": ["<b>"], "post_tags": ["</b>"]},
+    )
+    hits = answer["hits"]["hits"]
+    assert len(hits) == 8
+    assert {site_language(site, hit["_id"]) for hit in hits} == set(LANGS)
+    shown = {document.doc_id: document for document in site.documents}
+    for hit in hits:
+        assert hit["_index"] == site.index
+        assert hit["_source"].keys() == {"headline", "shelf"}
+        assert hit["_source"]["headline"] == shown[hit["_id"]].title
+        (passage,) = hit["highlight"]["body"]
+        assert passage.startswith("<b>")
+        assert passage.endswith("</b>")
+        assert passage[3:-4] in f"{shown[hit['_id']].title}\n{shown[hit['_id']].text}"
+    assert [hit["_score"] for hit in hits] == sorted((hit["_score"] for hit in hits), reverse=True)
+    assert answer["hits"]["max_score"] == hits[0]["_score"]
+    assert answer["hits"]["total"] == {"value": 8, "relation": "gte"}
+    assert answer.meta.headers["x-elastic-product"] == "Elasticsearch"
+
+
+def site_language(site: Site, doc_id: str) -> str:
+    return next(document.lang for document in site.documents if document.doc_id == doc_id)
+
+
+def test_it_finds_what_the_searcher_finds(site: Site, application: Elasticsearch) -> None:
+    with Searcher.open("help", site.options.settings, device="cpu") as searcher:
+        for lang, text in (("en", "sort the rows of a table"), ("ja", "日付の関数")):
+            found = application.search(index=site.index, query=clause(text, lang=lang), size=20)["hits"]["hits"]
+            ours = searcher.search(text, lang=lang, k=20)
+            assert [(hit["_id"], hit["_score"]) for hit in found] == [
+                (hit.doc_id, pytest.approx(hit.score)) for hit in ours
+            ]
+
+
+def test_pages_follow_each_other(site: Site, application: Elasticsearch) -> None:
+    whole, second = (
+        application.search(index=site.index, query=clause("printing", lang="en"), **page)["hits"]["hits"]
+        for page in ({"size": 10}, {"size": 5, "from_": 5})
+    )
+    assert [hit["_id"] for hit in second] == [hit["_id"] for hit in whole[5:]]
+
+
+def test_ordinary_filters_hold(site: Site, application: Elasticsearch) -> None:
+    filters: list[dict[str, Any]] = [{"range": {"year": {"gte": 2002, "lt": 2004}}}, {"term": {"shelf.row": 1}}]
+    without = {"ids": {"values": [site.documents[3].doc_id]}}
+    query = {"bool": {"must": clause("printing", lang="en"), "filter": filters, "must_not": without}}
+    hits = application.search(index=site.index, query=query, size=100)["hits"]["hits"]
+    expected = application.search(index=site.index, query={"bool": {"filter": filters, "must_not": without}}, size=100)[
+        "hits"
+    ]["hits"]
+    assert {hit["_id"] for hit in hits} == {hit["_id"] for hit in expected}
+    assert hits
+    assert all("dragoman" not in hit["_source"] for hit in hits)
+
+
+@pytest.mark.parametrize(
+    ("body", "sentence"),
+    [
+        ({"search_after": [1]}, "search_after can't be combined"),
+        ({"aggs": {"a": {"terms": {"field": "year"}}}}, "aggs can't be combined"),
+        ({"sort": ["year"]}, "sort can't be combined"),
+        ({"collapse": {"field": "year"}}, "collapse can't be combined"),
+        ({"size": 2000}, "at most 1000 hits"),
+        ({"query": {"bool": {"should": [{"cross_lingual": {"query": "a"}}]}}}, "bool.should can't be combined"),
+        ({"query": {"bool": {"must": [{"cross_lingual": {"query": "a"}}, {"match": {"body": "a"}}]}}}, "alone"),
+        ({"query": {"constant_score": {"filter": {"cross_lingual": {"query": "a"}}}}}, "can't stand there"),
+        ({"query": {"cross_lingual": {"query": "a", "langs": "de"}}}, "has no 'langs'"),
+        ({"query": {"cross_lingual": {"lang": "de"}}}, "query: Field required"),
+        ({"query": {"cross_lingual": {"query": "a", "to": ["fi"]}}}, "no documents in 'fi'"),
+        ({"query": {"cross_lingual": "a"}}, "is an object"),
+    ],
+)
+def test_what_cannot_be_honest_is_refused(
+    site: Site, application: Elasticsearch, body: dict[str, Any], sentence: str
+) -> None:
+    asked = {"query": {"cross_lingual": {"query": "printing"}}, **body}
+    with pytest.raises(BadRequestError, match=sentence) as refused:
+        application.search(index=site.index, body=asked)
+    assert refused.value.error == "illegal_argument_exception"
+
+
+def test_a_filter_that_the_cluster_refuses_is_its_refusal(site: Site, application: Elasticsearch) -> None:
+    query = {"bool": {"must": clause("printing"), "filter": {"nonsense": {"a": 1}}}}
+    with pytest.raises(BadRequestError, match="nonsense"):
+        application.search(index=site.index, query=query)
+
+
+def test_other_reads_pass_through(site: Site, application: Elasticsearch) -> None:
+    with Elasticsearch(site.server) as direct:
+        one = site.documents[0].doc_id
+        for ask in (
+            lambda client: client.search(index=site.index, query={"match": {"body": "table"}}, aggs=_YEARS),
+            lambda client: client.count(index=site.index),
+            lambda client: client.get(index=site.index, id=one),
+            lambda client: client.get_source(index=site.index, id=one),
+            lambda client: client.mget(index=site.index, ids=[one]),
+            lambda client: client.msearch(searches=[{"index": site.index}, {"size": 1, "query": {"match_all": {}}}]),
+            lambda client: client.field_caps(index=site.index, fields="year"),
+            lambda client: client.indices.get_mapping(index=site.index),
+        ):
+            mine, theirs = ask(application).body, ask(direct).body
+            for answer in (mine, theirs):
+                answer.pop("took", None)
+                for response in answer.get("responses", []):
+                    response.pop("took")
+            assert mine == theirs
+        assert application.exists(index=site.index, id=one)
+        assert not application.exists(index=site.index, id="no such/id")
+        with pytest.raises(NotFoundError):
+            application.get(index=site.index, id="no such")
+
+
+_YEARS = {"years": {"terms": {"field": "year"}}}
+
+
+def test_without_credentials_of_their_own_callers_read_the_collections_alone(
+    site: Site, application: Elasticsearch
+) -> None:
+    lookup = {"terms": {"body": {"index": site.secret, "id": "s", "path": "body"}}}
+    for ask in (
+        lambda: application.search(index=site.secret),
+        lambda: application.search(index=f"{site.index},{site.secret}"),
+        lambda: application.search(index="front-*"),
+        lambda: application.search(index="*"),
+        lambda: application.search(size=1),
+        lambda: application.get(index=site.secret, id="s"),
+        lambda: application.mget(docs=[{"_index": site.secret, "_id": "s"}]),
+        lambda: application.mget(index=site.index, docs=[{"_index": site.secret, "_id": "s"}]),
+        lambda: application.msearch(searches=[{"index": site.secret}, {}]),
+        lambda: application.msearch(index=site.index, searches=[{"index": site.secret}, {}]),
+        lambda: application.msearch(searches=[{}, {}]),
+        lambda: application.search(index=site.index, query=lookup),
+        lambda: application.search(index=site.index, query={"bool": {"must": clause("a"), "filter": lookup}}),
+        lambda: application.search(index=site.index, query={"wrapper": {"query": "e30="}}),
+        lambda: application.search(index=site.index, script_fields={"a": {"script": "1"}}),
+        lambda: application.search(index=site.index, runtime_mappings={"a": {"type": "long", "script": "emit(1)"}}),
+        lambda: application.open_point_in_time(index=site.index, keep_alive="1m"),
+        lambda: application.cat.indices(v=True),
+        lambda: application.cluster.stats(timeout="9s"),
+        lambda: application.security.get_user(username="elastic"),
+    ):
+        with pytest.raises(AuthorizationException):
+            ask()
+
+
+WRITES = [
+    ("PUT", "/{index}/_doc/new"),
+    ("POST", "/{index}/_doc"),
+    ("PUT", "/{index}/_create/new"),
+    ("POST", "/{index}/_update/one"),
+    ("DELETE", "/{index}/_doc/one"),
+    ("DELETE", "/{index}"),
+    ("PUT", "/{index}"),
+    ("PUT", "/front-new"),
+    ("POST", "/_bulk"),
+    ("POST", "/{index}/_bulk"),
+    ("POST", "/{index}/_delete_by_query"),
+    ("POST", "/{index}/_update_by_query"),
+    ("POST", "/_reindex"),
+    ("PUT", "/_scripts/evil"),
+    ("POST", "/_scripts/evil"),
+    ("PUT", "/{index}/_mapping"),
+    ("PUT", "/{index}/_settings"),
+    ("POST", "/{index}/_close"),
+    ("POST", "/_aliases"),
+    ("PUT", "/_cluster/settings"),
+    ("POST", "/{index}/%5Fbulk"),
+    ("POST", "/%5Fbulk"),
+    ("POST", "/{index}/_search/../_bulk"),
+    ("POST", "/{index}/_search/%2e%2e/_bulk"),
+    ("POST", "/{index}/_search%2F..%2F_bulk"),
+    ("POST", "/{index}%2F_bulk"),
+    ("POST", "//{index}/_bulk"),
+    ("POST", "/{index}//_bulk"),
+    ("POST", "/./{index}/_bulk"),
+    ("POST", "/{index}/_bulk/"),
+    ("POST", "/{index}/_bulk;x=_search"),
+    ("POST", "/{index}/_bulk%00_search"),
+    ("POST", "/{index}/_bulk%3F/_search"),
+    ("POST", "/{index}/_search\\..\\_bulk"),
+    ("POST", "/api/..%2F{index}%2F_bulk"),
+    ("POST", "/{index}/%255Fbulk"),
+    ("POST", "/{index}/_doc%2Fone/_search"),
+    ("PATCH", "/{index}/_doc/one"),
+]
+
+
+def test_nothing_is_written_whatever_the_spelling(site: Site, service: httpx.Client) -> None:
+    body = f'{{"index": {{"_index": "{site.index}", "_id": "evil"}}}}\n{{"body": "evil"}}\n'
+    overriding = {"X-HTTP-Method-Override": "DELETE", "X-Original-URL": "/_bulk", "es-security-runas-user": "elastic"}
+    with Elasticsearch(site.server) as direct:
+        before = direct.indices.stats(index="front-*")["_all"]["primaries"]["indexing"]["index_total"]
+        names = set(direct.indices.get(index="front-*"))
+        for method, path in WRITES:
+            raw = path.replace("{index}", site.index)
+            for content_type in ("application/json", "application/x-ndjson", "text/plain"):
+                request = service.build_request(
+                    method, service.base_url, content=body, headers={"Content-Type": content_type, **overriding}
+                )
+                request.url = httpx.URL(str(service.base_url)).copy_with(raw_path=raw.encode())
+                answer = service.send(request)
+                assert 400 <= answer.status_code < 500, (method, path, answer.text)
+        assert direct.indices.stats(index="front-*")["_all"]["primaries"]["indexing"]["index_total"] == before
+        assert set(direct.indices.get(index="front-*")) == names
+
+
+def test_bodies_that_two_readers_could_read_differently_are_refused(site: Site, service: httpx.Client) -> None:
+    search, wide = f"/{site.index}/_search", '{"query": {"match_all": {}}}'.encode("utf-16")
+    for content, content_type in (
+        (b'{"size": 1, "size": 2}', "application/json"),
+        (wide, "application/json"),
+        (b"size: 1", "application/yaml"),
+        (b"\xbf\x64size\x01\xff", "application/cbor"),
+        (b"{" * 100_000, "application/json"),
+    ):
+        answer = service.post(search, content=content, headers={"Content-Type": content_type})
+        assert answer.status_code in {400, 415}
+    assert service.get(f"{search}?source=%7B%7D&source_content_type=application/json").status_code == 400
+    assert service.get(f"{search}?error_trace=true").status_code == 400
+
+
+def test_writes_pass_where_they_are_enabled_and_the_index_is_served(site: Site) -> None:
+    with serving(replace(site.options, writes=True)) as client, Elasticsearch(str(client.base_url)) as application:
+        made = {"headline": "A new page", "body": "of text", "language": "en", "year": 1990, "shelf": {"row": 3}}
+        application.index(index=site.index, id="new/page", document=made)
+        assert application.get(index=site.index, id="new/page")["_source"] == made
+        actions = [{"delete": {"_index": site.index, "_id": "new/page"}}]
+        assert not application.bulk(operations=actions)["errors"]
+        for ask in (
+            lambda: application.index(index=site.secret, document={"body": "evil"}),
+            lambda: application.bulk(index=site.index, operations=[{"delete": {"_index": site.secret, "_id": "s"}}]),
+            lambda: application.delete_by_query(index=site.index, query={"match_all": {}}),
+        ):
+            with pytest.raises(AuthorizationException):
+                ask()
+
+
+def test_other_indices_are_read_where_the_service_lets_them(site: Site) -> None:
+    options = replace(site.options, indices=("front-sec*",))
+    with serving(options) as client, Elasticsearch(str(client.base_url)) as application:
+        assert application.count(index=site.secret)["count"] == 1
+        with pytest.raises(AuthorizationException):
+            application.count(index="front-*")
+
+
+def test_a_collection_of_this_machine_answers_in_the_same_shape(calibrated: Settings) -> None:
+    with (
+        serving(ServiceOptions(calibrated, device="cpu")) as client,
+        Elasticsearch(str(client.base_url)) as application,
+    ):
+        assert application.info()["tagline"] == "You Know, for Search"
+        query = {"bool": {"must": [clause("Brot backen", lang="de")], "filter": [{"term": {"label": "digital"}}]}}
+        answer = application.search(index="demo", query=query, highlight={"fields": {"*": {}}})
+        assert answer["hits"]["hits"]
+        assert {hit["_source"]["fields"]["label"] for hit in answer["hits"]["hits"]} == {"digital"}
+        assert all(hit["highlight"]["text"] for hit in answer["hits"]["hits"])
+        with pytest.raises(BadRequestError, match="range can't filter this collection"):
+            application.search(
+                index="demo", query={"bool": {"must": clause("a"), "filter": {"range": {"a": {"gt": 1}}}}}
+            )
+        with pytest.raises(BadRequestError, match="give _search a cross_lingual clause"):
+            application.search(index="demo", query={"match_all": {}})
+        with pytest.raises(NotFoundError, match="no collection is served for the index 'nope'"):
+            application.search(index="nope", query=clause("a"))

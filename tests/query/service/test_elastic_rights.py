@@ -1,0 +1,175 @@
+"""With security on, the cluster's rules hold for callers who send their own credentials: on a real server."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import httpx
+import pytest
+from elasticsearch import AuthenticationException, AuthorizationException, Elasticsearch, helpers
+
+from encoders.folder import ModelFolder
+from indexer.settings import Settings
+from indexer.stores.elastic.connection import Credentials
+from query.cli import run
+from query.service.access import Token
+from query.service.options import ServiceOptions
+from tests.conftest import read_documents, skip_or_fail
+from tests.servers.elastic import ElasticServer, ServerMissing
+from tests.servers.service import serving
+
+PASSWORD = "correct horse"  # noqa: S105 - of a server that lives as long as the tests
+SECRET = "a-token-of-thirty-two-characters"  # noqa: S105
+ROLES = """
+pages:
+  indices: [{names: [pages], privileges: [read, view_index_metadata]}]
+others:
+  indices: [{names: [others], privileges: [all]}]
+rows:
+  indices: [{names: [pages], privileges: [read, view_index_metadata], query: '{"term": {"row": 1}}'}]
+"""
+
+
+@dataclass
+class Site:
+    """A secured server with an attached index, and what the service is told."""
+
+    server: ElasticServer
+    options: ServiceOptions
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory, data_dir: Path, default_folder: ModelFolder) -> Iterator[Site]:
+    folder = tmp_path_factory.mktemp("secured", numbered=True)
+    for above in (folder, *folder.parents[:2]):
+        above.chmod(0o755)
+    try:
+        server = ElasticServer(folder, {"xpack.security.enabled": "true", "xpack.license.self_generated.type": "trial"})
+    except ServerMissing as missing:
+        skip_or_fail(str(missing))
+    (server.folder / "server" / "config" / "roles.yml").write_text(ROLES, encoding="utf-8")
+    for user, role in (("service", "superuser"), ("pages", "pages"), ("others", "others"), ("rows", "rows")):
+        server.run("elasticsearch-users", "useradd", user, "-p", PASSWORD, "-r", role)
+    try:
+        server.start()
+        _fill(server, data_dir)
+        home = tmp_path_factory.mktemp("rights")
+        url = server.url.replace("://", f"://service:{PASSWORD.replace(' ', '%20')}@")
+        fields = ["--text", "body", "--title", "headline", "--lang", "en", "--device", "cpu", "-q", "--no-calibration"]
+        assert run(["attach", "pages", "-c", "pages", "--store", url, *fields, "--home", str(home)]) == 0
+        settings = replace(Settings.read(home=home), credentials=Credentials(user="service", password=PASSWORD))
+        yield Site(server, ServiceOptions(settings, device="cpu"))
+    finally:
+        server.kill()
+
+
+def _fill(server: ElasticServer, data: Path) -> None:
+    with Elasticsearch(server.url, basic_auth=("service", PASSWORD), request_timeout=120) as client:
+        documents = read_documents(data / "lohelp" / "docs.en.jsonl.gz", 12)
+        helpers.bulk(
+            client,
+            [
+                {"_index": "pages", "_id": f"p{at}", "headline": one.title, "body": one.text[:200], "row": at % 2}
+                for at, one in enumerate(documents)
+            ],
+            refresh=True,
+        )
+        client.index(index="others", id="o", document={"body": "of others"}, refresh=True)
+
+
+@pytest.fixture(scope="module")
+def service(site: Site) -> Iterator[httpx.Client]:
+    with serving(site.options) as client:
+        yield client
+
+
+def application(service: httpx.Client, user: str, password: str = PASSWORD) -> Elasticsearch:
+    return Elasticsearch(str(service.base_url), basic_auth=(user, password))
+
+
+QUERY = {"cross_lingual": {"query": "print a table", "lang": "en"}}
+pytestmark = pytest.mark.data
+
+
+def test_a_callers_own_rights_hold(service: httpx.Client) -> None:
+    with application(service, "pages") as allowed, application(service, "others") as not_allowed:
+        assert len(allowed.search(index="pages", query=QUERY, size=20)["hits"]["hits"]) == 12
+        assert allowed.count(index="pages")["count"] == 12
+        for ask in (
+            lambda: allowed.count(index="others"),
+            lambda: not_allowed.count(index="pages"),
+            lambda: not_allowed.search(index="pages", query=QUERY),
+        ):
+            with pytest.raises(AuthorizationException):
+                ask()
+        assert not_allowed.count(index="others")["count"] == 1
+        assert not_allowed.count(index="oth*")["count"] == 1
+
+
+def test_rules_of_documents_hold_in_searches_across_languages(service: httpx.Client) -> None:
+    with application(service, "rows") as some:
+        hits = some.search(index="pages", query=QUERY, size=20)["hits"]["hits"]
+        assert len(hits) == 6
+        assert {hit["_source"]["row"] for hit in hits} == {1}
+        assert some.count(index="pages")["count"] == 6
+
+
+def test_nobody_becomes_somebody_else(service: httpx.Client) -> None:
+    with application(service, "pages", "wrong") as wrong:
+        with pytest.raises(AuthenticationException):
+            wrong.count(index="pages")
+        with pytest.raises(AuthorizationException):
+            wrong.search(index="pages", query=QUERY)
+    with application(service, "pages") as client, pytest.raises(AuthorizationException):
+        client.options(headers={"es-security-runas-user": "service"}).count(index="others")
+
+
+def test_with_tokens_the_cluster_vouches_for_its_own_users_alone(site: Site) -> None:
+    with serving(replace(site.options, tokens=(Token.of("me", SECRET),))) as service:
+        with application(service, "pages") as known, application(service, "pages", "wrong") as unknown:
+            assert len(known.search(index="pages", query=QUERY)["hits"]["hits"]) == 10
+            with pytest.raises(AuthenticationException):
+                unknown.search(index="pages", query=QUERY)
+        with Elasticsearch(str(service.base_url), bearer_auth=SECRET) as client:
+            assert client.count(index="pages")["count"] == 12
+            assert client.search(index="pages", query=QUERY)["hits"]["hits"]
+            with pytest.raises(AuthorizationException):
+                client.count(index="others")
+        for user in ("pages", "wrong"):
+            assert service.post("/api/search", json={"query": "a"}, auth=(user, PASSWORD)).status_code == 401
+
+
+def test_a_token_that_reads_never_writes(site: Site) -> None:
+    tokens = (Token.of("reader", SECRET), Token.of("writer", f"{SECRET}2", writes=True))
+    with serving(replace(site.options, tokens=tokens, writes=True)) as service:
+        made = {"headline": "A page", "body": "of text", "row": 0}
+        with Elasticsearch(str(service.base_url), bearer_auth=SECRET) as reader:
+            for ask in (
+                lambda: reader.index(index="pages", id="n", document=made),
+                lambda: reader.delete(index="pages", id="p1"),
+                lambda: reader.bulk(operations=[{"delete": {"_index": "pages", "_id": "p1"}}]),
+            ):
+                with pytest.raises(AuthorizationException):
+                    ask()
+        with Elasticsearch(str(service.base_url), bearer_auth=f"{SECRET}2") as writer:
+            writer.index(index="pages", id="n", document=made, refresh=True)
+            writer.delete(index="pages", id="n", refresh=True)
+        with application(service, "pages") as user, pytest.raises(AuthorizationException):
+            user.delete(index="pages", id="p1")
+
+
+def test_the_services_own_credentials_are_in_no_answer(site: Site, service: httpx.Client) -> None:
+    answers = [
+        service.get("/api/collections"),
+        service.get("/openapi.json"),
+        service.get("/metrics"),
+        service.get("/pages/_search"),
+        service.get("/others/_search"),
+        service.post("/pages/_search", json={"query": {"nonsense": {}}}),
+    ]
+    for answer in answers:
+        said = answer.text + str(answer.headers)
+        assert PASSWORD not in said
+        assert "service:" not in said

@@ -1,0 +1,167 @@
+"""Who may ask, how much, how often; what every answer carries."""
+
+from __future__ import annotations
+
+import base64
+import socket
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import httpx
+import pytest
+
+from encoders.errors import BadInput
+from indexer.settings import Settings
+from query.service.access import Rates, Token, read_tokens
+from query.service.options import ServiceOptions
+from tests.servers.service import serving
+
+SECRET = "a-token-of-thirty-two-characters"  # noqa: S105
+ASKED = {"query": "coffee", "lang": "en"}
+
+
+@pytest.fixture
+def options(calibrated: Settings) -> ServiceOptions:
+    return ServiceOptions(calibrated, device="cpu")
+
+
+def test_a_token_is_needed_where_there_are_some(options: ServiceOptions) -> None:
+    with serving(replace(options, tokens=(Token.of("me", SECRET),))) as client:
+        for path in ("/", "/api/collections", "/metrics", "/openapi.json", "/demo/_search", "/nowhere"):
+            refused = client.get(path)
+            assert refused.status_code == 401, path
+            assert refused.headers["WWW-Authenticate"].startswith("Basic")
+        assert client.get("/api/health").status_code == client.get("/api/ready").status_code == 200
+        basic = base64.b64encode(f"anybody:{SECRET}".encode()).decode()
+        for authorization in (f"Bearer {SECRET}", f"bearer {SECRET}", f"Basic {basic}"):
+            headers = {"Authorization": authorization}
+            assert client.post("/api/search", json=ASKED, headers=headers).status_code == 200
+        for authorization in ("Bearer", f"Bearer {SECRET}x", "Basic !!", f"Digest {SECRET}", SECRET):
+            assert client.post("/api/search", json=ASKED, headers={"Authorization": authorization}).status_code == 401
+
+
+def test_tokens_are_read_from_a_file(tmp_path: Path) -> None:
+    file = tmp_path / "tokens"
+    file.write_text(f"# who\n\nme {SECRET}\nloader {SECRET}2 write\n", encoding="utf-8")
+    assert read_tokens(file) == (Token.of("me", SECRET), Token.of("loader", f"{SECRET}2", writes=True))
+    for text, sentence in (
+        ("me", "line 1 is not NAME TOKEN"),
+        ("me short", "shorter than 16"),
+        (f"me {SECRET} admin", "line 1 is not NAME TOKEN"),
+        ("# none", "has no token"),
+    ):
+        file.write_text(text, encoding="utf-8")
+        with pytest.raises(BadInput, match=sentence):
+            read_tokens(file)
+    with pytest.raises(BadInput, match="can't be read"):
+        read_tokens(tmp_path / "nowhere")
+
+
+def test_a_rate_is_each_ones_own() -> None:
+    rates = Rates(60)
+    allowed = [rates.wait("me") for _ in range(20)]
+    assert allowed[:10] == [0.0] * 10
+    assert 0 < allowed[-1] <= 1
+    assert rates.wait("you") == 0.0
+    assert not any(Rates(0).wait("me") for _ in range(1000))
+
+
+def test_too_many_requests_are_told_when_to_come_again(options: ServiceOptions) -> None:
+    with serving(replace(options, rate=600)) as client:
+        statuses = [client.get("/api/collections") for _ in range(250)]
+        refused = [one for one in statuses if one.status_code == 429]
+        assert refused
+        assert int(refused[0].headers["Retry-After"]) >= 1
+        assert client.get("/api/health").status_code == 200
+
+
+def test_more_than_can_wait_is_refused_and_the_rest_is_answered(options: ServiceOptions) -> None:
+    with serving(replace(options, threads=1, waiting=2)) as client:
+
+        def ask(number: int) -> httpx.Response:
+            return client.post("/api/search", json={"query": f"coffee {number}", "lang": "en", "k": 1000})
+
+        with ThreadPoolExecutor(24) as pool:
+            answers = list(pool.map(ask, range(48)))
+        by_status = {status: [one for one in answers if one.status_code == status] for status in (200, 429)}
+        assert len(by_status[200]) + len(by_status[429]) == 48
+        assert len(by_status[200]) >= 3
+        assert by_status[429]
+        assert all(int(one.headers["Retry-After"]) >= 1 for one in by_status[429])
+
+
+def test_a_search_that_takes_too_long_is_given_up(options: ServiceOptions) -> None:
+    with serving(replace(options, seconds=0.0001)) as client:
+        late = client.post("/api/search", json=ASKED)
+        assert late.status_code == 503
+        assert "took too long" in late.json()["error"]
+
+
+def test_large_bodies_are_refused(options: ServiceOptions) -> None:
+    with serving(replace(options, body=2000)) as client:
+        assert client.post("/api/search", content=b"x" * 3000).status_code == 413
+
+        def parts() -> object:
+            yield from [b"x" * 500] * 6
+
+        assert client.post("/api/search", content=parts()).status_code == 413  # type: ignore[arg-type]
+        assert client.post("/api/search", json=ASKED).status_code == 200
+
+
+def test_only_our_host_names_are_answered(service: httpx.Client) -> None:
+    """Else a page of somebody's, whose name leads to this machine, would read what its visitor's service finds."""
+    for host in ("evil.example", "evil.example:8300", "127.0.0.1.evil.example", ""):
+        assert service.get("/api/collections", headers={"Host": host}).status_code in {400, 421}, host
+    for host in ("localhost", "localhost:1", "127.0.0.1", "[::1]:8300", "LOCALHOST"):
+        assert service.get("/api/collections", headers={"Host": host}).status_code == 200, host
+
+
+def test_a_page_of_somebody_elses_gets_nothing(service: httpx.Client) -> None:
+    origin = {"Origin": "https://evil.example"}
+    preflight = service.options("/api/search", headers={**origin, "Access-Control-Request-Method": "POST"})
+    assert preflight.status_code == 405
+    answer = service.get("/api/collections", headers=origin)
+    assert not [name for name in (*answer.headers, *preflight.headers) if name.startswith("access-control")]
+    simple = service.post(
+        "/api/search", content=b'{"query": "coffee"}', headers={**origin, "Content-Type": "text/plain"}
+    )
+    assert simple.status_code == 422
+
+
+def test_every_answer_carries_the_headers_that_close_it(service: httpx.Client) -> None:
+    for answer in (
+        service.get("/"),
+        service.get("/api/collections"),
+        service.get("/api/nowhere"),
+        service.get("/x/y/z"),
+    ):
+        assert answer.headers["X-Content-Type-Options"] == "nosniff"
+        assert answer.headers["X-Frame-Options"] == "DENY"
+        assert "default-src 'none'" in answer.headers["Content-Security-Policy"]
+        assert answer.headers["Referrer-Policy"] == "no-referrer"
+        assert "server" not in answer.headers
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"GET / HTTP/9.9\r\n\r\n",
+        b"\x16\x03\x01 not http\r\n\r\n",
+        b"GET /%ff%fe HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n",
+        b"GET /api/documents/%00 HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n",
+        b"POST /api/search HTTP/1.1\r\nHost: localhost\r\nContent-Length: -1\r\nConnection: close\r\n\r\n",
+        b"POST /api/search HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 2\r\n"
+        b"Connection: close\r\n\r\n\xff\xfe",
+    ],
+)
+def test_what_is_no_request_gets_no_trace_of_the_inside(service: httpx.Client, sent: bytes) -> None:
+    parts = urlsplit(str(service.base_url))
+    with socket.create_connection((parts.hostname or "", parts.port or 0), timeout=10) as connection:
+        connection.sendall(sent)
+        answer = b"".join(iter(lambda: connection.recv(4096), b""))
+    status = int(answer.split()[1])
+    assert 400 <= status < 500
+    assert b"Traceback" not in answer
+    assert b".py" not in answer

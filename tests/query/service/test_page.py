@@ -1,0 +1,225 @@
+"""The page, in a real browser."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from indexer.indexing import index
+from indexer.settings import Settings
+from query.service.options import ServiceOptions
+from query.service.page import Page
+from tests.conftest import skip_or_fail
+from tests.servers.service import serving
+
+EVIL = '<img src=x onerror="window.ran=1"><script>window.ran=1</script>'
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    from playwright.sync_api import sync_playwright
+
+    chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if chromium is None:
+        skip_or_fail("no browser for the page's tests: apt-get install chromium")
+    with sync_playwright() as playwright:
+        opened = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        yield opened
+        opened.close()
+
+
+@pytest.fixture
+def page(browser: Any, service: httpx.Client) -> Iterator[Any]:
+    """A window; whatever the console complains of is a failure."""
+    context = browser.new_context(base_url=str(service.base_url))
+    opened = context.new_page()
+    said: list[str] = []
+    opened.on("console", lambda message: said.append(message.text) if message.type in {"error", "warning"} else None)
+    opened.on("pageerror", lambda error: said.append(str(error)))
+    yield opened
+    context.close()
+    assert said == []
+
+
+def ask(page: Any, text: str) -> None:
+    page.goto("/")
+    page.fill("#q", text)
+    page.keyboard.press("Enter")
+    page.wait_for_selector("#hits h2")
+
+
+def ids(page: Any) -> list[str]:
+    found: list[str] = page.locator("#hits h2").all_inner_texts()
+    return found
+
+
+def test_it_is_small_and_asks_nobody_else() -> None:
+    html = Page().html
+    assert len(html.encode()) <= 60_000
+    assert not re.findall(r"""(?:src|href)=["']?(?:https?:)?//""", html)
+    assert not re.search(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|eval\(", html)
+
+
+def test_a_query_finds_documents_of_many_languages(page: Any) -> None:
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    ask(page, "眠れない夜に何をすればいいか")
+    assert page.locator("#hits li").count() == 10
+    assert len(set(page.locator(".tongue").all_inner_texts())) > 2
+    assert page.locator("#lang").evaluate("one => one.selectedOptions[0].text").startswith("Japanese (detected")
+    counts = [int(one) for one in page.locator("#langs b").all_inner_texts()]
+    assert sum(counts) == 50
+    assert counts == sorted(counts, reverse=True)
+    assert page.locator("#hits h2").first.get_attribute("lang")
+    page.click("#more")
+    assert page.locator("#hits li").count() == 20
+    base = page.evaluate("location.origin")
+    assert all(url.startswith((base, "data:")) for url in asked)
+
+
+def test_the_address_is_the_search(page: Any, browser: Any) -> None:
+    ask(page, "flood in the old town")
+    page.select_option("#lang", "de")
+    page.wait_for_function("document.querySelector('#every').hidden")
+    page.get_by_text("French").first.click()
+    page.wait_for_function("[...document.querySelectorAll('.tongue')].every(one => one.textContent === 'French')")
+    shared, shown = page.url, ids(page)
+    assert "q=flood" in shared
+    assert "lang=de" in shared
+    assert "to=fr" in shared
+    other = browser.new_page()
+    other.goto(shared)
+    other.wait_for_selector("#hits h2")
+    assert ids(other) == shown
+    assert other.locator("#lang").input_value() == "de"
+    assert other.locator("#langs input:checked").count() == 1
+    other.close()
+    page.go_back()
+    page.wait_for_function("new Set([...document.querySelectorAll('.tongue')].map(one => one.textContent)).size > 1")
+
+
+def test_the_dial_ranks_anew(page: Any) -> None:
+    ask(page, "flood in the old town")
+    page.locator("#balance").fill("0")
+    page.wait_for_function("location.search.includes('balance=0')")
+    page.wait_for_function("document.querySelector('.tongue').textContent === 'English'")
+    own = page.locator(".tongue").all_inner_texts().count("English")
+    page.locator("#balance").fill("1")
+    page.wait_for_function("location.search.includes('balance=1')")
+    page.wait_for_function(
+        "n => [...document.querySelectorAll('.tongue')].filter(one => one.textContent === 'English').length < n",
+        arg=own,
+    )
+    page.click("#usual")
+    page.wait_for_function("!location.search.includes('balance')")
+
+
+def test_why_and_the_whole_document_are_shown_on_demand(page: Any) -> None:
+    ask(page, "Wie backe ich Brot ohne gekaufte Hefe?")
+    why = page.locator("#hits li").first.get_by_role("button", name="why here?")
+    assert why.get_attribute("aria-expanded") == "false"
+    why.click()
+    assert "Cosine" in page.locator("#why0").inner_text()
+    title = page.locator("#hits h2 button").first
+    title.click()
+    page.wait_for_selector("dialog[open] #text mark")
+    passage = page.locator("#text mark").inner_text()
+    assert len(passage) > 20
+    assert page.locator("#hits li blockquote").first.inner_text()[:15] == " ".join(passage.split())[:15]
+    page.keyboard.press("Escape")
+    assert page.evaluate("document.activeElement.textContent") == title.inner_text()
+
+
+def test_everything_is_done_from_the_keyboard(page: Any) -> None:
+    ask(page, "шахматы")
+    page.focus("#q")
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("dialog[open]")
+    page.keyboard.press("Escape")
+    page.keyboard.press("/")
+    assert page.evaluate("document.activeElement.id") == "q"
+
+
+def test_right_to_left_text_is_laid_out_so(page: Any) -> None:
+    ask(page, "من اخترع الطباعة؟")
+    page.get_by_text("Arabic", exact=False).first.wait_for()
+    page.locator("#langs label", has_text="Arabic").click()
+    page.wait_for_function("[...document.querySelectorAll('.tongue')].every(one => one.textContent === 'Arabic')")
+    assert page.locator("#q").evaluate("one => getComputedStyle(one).direction") == "rtl"
+    assert page.locator("blockquote").first.evaluate("one => getComputedStyle(one).direction") == "rtl"
+    assert page.locator("blockquote").first.evaluate("one => getComputedStyle(one).borderRightWidth") == "3px"
+    assert page.locator("#hits h2 button").first.evaluate("one => getComputedStyle(one).direction") == "rtl"
+
+
+def test_empty_and_failed_searches_say_so(page: Any, browser: Any, service: httpx.Client) -> None:
+    page.goto("/")
+    assert "235 documents in 10 languages" in page.locator("#hits").inner_text()
+    context = browser.new_context(base_url=str(service.base_url))
+    other = context.new_page()
+    other.goto("/")
+    other.wait_for_selector("#hits li")
+    context.set_offline(True)
+    other.fill("#q", "coffee")
+    other.keyboard.press("Enter")
+    other.wait_for_selector("#status.bad")
+    assert "can’t be reached" in other.locator("#status").inner_text()
+    context.close()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1100, 360])
+def test_axe_finds_nothing_to_complain_of(browser: Any, service: httpx.Client, scheme: str, width: int) -> None:
+    from axe_playwright_python.sync_playwright import Axe
+
+    context = browser.new_context(
+        base_url=str(service.base_url), color_scheme=scheme, viewport={"width": width, "height": 800}
+    )
+    page = context.new_page()
+    page.goto("/?q=مقهى&to=ar,en&balance=0.3")
+    page.wait_for_selector("#hits h2")
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    page.get_by_role("button", name="why here?").first.click()
+    for state in ("the list", "a document"):
+        if state == "a document":
+            page.locator("#hits h2 button").first.click()
+            page.wait_for_selector("dialog[open]")
+        found = Axe().run(page).response["violations"]
+        assert [(state, one["id"], [node["html"] for node in one["nodes"]]) for one in found] == []
+    context.close()
+
+
+def test_documents_are_data(browser: Any, tmp_path: Path, default_folder: Any) -> None:
+    source = tmp_path / "evil.jsonl"
+    records = [
+        {"id": f"evil/{EVIL}?#%2e", "lang": "en", "title": f"Evil {EVIL}", "text": f"An evil page. {EVIL}",
+         "url": "javascript:window.ran=1"},
+        {"id": "b", "lang": "de", "title": EVIL, "text": f"{EVIL} Eine böse Seite", EVIL: EVIL,
+         "url": "data:text/html,x"},
+    ]  # fmt: skip
+    source.write_text("\n".join(map(json.dumps, records)), encoding="utf-8")
+    settings = Settings.read(home=tmp_path / "home")
+    index([str(source)], "evil", settings=settings, device="cpu")
+    with serving(ServiceOptions(settings, device="cpu")) as client:
+        page = browser.new_page()
+        page.goto(f"{client.base_url}?q={EVIL}&lang={EVIL}")
+        page.wait_for_selector("#status.bad")
+        page.goto(f"{client.base_url}?q=evil page {EVIL}&lang=en")
+        page.wait_for_selector("#hits h2")
+        assert page.locator("#hits img, #hits script, #hits a").count() == 0
+        for at in range(2):
+            page.locator("#hits h2 button").nth(at).click()
+            page.wait_for_selector("dialog[open]")
+            assert page.locator("dialog img, dialog script, dialog a").count() == 0
+            assert "böse" in page.locator("#text").inner_text() or "An evil page" in page.locator("#text").inner_text()
+            page.keyboard.press("Escape")
+        assert page.evaluate("window.ran") is None
+        page.close()

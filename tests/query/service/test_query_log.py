@@ -1,0 +1,97 @@
+"""The query log: opt-in, kept for a time, and turned into scores."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+from click.testing import CliRunner
+
+from indexer.database import connect, now, transaction
+from indexer.settings import Settings
+from query.cli import root
+from query.clicks import by_week, logged_queries, searches_with_clicks
+from query.service.log_tables import ClickRow, SearchRow
+from query.service.options import ServiceOptions
+from query.service.query_log import forget
+from tests.servers.service import serving
+
+ASKED = (("de", "Wie backe ich Brot ohne gekaufte Hefe?"), ("ru", "ночные поезда"), ("ja", "眠れない夜"))
+
+
+@pytest.fixture
+def own(calibrated: Settings, tmp_path: Path) -> Settings:
+    shutil.copytree(calibrated.home, tmp_path / "home")
+    return Settings.read(home=tmp_path / "home")
+
+
+def rows(settings: Settings, table: type[SearchRow | ClickRow]) -> list[SearchRow | ClickRow]:
+    engine = connect(settings.database)
+    with transaction(engine) as session:
+        found = list(session.scalars(sa.select(table)))
+    engine.dispose()
+    return found
+
+
+def test_nothing_is_kept_unless_it_is_asked_for(own: Settings) -> None:
+    with serving(ServiceOptions(own, device="cpu")) as client:
+        answer = client.post("/api/search", json={"query": "coffee"}).json()
+        assert answer["search"] is None
+        assert client.post("/api/clicks", json={"search": "0" * 32, "id": "a"}).status_code == 204
+    assert rows(own, SearchRow) == rows(own, ClickRow) == []
+
+
+def test_clicks_become_scores(own: Settings) -> None:
+    with serving(ServiceOptions(own, device="cpu", log=True)) as client:
+        for lang, query in ASKED:
+            found = client.post("/api/search", json={"query": query, "lang": lang, "balance": 0.7}).json()
+            opened = found["hits"][1]["id"]
+            for doc_id in (opened, opened, "not among the hits"):
+                assert client.post("/api/clicks", json={"search": found["search"], "id": doc_id}).status_code == 204
+        client.post("/api/clicks", json={"search": "f" * 32, "id": opened})
+    engine = connect(own.database)
+    searches = searches_with_clicks(engine, "demo")
+    assert [(one.lang, one.query) for one in searches] == list(ASKED)
+    assert [list(one.opened) for one in searches] == [[one.hits[1]] for one in searches]
+    assert list(by_week(searches).values()) == [(3, 0.5)]
+    with transaction(engine) as session:
+        assert {one.settings["balance"] for one in session.scalars(sa.select(SearchRow))} == {0.7}
+    engine.dispose()
+    done = CliRunner().invoke(root, ["evaluate", "--from-log", "-c", "demo", "--json", "--home", str(own.home)])
+    assert done.exit_code == 0, done.output
+    weeks, evaluation = map(json.loads, done.stdout.splitlines())
+    assert [one["AP"] for one in weeks["weeks"].values()] == [0.5]
+    (pooled,) = (one for one in evaluation["runs"] if one["kind"] == "pooled")
+    assert (pooled["topics"], evaluation["topics"]) == (3, "query-log.jsonl")
+    assert 0 < pooled["means"]["AP"] <= 1
+    assert [(one.lang, one.text) for one in logged_queries("demo", own)] == sorted(ASKED)
+
+
+def test_what_is_too_old_goes(own: Settings) -> None:
+    engine = connect(own.database)
+    with transaction(engine) as session:
+        for days in (1, 100):
+            when = now() - dt.timedelta(days=days)
+            session.add(
+                SearchRow(
+                    id=f"{days}", created=when, collection="demo", query="a", lang="en", space="", settings={},
+                    hits=["x"], took=1,
+                )
+            )  # fmt: skip
+            session.add(ClickRow(search=f"{days}", doc_id="x", created=when))
+    forget(engine, now() - dt.timedelta(days=90))
+    engine.dispose()
+    assert [one.id for one in rows(own, SearchRow) if isinstance(one, SearchRow)] == ["1"]
+    assert [one.search for one in rows(own, ClickRow) if isinstance(one, ClickRow)] == ["1"]
+
+
+def test_without_clicks_there_is_nothing_to_score(own: Settings) -> None:
+    done = CliRunner().invoke(root, ["evaluate", "--from-log", "-c", "demo", "--home", str(own.home)])
+    assert done.exit_code == 1
+    assert "of which a hit was opened" in str(done.exception)
+    both = CliRunner().invoke(root, ["evaluate", "-c", "demo", "--from-log", "--topics", "x", "--qrels", "y"])
+    assert both.exit_code == 2

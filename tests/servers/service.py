@@ -1,0 +1,52 @@
+"""The query service as ``dragoman serve`` runs it, in a thread of the tests' process."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import httpx
+
+from query.service.app import Service
+from query.service.options import ServiceOptions
+from query.service.server import server
+
+_STARTED_WITHIN = 60.0
+
+
+@contextmanager
+def serving(options: ServiceOptions, **client: Any) -> Iterator[httpx.Client]:
+    """A client of a service that is ready, or as ready as it gets."""
+    service = Service(options)
+    listening = socket.socket()
+    listening.bind(("127.0.0.1", 0))
+    running = server(service, options, "127.0.0.1", 0)
+    thread = threading.Thread(target=lambda: asyncio.run(running.serve(sockets=[listening])))
+    thread.start()
+    url = f"http://127.0.0.1:{listening.getsockname()[1]}"
+    try:
+        _wait(url)
+        with httpx.Client(base_url=url, timeout=60, **client) as opened:
+            yield opened
+    finally:
+        running.should_exit = True
+        thread.join()
+        listening.close()
+
+
+def _wait(url: str) -> None:
+    """Until no collection is being opened any more."""
+    until = time.monotonic() + _STARTED_WITHIN
+    while time.monotonic() < until:
+        try:
+            if "opening" not in httpx.get(f"{url}/api/ready").json()["collections"].values():
+                return
+        except httpx.TransportError:
+            pass
+        time.sleep(0.05)
+    raise TimeoutError(url)
