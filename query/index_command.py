@@ -11,7 +11,7 @@ from encoders.console import Console, output_options
 from encoders.errors import BadInput
 from encoders.methods import METHODS
 from encoders.session import Device
-from indexer.indexing import index
+from indexer.indexing import index, publish
 from indexer.pipeline import IndexReport
 from indexer.readers import ReadOptions
 from indexer.reading_options import reading_options
@@ -19,6 +19,7 @@ from indexer.settings import Settings, place_options
 from onnx_export.models import DEFAULT
 from query.calibrate_command import tell_upkeep
 from query.calibrating import has_calibration, keep_calibrated
+from query.waiting import look_on
 
 
 @click.command("index", short_help="Read, encode and store documents; go on where it stopped.")
@@ -61,25 +62,41 @@ def command(
     ir-datasets:NAME, or elastic:INDEX on the server that DRAGOMAN_ELASTIC_URL names (elastic:https://HOST:9200/INDEX).
     An interrupted run goes on where it stopped when the same command is given again. At its end the collection is
     calibrated, if it was not or if that does not fit any more.
+
+    With --broker the sources are read here, and workers (dragoman worker, on any machine) encode and store. The run goes
+    on without this command: Ctrl-C only ends looking on.
     """
-    if settings.broker:
-        raise BadInput("this version indexes in its own process only; leave --broker and DRAGOMAN_BROKER out")
     try:
-        report = index(
-            sources,
-            name,
-            settings=settings,
-            options=options,
-            encoder=encoder,
-            method=method,
-            device=cast("Device", device),
-            prune=prune,
-            rebuild=rebuild,
-            console=console,
-        )
+        if settings.broker:
+            run = publish(
+                sources,
+                name,
+                settings=settings,
+                options=options,
+                encoder=encoder,
+                method=method,
+                prune=prune,
+                rebuild=rebuild,
+                console=console,
+            )
+        else:
+            report = index(
+                sources,
+                name,
+                settings=settings,
+                options=options,
+                encoder=encoder,
+                method=method,
+                device=cast("Device", device),
+                prune=prune,
+                rebuild=rebuild,
+                console=console,
+            )
     except KeyboardInterrupt:
         console.warn("interrupted; what is stored stays. Give the same command again to go on")
         raise
+    if settings.broker:
+        report = look_on(run, name, settings, console)
     _tell(report, name, console)
     if not report.encoded and not report.unchanged:
         raise BadInput(f"nothing of the sources could be indexed; see why: dragoman status -c {name}")
