@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from typing import cast
 
@@ -63,40 +65,24 @@ def command(
     An interrupted run goes on where it stopped when the same command is given again. At its end the collection is
     calibrated, if it was not or if that does not fit any more.
 
-    With --broker the sources are read here, and workers (dragoman worker, on any machine) encode and store. The run goes
-    on without this command: Ctrl-C only ends looking on.
+    With --broker the sources are read here, and workers (dragoman worker, on any machine) encode and store. The run
+    goes on without this command: Ctrl-C then only ends looking on.
     """
-    try:
-        if settings.broker:
-            run = publish(
-                sources,
-                name,
-                settings=settings,
-                options=options,
-                encoder=encoder,
-                method=method,
-                prune=prune,
-                rebuild=rebuild,
-                console=console,
-            )
-        else:
-            report = index(
-                sources,
-                name,
-                settings=settings,
-                options=options,
-                encoder=encoder,
-                method=method,
-                device=cast("Device", device),
-                prune=prune,
-                rebuild=rebuild,
-                console=console,
-            )
-    except KeyboardInterrupt:
-        console.warn("interrupted; what is stored stays. Give the same command again to go on")
-        raise
     if settings.broker:
+        with _said_how_to_go_on(console):
+            run = publish(
+                sources, name,
+                settings=settings, options=options, encoder=encoder, method=method,
+                prune=prune, rebuild=rebuild, console=console,
+            )  # fmt: skip
         report = look_on(run, name, settings, console)
+    else:
+        with _said_how_to_go_on(console):
+            report = index(
+                sources, name,
+                settings=settings, options=options, encoder=encoder, method=method, device=cast("Device", device),
+                prune=prune, rebuild=rebuild, console=console,
+            )  # fmt: skip
     _tell(report, name, console)
     if not report.encoded and not report.unchanged:
         raise BadInput(f"nothing of the sources could be indexed; see why: dragoman status -c {name}")
@@ -104,6 +90,15 @@ def command(
         report.encoded or report.pruned or report.resumed or not has_calibration(name, settings)
     ):
         tell_upkeep(keep_calibrated(name, settings, device=cast("Device", device), console=console), name, console)
+
+
+@contextmanager
+def _said_how_to_go_on(console: Console) -> Iterator[None]:
+    try:
+        yield
+    except KeyboardInterrupt:
+        console.warn("interrupted; what is stored stays. Give the same command again to go on")
+        raise
 
 
 def _tell(report: IndexReport, name: str, console: Console) -> None:

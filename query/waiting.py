@@ -88,7 +88,7 @@ def wait_for(engine: sa.Engine, run_id: int, console: Console, *, every: float =
         run = None
         for look in looks(engine, run_id, every, console):
             run = look.standing.run
-            if run.state in ACTIVE:
+            if look.standing.done > shown:
                 progress.expect(look.standing.documents)
                 progress(look.standing.done - shown)
                 shown = look.standing.done

@@ -70,7 +70,7 @@ def make_app(broker: str) -> Celery:
 
 def queue(broker: str, model: str) -> Any:
     """The queue of a model's chunks: on RabbitMQ a quorum queue, which is on disk, on every node that there is."""
-    from kombu import Exchange, Queue  # noqa: PLC0415
+    from kombu.entity import Exchange, Queue  # noqa: PLC0415
 
     name = queue_of(model)
     quorum = {"x-queue-type": "quorum"} if broker.startswith("amqp") else None

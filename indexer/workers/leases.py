@@ -179,10 +179,10 @@ class Leases:
             session.execute(counted.values(encoded=IndexRun.encoded + stored))
             return True
 
-    def give_back(self, lease: Lease, error: str = "") -> None:
+    def give_back(self, lease: Lease, error: str) -> None:
         """Let others have it, as if it had not been taken: the reason is not in its documents."""
         with transaction(self._engine) as session:
-            self._change(session, lease, state=PENDING, attempts=Chunk.attempts - 1, error=error or lease.error)
+            self._change(session, lease, state=PENDING, attempts=Chunk.attempts - 1, error=error)
 
     def fail(self, lease: Lease, error: str) -> None:
         """Let others have it, and count that it could not be encoded."""

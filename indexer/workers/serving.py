@@ -84,7 +84,7 @@ def serve(plan: Plan, settings: Settings, console: Console) -> int:
         spec.model, folder.path.name, spec.method, plan.device, spec.build, plan.concurrency,
         "" if plan.concurrency == 1 else "es", pool.threads, settings.database.rpartition("@")[2],
     )  # fmt: skip
-    return _run(app, pool, spec.model, node)
+    return _run(app, pool, spec.model)
 
 
 def _checked(plan: Plan) -> Plan:
@@ -162,7 +162,7 @@ def _patiently(act: Callable[[], Any], stop: Stop) -> Any:
             time.sleep(1.0)
 
 
-def _run(app: Celery, pool: _Pool, model: str, node: str) -> int:
+def _run(app: Celery, pool: _Pool, model: str) -> int:
     """Be a Celery worker until asked to end."""
     from celery import signals  # noqa: PLC0415
 
@@ -171,9 +171,16 @@ def _run(app: Celery, pool: _Pool, model: str, node: str) -> int:
         pool.work(run, number)
 
     def begin(**_: Any) -> None:
+        if pool.plan.concurrency == 1:  # this process is the one that works, and has begun
+            return
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C at the terminal is for the parent to pass on
-        signal.signal(signal.SIGTERM, lambda *_: pool.stop.ask())  # a service manager asks every process
+        signal.signal(signal.SIGTERM, ask_all)  # a service manager asks every process
         pool.begin()
+
+    def ask_all(*_: Any) -> None:
+        if not pool.stop.asked:
+            pool.stop.ask()
+            os.kill(os.getppid(), signal.SIGTERM)
 
     def shutting_down(**_: Any) -> None:
         pool.stop.ask()
@@ -183,9 +190,11 @@ def _run(app: Celery, pool: _Pool, model: str, node: str) -> int:
     signals.worker_process_init.connect(begin, weak=False)
     signals.worker_process_shutdown.connect(lambda **_: pool.end(), weak=False)
     signals.worker_shutting_down.connect(shutting_down, weak=False)
+    served = queue(pool.settings.broker, model)
+    app.conf.task_queues = [served]
     worker = app.Worker(
         hostname=f"dragoman-{os.getpid()}@{platform.node()}",
-        queues=[queue(pool.settings.broker, model)],
+        queues=[served.name],
         pool="solo" if pool.plan.concurrency == 1 else "prefork",
         concurrency=pool.plan.concurrency,
         quiet=True,

@@ -32,6 +32,8 @@ from indexer.workers.sweeping import going, sweep
 
 BEATS = 4
 """Signs of life in the time of a lease."""
+_SWEEP = 5.0
+"""Seconds between two sweeps, by whichever worker, at most."""
 _TICK = 0.25
 _PAUSE = 5.0
 """Seconds until a worker whose store failed tries the next chunk."""
@@ -108,12 +110,12 @@ class ChunkWorker:
             self._trouble = str(error)
             logger.warning("given back: %s", error, extra=of(lease))
             self._metrics.chunk("given back")
-            self._leave(lambda: self._leases.give_back(lease, str(error)))
+            self._leave(self._leases.give_back, lease, str(error))
             self._wait(_PAUSE)
         except Exception as error:  # noqa: BLE001 - whatever a document does to an encoder, the others go on
             logger.warning("attempt %d failed: %s", lease.attempts, error, extra=of(lease), exc_info=True)
             self._metrics.chunk("failed")
-            self._leave(lambda: self._leases.fail(lease, _sentence(error)))
+            self._leave(self._leases.fail, lease, _sentence(error))
             self._tell_others(lease.run, lease.number)
         else:
             self._trouble = ""
@@ -197,10 +199,10 @@ class ChunkWorker:
                 self._wait(pause)
                 pause = min(2 * pause, longest)
 
-    def _leave(self, act: Callable[[], None]) -> None:
+    def _leave(self, how: Callable[[Lease, str], None], lease: Lease, error: str) -> None:
         """Write down that the chunk is anybody's, if that can be done: the end of the lease says the same."""
         with suppress(StoreError):
-            act()
+            how(lease, error)
 
     def _wait(self, seconds: float) -> None:
         until = time.monotonic() + seconds
@@ -224,12 +226,12 @@ class ChunkWorker:
                 registry.show_life(self._engine, self.who, self.lease_seconds, at, self._documents, self._trouble)
             except StoreError as error:
                 logger.debug("no sign of life could be written: %s", error)
-            except Exception:  # a thread that ends in silence would let leases run out
+            except Exception:  # noqa: BLE001 - a thread that ends in silence would let leases run out
                 logger.exception("no sign of life could be written")
 
     def _abandon(self, lease: Lease) -> None:
         logger.warning("time to finish is over: the chunk goes back", extra=of(lease))
-        self._leave(lambda: self._leases.give_back(lease))
+        self._leave(self._leases.give_back, lease, lease.error)
         self._tell_others(lease.run, lease.number)
         with suppress(StoreError):
             registry.sign_off(self._engine, self.who.id)
@@ -237,14 +239,14 @@ class ChunkWorker:
         os._exit(0)  # what the encoder is at is written down nowhere
 
     def _sweep(self) -> None:
-        every = self.lease_seconds / BEATS
+        every = min(self.lease_seconds / BEATS, _SWEEP)
         while not self._closed.wait(every):
             try:
                 for run in sweep(self._engine, self._settings, self._hints, self.who.model, every):
                     logger.info("the run is done", extra={"run": run})
             except DragomanError as error:
                 logger.warning("sweeping: %s", error)
-            except Exception:  # the next sweep may go well
+            except Exception:  # noqa: BLE001 - the next sweep may go well
                 logger.exception("sweeping")
 
 

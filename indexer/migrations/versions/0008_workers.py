@@ -12,14 +12,14 @@ down_revision = "0007"
 branch_labels = None
 depends_on = None
 
-_RUNS = (
+_RUNS: tuple[sa.Column[object], ...] = (
     sa.Column("generation", sa.Integer(), nullable=False, server_default="1"),
     sa.Column("prune", sa.Boolean(), nullable=False, server_default=sa.false()),
     sa.Column("spooled", sa.Boolean(), nullable=False, server_default=sa.false()),
     sa.Column("swept", sa.Double(), nullable=False, server_default="0"),
     sa.Column("builds", sa.JSON(), nullable=True),
 )
-_CHUNKS = (
+_CHUNKS: tuple[sa.Column[object], ...] = (
     sa.Column("wanted", sa.Integer(), nullable=False, server_default="0"),
     sa.Column("owner", sa.String(), nullable=True),
     sa.Column("until", sa.Double(), nullable=False, server_default="0"),
