@@ -22,6 +22,9 @@ Device = Literal["auto", "cpu", "cuda"]
 CPU_TOKEN_BUDGET = 512
 """Padded tokens a batch: larger ones leave the cache and are slower (docs/evaluation.md)."""
 CUDA_TOKEN_BUDGET = 32_768
+_NO_CUDA = (
+    "CUDA was asked for and this ONNX Runtime has none; install it: pip install 'dragoman[gpu]', or take --device cpu"
+)
 
 
 def check_runtime() -> None:
@@ -85,7 +88,7 @@ class OnnxSession:
                 "CUDA was asked for and ONNX Runtime fell back to the CPU; "
                 "install the driver and 'dragoman[gpu]', or take --device cpu"
             )
-        self.threads = (threads or _cores()) if self.device == "cpu" else 1
+        self.threads = (threads or available_cores()) if self.device == "cpu" else 1
         self._budget = CPU_TOKEN_BUDGET if self.device == "cpu" else CUDA_TOKEN_BUDGET
         self._pool = ThreadPoolExecutor(self.threads, thread_name_prefix="encode")
 
@@ -114,9 +117,24 @@ class OnnxSession:
         return vectors
 
 
-def _cores() -> int:
+def available_cores() -> int:
     """Cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def resolved_device(device: Device) -> Literal["cpu", "cuda"]:
+    """Where a graph would be run, before one is loaded: ``auto`` takes CUDA where this ONNX Runtime has it.
+
+    Raises:
+        MissingPart: ONNX Runtime is not installed, or CUDA is asked for and it has none.
+    """
+    if device == "cpu":
+        return "cpu"
+    check_runtime()
+    has_cuda = _is_installed("onnxruntime-gpu")
+    if device == "cuda" and not has_cuda:
+        raise MissingPart(_NO_CUDA)
+    return "cuda" if has_cuda else "cpu"
 
 
 def token_batches(lengths: Sequence[int], budget: int) -> list[list[int]]:
@@ -136,10 +154,7 @@ def token_batches(lengths: Sequence[int], budget: int) -> list[list[int]]:
 def _load(runtime: onnxruntime, folder: ModelFolder, device: Device) -> onnxruntime.InferenceSession:
     available = runtime.get_available_providers()
     if device == "cuda" and "CUDAExecutionProvider" not in available:
-        raise MissingPart(
-            "CUDA was asked for and this ONNX Runtime has none; "
-            "install it: pip install 'dragoman[gpu]', or take --device cpu"
-        )
+        raise MissingPart(_NO_CUDA)
     providers = ["CPUExecutionProvider"]
     if device != "cpu" and "CUDAExecutionProvider" in available:
         runtime.preload_dlls()

@@ -156,3 +156,11 @@ def transaction(engine: sa.Engine) -> Iterator[Session]:
             f"the database {engine.url.render_as_string()} failed ({_first_line(error)}); "
             "see that it can be reached and has room, then run the command again"
         ) from error
+
+
+def is_away(error: StoreError) -> bool:
+    """Whether a database's failure is one that goes by: it is away, restarts, or has too much to do."""
+    cause = error.__cause__
+    return isinstance(cause, sa.exc.OperationalError | sa.exc.InterfaceError) or (
+        isinstance(cause, sa.exc.DBAPIError) and cause.connection_invalidated
+    )

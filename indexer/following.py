@@ -18,8 +18,9 @@ import sqlalchemy as sa
 from encoders.console import Console, Progress
 from encoders.document import Document, Encoded, Encoder
 from indexer.attach_ledger import AttachLedger
+from indexer.batches import CHUNK_DOCUMENTS
 from indexer.ledger import REFUSED, Note
-from indexer.pipeline import CHUNK_DOCUMENTS, NOTHING_KNOWN
+from indexer.putting import NOTHING_KNOWN
 from indexer.readers import Refusal
 from indexer.stores.contract import Stamp, StoredDocument
 from indexer.stores.elastic import door

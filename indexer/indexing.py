@@ -6,18 +6,26 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 
+import sqlalchemy as sa
 from filelock import FileLock, Timeout
 
 from encoders.console import Console
+from encoders.document import Encoder
 from encoders.errors import BadInput, StoreError
 from encoders.session import Device
 from indexer import collection as collections
 from indexer import generations, pipeline
+from indexer.batches import check_sources
 from indexer.database import connect
+from indexer.ledger import RUNNING, refuse_while_workers
 from indexer.readers import ReadOptions, elastic
 from indexer.readers.irdatasets import PREFIX
 from indexer.settings import Settings
 from indexer.stores import open_store
+from indexer.stores.contract import VectorStore
+from indexer.workers.hints import Hints
+from indexer.workers.publishing import spool
+from indexer.workers.sweeping import give_out
 from onnx_export.models import DEFAULT, absolute, open_named
 
 
@@ -56,42 +64,101 @@ def index(
     """
     settings = settings or Settings.read()
     console = console or Console(quiet=True)
-    options = options or ReadOptions()
-    sources = [_absolute(source) for source in sources]
+    wish = _Wish(sources, options or ReadOptions(), encoder, method, device, rebuild)
+    with _opened(wish, collection, settings, console) as (loaded, store, engine, number):
+        report = pipeline.index(
+            wish.sources, wish.options, loaded, store, engine, collection,
+            generation=number, prune=prune, console=console,
+        )  # fmt: skip
+        if rebuild and store.count():
+            generations.switch(engine, collection, settings)
+    return report
+
+
+def publish(
+    sources: Sequence[str],
+    collection: str,
+    *,
+    settings: Settings,
+    options: ReadOptions | None = None,
+    encoder: str | None = None,
+    method: str | None = None,
+    prune: bool = False,
+    rebuild: bool = False,
+    console: Console | None = None,
+) -> int:
+    """Read, and let workers encode and store; returns the number of the run, which workers bring to its end.
+
+    The arguments are those of ``index``; ``settings`` name the broker.
+
+    Raises:
+        ModelMismatch: the collection holds vectors of another encoder or method.
+        DragomanError: whatever reading, the ledger or the broker refuses.
+    """
+    console = console or Console(quiet=True)
+    hints = Hints(settings.broker)
+    wish = _Wish(sources, options or ReadOptions(), encoder, method, "cpu", rebuild)
+    with _opened(wish, collection, settings, console) as (loaded, store, engine, number):
+        hints.waiting(loaded.spec.model)  # a broker that is away is said before the sources are read
+        ledger = spool(
+            wish.sources, wish.options, loaded.spec, store, engine, collection,
+            generation=number, prune=prune, console=console,
+        )  # fmt: skip
+        if ledger.run.state == RUNNING:
+            give_out(engine, hints, loaded.spec.model)
+    return ledger.run.id
+
+
+class _Wish:
+    """What shall be indexed, and how."""
+
+    def __init__(
+        self,
+        sources: Sequence[str],
+        options: ReadOptions,
+        encoder: str | None,
+        method: str | None,
+        device: Device,
+        rebuild: bool,
+    ) -> None:
+        self.sources, self.options = [_absolute(source) for source in sources], options
+        self.encoder, self.method, self.device, self.rebuild = encoder, method, device, rebuild
+
+
+@contextmanager
+def _opened(
+    wish: _Wish, collection: str, settings: Settings, console: Console
+) -> Iterator[tuple[Encoder, VectorStore, sa.Engine, int]]:
+    """Encoder, store, database and generation of a collection, which is made where there is none; nobody else's."""
     engine = connect(settings.database)
     found = collections.find(engine, collection)
     if found:
         settings.check_store(collection, found.store or settings.home_store)
-    reference = absolute(encoder or (found.encoder if found else DEFAULT))
-    kept = found.method if found and not (rebuild and encoder) else None
-    loaded = open_named(reference, method or kept, console, device=device)
-    if rebuild and not found:
+    reference = absolute(wish.encoder or (found.encoder if found else DEFAULT))
+    kept = found.method if found and not (wish.rebuild and wish.encoder) else None
+    loaded = open_named(reference, wish.method or kept, console, device=wish.device)
+    if wish.rebuild and not found:
         raise BadInput(f"there is no collection {collection} to rebuild; leave --rebuild out")
     if found:
         found.refuse_attached()
-    if found and not rebuild:
+    if found and not wish.rebuild:
         found.check(loaded.spec)
-    pipeline.check_sources(sources, options)
+    check_sources(wish.sources, wish.options)
+    refuse_while_workers(engine, collection, unless=loaded.spec.model if settings.broker else "")
     try:
         with alone(settings, collection):
             number = 1
             if found is None:
                 store = open_store(settings.store, collection, credentials=settings.credentials)
                 collections.register(engine, collection, settings, reference, loaded.spec)
-            elif rebuild:
+            elif wish.rebuild:
                 number = generations.begin(engine, collection, settings, reference, loaded.spec).number
                 store = open_store(found.place(settings), collection, number, credentials=settings.credentials)
             else:
                 number = found.generation
                 store = found.open_store(settings)
             with closing(store):
-                report = pipeline.index(
-                    sources, options, loaded, store, engine, collection,
-                    generation=number, prune=prune, console=console,
-                )  # fmt: skip
-                if rebuild and store.count():
-                    generations.switch(engine, collection, settings)
-            return report
+                yield loaded, store, engine, number
     finally:
         engine.dispose()
 

@@ -5,16 +5,22 @@ from __future__ import annotations
 import datetime as dt
 import hashlib
 from collections.abc import Collection as Ids
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import sqlalchemy as sa
 from sqlalchemy.orm import Mapped, Session, mapped_column
 
+from encoders.errors import BadInput, StoreError
 from indexer.database import Base, now, transaction
 
 RUNNING, DONE, ABANDONED = "running", "done", "abandoned"
-PENDING = "pending"
+READING, PAUSED, CANCELLED = "reading", "paused", "cancelled"
+"""States that only a run for workers has: its sources are being read; it rests; it was given up."""
+ACTIVE = (READING, RUNNING, PAUSED)
+"""A run for workers in one of these is not over."""
+PENDING, LEASED, SPLIT = "pending", "leased", "split"
+"""States of a chunk, with ``DONE``: the first two are a worker's to take and taken; a split one lives in its halves."""
 REFUSED, REMARK = "refused", "remark"
 _TWICE = "the id stands more than once in the sources; the later one wins"
 
@@ -36,6 +42,14 @@ class IndexRun(Base):
     encoded: Mapped[int] = mapped_column(default=0)
     unchanged: Mapped[int] = mapped_column(default=0)
     pruned: Mapped[int] = mapped_column(default=0)
+    generation: Mapped[int] = mapped_column(default=1)
+    prune: Mapped[bool] = mapped_column(default=False)
+    spooled: Mapped[bool] = mapped_column(default=False)
+    """Whether its documents are kept for workers."""
+    swept: Mapped[float] = mapped_column(default=0.0)
+    """When a worker last looked for what got lost, in seconds by the database's clock."""
+    builds: Mapped[dict[str, int] | None] = mapped_column(sa.JSON(none_as_null=True))
+    """Documents that each build encoded, where workers did it."""
 
 
 class Chunk(Base):
@@ -52,6 +66,25 @@ class Chunk(Base):
     digest: Mapped[str]
     """Of the documents' ids and texts: a source that gives others when it is read again is not gone on with."""
     updated: Mapped[dt.datetime]
+    wanted: Mapped[int] = mapped_column(default=0)
+    """How many of its documents are to be encoded: the flags of ``todo``."""
+    owner: Mapped[str | None]
+    """The worker that has it, or the last that had it."""
+    until: Mapped[float] = mapped_column(default=0.0)
+    """End of the lease, in seconds by the database's clock: nobody else's is asked."""
+    attempts: Mapped[int] = mapped_column(default=0)
+    build: Mapped[str | None]
+    error: Mapped[str] = mapped_column(default="")
+
+
+class Spool(Base):
+    """A chunk's documents, compressed, where workers find them; removed with the chunks."""
+
+    __tablename__ = "spools"
+
+    run_id: Mapped[int] = mapped_column(sa.ForeignKey("index_runs.id", ondelete="CASCADE"), primary_key=True)
+    number: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
+    documents: Mapped[bytes]
 
 
 class Finding(Base):
@@ -74,6 +107,8 @@ class Seen(Base):
 
     run_id: Mapped[int] = mapped_column(sa.ForeignKey("index_runs.id", ondelete="CASCADE"), primary_key=True)
     key: Mapped[int] = mapped_column(sa.BigInteger, primary_key=True, autoincrement=False)
+    chunk: Mapped[int] = mapped_column(default=0)
+    """Number of the chunk that has the document that counts."""
 
 
 @dataclass(frozen=True)
@@ -104,41 +139,90 @@ class Ledger:
 
     @classmethod
     def open(
-        cls, engine: sa.Engine, collection: str, sources: Sequence[str], fingerprint: str, model: str, build: str
+        cls,
+        engine: sa.Engine,
+        collection: str,
+        sources: Sequence[str],
+        fingerprint: str,
+        model: str,
+        build: str,
+        *,
+        spooled: bool = False,
+        generation: int = 1,
+        prune: bool = False,
     ) -> Ledger:
         """Go on with the collection's unfinished run over the same unchanged sources, or begin one.
 
         Unfinished runs over anything else are abandoned: what they stored stays, and is found unchanged if it is.
+        A run that workers are at is nobody's to abandon.
+
+        Raises:
+            BadInput: workers are at a run over other sources, or over these by other means.
         """
         with transaction(engine) as session:
-            query = sa.select(IndexRun).where(IndexRun.collection == collection, IndexRun.state == RUNNING)
+            query = sa.select(IndexRun).where(IndexRun.collection == collection, IndexRun.state.in_(ACTIVE))
             for run in session.scalars(query):
-                if (run.fingerprint, run.model, run.build) == (fingerprint, model, build):
+                same = (run.fingerprint, run.model, run.spooled) == (fingerprint, model, spooled)
+                if same and (spooled or run.build == build):  # workers may have another build
                     return cls(engine, run, resumed=True)
+                _refuse_if_at_work(run)
                 run.state = ABANDONED
-                _forget(session, run.id)
+                forget_chunks(session, run.id)
             run = IndexRun(
                 collection=collection,
                 sources=list(sources),
                 fingerprint=fingerprint,
                 model=model,
                 build=build,
-                state=RUNNING,
+                state=READING if spooled else RUNNING,
                 started=now(),
+                spooled=spooled,
+                generation=generation,
+                prune=prune,
             )
             session.add(run)
             session.flush()
         return cls(engine, run, resumed=False)
 
-    def chunk(self, number: int) -> Chunk | None:
-        """A chunk that was planned before, if it was."""
+    def recall(self, number: int, digest: str) -> Chunk | None:
+        """A chunk that was planned before, if it was.
+
+        Raises:
+            StoreError: it had other documents; the run is given up.
+        """
         with transaction(self._engine) as session:
-            return session.get(Chunk, (self.run.id, number))
+            chunk = session.get(Chunk, (self.run.id, number))
+        if chunk is not None and chunk.digest != digest:
+            self.abandon()
+            raise StoreError(
+                f"run {self.run.id} can't go on: its sources are cut otherwise than when it began; "
+                "give the same command again, it begins anew"
+            )
+        return chunk
 
     def plan(
-        self, number: int, todo: Sequence[bool], digest: str, doc_ids: Sequence[str], notes: Iterable[Note]
+        self,
+        number: int,
+        todo: Sequence[bool],
+        digest: str,
+        doc_ids: Sequence[str],
+        notes: Iterable[Note],
+        *,
+        spool: bytes | None = None,
+        beaten: Mapping[str, tuple[int, Ids[int]]] | None = None,
     ) -> Chunk:
-        """Write down a chunk before any work on it: which documents to encode, what was refused on the way."""
+        """Write down a chunk before any work on it: which documents to encode, what was refused on the way.
+
+        Args:
+            number: counted from 0.
+            todo: a flag a document: encode it.
+            digest: of ids and texts.
+            doc_ids: of the documents.
+            notes: what was found while they were read.
+            spool: the documents, where workers shall find them.
+            beaten: ids of which this chunk has the document that counts, with the number of the chunk that had it and
+                the positions there.
+        """
         with transaction(self._engine) as session:
             chunk = Chunk(
                 run_id=self.run.id,
@@ -146,18 +230,49 @@ class Ledger:
                 state=PENDING,
                 documents=len(todo),
                 todo=bytes(todo),
+                wanted=sum(todo),
                 digest=digest,
                 updated=now(),
             )
             session.add(chunk)
+            if spool is not None:
+                session.add(Spool(run_id=self.run.id, number=number, documents=spool))
+            for earlier, positions in (beaten or {}).values():
+                _leave_out(session.get_one(Chunk, (self.run.id, earlier)), positions)
+            if beaten:
+                moved = sa.update(Seen).where(Seen.run_id == self.run.id, Seen.key.in_([_key(one) for one in beaten]))
+                session.execute(moved.values(chunk=number))
             known = self._already(session, doc_ids)
             notes = list(notes)
             refused = [note.doc_id for note in notes if note.doc_id]  # they are in the sources: not to be pruned
             fresh = {_key(doc_id) for doc_id in (*doc_ids, *refused)}
             fresh -= self._already(session, [*doc_ids, *refused])
-            session.add_all(Seen(run_id=self.run.id, key=key) for key in fresh)
+            session.add_all(Seen(run_id=self.run.id, key=key, chunk=number) for key in fresh)
             session.add_all(_finding(self.run.id, note) for note in (*notes, *_duplicates(doc_ids, known)))
         return chunk
+
+    def seen_in(self, doc_ids: Sequence[str]) -> dict[str, int]:
+        """Number of the earlier chunk that has the document that counts, by id; ids met for the first time are not."""
+        keys = {_key(doc_id): doc_id for doc_id in doc_ids}
+        query = sa.select(Seen.key, Seen.chunk).where(Seen.run_id == self.run.id, Seen.key.in_(keys))
+        with transaction(self._engine) as session:
+            return {keys[key]: number for key, number in session.execute(query)}
+
+    def spooled(self, number: int) -> bytes:
+        """The documents of a chunk, as they were spooled."""
+        with transaction(self._engine) as session:
+            return session.get_one(Spool, (self.run.id, number)).documents
+
+    def release(self) -> None:
+        """The sources are read to their end: workers may begin. Chunks in which nothing is new are done."""
+        with transaction(self._engine) as session:
+            idle = sa.update(Chunk).where(Chunk.run_id == self.run.id, Chunk.wanted == 0)
+            session.execute(idle.values(state=DONE))
+            counted = sa.select(sa.func.coalesce(sa.func.sum(Chunk.documents - Chunk.wanted), 0))
+            unchanged = session.scalar(counted.where(Chunk.run_id == self.run.id))
+            run = session.get_one(IndexRun, self.run.id)
+            run.state, run.unchanged = RUNNING, unchanged or 0
+        self.run = run
 
     def _already(self, session: Session, doc_ids: Sequence[str]) -> set[int]:
         keys = [_key(doc_id) for doc_id in doc_ids]
@@ -177,7 +292,7 @@ class Ledger:
         """Give the run up; what it stored stays."""
         with transaction(self._engine) as session:
             session.get_one(IndexRun, self.run.id).state = ABANDONED
-            _forget(session, self.run.id)
+            forget_chunks(session, self.run.id)
 
     def unseen(self, doc_ids: Iterable[str]) -> list[str]:
         """Those of the ids that this run did not meet."""
@@ -201,7 +316,9 @@ class Ledger:
         with transaction(self._engine) as session:
             run = session.get_one(IndexRun, self.run.id)
             run.state, run.finished, run.pruned = DONE, now(), pruned
-            _forget(session, run.id)
+            if run.spooled:
+                run.builds = _builds(session, run.id)
+            forget_chunks(session, run.id)
             _forget_findings(session, run)
         self.run = run
 
@@ -217,6 +334,25 @@ class Ledger:
     def findings(self) -> list[Note]:
         """What was refused or remarked in this run."""
         return findings(self._engine, [self.run.id])
+
+
+def refuse_while_workers(engine: sa.Engine, collection: str, *, unless: str = "") -> None:
+    """See that no workers are at a run of a collection, unless it is one of a model.
+
+    Raises:
+        BadInput: they are.
+    """
+    for run in runs(engine, collection):
+        if run.model != unless:
+            _refuse_if_at_work(run)
+
+
+def _refuse_if_at_work(run: IndexRun) -> None:
+    if run.spooled and run.state in {RUNNING, PAUSED}:
+        raise BadInput(
+            f"workers are at run {run.id} of collection {run.collection}; wait for its end "
+            f"(dragoman status --watch -c {run.collection}), or give it up: dragoman cancel -c {run.collection}"
+        )
 
 
 def runs(engine: sa.Engine, collection: str) -> list[IndexRun]:
@@ -240,9 +376,25 @@ def forget_collection(engine: sa.Engine, collection: str) -> None:
         session.execute(sa.delete(IndexRun).where(IndexRun.collection == collection))
 
 
-def _forget(session: Session, run_id: int) -> None:
+def forget_chunks(session: Session, run_id: int) -> None:
+    """Remove what is kept of a run only until it is over."""
     session.execute(sa.delete(Seen).where(Seen.run_id == run_id))
+    session.execute(sa.delete(Spool).where(Spool.run_id == run_id))
     session.execute(sa.delete(Chunk).where(Chunk.run_id == run_id))
+
+
+def _builds(session: Session, run_id: int) -> dict[str, int]:
+    query = sa.select(Chunk.build, sa.func.sum(Chunk.wanted)).where(
+        Chunk.run_id == run_id, Chunk.state == DONE, Chunk.wanted > 0
+    )
+    return {build or "": int(wanted) for build, wanted in session.execute(query.group_by(Chunk.build))}
+
+
+def _leave_out(chunk: Chunk, positions: Ids[int]) -> None:
+    todo = bytearray(chunk.todo)
+    for at in positions:
+        todo[at] = False
+    chunk.todo, chunk.wanted = bytes(todo), sum(todo)
 
 
 def _forget_findings(session: Session, done: IndexRun) -> None:

@@ -2,33 +2,24 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import AbstractContextManager, nullcontext, suppress
-from dataclasses import dataclass, replace
-from importlib.metadata import version
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
 
 import sqlalchemy as sa
 
 from encoders.console import Console, Progress
 from encoders.document import Document, Encoded, Encoder, short_hash
-from encoders.errors import StoreError
-from encoders.languages import UNDETERMINED
-from indexer.detection import Detector
+from indexer import pruning
+from indexer.batches import Batch, batches, check_sources, count_ahead, documents_with, readings
 from indexer.ledger import DONE, REFUSED, REMARK, Chunk, Ledger, Note
-from indexer.readers import Reading, ReadOptions, Refusal, Remark, count_records, fingerprint, read
-from indexer.readers.irdatasets import PREFIX
-from indexer.stores.contract import Stamp, StoredDocument, VectorStore
+from indexer.putting import Outcome, put_encoded
+from indexer.readers import ReadOptions
+from indexer.stores.contract import Stamp, VectorStore
 
-CHUNK_DOCUMENTS = 64
-CHUNK_CHARACTERS = 1_000_000
-NOTHING_KNOWN = "it has nothing the encoder knows"
-"""Why a document is refused of which no part of the encoder knows anything."""
-_CHUNKING = "1"
-"""Counted up when readers or chunks cut the same sources otherwise: a run begun before is not gone on with then."""
 _LONG = 200_000
 """Characters from which on a document by itself takes so long that progress stands still."""
 _IN_FLIGHT = 3
@@ -60,14 +51,20 @@ class IndexReport:
     seconds: float
 
 
-@dataclass(frozen=True)
-class _Batch:
-    """A chunk's documents with what was met while reading them."""
-
-    number: int
-    documents: list[Document]
-    notes: list[Note]
-    records: int
+def report_of(ledger: Ledger, seconds: float) -> IndexReport:
+    """What a run did, as its ledger says."""
+    notes = ledger.findings()
+    run = ledger.run
+    return IndexReport(
+        run=run.id,
+        resumed=ledger.resumed,
+        encoded=run.encoded,
+        unchanged=run.unchanged,
+        refused=[note for note in notes if note.kind == REFUSED],
+        remarks=[note for note in notes if note.kind == REMARK],
+        pruned=run.pruned,
+        seconds=seconds,
+    )
 
 
 def index(
@@ -114,32 +111,13 @@ def index(
         )
     with console.progress("indexing", None, "documents") as progress:
         if not console.quiet:
-            _count_ahead(sources, options, progress)
+            count_ahead(sources, options, progress)
         last = _last_stamps(sources, options, ledger.repeated())
-        _Work(encoder, store, ledger, last, console, progress).run(_batches(_detected(_readings(sources, options))))
-    pruned = _prune(ledger, store, console) if prune else 0
+        _Work(encoder, store, ledger, last, console, progress).run(batches(readings(sources, options)))
+    pruned = pruning.prune(ledger, store, console) if prune else 0
     store.publish()
     ledger.finish(pruned)
-    notes = ledger.findings()
-    return IndexReport(
-        run=ledger.run.id,
-        resumed=ledger.resumed,
-        encoded=ledger.run.encoded,
-        unchanged=ledger.run.unchanged,
-        refused=[note for note in notes if note.kind == REFUSED],
-        remarks=[note for note in notes if note.kind == REMARK],
-        pruned=pruned,
-        seconds=time.monotonic() - started,
-    )
-
-
-def check_sources(sources: Sequence[str], options: ReadOptions) -> str:
-    """See that every source is there before anything is made; returns what identifies them, unchanged as they are.
-
-    Raises:
-        BadInput: one is not there, or the options can't be used.
-    """
-    return short_hash(_CHUNKING, version("dragoman"), *(fingerprint(source, options) for source in sources))
+    return report_of(ledger, time.monotonic() - started)
 
 
 class _Work:
@@ -158,7 +136,7 @@ class _Work:
         self.console, self.progress = console, progress
         self.under_way: deque[tuple[Chunk, list[Document], int, Future[Encoded] | None]] = deque()
 
-    def run(self, batches: Iterable[_Batch]) -> None:
+    def run(self, batches: Iterable[Batch]) -> None:
         pool = ThreadPoolExecutor(2, thread_name_prefix="chunk")
         try:
             for batch in batches:
@@ -170,22 +148,11 @@ class _Work:
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
 
-    def _begin(self, batch: _Batch, submit: Callable[..., Future[Encoded]]) -> None:
-        chunk = self.ledger.chunk(batch.number)
-        digest = short_hash(*(part for document in batch.documents for part in (document.doc_id, document.text_hash)))
+    def _begin(self, batch: Batch, submit: Callable[..., Future[Encoded]]) -> None:
+        chunk = self.ledger.recall(batch.number, batch.digest)
         if chunk is None:
             chunk = self.ledger.plan(
-                batch.number,
-                self._todo(batch.documents),
-                digest,
-                [document.doc_id for document in batch.documents],
-                batch.notes,
-            )
-        if chunk.digest != digest:
-            self.ledger.abandon()
-            raise StoreError(
-                f"run {self.ledger.run.id} can't go on: its sources are cut otherwise than when it began; "
-                "give the same command again, it begins anew"
+                batch.number, self._todo(batch.documents), batch.digest, batch.doc_ids, batch.notes
             )
         if chunk.state == DONE:
             self.progress(batch.records)
@@ -222,102 +189,17 @@ class _Work:
 
     def _end(self) -> None:
         chunk, documents, records, encoding = self.under_way.popleft()
-        notes = []
-        stored = 0
+        outcome = Outcome()
         if encoding is not None:
             with self._patience(documents):
                 encoded = encoding.result()
-            unknown = [not encoded.known[at].any() for at in range(len(documents))]
-            items = [
-                StoredDocument.of(document, encoded, at) for at, document in enumerate(documents) if not unknown[at]
-            ]
-            report = self.store.put(self.encoder.spec.model, items)
-            notes = [
-                Note(REFUSED, document.doc_id, document.doc_id, NOTHING_KNOWN)
-                for document, nothing in zip(documents, unknown, strict=True)
-                if nothing
-            ]
-            notes += [Note(REFUSED, doc_id, doc_id, reason) for doc_id, reason in report.refused.items()]
-            stored = report.stored
-        self.ledger.done(chunk, stored, notes)
+            outcome = put_encoded(self.store, self.encoder.spec.model, documents, encoded)
+        self.ledger.done(chunk, outcome.stored, outcome.notes)
         self.progress(records)
-
-
-def _readings(sources: Sequence[str], options: ReadOptions) -> Iterator[Reading]:
-    for source in sources:
-        yield from read(source, options)
-
-
-def _detected(readings: Iterable[Reading]) -> Iterator[Reading]:
-    """The same, every document with a language."""
-    detector = None
-    for reading in readings:
-        if isinstance(reading, Document) and reading.lang == UNDETERMINED:
-            detector = detector or Detector(None)
-            yield replace(reading, lang=detector.detect(reading.content).lang)
-        else:
-            yield reading
 
 
 def _last_stamps(sources: Sequence[str], options: ReadOptions, doc_ids: Collection[str]) -> dict[str, Stamp]:
     """What the last document of each of some ids is: the sources are read once more where there are such ids."""
     if not doc_ids:
         return {}
-    readings = _readings(sources, options)
-    repeated = (reading for reading in readings if isinstance(reading, Document) and reading.doc_id in doc_ids)
-    return {one.doc_id: Stamp.of(one) for one in _detected(repeated) if isinstance(one, Document)}
-
-
-def _batches(readings: Iterable[Reading]) -> Iterator[_Batch]:
-    """Chunks by number of documents and of characters: where they end depends on the sources alone."""
-    number = 0
-    documents: list[Document] = []
-    notes: list[Note] = []
-    characters = records = 0
-    for reading in readings:
-        records += not isinstance(reading, Remark)
-        match reading:
-            case Document():
-                documents.append(reading)
-                characters += len(reading.content)
-            case Refusal(where, reason, doc_id):
-                notes.append(Note(REFUSED, where, doc_id, reason))
-            case Remark(where, text):
-                notes.append(Note(REMARK, where, "", text))
-        if len(documents) == CHUNK_DOCUMENTS or characters >= CHUNK_CHARACTERS or len(notes) >= CHUNK_DOCUMENTS:
-            yield _Batch(number, documents, notes, records)
-            number += 1
-            documents, notes = [], []
-            characters = records = 0
-    if documents or notes:
-        yield _Batch(number, documents, notes, records)
-
-
-def _count_ahead(sources: Sequence[str], options: ReadOptions, progress: Progress) -> None:
-    """Count the records in the background, so that the time left is known soon and the start does not wait."""
-
-    def count() -> None:
-        with suppress(StoreError):  # reading will say it
-            progress.expect(sum(count_records(source, options) for source in sources))
-
-    if any(source.startswith(PREFIX) for source in sources):
-        return  # it may have to be fetched, and that once
-    threading.Thread(target=count, name="count", daemon=True).start()
-
-
-def _prune(ledger: Ledger, store: VectorStore, console: Console) -> int:
-    """Remove what the sources lost; nothing while something of them could not be read, for it may be just that."""
-    run = ledger.run
-    others = {source for earlier in ledger.earlier() for source in earlier.sources} - set(run.sources)
-    if others:
-        console.warn(
-            f"nothing is pruned, because the collection was indexed from {min(others)} too; "
-            "name all its sources in one command"
-        )
-        return 0
-    nameless = [note.place for note in ledger.findings() if note.kind == REFUSED and not note.doc_id]
-    if nameless:
-        console.warn(f"nothing is pruned, because {nameless[0]} and perhaps more could not be read; mend it first")
-        return 0
-    gone = ledger.unseen(store.ids())
-    return store.delete(gone) if gone else 0
+    return {document.doc_id: Stamp.of(document) for document in documents_with(doc_ids, sources, options)}

@@ -98,7 +98,7 @@ def place_options(command: Callable[..., Any]) -> Callable[..., Any]:
         return command(settings=Settings.read(home, store, database, broker), **others)
 
     options = (
-        ("broker", "URL", "Broker of Celery workers; none: work in this process."),
+        ("broker", "URL", "Broker of workers, amqp://HOST or redis://HOST; none: work in this process."),
         ("database", "URL", "SQL database of ledger and evaluation log; default: SQLite in the home."),
         (
             "store",
@@ -110,6 +110,5 @@ def place_options(command: Callable[..., Any]) -> Callable[..., Any]:
     wrapped: Callable[..., Any] = with_settings
     for name, metavar, text in options:
         help_ = f"{text}  [env: DRAGOMAN_{name.upper()}]"
-        hidden = name == "broker"  # until there are workers
-        wrapped = click.option(f"--{name}", metavar=metavar, help=help_, hidden=hidden)(wrapped)
+        wrapped = click.option(f"--{name}", metavar=metavar, help=help_)(wrapped)
     return wrapped

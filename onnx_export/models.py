@@ -68,6 +68,17 @@ def open_named(
     return Combined(opened) if len(opened) > 1 else opened[0]
 
 
+def make_models(reference: str, console: Console) -> None:
+    """See that the folders that a reference leads to are there, the default's made if it is not.
+
+    Raises:
+        BadInput: there is no such encoder.
+        MissingPart: the default is wanted and its weights are not installed.
+    """
+    for name in reference.split(BETWEEN):
+        find_model(name, console)
+
+
 def absolute(reference: str) -> str:
     """A reference that means the same from another directory."""
     names = reference.split(BETWEEN)

@@ -14,6 +14,10 @@ from query import __version__
 _COMMANDS = {
     "demo": ("query.demo_command", "Do the whole job on the collection that ships with Dragoman."),
     "index": ("query.index_command", "Read, encode and store documents; go on where it stopped."),
+    "worker": ("indexer.workers.worker_command", "Encode and store what index runs with --broker hand out."),
+    "pause": ("indexer.workers.pause_command", "Let workers rest; what they have they finish."),
+    "resume": ("indexer.workers.resume_command", "Let workers go on; bring back what a lost broker forgot."),
+    "cancel": ("indexer.workers.cancel_command", "Give up a run of workers; what is stored stays."),
     "attach": ("query.attach_command", "Make an existing Elasticsearch index cross-lingual in place."),
     "detach": ("query.detach_command", "Take back what attach added to an index."),
     "search": ("query.search_command", "Find documents in any language."),

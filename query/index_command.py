@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from typing import cast
 
@@ -12,7 +14,7 @@ from encoders.console import Console, output_options
 from encoders.errors import BadInput
 from encoders.methods import METHODS
 from encoders.session import Device
-from indexer.indexing import index
+from indexer.indexing import index, publish
 from indexer.pipeline import IndexReport
 from indexer.readers import ReadOptions
 from indexer.reading_options import reading_options
@@ -20,6 +22,7 @@ from indexer.settings import Settings, place_options
 from onnx_export.models import DEFAULT
 from query.calibrate_command import tell_upkeep
 from query.calibrating import has_calibration, keep_calibrated
+from query.waiting import look_on
 
 
 @click.command("index", short_help="Read, encode and store documents; go on where it stopped.")
@@ -70,25 +73,26 @@ def command(
     ir-datasets:NAME, or elastic:INDEX on the server that DRAGOMAN_ELASTIC_URL names (elastic:https://HOST:9200/INDEX).
     An interrupted run goes on where it stopped when the same command is given again. At its end the collection is
     calibrated, if it was not or if that does not fit any more.
+
+    With --broker the sources are read here, and workers (dragoman worker, on any machine) encode and store. The run
+    goes on without this command: Ctrl-C then only ends looking on.
     """
+    encoder, method = BETWEEN.join(encoders) or None, BETWEEN.join(methods) or None
     if settings.broker:
-        raise BadInput("this version indexes in its own process only; leave --broker and DRAGOMAN_BROKER out")
-    try:
-        report = index(
-            sources,
-            name,
-            settings=settings,
-            options=options,
-            encoder=BETWEEN.join(encoders) or None,
-            method=BETWEEN.join(methods) or None,
-            device=cast("Device", device),
-            prune=prune,
-            rebuild=rebuild,
-            console=console,
-        )
-    except KeyboardInterrupt:
-        console.warn("interrupted; what is stored stays. Give the same command again to go on")
-        raise
+        with _said_how_to_go_on(console):
+            run = publish(
+                sources, name,
+                settings=settings, options=options, encoder=encoder, method=method,
+                prune=prune, rebuild=rebuild, console=console,
+            )  # fmt: skip
+        report = look_on(run, name, settings, console)
+    else:
+        with _said_how_to_go_on(console):
+            report = index(
+                sources, name,
+                settings=settings, options=options, encoder=encoder, method=method, device=cast("Device", device),
+                prune=prune, rebuild=rebuild, console=console,
+            )  # fmt: skip
     _tell(report, name, console)
     if not report.encoded and not report.unchanged:
         raise BadInput(f"nothing of the sources could be indexed; see why: dragoman status -c {name}")
@@ -96,6 +100,15 @@ def command(
         report.encoded or report.pruned or report.resumed or not has_calibration(name, settings)
     ):
         tell_upkeep(keep_calibrated(name, settings, device=cast("Device", device), console=console), name, console)
+
+
+@contextmanager
+def _said_how_to_go_on(console: Console) -> Iterator[None]:
+    try:
+        yield
+    except KeyboardInterrupt:
+        console.warn("interrupted; what is stored stays. Give the same command again to go on")
+        raise
 
 
 def _tell(report: IndexReport, name: str, console: Console) -> None:

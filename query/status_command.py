@@ -15,20 +15,31 @@ from indexer import ledger
 from indexer.collection import Collection
 from indexer.database import connect
 from indexer.settings import Settings, place_options
+from indexer.workers.controlling import active_run
 from query import calibration_table
+from query.waiting import watch
 
 
 @click.command("status", short_help="Collections, languages, encoders, calibrations, index runs, refusals.")
 @click.option("-c", "--collection", "name", help="Only this collection, with everything refused in it.")
+@click.option("--watch", "watched", is_flag=True, help="Look on while workers index a collection, until they are done.")
+@click.option("--every", type=click.FloatRange(0.1), default=2.0, show_default=True, help="Seconds between two looks.")
 @place_options
 @output_options
 def command(
     name: str | None,
+    watched: bool,
+    every: float,
     settings: Settings,
     console: Console,
 ) -> None:
     """Show collections: documents by language, encoder, calibrations, index runs, and what was refused and why."""
     engine = connect(settings.database)
+    if watched:
+        if not name:
+            raise click.UsageError("--watch looks at one collection; name it with -c")
+        watch(engine, active_run(engine, name).id, every, console)
+        return
     shown = [collections.require(engine, name)] if name else collections.every(engine)
     described = [describe(engine, collection, settings) for collection in shown]
     for one in described:
@@ -76,11 +87,12 @@ def describe(engine: sa.Engine, collection: Collection, settings: Settings) -> d
         "runs": [
             {
                 "run": run.id,
-                "state": "interrupted" if run.state == ledger.RUNNING else run.state,
+                "state": "interrupted" if run.state == ledger.RUNNING and not run.spooled else run.state,
                 "sources": run.sources,
                 "started": run.started.isoformat(timespec="seconds"),
                 "finished": run.finished.isoformat(timespec="seconds") if run.finished else None,
                 "build": run.build,
+                "builds": run.builds,
                 "encoded": run.encoded,
                 "unchanged": run.unchanged,
                 "pruned": run.pruned,
@@ -126,6 +138,10 @@ def _show(console: Console, one: dict[str, Any], *, whole: bool) -> None:
         console.result(f"  run {run['run']} {run['state']}: {done}; begun {run['started']} UTC")
         if run["state"] == "interrupted":
             console.result("    going on, if no process is at it: give the same command again")
+        if run["state"] in {ledger.RUNNING, ledger.PAUSED}:
+            console.result(f"    workers are at it: dragoman status --watch -c {one['collection']}")
+        if run["state"] == ledger.READING:
+            console.result("    its sources are being read; going on, if that broke off: give the same command again")
     for kind in ("refused", "remarks"):
         notes = one[kind]
         if notes:

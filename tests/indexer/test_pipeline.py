@@ -23,9 +23,10 @@ from encoders.errors import BadInput, ModelMismatch, StoreError
 from encoders.folder import ModelFolder
 from indexer import collection as collections
 from indexer import ledger, pipeline
+from indexer.batches import CHUNK_DOCUMENTS, batches, readings
 from indexer.database import connect
 from indexer.indexing import index
-from indexer.pipeline import CHUNK_DOCUMENTS, IndexReport
+from indexer.pipeline import IndexReport
 from indexer.readers import ReadOptions
 from indexer.settings import Settings
 from indexer.stores import drop_store, open_store
@@ -326,8 +327,8 @@ def test_a_document_without_a_language_gets_one_detected(bench: Bench) -> None:
 
 def test_chunks_end_where_the_sources_say_not_where_time_does(bench: Bench) -> None:
     bench.write([{"id": str(number), "lang": "en", "text": "long " * 30_000} for number in range(20)])
-    batches = list(pipeline._batches(pipeline._readings([str(bench.source)], ReadOptions())))
-    assert [len(batch.documents) for batch in batches] == [7, 7, 6]
+    cut = list(batches(readings([str(bench.source)], ReadOptions())))
+    assert [len(batch.documents) for batch in cut] == [7, 7, 6]
 
 
 def test_a_source_that_is_not_there_makes_no_collection(settings: Settings, default_folder: ModelFolder) -> None:

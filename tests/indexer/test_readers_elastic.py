@@ -13,6 +13,7 @@ from elasticsearch import Elasticsearch, helpers
 from encoders.document import Document
 from encoders.errors import BadInput, StoreError
 from indexer import pipeline
+from indexer.batches import CHUNK_DOCUMENTS
 from indexer.database import connect
 from indexer.ledger import findings, runs
 from indexer.readers import ReadOptions, Refusal, count_records, elastic, fingerprint, read
@@ -129,7 +130,7 @@ def test_an_interrupted_run_goes_on_over_the_unchanged_index(
     report = index(place, settings, engine, encoder)
     assert (report.resumed, report.encoded) == (True, 500)
     assert set(encoder.encoded) >= before
-    assert len(encoder.encoded) < 500 + 4 * pipeline.CHUNK_DOCUMENTS
+    assert len(encoder.encoded) < 500 + 4 * CHUNK_DOCUMENTS
     assert not findings(engine, [run.id for run in runs(engine, "c")])
 
 

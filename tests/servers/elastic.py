@@ -52,7 +52,7 @@ class ElasticServer:
         """
         self.folder = folder
         self.java = _java_home()
-        self.port, self._transport = _free_port(), _free_port()
+        self.port, self._transport = free_port(), free_port()
         self.settings = {"xpack.security.enabled": "false", **(settings or {})}
         self._process: subprocess.Popen[bytes] | None = None
         shutil.copytree(_distribution(), folder / "server")
@@ -252,7 +252,8 @@ def _release(home: Path) -> int:
     return int(lines.get("JAVA_VERSION", '"0"').strip('"').split(".")[0])
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """A port of loopback that nobody listens at."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])

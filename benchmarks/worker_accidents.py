@@ -1,0 +1,312 @@
+"""Accidents to an index run of many workers: whatever is killed, stopped, lost or doubled, the store ends the same."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from benchmarks import results
+from encoders.errors import StoreError
+from indexer import collection as collections
+from indexer import ledger
+from indexer.database import connect, open_engine, upgrade
+from indexer.indexing import index
+from indexer.ledger import DONE, READING
+from indexer.settings import Settings
+from indexer.workers.hints import Hints, queue_of
+from tests.servers.elastic import ElasticServer
+from tests.servers.elastic import running as elastic_running
+from tests.servers.postgres import PostgresServer
+from tests.servers.process import ServerProcess, running
+from tests.servers.rabbitmq import RabbitServer
+from tests.servers.redis import RedisServer
+
+ROOT = Path(__file__).parent.parent
+NAME = "trial"
+WORKERS = 2
+LEASE = 3.0
+BROKERS: dict[str, type[RabbitServer] | type[RedisServer]] = {"rabbitmq": RabbitServer, "redis": RedisServer}
+FAKETIME = Path("/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1")
+"""Lets a process live an hour off, where it is installed (apt-get install libfaketime)."""
+
+
+@dataclass
+class Servers:
+    """What a run of workers stands on."""
+
+    broker: RabbitServer | RedisServer
+    database: PostgresServer
+    elastic: ElasticServer
+
+
+@dataclass
+class Outcome:
+    """What a trial came to.
+
+    Attributes:
+        happened: accidents by kind.
+        lost: ids that are not in the store.
+        doubled: documents that are there too often, or should not be.
+        different: ids whose text, vector or passages are not byte for byte those of an undisturbed run.
+        seconds: from the first message to the end.
+    """
+
+    happened: Counter[str]
+    lost: list[str] = field(default_factory=list)
+    doubled: int = 0
+    different: list[str] = field(default_factory=list)
+    seconds: float = 0.0
+
+
+class Trial:
+    """A run of workers, and what befalls it."""
+
+    def __init__(self, servers: Servers, folder: Path, documents: int, seed: int, concurrency: int = 1) -> None:
+        """Write a source; the workers are not started yet."""
+        self.servers, self.folder, self.chance = servers, folder, random.Random(seed)
+        self.concurrency = concurrency
+        self.source = folder / "docs.jsonl"
+        self.source.write_text("".join(json.dumps(line) + "\n" for line in sentences(documents)), encoding="utf-8")
+        prefix = f"accidents-{seed}-{os.getpid()}"
+        self.settings = Settings.read(
+            folder / "home", f"{servers.elastic.url}/{prefix}?replicas=0", servers.database.url, servers.broker.url
+        )
+        self.engine = open_engine(servers.database.url)
+        upgrade(self.engine)
+        self.hints = Hints(servers.broker.url)
+        self.processes: dict[str, subprocess.Popen[bytes]] = {}
+        self.model = ""
+
+    def accidents(self) -> dict[str, Callable[[], None]]:
+        """What can happen, by name."""
+        return {
+            "a worker killed": lambda: self._kill(self._some_worker()),
+            "a worker stopped for longer than its lease": self._stop_a_worker,
+            "a worker asked to end": lambda: self._kill(self._some_worker(), signal.SIGTERM),
+            "the publisher killed": lambda: self._kill("publisher"),
+            "the broker killed": lambda: self._restart(self.servers.broker),
+            "the database killed": lambda: self._restart(self.servers.database),
+            "Elasticsearch killed": lambda: self._restart(self.servers.elastic),
+            "messages dropped": self._drop_messages,
+            "messages doubled": self._double_messages,
+        }
+
+    def run(self, kinds: Sequence[str], pause: tuple[float, float]) -> Outcome:
+        """Let workers index while accidents of these kinds happen, one after the other; then compare.
+
+        Args:
+            kinds: names of accidents, in their order.
+            pause: fewest and most seconds between two.
+        """
+        happened: Counter[str] = Counter()
+        started = time.monotonic()
+        try:
+            self._keep_alive()
+            left = list(kinds)
+            while not self._is_done():
+                self._keep_alive()
+                time.sleep(self.chance.uniform(*pause))
+                if left and self._is_begun():
+                    kind = left.pop(0)
+                    self.accidents()[kind]()
+                    happened[kind] += 1
+            seconds = time.monotonic() - started
+        finally:
+            for process in self.processes.values():
+                process.kill()
+                process.wait()
+        return self._compared(Outcome(happened, seconds=seconds))
+
+    def _keep_alive(self) -> None:
+        """What a service manager does, and a user who gives the command again."""
+        for number in range(WORKERS):
+            self._ensure(f"worker-{number}", self._worker_command(), an_hour_off=number == 1)
+        if not self._is_begun():
+            self._ensure("publisher", [*_DRAGOMAN, "index", str(self.source), "-c", NAME, "--no-calibration", "-q"])
+
+    def _worker_command(self) -> list[str]:
+        return [
+            *_DRAGOMAN, "worker", "--lease", str(LEASE), "--grace", "2", "--device", "cpu",
+            "--concurrency", str(self.concurrency),
+        ]  # fmt: skip
+
+    def _ensure(self, name: str, command: Sequence[str], *, an_hour_off: bool = False) -> None:
+        process = self.processes.get(name)
+        if process is not None and process.poll() is None:
+            return
+        environment = {
+            **os.environ,
+            "PYTHONPATH": str(ROOT),
+            "DRAGOMAN_HOME": str(self.settings.home),
+            "DRAGOMAN_STORE": self.settings.store,
+            "DRAGOMAN_DATABASE": self.settings.database,
+            "DRAGOMAN_BROKER": self.settings.broker,
+        }
+        if an_hour_off and FAKETIME.is_file():
+            environment |= {"LD_PRELOAD": str(FAKETIME), "FAKETIME": "+1h", "FAKETIME_DONT_FAKE_MONOTONIC": "1"}
+        with (self.folder / f"{name}.log").open("ab") as log:
+            self.processes[name] = subprocess.Popen(
+                command, stdout=log, stderr=log, env=environment, cwd=ROOT, start_new_session=True
+            )
+
+    def _run(self) -> ledger.IndexRun | None:
+        runs = ledger.runs(self.engine, NAME)
+        return runs[-1] if runs else None
+
+    def _is_begun(self) -> bool:
+        run = self._patient(self._run)
+        return run is not None and run.state != READING
+
+    def _is_done(self) -> bool:
+        run = self._patient(self._run)
+        if run is not None:
+            self.model = run.model
+        return run is not None and run.state == DONE
+
+    @staticmethod
+    def _patient(ask: Callable[[], ledger.IndexRun | None]) -> ledger.IndexRun | None:
+        for _ in range(50):
+            with suppress(StoreError):
+                return ask()
+            time.sleep(0.2)
+        return ask()
+
+    def _some_worker(self) -> str:
+        return f"worker-{self.chance.randrange(WORKERS)}"
+
+    def _kill(self, name: str, how: signal.Signals = signal.SIGKILL) -> None:
+        process = self.processes.get(name)
+        if process is not None and process.poll() is None:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, how) if how == signal.SIGKILL else process.send_signal(how)
+
+    def _stop_a_worker(self) -> None:
+        process = self.processes[self._some_worker()]
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGSTOP)
+            time.sleep(2 * LEASE)
+            os.killpg(process.pid, signal.SIGCONT)
+
+    def _restart(self, server: ServerProcess | ElasticServer) -> None:
+        server.kill()
+        time.sleep(self.chance.uniform(0.0, 2.0))
+        server.start()
+
+    def _drop_messages(self) -> None:
+        self._with_queue(lambda channel, name: channel.queue_purge(name))
+
+    def _double_messages(self) -> None:
+        run = self._patient(self._run)
+        if run is not None:
+            with suppress(StoreError):
+                self.hints.send(run.model, [(run.id, number) for number in range(50)] * 2)
+
+    def _with_queue(self, act: Callable[[object, str], object]) -> None:
+        from kombu import Connection
+
+        with suppress(Exception), Connection(self.servers.broker.url) as connection:
+            act(connection.channel(), queue_of(self.model))
+
+    def _compared(self, outcome: Outcome) -> Outcome:
+        alone = Settings.read(self.folder / "alone", str(self.folder / "alone" / "store"), _sqlite(self.folder))
+        index([str(self.source)], NAME, settings=alone, device="cpu")
+        expected, found = contents(alone), contents(self.settings)
+        outcome.lost = sorted(expected.keys() - found.keys())
+        outcome.different = sorted(one for one in expected.keys() & found.keys() if expected[one] != found[one])
+        collection = collections.require(self.engine, NAME)
+        store = collection.open_store(self.settings)
+        outcome.doubled = sum(store.count().values()) - len(found) + len(found.keys() - expected.keys())
+        store.close()
+        return outcome
+
+
+def sentences(documents: int) -> list[dict[str, str]]:
+    """Short real texts in ten languages, each another."""
+    texts = [
+        (record["lang"], sentence)
+        for file in sorted((ROOT / "query" / "demo").glob("docs.*.jsonl"))
+        for record in map(json.loads, file.read_text(encoding="utf-8").splitlines())
+        for sentence in record["text"].replace("\n", " ").split(". ")
+    ]
+    chosen = [texts[number * 7919 % len(texts)] for number in range(documents)]
+    return [
+        {"id": f"d{number:06d}", "lang": lang, "text": f"{sentence} ({number})"}
+        for number, (lang, sentence) in enumerate(chosen)
+    ]
+
+
+def contents(settings: Settings) -> dict[str, tuple[str, bytes, bytes, bytes]]:
+    """Text, vector, passages and offsets of everything in a store, by id."""
+    engine = connect(settings.database)
+    collection = collections.require(engine, NAME)
+    store = collection.open_store(settings)
+    found = {
+        one.document.doc_id: (
+            one.document.text, one.vector.tobytes(), one.passages.vectors.tobytes(), one.passages.offsets.tobytes()
+        )
+        for page in store.scan(collection.model)
+        for one in page
+    }  # fmt: skip
+    store.close()
+    engine.dispose()
+    return found
+
+
+def _sqlite(folder: Path) -> str:
+    return f"sqlite:///{folder / 'alone.db'}"
+
+
+_DRAGOMAN = [sys.executable, "-m", "query.cli"]
+
+
+def main() -> None:
+    """Let it happen, count, and write the section."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--broker", choices=sorted(BROKERS), default="rabbitmq")
+    parser.add_argument("--accidents", type=int, default=100)
+    parser.add_argument("--documents", type=int, default=60_000)
+    parser.add_argument("--concurrency", type=int, default=1)
+    parser.add_argument("--seed", type=int, default=0)
+    arguments = parser.parse_args()
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="dragoman-accidents-")))
+        servers = Servers(
+            stack.enter_context(running(BROKERS[arguments.broker])),
+            stack.enter_context(running(PostgresServer)),
+            stack.enter_context(elastic_running()),
+        )
+        trial = Trial(servers, folder, arguments.documents, arguments.seed, arguments.concurrency)
+        kinds = random.Random(arguments.seed).choices(sorted(trial.accidents()), k=arguments.accidents)
+        outcome = trial.run(kinds, (0.5, 4.0))
+    told = ", ".join(f"{times} × {kind}" for kind, times in outcome.happened.most_common())
+    wrong = len(outcome.lost) + outcome.doubled + len(outcome.different)
+    results.write(
+        f"Accidents to workers ({arguments.broker})",
+        f"python -m benchmarks.worker_accidents --broker {arguments.broker} --accidents {arguments.accidents} "
+        f"--documents {arguments.documents} --concurrency {arguments.concurrency} --seed {arguments.seed}",
+        [
+            f"{WORKERS} workers put {arguments.documents:,} documents into Elasticsearch in {outcome.seconds:,.0f} s, "
+            f"one of them by a clock an hour fast, while {outcome.happened.total()} accidents happened: {told}.",
+            "",
+            f"Lost **{len(outcome.lost)}**, doubled **{outcome.doubled}**, other than an undisturbed run of one process "
+            f"left them, byte by byte: **{len(outcome.different)}**.",
+        ],
+    )
+    if wrong or outcome.happened.total() < arguments.accidents:
+        raise SystemExit(1)
+
+
+if __name__ == "__main__":
+    main()

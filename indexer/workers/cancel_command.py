@@ -1,0 +1,22 @@
+"""``dragoman cancel``: give up a run of workers; what is stored stays."""
+
+from __future__ import annotations
+
+import click
+
+from encoders.console import Console, output_options
+from indexer.database import connect
+from indexer.settings import Settings, place_options
+from indexer.workers.controlling import cancel
+
+
+@click.command("cancel", short_help="Give up a run of workers; what is stored stays.")
+@click.option("-c", "--collection", "name", required=True, help="Name of the collection.")
+@place_options
+@output_options
+def command(name: str, settings: Settings, console: Console) -> None:
+    """Give up a collection's run of workers. What is stored stays, and the next dragoman index finds it unchanged."""
+    engine = connect(settings.database)
+    run = cancel(engine, name)
+    console.emit({"collection": name, "run": run.id, "state": run.state})
+    console.result(f"run {run.id} is given up; what is stored stays: dragoman status -c {name}")

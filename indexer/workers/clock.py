@@ -1,0 +1,26 @@
+"""The database's clock: workers' own may be an hour apart, so no lease is measured by them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.ext.compiler import compiles
+from sqlalchemy.sql.expression import ColumnElement
+
+
+class clock(ColumnElement[float]):  # noqa: N801 - an SQL function, as sa.func has them
+    """Seconds since 1970, as the database has them while the statement runs."""
+
+    type = sa.Double()
+    inherit_cache = True
+
+
+@compiles(clock, "postgresql")
+def _postgresql(_element: clock, _compiler: Any, **_: Any) -> str:
+    return "EXTRACT(EPOCH FROM clock_timestamp())::double precision"
+
+
+@compiles(clock, "sqlite")
+def _sqlite(_element: clock, _compiler: Any, **_: Any) -> str:
+    return "((julianday('now') - 2440587.5) * 86400.0)"

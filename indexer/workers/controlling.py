@@ -1,0 +1,72 @@
+"""Pause, resume and cancel a collection's run that workers are at."""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+
+from encoders.errors import BadInput
+from indexer import collection as collections
+from indexer.database import now, transaction
+from indexer.ledger import ACTIVE, CANCELLED, PAUSED, READING, RUNNING, IndexRun, forget_chunks
+from indexer.workers.hints import Hints
+from indexer.workers.sweeping import give_out
+
+
+def active_run(engine: sa.Engine, collection: str) -> IndexRun:
+    """The collection's run that workers are at, or that is paused or still being read.
+
+    Raises:
+        BadInput: there is no such collection, or no such run of it.
+    """
+    collections.require(engine, collection)
+    query = sa.select(IndexRun).where(IndexRun.collection == collection, IndexRun.state.in_(ACTIVE), IndexRun.spooled)
+    with transaction(engine) as session:
+        run = session.scalars(query).first()
+    if run is None:
+        raise BadInput(
+            f"no run of workers is open for collection {collection}; begin one: dragoman index … -c {collection} "
+            "--broker URL"
+        )
+    return run
+
+
+def pause(engine: sa.Engine, collection: str) -> IndexRun:
+    """Let workers take no chunk more; what they have they finish."""
+    return _change(engine, collection, RUNNING, PAUSED, "nothing can be paused")
+
+
+def resume(engine: sa.Engine, collection: str, hints: Hints) -> IndexRun:
+    """Let workers go on, and send the messages that a broker may have lost.
+
+    Raises:
+        StoreError: the broker is away.
+    """
+    run = active_run(engine, collection)
+    if run.state == PAUSED:
+        run = _change(engine, collection, PAUSED, RUNNING, "nothing can be resumed")
+    elif run.state == READING:
+        raise BadInput(
+            f"the sources of run {run.id} are not read to their end; give the same dragoman index again, it goes on"
+        )
+    give_out(engine, hints, run.model)
+    return run
+
+
+def cancel(engine: sa.Engine, collection: str) -> IndexRun:
+    """Give the run up: workers drop what they have; what is stored stays."""
+    run = active_run(engine, collection)
+    with transaction(engine) as session:
+        row = session.get_one(IndexRun, run.id)
+        row.state, row.finished = CANCELLED, now()
+        forget_chunks(session, run.id)
+    return row
+
+
+def _change(engine: sa.Engine, collection: str, before: str, after: str, refusal: str) -> IndexRun:
+    run = active_run(engine, collection)
+    if run.state != before:
+        raise BadInput(f"run {run.id} of collection {collection} is {run.state}: {refusal}")
+    with transaction(engine) as session:
+        row = session.get_one(IndexRun, run.id)
+        row.state = after
+    return row

@@ -1,0 +1,129 @@
+"""Messages between publisher and workers, by Celery: each names a chunk and says nothing more.
+
+A message is a hint to look at the ledger. One that comes twice, late or never does no harm: a worker whose chunk is
+taken looks for the next, and a sweep sends as many messages as chunks are waiting for one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from encoders.errors import BadInput, MissingPart, StoreError
+from indexer.stores.elastic.connection import without_credentials
+
+if TYPE_CHECKING:
+    from celery import Celery
+
+TASK = "dragoman.chunk"
+_SCHEMES = ("amqp", "amqps", "redis", "rediss")
+_PATIENCE = {"max_retries": 3, "interval_start": 0.2, "interval_step": 0.5, "interval_max": 2.0}
+_CONNECT_SECONDS = 10
+
+
+def queue_of(model: str) -> str:
+    """Name of the queue of a model's chunks: workers with another model never see them."""
+    return f"dragoman.{model}"
+
+
+def make_app(broker: str) -> Celery:
+    """A Celery application of publisher or worker.
+
+    Raises:
+        BadInput: the URL is of no broker that is known to keep messages.
+        MissingPart: Celery is not installed.
+    """
+    if urlsplit(broker).scheme not in _SCHEMES:
+        raise BadInput(
+            f"{without_credentials(broker)} is no broker; give amqp://USER@HOST (RabbitMQ) or redis://HOST, "
+            "in --broker or DRAGOMAN_BROKER"
+        )
+    try:
+        from celery import Celery  # noqa: PLC0415 - a third of a second that commands without workers need not pay
+    except ImportError as error:
+        raise MissingPart("workers need Celery; install it: pip install 'dragoman[workers]'") from error
+    app = Celery("dragoman", broker=broker, set_as_current=False)
+    app.conf.update(
+        task_serializer="json",
+        accept_content=["json"],
+        task_ignore_result=True,
+        task_acks_late=True,
+        task_publish_retry_policy=_PATIENCE,
+        worker_prefetch_multiplier=1,
+        worker_hijack_root_logger=False,
+        worker_redirect_stdouts=False,
+        worker_proc_alive_timeout=600.0,  # a child loads the model first
+        worker_cancel_long_running_tasks_on_connection_loss=False,
+        broker_connection_timeout=_CONNECT_SECONDS,
+        broker_connection_retry_on_startup=True,
+        broker_connection_max_retries=None,
+        broker_channel_error_retry=True,
+        control_queue_exclusive=True,  # RabbitMQ 4 has no queues that are neither exclusive nor durable
+        event_queue_exclusive=True,
+    )
+    if app.conf.broker_url.startswith("amqp"):
+        app.conf.broker_transport_options = {"confirm_publish": True}
+    return app
+
+
+def queue(broker: str, model: str) -> Any:
+    """The queue of a model's chunks: on RabbitMQ a quorum queue, which is on disk, on every node that there is."""
+    from kombu.entity import Exchange, Queue  # noqa: PLC0415
+
+    name = queue_of(model)
+    quorum = {"x-queue-type": "quorum"} if broker.startswith("amqp") else None
+    return Queue(name, Exchange("dragoman", type="direct", durable=True), routing_key=name, queue_arguments=quorum)
+
+
+class Hints:
+    """Where messages are sent."""
+
+    def __init__(self, broker: str) -> None:
+        """Nothing is sent or asked yet.
+
+        Raises:
+            BadInput: the URL is of no broker.
+            MissingPart: Celery is not installed.
+        """
+        self.broker = broker
+        self._app = make_app(broker)
+
+    def send(self, model: str, chunks: Iterable[tuple[int, int]]) -> None:
+        """Name some chunks, as run and number, to the workers of a model.
+
+        Raises:
+            StoreError: the broker is away.
+        """
+        target = queue(self.broker, model)
+        with self._connected() as connection, self._app.amqp.Producer(connection) as producer:
+            for run, number in chunks:
+                self._app.send_task(
+                    TASK, (run, number), producer=producer, queue=target, declare=[target], ignore_result=True
+                )
+
+    def waiting(self, model: str) -> int:
+        """How many messages no worker has taken yet.
+
+        Raises:
+            StoreError: the broker is away.
+        """
+        with self._connected() as connection, connection.channel() as channel:
+            return int(queue(self.broker, model).bind(channel).queue_declare(passive=False).message_count)
+
+    @contextmanager
+    def _connected(self) -> Iterator[Any]:
+        from kombu.exceptions import KombuError  # noqa: PLC0415
+
+        connection = self._app.connection_for_write()
+        try:
+            with connection:
+                connection.ensure_connection(max_retries=3, interval_start=0.2, timeout=_CONNECT_SECONDS)
+                yield connection
+        except (KombuError, OSError, *connection.connection_errors, *connection.channel_errors) as error:
+            raise StoreError(
+                f"the broker {without_credentials(self.broker)} can't be reached "
+                f"({str(error).splitlines()[0] if str(error) else type(error).__name__}); see that it runs and that "
+                "its URL is right (--broker); nothing is lost: dragoman resume goes on"
+            ) from error

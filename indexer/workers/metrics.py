@@ -1,0 +1,75 @@
+"""What a worker counts, for Prometheus: documents, chunks by how they ended, seconds by what they went into."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import time
+from typing import Any
+
+from encoders.errors import BadInput, MissingPart
+
+_SECONDS = (0.001, 0.005, 0.02, 0.1, 0.5, 1, 2, 5, 10, 30, 60, 300)
+
+
+class Metrics:
+    """Counts nothing: what a worker has that nobody asks."""
+
+    def spent(self, step: str, started: float) -> float:  # noqa: ARG002
+        """A step of a chunk that began then is over now; returns now."""
+        return time.perf_counter()
+
+    def chunk(self, end: str) -> None:
+        """A chunk ended so."""
+
+    def stored(self, documents: int, refused: int) -> None:
+        """So many documents were stored, so many refused."""
+
+
+class _Prometheus(Metrics):
+    def __init__(self) -> None:
+        from prometheus_client import Counter, Histogram  # noqa: PLC0415 - after its folder is named
+
+        self._chunks = Counter("dragoman_chunks", "Chunks by how work on them ended.", ["end"])
+        self._documents = Counter("dragoman_documents", "Documents stored.")
+        self._refused = Counter("dragoman_documents_refused", "Documents refused.")
+        self._steps = Histogram("dragoman_step_seconds", "Seconds of a chunk by step.", ["step"], buckets=_SECONDS)
+
+    def spent(self, step: str, started: float) -> float:
+        now = time.perf_counter()
+        self._steps.labels(step).observe(now - started)
+        return now
+
+    def chunk(self, end: str) -> None:
+        self._chunks.labels(end).inc()
+
+    def stored(self, documents: int, refused: int) -> None:
+        self._documents.inc(documents)
+        self._refused.inc(refused)
+
+
+def serve_metrics(port: int) -> None:
+    """Answer ``GET /metrics`` for this process and those it forks; to be called before ``counting``.
+
+    Raises:
+        BadInput: the port can't be had.
+        MissingPart: the client is not installed.
+    """
+    os.environ.setdefault("PROMETHEUS_MULTIPROC_DIR", tempfile.mkdtemp(prefix="dragoman-metrics-"))
+    try:
+        from prometheus_client import CollectorRegistry, start_http_server  # noqa: PLC0415
+        from prometheus_client.multiprocess import MultiProcessCollector  # noqa: PLC0415
+    except ImportError as error:
+        raise MissingPart("metrics need the Prometheus client; install it: pip install 'dragoman[workers]'") from error
+    registry = CollectorRegistry()
+    collector: Any = MultiProcessCollector
+    collector(registry)
+    try:
+        start_http_server(port, registry=registry)
+    except OSError as error:
+        raise BadInput(f"port {port} can't be had for metrics ({error.strerror}); name another") from error
+
+
+def counting(port: int | None) -> Metrics:
+    """Metrics that are asked for at a port, or by nobody."""
+    return _Prometheus() if port is not None else Metrics()

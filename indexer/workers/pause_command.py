@@ -1,0 +1,22 @@
+"""``dragoman pause``: let workers rest; what they have they finish."""
+
+from __future__ import annotations
+
+import click
+
+from encoders.console import Console, output_options
+from indexer.database import connect
+from indexer.settings import Settings, place_options
+from indexer.workers.controlling import pause
+
+
+@click.command("pause", short_help="Let workers rest; what they have they finish.")
+@click.option("-c", "--collection", "name", required=True, help="Name of the collection.")
+@place_options
+@output_options
+def command(name: str, settings: Settings, console: Console) -> None:
+    """Let workers take no more chunks of a collection's run; what they have they finish."""
+    engine = connect(settings.database)
+    run = pause(engine, name)
+    console.emit({"collection": name, "run": run.id, "state": run.state})
+    console.result(f"run {run.id} paused; go on: dragoman resume -c {name}")

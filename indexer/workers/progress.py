@@ -1,0 +1,89 @@
+"""How far a run of workers is: what ``dragoman status --watch`` and a waiting ``dragoman index`` show."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from dataclasses import dataclass
+
+import sqlalchemy as sa
+
+from indexer.database import transaction
+from indexer.ledger import DONE, PENDING, SPLIT, Chunk, IndexRun
+from indexer.workers import registry
+from indexer.workers.registry import Worker
+
+_ERRORS = 5
+_WINDOW = 60.0
+
+
+@dataclass(frozen=True)
+class Standing:
+    """A run as it stands.
+
+    Attributes:
+        run: its row.
+        chunks: how many are in each state, the parts of halved ones among them.
+        documents: to encode in all, those that are stored unchanged left out.
+        done: of these, in chunks that are done.
+        workers: that are alive and have the run's model.
+        errors: of chunks and workers, the newest first.
+    """
+
+    run: IndexRun
+    chunks: dict[str, int]
+    documents: int
+    done: int
+    workers: list[Worker]
+    errors: list[str]
+
+
+def standing(engine: sa.Engine, run_id: int) -> Standing:
+    """How far a run is.
+
+    Raises:
+        StoreError: the database is away.
+    """
+    with transaction(engine) as session:
+        run = session.get_one(IndexRun, run_id)
+        count, wanted = sa.func.count(), sa.func.sum(Chunk.wanted)
+        by_state = sa.select(Chunk.state, count, wanted).where(Chunk.run_id == run_id).group_by(Chunk.state)
+        rows = {state: (number, int(documents)) for state, number, documents in session.execute(by_state)}
+        wrong = sa.select(Chunk.number, Chunk.owner, Chunk.error).where(
+            Chunk.run_id == run_id, Chunk.state.not_in((DONE, SPLIT)), Chunk.attempts > 0, Chunk.error != ""
+        )
+        newest = session.execute(wrong.order_by(Chunk.updated.desc()).limit(_ERRORS)).all()
+    rows.pop(SPLIT, None)
+    workers = registry.alive(engine, run.model)
+    errors = [f"{worker.id}: {worker.error}" for worker in workers if worker.error]
+    errors += [f"chunk {number}, {owner}: {error}" for number, owner, error in newest]
+    return Standing(
+        run=run,
+        chunks={state: number for state, (number, _) in sorted(rows.items())},
+        documents=sum(documents for _, documents in rows.values()),
+        done=rows.get(DONE, (0, 0))[1],
+        workers=workers,
+        errors=errors[:_ERRORS],
+    )
+
+
+class Rate:
+    """Documents a second over the last minute, of all workers."""
+
+    def __init__(self) -> None:
+        """Nothing is seen yet."""
+        self._seen: deque[tuple[float, int]] = deque()
+
+    def __call__(self, done: int) -> float:
+        """So many are done now; the rate up to now."""
+        now = time.monotonic()
+        self._seen.append((now, done))
+        while now - self._seen[0][0] > _WINDOW:
+            self._seen.popleft()
+        since, before = self._seen[0]
+        return (done - before) / (now - since) if now > since else 0.0
+
+
+def is_waiting(state: Standing) -> bool:
+    """Whether there is work and nobody to do it."""
+    return bool(state.chunks.get(PENDING)) and not state.workers

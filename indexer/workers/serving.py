@@ -1,0 +1,213 @@
+"""``dragoman worker``: a Celery worker around ``ChunkWorker``, one process solo or several of a prefork pool."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import platform
+import signal
+import threading
+import time
+import uuid
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from encoders.console import Console
+from encoders.document import Encoder, EncoderSpec
+from encoders.errors import BadInput, StoreError
+from encoders.session import Device, available_cores, resolved_device
+from indexer.database import connect, is_away
+from indexer.settings import Settings
+from indexer.workers.hints import TASK, Hints, make_app, queue
+from indexer.workers.logs import log_to_stderr, logger
+from indexer.workers.metrics import counting, serve_metrics
+from indexer.workers.registry import Identity
+from indexer.workers.stopping import Stop
+from indexer.workers.worker import ChunkWorker
+from onnx_export.models import make_models, open_named
+
+if TYPE_CHECKING:
+    from celery import Celery
+
+_LAST_RESORT = 10.0
+"""Seconds past the grace until the whole worker is ended, should its processes not have ended by themselves."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How a worker shall work.
+
+    Attributes:
+        reference: name or folder of the encoder.
+        method: how a document's vector is made; the encoder's default where None.
+        device: where to encode.
+        concurrency: processes; 1 on a GPU.
+        lease: seconds after which a chunk is anybody's, if its worker shows no sign of life.
+        grace: seconds that a worker that shall end has to finish its chunk; it returns it otherwise.
+        metrics_port: where Prometheus asks; nowhere where None.
+    """
+
+    reference: str
+    method: str | None
+    device: Device
+    concurrency: int = 1
+    lease: float = 60.0
+    grace: float = 30.0
+    metrics_port: int | None = None
+
+
+def serve(plan: Plan, settings: Settings, console: Console) -> int:
+    """Work until asked to end; returns the exit status.
+
+    Raises:
+        BadInput: the plan can't be carried out.
+        MissingPart: the encoder or the device can't be had, or Celery is not installed.
+        StoreError: the database can't be reached now; later it is waited for.
+    """
+    if not settings.broker:
+        raise BadInput("a worker needs a broker; name it with --broker amqp://… or redis://…, or DRAGOMAN_BROKER")
+    plan = _checked(plan)
+    app = make_app(settings.broker)
+    connect(settings.database).dispose()
+    make_models(plan.reference, console)  # once, before several processes want them
+    if plan.metrics_port is not None:
+        serve_metrics(plan.metrics_port)
+    node = f"{platform.node()}-{os.getpid()}"
+    log_to_stderr(node, as_json=console.json, quiet=console.quiet)
+    pool = _Pool(plan, settings, console)
+    spec = pool.begin() if plan.concurrency == 1 else _spec_elsewhere(plan)
+    logger.info(
+        "works on chunks of model %s (%s by %s, %s), build %s, with %d process%s of %d threads, from %s",
+        spec.model, spec.name, spec.method, plan.device, spec.build, plan.concurrency,
+        "" if plan.concurrency == 1 else "es", pool.threads, settings.database.rpartition("@")[2],
+    )  # fmt: skip
+    return _run(app, pool, spec.model)
+
+
+def _checked(plan: Plan) -> Plan:
+    device = resolved_device(plan.device)
+    if device == "cuda" and plan.concurrency > 1:
+        raise BadInput(
+            "a GPU has one worker: leave --concurrency out, and start one worker a GPU "
+            "(CUDA_VISIBLE_DEVICES=0 dragoman worker …)"
+        )
+    return replace(plan, device=device)
+
+
+class _Pool:
+    """The processes of a worker; in each of them the chunk worker of that process."""
+
+    def __init__(self, plan: Plan, settings: Settings, console: Console) -> None:
+        self.plan, self.settings, self._console = plan, settings, console
+        self.stop = Stop(plan.grace)
+        self.threads = max(1, available_cores() // plan.concurrency)
+        self._worker: ChunkWorker | None = None
+
+    def begin(self) -> EncoderSpec:
+        """Load the model and be ready, in the process that works."""
+        encoder = _load(self.plan, self.threads)
+        who = Identity(
+            id=f"{platform.node()}-{os.getpid()}-{uuid.uuid4().hex[:6]}",
+            host=platform.node(),
+            device=self.plan.device,
+            model=encoder.spec.model,
+            build=encoder.spec.build,
+        )
+        hints = Hints(self.settings.broker)
+        log_to_stderr(who.id, as_json=self._console.json, quiet=self._console.quiet)
+        engine = _patiently(lambda: connect(self.settings.database), self.stop)
+        self._worker = ChunkWorker(
+            encoder, engine, self.settings, hints, who, self.plan.lease, self.stop, counting(self.plan.metrics_port)
+        )
+        return encoder.spec
+
+    def work(self, run: int, number: int) -> None:
+        """Do what a message says."""
+        if self._worker is None:  # a process that could not begin
+            raise StoreError("this process is not ready")
+        self._worker.work(run, number)
+
+    def end(self) -> None:
+        """Sign off."""
+        if self._worker is not None:
+            self._worker.close()
+            self._worker = None
+
+
+def _load(plan: Plan, threads: int) -> Encoder:
+    return open_named(plan.reference, plan.method, Console(quiet=True), device=plan.device, threads=threads)
+
+
+def _spec(plan: Plan) -> EncoderSpec:
+    return _load(plan, 1).spec
+
+
+def _spec_elsewhere(plan: Plan) -> EncoderSpec:
+    """What the encoder is, asked in a process of its own: ONNX Runtime must not be loaded before this one forks."""
+    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as aside:
+        return aside.submit(_spec, plan).result()
+
+
+def _patiently(act: Callable[[], Any], stop: Stop) -> Any:
+    while True:
+        try:
+            return act()
+        except StoreError as error:
+            if stop.asked or not (is_away(error)):
+                raise
+            time.sleep(1.0)
+
+
+def _run(app: Celery, pool: _Pool, model: str) -> int:
+    """Be a Celery worker until asked to end."""
+    from celery import signals  # noqa: PLC0415
+
+    @app.task(name=TASK, bind=False)  # type: ignore[untyped-decorator]
+    def chunk(run: int, number: int) -> None:
+        pool.work(run, number)
+
+    def begin(**_: Any) -> None:
+        if pool.plan.concurrency == 1:  # this process is the one that works, and has begun
+            return
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C at the terminal is for the parent to pass on
+        signal.signal(signal.SIGTERM, ask_all)  # a service manager asks every process
+        pool.begin()
+
+    def ask_all(*_: Any) -> None:
+        if not pool.stop.asked:
+            pool.stop.ask()
+            os.kill(os.getppid(), signal.SIGTERM)
+
+    def shutting_down(**_: Any) -> None:
+        pool.stop.ask()
+        threading.Thread(target=_end_at_last, args=(pool.stop,), daemon=True).start()
+
+    signals.setup_logging.connect(_keep_logging, weak=False)
+    signals.worker_process_init.connect(begin, weak=False)
+    signals.worker_process_shutdown.connect(lambda **_: pool.end(), weak=False)
+    signals.worker_shutting_down.connect(shutting_down, weak=False)
+    served = queue(pool.settings.broker, model)
+    app.conf.task_queues = [served]
+    worker = app.Worker(
+        hostname=f"dragoman-{os.getpid()}@{platform.node()}",
+        queues=[served.name],
+        pool="solo" if pool.plan.concurrency == 1 else "prefork",
+        concurrency=pool.plan.concurrency,
+        quiet=True,
+        without_gossip=True,
+        without_mingle=True,
+    )
+    worker.start()
+    pool.end()
+    return int(worker.exitcode or 0)
+
+
+def _keep_logging(**_: Any) -> None:
+    """Celery sets up no log of its own."""
+
+
+def _end_at_last(stop: Stop) -> None:
+    time.sleep(stop.grace + _LAST_RESORT)
+    os._exit(0)

@@ -1,0 +1,103 @@
+"""What a run needs besides work: leases that ended, messages that got lost, its end. Any worker does it, in turn."""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+
+from encoders.console import Console
+from indexer import collection as collections
+from indexer import generations, pruning
+from indexer.database import transaction
+from indexer.ledger import LEASED, PENDING, RUNNING, Chunk, IndexRun, Ledger
+from indexer.settings import Settings
+from indexer.stores import open_store
+from indexer.workers.clock import clock
+from indexer.workers.hints import Hints
+from indexer.workers.leases import DIED
+from indexer.workers.registry import forget_the_dead
+
+MOST_AT_ONCE = 10_000
+"""Messages that one sweep sends: the next sends more."""
+
+
+def sweep(engine: sa.Engine, settings: Settings, hints: Hints, model: str, every: float) -> list[int]:
+    """Look after the runs of a model, unless another worker did a moment ago; returns those that came to their end.
+
+    Done twice at once, or broken off anywhere, it does no harm.
+
+    Args:
+        engine: the ledger's database.
+        settings: for stores.
+        hints: to the workers.
+        model: whose runs.
+        every: seconds that are between two sweeps, whichever worker makes them.
+
+    Raises:
+        StoreError: database, broker or store is away.
+    """
+    if not _is_turn(engine, model, every):
+        return []
+    forget_the_dead(engine)
+    waiting = give_out(engine, hints, model)
+    ended = [run for run in going(engine, model) if run.id not in waiting]
+    for run in ended:
+        end(engine, settings, run)
+    return [run.id for run in ended]
+
+
+def give_out(engine: sa.Engine, hints: Hints, model: str) -> set[int]:
+    """Send as many messages as chunks are waiting for one; returns the runs of which chunks wait or are worked on."""
+    with transaction(engine) as session:
+        over = sa.update(Chunk).where(Chunk.state == LEASED, Chunk.until < clock())
+        session.execute(over.values(state=PENDING, error=DIED), execution_options={"synchronize_session": False})
+    runs = [run.id for run in going(engine, model)]
+    with transaction(engine) as session:
+        pending = sa.select(Chunk.run_id, Chunk.number).where(Chunk.run_id.in_(runs), Chunk.state == PENDING)
+        leased = sa.select(Chunk.run_id).distinct().where(Chunk.run_id.in_(runs), Chunk.state == LEASED)
+        busy = set(session.scalars(leased))
+        left = session.scalar(sa.select(sa.func.count()).select_from(pending.subquery())) or 0
+        busy |= set(session.scalars(pending.with_only_columns(Chunk.run_id).distinct()))
+        missing = min(left - hints.waiting(model), MOST_AT_ONCE) if left else 0
+        ordered = pending.order_by(Chunk.run_id, Chunk.number).limit(max(missing, 0))
+        chunks = [(run, number) for run, number in session.execute(ordered)] if missing > 0 else []
+    if chunks:
+        hints.send(model, chunks)
+    return busy
+
+
+def _is_turn(engine: sa.Engine, model: str, every: float) -> bool:
+    first = sa.select(sa.func.min(IndexRun.id)).where(*_GOING, IndexRun.model == model).scalar_subquery()
+    turn = sa.update(IndexRun).where(IndexRun.id == first, IndexRun.swept < clock() - every).values(swept=clock())
+    with transaction(engine) as session:
+        return bool(session.execute(turn, execution_options={"synchronize_session": False}).rowcount)  # type: ignore[attr-defined]
+
+
+def going(engine: sa.Engine, model: str | None = None) -> list[IndexRun]:
+    """Runs that workers are to be at, of one model or all."""
+    query = sa.select(IndexRun).where(*_GOING).order_by(IndexRun.id)
+    with transaction(engine) as session:
+        return list(session.scalars(query if model is None else query.where(IndexRun.model == model)))
+
+
+def end(engine: sa.Engine, settings: Settings, run: IndexRun) -> None:
+    """Every chunk of a run is done: let its documents be seen, and a rebuilt collection take its place.
+
+    Raises:
+        StoreError: store or database failed; the same call again goes on.
+    """
+    found = collections.find(engine, run.collection)
+    if found is None:
+        return
+    ledger = Ledger(engine, run, resumed=True)
+    store = open_store(found.place(settings), found.name, run.generation, make=False, credentials=settings.credentials)
+    try:
+        pruned = pruning.prune(ledger, store, Console(quiet=True)) if run.prune else 0
+        store.publish()
+        if found.building and found.building["number"] == run.generation and store.count():
+            generations.switch(engine, found.name, settings)
+    finally:
+        store.close()
+    ledger.finish(pruned)
+
+
+_GOING = (IndexRun.state == RUNNING, IndexRun.spooled)

@@ -1,0 +1,255 @@
+"""One process that works: takes the chunk a message names, encodes it, puts it, and writes down that it is done."""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from typing import TypeVar
+
+import sqlalchemy as sa
+
+from encoders.document import Encoder
+from encoders.errors import DragomanError, StoreError
+from indexer import collection as collections
+from indexer.database import is_away
+from indexer.ledger import IndexRun
+from indexer.putting import put_encoded
+from indexer.settings import Settings
+from indexer.stores import open_store
+from indexer.stores.contract import VectorStore
+from indexer.workers import registry
+from indexer.workers.hints import Hints
+from indexer.workers.leases import Lease, Leases
+from indexer.workers.logs import logger, of
+from indexer.workers.metrics import Metrics
+from indexer.workers.registry import Identity
+from indexer.workers.stopping import Stop
+from indexer.workers.sweeping import going, sweep
+
+BEATS = 4
+"""Signs of life in the time of a lease."""
+_SWEEP = 5.0
+"""Seconds between two sweeps, by whichever worker, at most."""
+_TICK = 0.25
+_PAUSE = 5.0
+"""Seconds until a worker whose store failed tries the next chunk."""
+_BACKOFF = (0.2, 5.0)
+
+T = TypeVar("T")
+
+
+class ChunkWorker:
+    """Works on one chunk at a time, and shows that it lives.
+
+    Attributes:
+        who: what it is.
+        lease_seconds: time after which its chunk is anybody's, if it shows no sign of life.
+    """
+
+    def __init__(
+        self,
+        encoder: Encoder,
+        engine: sa.Engine,
+        settings: Settings,
+        hints: Hints,
+        who: Identity,
+        lease_seconds: float,
+        stop: Stop,
+        metrics: Metrics,
+    ) -> None:
+        """Begin to show signs of life, and to look after the runs of the encoder's model."""
+        self.who, self.lease_seconds = who, lease_seconds
+        self._encoder, self._engine, self._settings, self._hints = encoder, engine, settings, hints
+        self._stop, self._metrics = stop, metrics
+        self._leases = Leases(engine, who.id, who.model, who.build, lease_seconds)
+        self._stores: dict[tuple[str, int], VectorStore] = {}
+        self._at: Lease | None = None
+        self._documents = 0
+        self._trouble = ""
+        self._declined: set[int] = set()
+        self._closed = threading.Event()
+        self._threads = [
+            threading.Thread(target=work, name=name, daemon=True)
+            for name, work in (("signs of life", self._live), ("sweep", self._sweep))
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    def close(self) -> None:
+        """Sign off; stores are closed."""
+        self._closed.set()
+        for thread in self._threads:
+            thread.join(self.lease_seconds)
+        with suppress(StoreError):
+            registry.sign_off(self._engine, self.who.id)
+        for store in self._stores.values():
+            store.close()
+
+    def work(self, run: int, number: int) -> bool:
+        """Do the chunk that a message names, or the next if that is taken; false where there was nothing to do."""
+        if self._stop.asked:
+            return False
+        started = time.perf_counter()
+        try:
+            lease = self._patiently(lambda: self._leases.take(run, number))
+        except StoreError as error:
+            logger.warning("no chunk could be taken: %s", error)
+            return False
+        if lease is None:
+            self._decline(run, number)
+            return False
+        self._metrics.spent("claim", started)
+        self._at = lease
+        try:
+            self._do(lease)
+        except StoreError as error:  # of database or store: nobody's documents are the reason
+            self._trouble = str(error)
+            logger.warning("given back: %s", error, extra=of(lease))
+            self._metrics.chunk("given back")
+            self._leave(self._leases.give_back, lease, str(error))
+            self._wait(_PAUSE)
+        except Exception as error:  # noqa: BLE001 - whatever a document does to an encoder, the others go on
+            logger.warning("attempt %d failed: %s", lease.attempts, error, extra=of(lease), exc_info=True)
+            self._metrics.chunk("failed")
+            self._leave(self._leases.fail, lease, _sentence(error))
+            self._tell_others(lease.run, lease.number)
+        else:
+            self._trouble = ""
+        finally:
+            self._at = None
+        return True
+
+    def _do(self, lease: Lease) -> None:
+        started = time.perf_counter()
+        documents = self._patiently(lambda: self._leases.documents(lease))
+        store = self._store(lease)
+        if not documents or store is None:
+            return
+        started = self._metrics.spent("read", started)
+        encoded = self._encoder.encode_documents(documents)
+        started = self._metrics.spent("encode", started)
+        if not self._patiently(lambda: self._leases.keep(lease)):
+            self._lost(lease)
+            return
+        outcome = put_encoded(store, self.who.model, documents, encoded)
+        started = self._metrics.spent("put", started)
+        if not self._patiently(lambda: self._leases.done(lease, outcome.stored, outcome.notes)):
+            self._lost(lease)
+            return
+        self._metrics.spent("mark", started)
+        self._documents += outcome.stored
+        self._metrics.chunk("done")
+        self._metrics.stored(outcome.stored, len(outcome.notes))
+        logger.info("%d documents stored, %d refused", outcome.stored, len(outcome.notes), extra=of(lease))
+
+    def _lost(self, lease: Lease) -> None:
+        self._metrics.chunk("lost")
+        logger.warning("another worker has the chunk, or its run was given up: dropped", extra=of(lease))
+
+    def _store(self, lease: Lease) -> VectorStore | None:
+        run = self._patiently(lambda: self._leases.run(lease))
+        found = run and self._patiently(lambda: collections.find(self._engine, run.collection))
+        if not run or not found:  # deleted meanwhile, its chunks with it
+            return None
+        key = (found.place(self._settings), run.generation)
+        if key not in self._stores:
+            self._stores[key] = open_store(
+                key[0], found.name, run.generation, make=False, credentials=self._settings.credentials
+            )
+        return self._stores[key]
+
+    def _decline(self, run: int, number: int) -> None:
+        """A chunk of another model goes where its workers look; said once a run."""
+        with suppress(StoreError):
+            for other in going(self._engine):
+                if other.id == run and other.model != self.who.model:
+                    self._hints.send(other.model, [(run, number)])
+                    self._say_declined(other)
+
+    def _say_declined(self, run: IndexRun) -> None:
+        if run.id not in self._declined:
+            self._declined.add(run.id)
+            logger.warning(
+                "collection %s holds vectors of model %s, and this worker makes those of %s: declined, once for all; "
+                "start one that matches: dragoman worker -c %s",
+                run.collection, run.model, self.who.model, run.collection,
+                extra={"run": run.id},
+            )  # fmt: skip
+
+    def _tell_others(self, run: int, number: int) -> None:
+        with suppress(StoreError):  # or the next sweep does
+            self._hints.send(self.who.model, [(run, number)])
+
+    def _patiently(self, act: Callable[[], T]) -> T:
+        """Do something with the database, waiting while it is away."""
+        pause, longest = _BACKOFF
+        while True:
+            try:
+                return act()
+            except StoreError as error:
+                if not is_away(error) or self._stop.asked:
+                    raise
+                if not self._trouble:
+                    logger.warning("waiting: %s", error, extra=of(self._at))
+                self._trouble = str(error)
+                self._wait(pause)
+                pause = min(2 * pause, longest)
+
+    def _leave(self, how: Callable[[Lease, str], None], lease: Lease, error: str) -> None:
+        """Write down that the chunk is anybody's, if that can be done: the end of the lease says the same."""
+        with suppress(StoreError):
+            how(lease, error)
+
+    def _wait(self, seconds: float) -> None:
+        until = time.monotonic() + seconds
+        while time.monotonic() < until and not self._stop.asked:
+            time.sleep(min(_TICK, seconds))
+
+    def _live(self) -> None:
+        """Show signs of life; return the chunk and end the process when the time to finish it is over."""
+        next_sign = 0.0
+        while not self._closed.wait(_TICK):
+            lease = self._at
+            if self._stop.overdue and lease is not None:
+                self._abandon(lease)
+            if time.monotonic() < next_sign:
+                continue
+            next_sign = time.monotonic() + self.lease_seconds / BEATS
+            at = (lease.run, lease.number) if lease else None
+            try:
+                if lease is not None:
+                    self._leases.keep(lease)
+                registry.show_life(self._engine, self.who, self.lease_seconds, at, self._documents, self._trouble)
+            except StoreError as error:
+                logger.debug("no sign of life could be written: %s", error)
+            except Exception:  # noqa: BLE001 - a thread that ends in silence would let leases run out
+                logger.exception("no sign of life could be written")
+
+    def _abandon(self, lease: Lease) -> None:
+        logger.warning("time to finish is over: the chunk goes back", extra=of(lease))
+        self._leave(self._leases.give_back, lease, lease.error)
+        self._tell_others(lease.run, lease.number)
+        with suppress(StoreError):
+            registry.sign_off(self._engine, self.who.id)
+        logging.shutdown()
+        os._exit(0)  # what the encoder is at is written down nowhere
+
+    def _sweep(self) -> None:
+        every = min(self.lease_seconds / BEATS, _SWEEP)
+        while not self._closed.wait(every):
+            try:
+                for run in sweep(self._engine, self._settings, self._hints, self.who.model, every):
+                    logger.info("the run is done", extra={"run": run})
+            except DragomanError as error:
+                logger.warning("sweeping: %s", error)
+            except Exception:  # noqa: BLE001 - the next sweep may go well
+                logger.exception("sweeping")
+
+
+def _sentence(error: Exception) -> str:
+    text = str(error).strip()
+    return f"{type(error).__name__}: {text.splitlines()[0]}" if text else type(error).__name__

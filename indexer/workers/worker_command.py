@@ -1,0 +1,83 @@
+"""``dragoman worker``: encode and store chunks of index runs, here and on other machines."""
+
+from __future__ import annotations
+
+import sys
+from typing import cast
+
+import click
+
+from encoders.console import Console, output_options
+from encoders.errors import BadInput
+from encoders.methods import METHODS
+from encoders.session import Device
+from indexer import collection as collections
+from indexer.database import connect
+from indexer.settings import Settings, place_options
+from indexer.workers.serving import Plan, serve
+from onnx_export.models import DEFAULT
+
+
+@click.command("worker", short_help="Encode and store what index runs with --broker hand out.")
+@click.option("-c", "--collection", "name", help="Collection whose encoder to load; others of the same are served too.")
+@click.option("--encoder", metavar="NAME|FOLDER", help=f"Encoder to load.  [default: {DEFAULT}, or the collection's]")
+@click.option("--method", type=click.Choice(METHODS), help="How a document's vector is made.")
+@click.option("--device", type=click.Choice(["auto", "cpu", "cuda"]), default="auto", show_default=True)
+@click.option(
+    "--concurrency", type=click.IntRange(1), default=1, show_default=True, help="Processes, which share the cores."
+)
+@click.option(
+    "--lease",
+    type=click.FloatRange(1),
+    default=60.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="A worker without a sign of life for so long loses its chunk to others.",
+)
+@click.option(
+    "--grace",
+    type=click.FloatRange(0),
+    default=30.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="Time to finish the chunk after SIGTERM or Ctrl-C; then it is returned.",
+)
+@click.option("--metrics-port", type=click.IntRange(1, 65535), help="Answer Prometheus at this port.")
+@place_options
+@output_options
+def command(
+    name: str | None,
+    encoder: str | None,
+    method: str | None,
+    device: str,
+    concurrency: int,
+    lease: float,
+    grace: float,
+    metrics_port: int | None,
+    settings: Settings,
+    console: Console,
+) -> None:
+    """Work on index runs that were begun with --broker: take a chunk, encode it, store it, until SIGTERM or Ctrl-C.
+
+    Broker, database and store must be reached from here: --broker and --database as given to dragoman index; a store's
+    credentials in DRAGOMAN_ELASTIC_USER and _PASSWORD, or _API_KEY. A worker serves every collection of its encoder.
+    Logs go to stderr, with --json as JSON lines.
+    """
+    if name and not encoder:
+        engine = connect(settings.database)
+        found = collections.require(engine, name)
+        engine.dispose()
+        encoder, kept = (found.building or {}).get("encoder", found.encoder), found.method
+        method = method or (found.building or {}).get("method", kept)
+    elif name:
+        raise BadInput("give -c or --encoder, not both")
+    plan = Plan(
+        reference=encoder or DEFAULT,
+        method=method,
+        device=cast("Device", device),
+        concurrency=concurrency,
+        lease=lease,
+        grace=grace,
+        metrics_port=metrics_port,
+    )
+    sys.exit(serve(plan, settings, console))

@@ -1,0 +1,150 @@
+"""Look on while workers index: ``dragoman index`` until its run is over, ``dragoman status --watch``."""
+
+from __future__ import annotations
+
+import datetime as dt
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import sqlalchemy as sa
+
+from encoders.console import Console
+from encoders.errors import BadInput, StoreError
+from indexer.database import connect, is_away
+from indexer.ledger import ACTIVE, DONE, PAUSED, IndexRun, Ledger
+from indexer.pipeline import IndexReport, report_of
+from indexer.settings import Settings
+from indexer.workers.progress import Rate, Standing, is_waiting, standing
+
+
+@dataclass(frozen=True)
+class Look:
+    """A run at one moment.
+
+    Attributes:
+        standing: how far it is.
+        rate: documents a second, of all workers.
+    """
+
+    standing: Standing
+    rate: float
+
+    @property
+    def left(self) -> dt.timedelta | None:
+        """Time until its end at this rate; None where nobody can say."""
+        missing = self.standing.documents - self.standing.done
+        return dt.timedelta(seconds=round(missing / self.rate)) if self.rate and missing else None
+
+
+def looks(engine: sa.Engine, run_id: int, every: float, console: Console) -> Iterator[Look]:
+    """A look at a run now and then, until it is over; a database that is away is waited for."""
+    rate = Rate()
+    away = False
+    while True:
+        try:
+            found = standing(engine, run_id)
+            away = False
+            yield Look(found, rate(found.done))
+            if found.run.state not in ACTIVE:
+                return
+        except StoreError as error:
+            if not is_away(error):
+                raise
+            if not away:
+                console.warn(f"{error}; waiting")
+            away = True
+        time.sleep(every)
+
+
+def look_on(run_id: int, name: str, settings: Settings, console: Console) -> IndexReport:
+    """Wait for the end of a run that workers are at; returns what it did.
+
+    Raises:
+        BadInput: it was cancelled.
+    """
+    started = time.monotonic()
+    engine = connect(settings.database)
+    try:
+        run = wait_for(engine, run_id, console)
+    except KeyboardInterrupt:
+        console.warn(
+            f"run {run_id} goes on without this command. Watch it: dragoman status --watch -c {name}; "
+            f"dragoman pause, resume or cancel -c {name}; when it is done: dragoman calibrate -c {name}"
+        )
+        raise
+    if run.state != DONE:
+        raise BadInput(f"run {run_id} of collection {name} was {run.state}; what is stored stays")
+    report = report_of(Ledger(engine, run, resumed=False), time.monotonic() - started)
+    engine.dispose()
+    return report
+
+
+def wait_for(engine: sa.Engine, run_id: int, console: Console, *, every: float = 1.0) -> IndexRun:
+    """Show progress until the run is over; returns it."""
+    with console.progress("indexing", None, "documents") as progress:
+        shown = 0
+        said = False
+        run = None
+        for look in looks(engine, run_id, every, console):
+            run = look.standing.run
+            if look.standing.done > shown:
+                progress.expect(look.standing.documents)
+                progress(look.standing.done - shown)
+                shown = look.standing.done
+            if is_waiting(look.standing) and not said and run.state in ACTIVE:
+                said = True
+                console.say(
+                    f"run {run.id} is paused; let it go on: dragoman resume -c {run.collection}"
+                    if run.state == PAUSED
+                    else f"no worker of its model is alive; start one: dragoman worker -c {run.collection}"
+                )
+    if run is None:
+        raise StoreError(f"run {run_id} is not in the ledger; its collection was deleted")
+    return run
+
+
+def watch(engine: sa.Engine, run_id: int, every: float, console: Console) -> None:
+    """Print how a run stands, every so many seconds until it is over; JSON lines where the console is of JSON."""
+    for look in looks(engine, run_id, every, console):
+        console.emit(as_json(look))
+        for line in lines(look):
+            console.result(line)
+
+
+def as_json(look: Look) -> dict[str, object]:
+    """A look as JSON carries it."""
+    one = look.standing
+    return {
+        "run": one.run.id,
+        "collection": one.run.collection,
+        "state": one.run.state,
+        "chunks": one.chunks,
+        "documents": one.documents,
+        "done": one.done,
+        "rate": round(look.rate, 1),
+        "seconds_left": look.left.total_seconds() if look.left else None,
+        "workers": [
+            {
+                "worker": worker.id, "device": worker.device, "build": worker.build, "chunk": worker.chunk,
+                "documents": worker.documents,
+            }
+            for worker in one.workers
+        ],
+        "errors": one.errors,
+    }  # fmt: skip
+
+
+def lines(look: Look) -> list[str]:
+    """A look for people."""
+    one = look.standing
+    chunks = ", ".join(f"{number:,} {state}" for state, number in one.chunks.items()) or "none left"
+    left = f", {look.left} left" if look.left else ""
+    head = f"run {one.run.id} of {one.run.collection} {one.run.state}: {one.done:,}/{one.documents:,} documents"
+    told = [f"{head}, {look.rate:,.1f}/s{left}; chunks: {chunks}; {len(one.workers)} workers alive"]
+    told += [
+        f"  {worker.id} ({worker.device}): {worker.documents:,} documents"
+        + (f", at chunk {worker.chunk}" if worker.chunk is not None else "")
+        for worker in one.workers
+    ]
+    return told + [f"  last error: {error}" for error in one.errors]

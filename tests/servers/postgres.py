@@ -1,0 +1,68 @@
+"""A PostgreSQL server of the tests' own, on loopback, everybody trusted."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+import psycopg
+
+from tests.servers.elastic import free_port
+from tests.servers.process import ServerProcess, program
+
+
+class PostgresServer(ServerProcess):
+    """One cluster with the database ``dragoman``."""
+
+    name = "PostgreSQL"
+    user = "postgres" if os.geteuid() == 0 else None
+
+    def __init__(self, folder: Path) -> None:
+        """Make a cluster.
+
+        Raises:
+            ServerMissing: it is not installed.
+        """
+        super().__init__(folder)
+        debian = sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)
+        self._program = program("postgres", "postgresql", *debian)
+        self.port = free_port()
+        folder.chmod(0o755)
+        data = folder / "data"
+        data.mkdir(mode=0o700)
+        if self.user:
+            subprocess.run(["chown", "-R", self.user, folder], check=True)
+        subprocess.run(
+            [self._program.with_name("initdb"), "-D", data, "-U", "dragoman", "-A", "trust", "-E", "UTF8"],
+            check=True,
+            capture_output=True,
+            cwd=folder,
+            user=self.user,
+            group=self.user,
+            extra_groups=[] if self.user else None,
+        )
+
+    @property
+    def url(self) -> str:
+        """Where it answers."""
+        return f"postgresql://dragoman@127.0.0.1:{self.port}/dragoman"
+
+    def command(self) -> Sequence[str | Path]:
+        """In the foreground; its socket is in its folder."""
+        return [
+            self._program, "-D", self.folder / "data", "-p", str(self.port), "-k", self.folder,
+            "-c", "listen_addresses=127.0.0.1",
+        ]  # fmt: skip
+
+    def answers(self) -> bool:
+        """Whether it takes connections; the database is made by the way."""
+        try:
+            with psycopg.connect(self.url.removesuffix("dragoman") + "postgres", autocommit=True) as connection:
+                found = connection.execute("SELECT 1 FROM pg_database WHERE datname = 'dragoman'").fetchone()
+                if not found:
+                    connection.execute("CREATE DATABASE dragoman")
+        except psycopg.OperationalError:
+            return False
+        return True

@@ -1,0 +1,85 @@
+"""A RabbitMQ node of the tests' own: its data, its name and its port mapper are its own, whatever else runs here."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from tests.servers.elastic import free_port
+from tests.servers.process import ServerProcess, program
+
+_PACKAGE = "rabbitmq-server"
+
+
+class RabbitServer(ServerProcess):
+    """One node on loopback."""
+
+    name = "RabbitMQ"
+
+    def __init__(self, folder: Path) -> None:
+        """Find the program.
+
+        Raises:
+            ServerMissing: it is not installed.
+        """
+        super().__init__(folder)
+        debian = sorted(Path("/usr/lib/rabbitmq/lib").glob("rabbitmq_server-*/sbin"), reverse=True)
+        self._program = program("rabbitmq-server", _PACKAGE, *debian)
+        self._epmd = program("epmd", _PACKAGE)
+        self.port, self._distribution, self._mapper_port = free_port(), free_port(), free_port()
+        self._mapper: subprocess.Popen[bytes] | None = None
+        (folder / "rabbitmq.conf").write_text(
+            f"listeners.tcp.1 = 127.0.0.1:{self.port}\nlog.console = true\nlog.console.level = warning\n"
+        )
+        (folder / "plugins").write_text("[].\n")
+
+    @property
+    def url(self) -> str:
+        """Where it answers."""
+        return f"amqp://guest:guest@127.0.0.1:{self.port}//"
+
+    def command(self) -> Sequence[str | Path]:
+        """In the foreground."""
+        return [self._program]
+
+    def environment(self) -> Mapping[str, str]:
+        """Everything in its folder; one scheduler, no busy waiting."""
+        return {
+            **super().environment(),
+            "ERL_EPMD_PORT": str(self._mapper_port),
+            "ERL_EPMD_ADDRESS": "127.0.0.1",
+            "RABBITMQ_NODENAME": f"dragoman-{self.port}@localhost",
+            "RABBITMQ_DIST_PORT": str(self._distribution),
+            "RABBITMQ_CONFIG_FILE": str(self.folder / "rabbitmq.conf"),
+            "RABBITMQ_ENABLED_PLUGINS_FILE": str(self.folder / "plugins"),
+            "RABBITMQ_MNESIA_BASE": str(self.folder / "mnesia"),
+            "RABBITMQ_LOG_BASE": str(self.folder / "logs"),
+            "RABBITMQ_PID_FILE": str(self.folder / "pid"),
+            "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS": "+S 1:1 +sbwt none +sbwtdcpu none +sbwtdio none",
+        }
+
+    def start(self) -> None:
+        """Start its port mapper, then the node."""
+        if self._mapper is None:
+            self._mapper = subprocess.Popen([self._epmd], env=dict(self.environment()))
+        super().start()
+
+    def kill(self) -> None:
+        """End both."""
+        super().kill()
+        if self._mapper is not None:
+            self._mapper.kill()
+            self._mapper.wait(10)
+            self._mapper = None
+
+    def answers(self) -> bool:
+        """Whether it opens a channel."""
+        from kombu import Connection
+
+        try:
+            with Connection(self.url, connect_timeout=2) as connection:
+                connection.channel().close()
+        except OSError:
+            return False
+        return True

@@ -1,0 +1,44 @@
+"""A Redis server of the tests' own. It keeps nothing on disk: killed, it has lost every message."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Sequence
+from pathlib import Path
+
+from tests.servers.elastic import free_port
+from tests.servers.process import ServerProcess, program
+
+
+class RedisServer(ServerProcess):
+    """One server on loopback."""
+
+    name = "Redis"
+
+    def __init__(self, folder: Path) -> None:
+        """Find the program.
+
+        Raises:
+            ServerMissing: it is not installed.
+        """
+        super().__init__(folder)
+        self._program = program("redis-server", "redis-server")
+        self.port = free_port()
+
+    @property
+    def url(self) -> str:
+        """Where it answers."""
+        return f"redis://127.0.0.1:{self.port}/0"
+
+    def command(self) -> Sequence[str | Path]:
+        """Without a snapshot at any time."""
+        return [self._program, "--bind", "127.0.0.1", "--port", str(self.port), "--save", "", "--dir", self.folder]
+
+    def answers(self) -> bool:
+        """Whether it says PONG."""
+        try:
+            with socket.create_connection(("127.0.0.1", self.port), timeout=1) as connection:
+                connection.sendall(b"PING\r\n")
+                return connection.recv(16).startswith(b"+PONG")
+        except OSError:
+            return False
