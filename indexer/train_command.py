@@ -12,6 +12,7 @@ from encoders.console import Console, output_options
 from encoders.cr5.settings import Pairs, Settings
 from encoders.languages import normalise
 from encoders.session import Device
+from indexer import train_mapping_command
 from indexer.lawdr_training import SAMPLE, LawdrReport, train_lawdr
 from indexer.readers import ReadOptions, Refusal
 from indexer.reading_options import reading_options
@@ -41,6 +42,9 @@ class _RidgeValue(click.ParamType[float | None]):
 @click.group("train", short_help="Fit an encoder on documents.")
 def command() -> None:
     """Fit an encoder on documents; what it makes is a folder that --encoder takes."""
+
+
+command.add_command(train_mapping_command.command)
 
 
 @command.command("lawdr", short_help="Weigh sentences by how rare what they say is.")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
+from pathlib import Path
 from typing import cast
 
 import click
@@ -11,13 +12,14 @@ import click
 from encoders.console import Console, output_options
 from encoders.document import Document
 from encoders.errors import BadInput
+from encoders.maps.space import SpaceMaps
 from encoders.session import Device
 from indexer import collection as collections
 from indexer.collection import Collection
 from indexer.database import connect
 from indexer.settings import Settings, place_options
 from query import calibration_table
-from query.calibrating import CalibrationReport, Judged, Upkeep, calibrate
+from query.calibrating import CalibrationReport, Given, Judged, Upkeep, calibrate
 from query.calibration_table import KeptCalibration
 from query.files import expand
 from query.margin import MARGINS, Margin
@@ -46,6 +48,13 @@ from query.topics import read_topics
     type=click.IntRange(0, 256),
     help="Directions of the language subspace taken out; 0: the mean.  [default: decided]",
 )
+@click.option(
+    "--map",
+    "mapping",
+    type=click.Path(path_type=Path),
+    metavar="FOLDER",
+    help="Rank with maps of dragoman train mapping.",
+)
 @click.option("--seed", type=int, default=0, show_default=True, help="Of the random samples.")
 @click.option("--device", type=click.Choice(["auto", "cpu", "cuda"]), default="auto", show_default=True)
 @place_options
@@ -60,6 +69,7 @@ def command(
     balance: float | None,
     margin: str | None,
     rank: int | None,
+    mapping: Path | None,
     seed: int,
     device: str,
     settings: Settings,
@@ -81,6 +91,8 @@ def command(
             console.result(f"{name} is searched with {f'calibration {chosen.id}' if chosen else 'plain cosine'} now")
         _list(calibration_table.every(engine, name), found, console)
         return
+    if mapping and rank:
+        raise click.UsageError("--map and --rank don't go together: maps are of what the mean's removal leaves")
     given = balance is not None or margin is not None or rank is not None
     setting = Setting(
         DEFAULT.rank if rank is None else rank,
@@ -96,6 +108,7 @@ def command(
         judged=judged,
         log=_queries(log_files, "queries"),
         setting=setting if given else None,
+        given=Given(maps=SpaceMaps.read(mapping)) if mapping else None,
         seed=seed,
         device=cast("Device", device),
         console=console,
@@ -165,6 +178,10 @@ def show(report: CalibrationReport, name: str, console: Console, *, table: bool 
         f"{name}: calibration {report.kept.id}, balance {report.setting.balance:g}, {report.setting.margin} margin, "
         f"{taken} taken out; {'as it was,' if report.taken_over else 'decided'} {_DECIDED[report.decided_by]}"
     )
+    if mapping := report.kept.summary.get("map"):
+        console.say(f"with maps: {mapping['method']}")
+        if mapping["unknown"]:
+            console.warn(f"the maps know nothing of {', '.join(mapping['unknown'])}: ranked as without maps")
     if report.few:
         listed = ", ".join(f"{lang} {count}" for lang, count in sorted(report.few.items()))
         console.say(f"few documents, so drawn towards the mean of all languages: {listed}")

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from encoders.console import Console
-from encoders.document import Document, Encoder, FloatArray, Int8Array, int8_rows
+from encoders.document import Document, Encoder, EncoderSpec, FloatArray, Int8Array, int8_rows
 from encoders.moments import Moments
 from encoders.segmentation import sentences
 from indexer.stores.contract import VectorStore
@@ -52,6 +52,7 @@ def draw(
     store: VectorStore,
     encoder: Encoder,
     *,
+    stored: EncoderSpec | None = None,
     log: Sequence[Document] = (),
     asked: Mapping[str, FloatArray] | None = None,
     sample: int = SAMPLE,
@@ -64,6 +65,7 @@ def draw(
     Args:
         store: holds the documents.
         encoder: encodes the pseudo-queries, as queries.
+        stored: what encoded the documents, where it is another.
         log: queries that were really asked; a language's come before titles and first sentences.
         asked: more of those, by language, (n, dim) as the encoder made them once.
         sample: documents a language at most.
@@ -71,18 +73,19 @@ def draw(
         seed: of the draw.
         console: where progress goes.
     """
-    model = encoder.spec.model
+    spec = stored or encoder.spec
+    model = spec.model
     samples, before = Samples(), asked or {}
     pseudo: list[Document] = []
     for lang in store.count():
         doc_ids = store.sample(model, lang, sample, seed=seed)
-        samples.documents[lang] = document_moments(store, model, encoder.spec.dim, doc_ids)
+        samples.documents[lang] = document_moments(store, model, spec.dim, doc_ids)
         passages = [one.unit_vectors() for one in store.passages(model, doc_ids[:bank])]
-        samples.passages[lang] = Moments(encoder.spec.dim)
-        samples.passages[lang].add(np.concatenate([np.zeros((0, encoder.spec.dim), np.float32), *passages]))
+        samples.passages[lang] = Moments(spec.dim)
+        samples.passages[lang].add(np.concatenate([np.zeros((0, spec.dim), np.float32), *passages]))
         really = [Document("", lang, query.content) for query in log if query.lang == lang]
         room = max(0, bank - len(before.get(lang, ())))
-        pseudo += [*really, *_pseudo_queries(store.get(doc_ids[:bank]))][:room]
+        pseudo += [*really, *pseudo_queries(store.get(doc_ids[:bank]))][:room]
     vectors = _encoded(encoder, pseudo, console or Console(quiet=True))
     known = np.any(vectors, axis=1).tolist()
     for lang in samples.documents:
@@ -104,7 +107,7 @@ def document_moments(store: VectorStore, model: str, dim: int, doc_ids: Sequence
     return moments
 
 
-def _pseudo_queries(documents: Sequence[Document]) -> list[Document]:
+def pseudo_queries(documents: Sequence[Document]) -> list[Document]:
     """A title from every other document, the first sentence of the text from the rest, each once."""
     found: dict[str, Document] = {}
     for number, document in enumerate(documents):

@@ -12,7 +12,6 @@ from encoders.console import Console
 from encoders.document import Document, Encoder, EncoderSpec, FloatArray, ReadsSoFar, short_hash, unit_rows
 from encoders.errors import BadInput, StoreError
 from encoders.languages import UNDETERMINED, normalise
-from encoders.methods import open_encoder
 from encoders.segmentation import sentences
 from encoders.session import Device
 from indexer import collection as collections
@@ -20,8 +19,8 @@ from indexer.database import connect
 from indexer.detection import Detection, Detector
 from indexer.settings import Settings
 from indexer.stores.contract import Filters, VectorStore
-from onnx_export.models import find_model
 from query import calibration_table
+from query.asking import open_query_encoder
 from query.calibration import Calibration
 from query.hits import Detail, Hit, Passage, Ranking
 from query.ranking import PLAIN, Choice, FairRanker
@@ -103,8 +102,7 @@ class Searcher:
         detector = Detector(languages.keys())
         console = console or Console(quiet=True)
         try:
-            encoder = open_encoder(find_model(found.encoder, console), found.method, device=device)
-            found.check(encoder.spec)
+            encoder = open_query_encoder(found, calibrated, device, console)
             if choice.hybrid:
                 _make_words(store, languages, console)
         except BaseException:
@@ -116,6 +114,11 @@ class Searcher:
     def spec(self) -> EncoderSpec:
         """What encodes the queries."""
         return self.encoder.spec
+
+    @property
+    def model(self) -> str:
+        """Id of the stored documents' vectors; queries are of another where a collection is migrating."""
+        return self.calibration.model if self.calibration else self.spec.model
 
     @property
     def space(self) -> str:
@@ -185,7 +188,8 @@ class Searcher:
         for _ in range(_ATTEMPTS):
             try:
                 (ranking,) = self._ranked([query], vectors, k, targets, filters, choice, detailed=True)
-                return self._hits(ranking, vectors[0], explain=explain)
+                plain = self.calibration.as_stored(vectors, query.lang) if self.calibration else vectors
+                return self._hits(ranking, plain[0], explain=explain)
             except KeyError:  # a document was deleted meanwhile: the ranking is made again, without it
                 continue
         raise StoreError(f"documents of {self.collection} vanish while it is searched; search again when that is over")
