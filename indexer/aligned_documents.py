@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import chain
+from itertools import chain, islice
 
 import numpy as np
 
@@ -87,22 +87,29 @@ def encoded_by_concept(
     Raises:
         BadInput: a source can't be read.
     """
-    found, detector = ByConcept(), Detector(None)
-    readings: Iterable[Reading] = chain.from_iterable([read(source, options) for source in sources])
-    batch: list[Document] = []
+    found = ByConcept()
+    readings = chain.from_iterable([read(source, options) for source in sources])
+    return encoded(found, _wanted(readings, langs, found), encoder, console)
+
+
+def _wanted(readings: Iterable[Reading], langs: Sequence[str], found: ByConcept) -> Iterator[Document]:
+    detector = Detector(None)
+    for reading in readings:
+        match reading:
+            case Document():
+                document = _with_language(reading, detector)
+                if not langs or document.lang in langs:
+                    yield document
+            case Refusal():
+                found.refused.append(reading)
+
+
+def encoded(found: ByConcept, documents: Iterable[Document], encoder: Encoder, console: Console) -> ByConcept:
+    """Encode documents, some at a time."""
+    waiting = iter(documents)
     with console.progress("encoding", None, "documents") as progress:
-        for reading in readings:
-            match reading:
-                case Document():
-                    document = _with_language(reading, detector)
-                    if not langs or document.lang in langs:
-                        batch.append(document)
-                case Refusal():
-                    found.refused.append(reading)
-            if len(batch) == _TOGETHER:
-                _encode(batch, encoder, found, progress)
-                batch = []
-        _encode(batch, encoder, found, progress)
+        while batch := list(islice(waiting, _TOGETHER)):
+            _encode(batch, encoder, found, progress)
     return found
 
 
@@ -113,8 +120,6 @@ def _with_language(document: Document, detector: Detector) -> Document:
 
 
 def _encode(batch: Sequence[Document], encoder: Encoder, found: ByConcept, progress: Progress) -> None:
-    if not batch:
-        return
     with_concept = [one for one in batch if one.fields.get("concept") not in (None, "")]
     found.without += len(batch) - len(with_concept)
     if with_concept:

@@ -91,9 +91,18 @@ class LCC:
 
 
 def _strongest(second: Float64Array, count: int) -> Float64Array:
-    """(dim, count) eigenvectors of a symmetric matrix, those of the largest eigenvalues first."""
-    from scipy.linalg import eigh  # noqa: PLC0415 - a third of a second
+    """(dim, count) eigenvectors of a symmetric matrix, those of the largest eigenvalues first.
 
-    last = len(second) - 1
-    _, vectors = eigh(second, subset_by_index=[last - count + 1, last], overwrite_a=True, check_finite=False)
-    return np.ascontiguousarray(vectors[:, ::-1])
+    Of a large matrix by subspace iteration: the spectrum falls, and the last of many axes decide nothing.
+    """
+    if len(second) <= _EXACT or 2 * count > len(second):
+        return np.ascontiguousarray(np.linalg.eigh(second)[1][:, ::-1][:, :count])
+    basis = np.random.default_rng(0).standard_normal((len(second), count + _MORE))
+    for _ in range(_ROUNDS):
+        basis = np.linalg.qr(second @ basis)[0]
+    _, turned = np.linalg.eigh(basis.T @ second @ basis)
+    return np.ascontiguousarray((basis @ turned)[:, ::-1][:, :count])
+
+
+_EXACT = 1024
+_MORE, _ROUNDS = 50, 8
