@@ -14,7 +14,7 @@ import numpy as np
 
 from benchmarks import results
 from encoders.console import Console
-from encoders.document import Document, FloatArray, unit_rows
+from encoders.document import Document, EncoderSpec, FloatArray, unit_rows
 from encoders.maps.lca import LCA
 from encoders.maps.mates import mates, mean
 from encoders.maps.space import SpaceMaps
@@ -94,10 +94,8 @@ def elsewhere(home: Path, other_home: Path, other: str) -> list[str]:
     return lines
 
 
-def spec_of(home: Path, name: str = "lohelp"):
+def spec_of(home: Path, name: str = "lohelp") -> EncoderSpec:
     """What encoded a collection."""
-    from encoders.document import EncoderSpec
-
     engine = connect(Settings.read(home=home).database)
     found = collections.require(engine, name)
     engine.dispose()
@@ -188,7 +186,8 @@ def search_rows(home: Path, folds: int, share: float) -> list[str]:
             by_topic.setdefault(query.rsplit(".", 1)[0], []).append(value - base[query])
         gains = np.array([np.mean(some) for some in by_topic.values()])
         lines.append(
-            f"| {name} | {np.mean(list(values.values())):.3f} | {gains.mean():+.3f} ± {gains.std() / len(gains) ** 0.5:.3f} |"
+            f"| {name} | {np.mean(list(values.values())):.3f} | "
+            f"{gains.mean():+.3f} ± {gains.std() / len(gains) ** 0.5:.3f} |"
         )
     return lines
 

@@ -66,7 +66,7 @@ def _tell(report: MigrationReport, name: str, console: Console, *, dry_run: bool
             "calibration": done.id if done else None,
             "encoder": asdict(report.asker),
             "documents": dict(report.documents),
-            "ridge": report.ridge,
+            "way": asdict(report.way),
             "mates": asdict(report.mates),
             **asdict(worth),
             "kept": worth.kept,

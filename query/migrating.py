@@ -71,13 +71,27 @@ class Worth:
 
 
 @dataclass(frozen=True)
+class Way:
+    """How a map is learnt.
+
+    Attributes:
+        ridge: in spreads.
+        back: as the transpose of the map from new vectors to old, and not as the map from old to new: which of them
+            ranks better depends on which encoder says more.
+    """
+
+    ridge: float
+    back: bool
+
+
+@dataclass(frozen=True)
 class MigrationReport:
     """What migrating costs, and whether it was done.
 
     Attributes:
         asker: the new encoder.
         documents: that were encoded by both, by language.
-        ridge: of the map, in spreads.
+        way: how the map was learnt.
         mates: of held-out documents, old vectors through the map among new ones of their language.
         worth: by pseudo-queries.
         overlap: share of the first ten hits that are the same before and after, by the same pseudo-queries; none where
@@ -87,14 +101,14 @@ class MigrationReport:
 
     asker: Asker
     documents: Mapping[str, int]
-    ridge: float
+    way: Way
     mates: Mates
     worth: Worth
     overlap: float | None
     calibration: KeptCalibration | None
 
 
-_Fit = Callable[[float], FloatArray]
+_Fit = Callable[[Way], FloatArray]
 
 
 @dataclass(frozen=True)
@@ -159,16 +173,16 @@ def migrate(
             )
         active = calibration_table.active(opened.engine, opened.collection)
         both = _drawn(opened.store, opened.encoder, new, sample, seed, console)
-        ridge, found, worth = _chosen(both)
-        weights = _learnt(both, slice(None))(ridge)
+        way, found, worth = _chosen(both)
+        weights = _learnt(both, slice(None))(way)
     finally:
         opened.close()
     documents = {lang: len(one.documents) for lang, one in both.items()}
     if dry_run or not (worth.pays or anyway):
-        return MigrationReport(asker, documents, ridge, found, worth, None, None)
+        return MigrationReport(asker, documents, way, found, worth, None, None)
     about = {
         "method": f"migration to {encoder} by {new.spec.method}",
-        "ridge": ridge,
+        **asdict(way),
         "documents": sum(documents.values()),
         BEFORE: active.id if active else calibration_table.NONE,
         **asdict(worth),
@@ -179,7 +193,7 @@ def migrate(
         report = calibrate(name, settings, given=_given(maps, active), seed=seed, device=device, console=console)
     with Searcher.open(name, settings, device=device, console=console) as after:
         shares = [len(a & b) / max(len(a), 1) for a, b in zip(hits, _first_hits(after, both), strict=True)]
-    return MigrationReport(asker, documents, ridge, found, worth, float(np.mean(shares or [0.0])), report.kept)
+    return MigrationReport(asker, documents, way, found, worth, float(np.mean(shares or [0.0])), report.kept)
 
 
 def _given(maps: SpaceMaps, active: KeptCalibration | None) -> Given:
@@ -226,14 +240,20 @@ def _drawn(
 
 
 def _learnt(both: Mapping[str, _Both], seen: slice) -> _Fit:
-    """W for any ridge: from old vectors to new, each language's means taken out."""
+    """Documents' weights from old vectors to new, each language's means taken out, by the way they are learnt."""
     first = next(iter(both.values()))
     aligned = Aligned({"old": first.old.shape[1], "new": first.new.shape[1]})
     for one in both.values():
         if len(one.old[seen]):
             aligned.add({"old": _centred(one.old, seen)[seen], "new": _centred(one.new, seen)[seen]})
-    path = source_path(aligned, "old")
-    return lambda ridge: LCA(ridge).fit_moments(aligned, "old", "new", path).weights_.astype(np.float32)
+    paths = {side: source_path(aligned, side) for side in ("old", "new")}
+
+    def fit(way: Way) -> FloatArray:
+        if way.back:
+            return LCA(way.ridge).fit_moments(aligned, "new", "old", paths["new"]).weights_.T.astype(np.float32)
+        return LCA(way.ridge).fit_moments(aligned, "old", "new", paths["old"]).weights_.astype(np.float32)
+
+    return fit
 
 
 def _centred(rows: FloatArray, seen: slice) -> FloatArray:
@@ -241,37 +261,29 @@ def _centred(rows: FloatArray, seen: slice) -> FloatArray:
     return np.asarray(rows - known.mean(axis=0), dtype=np.float32) if len(known) else rows
 
 
-def _chosen(both: Mapping[str, _Both]) -> tuple[float, Mates, Worth]:
-    """The ridge by mates of held-out documents, and what it is worth by their pseudo-queries."""
-    cut = {lang: len(one.documents) // _HELD_OUT for lang, one in both.items()}
-    least = max(1, min(cut.values()))
+def _chosen(both: Mapping[str, _Both]) -> tuple[Way, Mates, Worth]:
+    """The way that pseudo-queries of held-out documents find most by, and what it is worth."""
+    least = max(1, min(len(one.documents) // _HELD_OUT for one in both.values()))
     seen, unseen = slice(least, None), slice(0, least)
     fit = _learnt(both, seen)
-    tried = {}
-    for ridge in RIDGES:
-        weights = fit(ridge)
-        tried[ridge] = mean(
-            [mates(_centred(one.new, seen)[unseen], _centred(one.old, seen)[unseen] @ weights) for one in both.values()]
-        )
-    ridge = max(tried, key=lambda one: (round(tried[one].mrr, 4), one))
-    weights = fit(ridge)
-    old, new = (
-        np.concatenate([_centred(getattr(one, name), seen)[unseen] for one in both.values()]) for name in ("old", "new")
-    )
-    old_asked, new_asked = (
-        np.concatenate([_centred(getattr(one, name), seen)[unseen] for one in both.values()])
-        for name in ("old_queries", "new_queries")
-    )
+
+    def held_out(name: str) -> FloatArray:
+        return np.concatenate([_centred(getattr(one, name), seen)[unseen] for one in both.values()])
+
+    old, new, old_asked, new_asked = map(held_out, ("old", "new", "old_queries", "new_queries"))
     there = np.concatenate(
         [one.new_queries[unseen].any(axis=1) & one.old_queries[unseen].any(axis=1) for one in both.values()]
     )
-    worth = Worth(
-        _found(old_asked, old, there),
-        _found(new_asked, new, there),
-        _found(new_asked, old @ weights, there),
-        int(there.sum()),
-    )
-    return ridge, tried[ridge], worth
+    tried = {
+        way: _found(new_asked, old @ fit(way), there) for way in (Way(r, back=b) for b in (False, True) for r in RIDGES)
+    }
+    way = max(tried, key=lambda one: (round(tried[one], 4), one.ridge))
+    worth = Worth(_found(old_asked, old, there), _found(new_asked, new, there), tried[way], int(there.sum()))
+    weights = fit(way)
+    by_lang = [
+        mates(_centred(one.new, seen)[unseen], _centred(one.old, seen)[unseen] @ weights) for one in both.values()
+    ]
+    return way, mean(by_lang), worth
 
 
 def _found(queries: FloatArray, documents: FloatArray, there: BoolArray) -> float:
