@@ -178,6 +178,10 @@ def show(report: CalibrationReport, name: str, console: Console, *, table: bool 
         f"{name}: calibration {report.kept.id}, balance {report.setting.balance:g}, {report.setting.margin} margin, "
         f"{taken} taken out; {'as it was,' if report.taken_over else 'decided'} {_DECIDED[report.decided_by]}"
     )
+    if report.maps_left:
+        console.warn(
+            "the calibration before ranked with maps, and this one doesn't; it is still there: --list, --use ID"
+        )
     if mapping := report.kept.summary.get("map"):
         console.say(f"with maps: {mapping['method']}")
         if mapping["unknown"]:
@@ -221,7 +225,7 @@ def _list(kept: Sequence[KeptCalibration], collection: Collection, console: Cons
             one.summary["margin"],
             str(one.summary["rank"] or "mean"),
             f"{len(one.summary['languages'])}",
-            one.summary["decided_by"],
+            one.summary["decided_by"] + (", maps" if "map" in one.summary else ""),
             "active" if one.id in active else "" if one.model == collection.model else "of another model",
         ]
         for one in kept

@@ -98,6 +98,7 @@ class CalibrationReport:
         few: documents of the languages that have few, by language.
         drift: by language, the share of pseudo-queries whose first ten are others than with the calibration before;
             empty where there was none.
+        maps_left: whether the calibration before ranked with maps, and this one doesn't.
     """
 
     kept: KeptCalibration
@@ -107,6 +108,7 @@ class CalibrationReport:
     tried: Sequence[Tried]
     few: Mapping[str, int]
     drift: Mapping[str, float]
+    maps_left: bool = False
 
 
 @dataclass
@@ -212,7 +214,8 @@ def calibrate(
         if given.maps:
             summary |= {"map": {**given.maps.about, "unknown": _unknown(given.maps, samples)}}
         kept = calibration_table.keep(opened.engine, name, made, {**summary, "few": samples.few(), "drift": drift})
-        return CalibrationReport(kept, chosen, decided_by, bool(given.setting), tried, samples.few(), drift)
+        left = isinstance(before, MappedCalibration) and given.maps is None
+        return CalibrationReport(kept, chosen, decided_by, bool(given.setting), tried, samples.few(), drift, left)
     finally:
         opened.close()
 

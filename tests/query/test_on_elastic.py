@@ -26,8 +26,12 @@ QUERIES = (("en", "flood in the old town"), ("de", "Bienen im Garten"), ("ru", "
 @pytest.fixture
 def moved(calibrated: Settings, elastic_url: str, tmp_path: Path) -> Settings:
     """The calibrated demo collection, its documents and vectors on the server."""
-    home = tmp_path / "home"
-    shutil.copytree(calibrated.home, home)
+    return move(calibrated, elastic_url, tmp_path / "home")
+
+
+def move(place: Settings, elastic_url: str, home: Path) -> Settings:
+    """A copy of a home whose collection has its documents and vectors on the server."""
+    shutil.copytree(place.home, home)
     engine = connect(Settings.read(home=home).database)
     found = collections.require(engine, "demo")
     source, target = found.open_store(Settings.read(home=home)), open_store(elastic_url, "demo")
@@ -63,6 +67,18 @@ def test_the_same_hits_scores_and_passages_from_both_stores(
     calibrated: Settings, moved: Settings, ranking: RankingOptions
 ) -> None:
     assert hits(moved, ranking) == hits(calibrated, ranking)
+
+
+def test_a_mapped_ranking_is_the_same_from_both_stores(calibrated: Settings, elastic_url: str, tmp_path: Path) -> None:
+    shutil.copytree(calibrated.home, tmp_path / "embedded")
+    embedded = Settings.read(home=tmp_path / "embedded")
+    plain = hits(embedded, RankingOptions())
+    folder = str(tmp_path / "mapping")
+    run(embedded, "train", "mapping", "-c", "demo", "--languages", "en,de,ru,ja", "-o", folder)
+    run(embedded, "calibrate", "-c", "demo", "--map", folder, "--balance", "0.875")
+    mapped = hits(embedded, RankingOptions())
+    assert mapped != plain
+    assert hits(move(embedded, elastic_url, tmp_path / "moved"), RankingOptions()) == mapped
 
 
 def run(settings: Settings, *arguments: str) -> list[dict[str, Any]]:
