@@ -12,6 +12,7 @@ from encoders.console import Console, output_options
 from encoders.cr5.settings import Pairs, Settings
 from encoders.languages import normalise
 from encoders.session import Device
+from indexer import train_mapping_command
 from indexer.lawdr_training import SAMPLE, LawdrReport, train_lawdr
 from indexer.readers import ReadOptions, Refusal
 from indexer.reading_options import reading_options
@@ -45,6 +46,7 @@ def command() -> None:
 
 
 command.add_command(tlaser_command)
+command.add_command(train_mapping_command.command)
 
 
 @command.command("lawdr", short_help="Weigh sentences by how rare what they say is.")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
+from pathlib import Path
 from typing import cast
 
 import click
@@ -11,6 +12,7 @@ import click
 from encoders.console import Console, output_options
 from encoders.document import Document
 from encoders.errors import BadInput
+from encoders.maps.space import SpaceMaps
 from encoders.session import Device
 from encoders.vector_parts import parsed_weights
 from indexer import collection as collections
@@ -18,7 +20,7 @@ from indexer.collection import Collection
 from indexer.database import connect
 from indexer.settings import Settings, place_options
 from query import calibration_table
-from query.calibrating import CalibrationReport, Judged, Upkeep, calibrate
+from query.calibrating import CalibrationReport, Given, Judged, Upkeep, calibrate
 from query.calibration_table import KeptCalibration
 from query.clicks import logged_queries
 from query.files import expand
@@ -51,6 +53,13 @@ from query.topics import read_topics
     help="Directions of the language subspace taken out; 0: the mean.  [default: decided]",
 )
 @weights_option("Of the encoders that the collection combines, in their order.  [default: decided]")
+@click.option(
+    "--map",
+    "mapping",
+    type=click.Path(path_type=Path),
+    metavar="FOLDER",
+    help="Rank with maps of dragoman train mapping.",
+)
 @click.option("--seed", type=int, default=0, show_default=True, help="Of the random samples.")
 @click.option("--device", type=click.Choice(["auto", "cpu", "cuda"]), default="auto", show_default=True)
 @place_options
@@ -67,6 +76,7 @@ def command(
     margin: str | None,
     rank: int | None,
     weights: str,
+    mapping: Path | None,
     seed: int,
     device: str,
     settings: Settings,
@@ -88,6 +98,8 @@ def command(
             console.result(f"{name} is searched with {f'calibration {chosen.id}' if chosen else 'plain cosine'} now")
         _list(calibration_table.every(engine, name), found, console)
         return
+    if mapping and rank:
+        raise click.UsageError("--map and --rank don't go together: maps are of what the mean's removal leaves")
     given = balance is not None or margin is not None or rank is not None or weights
     setting = Setting(
         DEFAULT.rank if rank is None else rank,
@@ -104,6 +116,7 @@ def command(
         judged=judged,
         log=[*_queries(log_files, "queries"), *(logged_queries(name, settings) if from_log else ())],
         setting=setting if given else None,
+        given=Given(maps=SpaceMaps.read(mapping)) if mapping else None,
         seed=seed,
         device=cast("Device", device),
         console=console,
@@ -173,6 +186,14 @@ def show(report: CalibrationReport, name: str, console: Console, *, table: bool 
         f"{name}: calibration {report.kept.id}, balance {report.setting.balance:g}, {report.setting.margin} margin, "
         f"{taken} taken out; {'as it was,' if report.taken_over else 'decided'} {_DECIDED[report.decided_by]}"
     )
+    if report.maps_left:
+        console.warn(
+            "the calibration before ranked with maps, and this one doesn't; it is still there: --list, --use ID"
+        )
+    if mapping := report.kept.summary.get("map"):
+        console.say(f"with maps: {mapping['method']}")
+        if mapping["unknown"]:
+            console.warn(f"the maps know nothing of {', '.join(mapping['unknown'])}: ranked as without maps")
     if report.few:
         listed = ", ".join(f"{lang} {count}" for lang, count in sorted(report.few.items()))
         console.say(f"few documents, so drawn towards the mean of all languages: {listed}")
@@ -212,7 +233,7 @@ def _list(kept: Sequence[KeptCalibration], collection: Collection, console: Cons
             one.summary["margin"],
             str(one.summary["rank"] or "mean"),
             f"{len(one.summary['languages'])}",
-            one.summary["decided_by"],
+            one.summary["decided_by"] + (", maps" if "map" in one.summary else ""),
             "active" if one.id in active else "" if one.model == collection.model else "of another model",
         ]
         for one in kept

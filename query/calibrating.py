@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
@@ -11,6 +11,7 @@ import sqlalchemy as sa
 from encoders.console import Console
 from encoders.document import Document, Encoder, FloatArray, unit_rows
 from encoders.errors import BadInput, StoreError
+from encoders.maps.space import SpaceMaps
 from encoders.session import Device
 from indexer import collection as collections
 from indexer.collection import Collection
@@ -19,10 +20,12 @@ from indexer.settings import Settings
 from indexer.stores.contract import VectorStore
 from onnx_export.models import open_named
 from query import calibration_table, evidence
+from query.asking import asker_of, open_asker
 from query.calibration import Calibration
 from query.calibration_table import KeptCalibration
 from query.drift import changes, drift
 from query.language_statistics import Samples, calibration, draw
+from query.mapped import MappedCalibration, check_model
 from query.probe import DEFAULT, Setting, Tried, probe
 
 if TYPE_CHECKING:
@@ -54,11 +57,13 @@ class Given:
         setting: how to rank, where a person or judgements decided it; none: it is decided anew.
         decided_by: what did.
         asked: queries out of a log, by language, (n, dim) unit rows.
+        maps: of documents and queries.
     """
 
     setting: Setting | None = None
     decided_by: str = ""
     asked: Mapping[str, FloatArray] = field(default_factory=dict)
+    maps: SpaceMaps | None = None
 
     @classmethod
     def of(cls, kept: KeptCalibration, calibration: Calibration | None) -> Given:
@@ -69,12 +74,13 @@ class Given:
             if "" in one.sources
         }
         decided_by = str(kept.summary["decided_by"])
-        if decided_by not in _LASTING:
+        maps = calibration.maps if isinstance(calibration, MappedCalibration) else None
+        if decided_by not in _LASTING and not maps:
             return cls(asked=asked)
         summary = kept.summary
         weights = tuple(summary.get("weights", ()))
         setting = Setting(summary["rank"], summary["margin"], summary["balance"], weights)
-        return cls(setting, decided_by, asked)
+        return cls(setting, decided_by, asked, maps)
 
 
 _LASTING = ("you", "judgements")
@@ -93,6 +99,7 @@ class CalibrationReport:
         few: documents of the languages that have few, by language.
         drift: by language, the share of pseudo-queries whose first ten are others than with the calibration before;
             empty where there was none.
+        maps_left: whether the calibration before ranked with maps, and this one doesn't.
     """
 
     kept: KeptCalibration
@@ -102,6 +109,7 @@ class CalibrationReport:
     tried: Sequence[Tried]
     few: Mapping[str, int]
     drift: Mapping[str, float]
+    maps_left: bool = False
 
 
 @dataclass
@@ -131,6 +139,12 @@ class Opened:
         found.check(encoder.spec)
         return cls(engine, found, store, encoder)
 
+    def asker(self, maps: SpaceMaps | None, device: Device, console: Console) -> Encoder:
+        """What encodes queries, where maps say which."""
+        if maps is None or maps.asker is None:
+            return self.encoder
+        return open_asker(self.collection, maps.asker, device, console)
+
     def close(self) -> None:
         """Let go of both."""
         self.store.close()
@@ -157,7 +171,7 @@ def calibrate(
         judged: topics and judgements to decide by; documents' ``concept`` or titles unless given.
         log: queries that were really asked, for the bank.
         setting: how to rank, where that is decided already: no probe is made.
-        given: what a person gave the calibration that this one replaces.
+        given: what a person gave the calibration that this one replaces, or gives this one: maps, too.
         seed: of the random samples.
         device: where to encode pseudo-queries.
         console: where progress goes; nowhere unless given.
@@ -170,24 +184,46 @@ def calibrate(
     opened = Opened.named(name, settings or Settings.read(), device, console)
     try:
         given = given or Given()
-        samples = draw(opened.store, opened.encoder, log=log, asked=given.asked, seed=seed, console=console)
+        if given.maps:
+            check_model(given.maps, opened.collection.model)
+        samples = draw(
+            opened.store,
+            opened.asker(given.maps, device, console),
+            stored=opened.encoder.spec,
+            log=log,
+            asked=given.asked,
+            seed=seed,
+            console=console,
+        )
         setting = setting or given.setting
-        found = None if setting else _evidence(opened, samples, judged, seed)
+        elsewhere = given.maps is not None and given.maps.asker is not None  # no vectors of one kind to probe with
+        found = None if setting or elsewhere else _evidence(opened, samples, judged, seed)
         chosen, tried = (setting or DEFAULT), list[Tried]()
         if found:
             chosen, tried = probe(samples, opened.encoder.spec.model, found)
+        if given.maps:
+            chosen = replace(chosen, rank=0)
         made = calibration(samples, opened.encoder.spec.model, rank=chosen.rank)
         made = made.with_choice(balance=chosen.balance, margin=chosen.margin)
         made = made.with_weights(chosen.weights) if chosen.weights else made
+        if given.maps:
+            made = MappedCalibration.on(made, given.maps)
         before = _active(opened)
-        changed = changes(opened.store, before, made) if before else {}
+        changed = changes(opened.store, before, made) if before and asker_of(before) == asker_of(made) else {}
         drift = {lang: float((counts > 0).mean()) for lang, counts in changed.items()}
         decided_by = found.kind if found else given.decided_by or ("you" if setting else "default")
         summary: dict[str, Any] = {"decided_by": decided_by, "probe": [one.as_dict() for one in tried]}
+        if given.maps:
+            summary |= {"map": {**given.maps.about, "unknown": _unknown(given.maps, samples)}}
         kept = calibration_table.keep(opened.engine, name, made, {**summary, "few": samples.few(), "drift": drift})
-        return CalibrationReport(kept, chosen, decided_by, bool(given.setting), tried, samples.few(), drift)
+        left = isinstance(before, MappedCalibration) and given.maps is None
+        return CalibrationReport(kept, chosen, decided_by, bool(given.setting), tried, samples.few(), drift, left)
     finally:
         opened.close()
+
+
+def _unknown(maps: SpaceMaps, samples: Samples) -> list[str]:
+    return sorted(lang for lang in samples.documents if not maps.knows(lang))
 
 
 def _evidence(opened: Opened, samples: Samples, judged: Judged | None, seed: int) -> evidence.Evidence | None:

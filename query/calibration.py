@@ -130,6 +130,19 @@ class Calibration:
         pooled = {kind: replace(one, subspace=one.subspace[:rows]) for kind in _POOLED if (one := getattr(self, kind))}
         return replace(self, languages=languages, rank=rank, **pooled)
 
+    def towards(self, lang: str) -> Calibration:  # noqa: ARG002
+        """The same for queries of a language: no different, unless it has maps."""
+        return self
+
+    @property
+    def width(self) -> int:
+        """Of the space that queries and documents are compared in."""
+        return len(self.pooled.mean)
+
+    def as_stored(self, queries: FloatArray, lang: str) -> FloatArray:  # noqa: ARG002
+        """Queries as vectors of the stored documents' model."""
+        return queries
+
     def documents(self, vectors: FloatArray, lang: str, share: float = 1.0) -> FloatArray:
         """Documents of one language without its component, (n, dim) unit rows.
 
@@ -214,8 +227,7 @@ class Calibration:
             for code, one in others.items():
                 vectors.append(self._pseudo_queries(code, one, share)[:each])
                 sources += one.sources[:each]
-        dim = len(self.pooled.mean)
-        return np.concatenate([*vectors, np.zeros((0, dim), np.float32)]), tuple(sources)
+        return np.concatenate([*vectors, np.zeros((0, self.width), np.float32)]), tuple(sources)
 
     def _pseudo_queries(self, lang: str, known: LanguageStatistics, share: float) -> FloatArray:
         return self.queries(unit_rows(known.bank), lang, share)

@@ -17,6 +17,7 @@ from encoders.errors import BadInput, ModelMismatch
 from indexer.collection import Collection, require
 from indexer.database import Base, now, transaction
 from query.calibration import Calibration
+from query.mapped import read_calibration
 
 
 class CalibrationRow(Base):
@@ -128,7 +129,7 @@ def load(engine: sa.Engine, collection: Collection, wanted: str = "") -> Calibra
         query = sa.select(CalibrationRow.artifact).where(
             CalibrationRow.collection == collection.name, CalibrationRow.id == kept.id
         )
-        return Calibration.from_bytes(session.execute(query).scalar_one())
+        return read_calibration(session.execute(query).scalar_one())
 
 
 def use(engine: sa.Engine, name: str, wanted: str) -> KeptCalibration | None:

@@ -37,6 +37,11 @@ class Ranker(Protocol):
         """What encodes the queries."""
         ...
 
+    @property
+    def model(self) -> str:
+        """Id of the stored documents' vectors."""
+        ...
+
     def targets(self, to: Sequence[str] | None) -> list[str]:
         """Languages that are searched when these are asked for."""
         ...
@@ -156,7 +161,7 @@ def experiment(
         BadInput: the qrels judge nothing relevant for any topic, or a target language is not in the collection.
     """
     targets = searcher.targets(plan.to)
-    judgements = Judgements(qrels, languages_of(searcher.store, searcher.spec.model, {qrel.doc_id for qrel in qrels}))
+    judgements = Judgements(qrels, languages_of(searcher.store, searcher.model, {qrel.doc_id for qrel in qrels}))
     result = Result(remarks=_missing(judgements))
     if plan.to is not None:
         judgements = Judgements(judgements.within(targets), judgements.langs)
@@ -227,7 +232,7 @@ def _own_language(
 ) -> Iterator[Outcome]:
     run = run or _run(plan, queries, searcher.rank(queries, k=plan.depth, to=[lang]))
     yield Outcome(f"{lang}-same", "same", lang, evaluate(run, qrels, plan.measures, qids), pack(run))
-    stored = chain.from_iterable(searcher.store.scan(searcher.spec.model, lang=lang))
+    stored = chain.from_iterable(searcher.store.scan(searcher.model, lang=lang))
     found = rank_by_bm25((item.document for item in stored), queries, lang, k=plan.depth)
     bm25 = Run("BM25", {query.doc_id: hits for query, hits in zip(queries, found, strict=True)})
     yield Outcome(f"{lang}-bm25", "bm25", lang, evaluate(bm25, qrels, plan.measures, qids), pack(bm25))

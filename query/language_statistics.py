@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from encoders.console import Console
-from encoders.document import Document, Encoder, FloatArray, Int8Array, int8_rows
+from encoders.document import Document, Encoder, EncoderSpec, FloatArray, Int8Array, int8_rows
 from encoders.moments import PartMoments
 from encoders.segmentation import sentences
 from encoders.vector_parts import VectorParts
@@ -53,6 +53,7 @@ def draw(
     store: VectorStore,
     encoder: Encoder,
     *,
+    stored: EncoderSpec | None = None,
     log: Sequence[Document] = (),
     asked: Mapping[str, FloatArray] | None = None,
     sample: int = SAMPLE,
@@ -65,6 +66,7 @@ def draw(
     Args:
         store: holds the documents.
         encoder: encodes the pseudo-queries, as queries.
+        stored: what encoded the documents, where it is another.
         log: queries that were really asked; a language's come before titles and first sentences.
         asked: more of those, by language, (n, dim) as the encoder made them once.
         sample: documents a language at most.
@@ -72,7 +74,8 @@ def draw(
         seed: of the draw.
         console: where progress goes.
     """
-    model, parts = encoder.spec.model, VectorParts.of(encoder.spec)
+    spec = stored or encoder.spec
+    model, parts = spec.model, VectorParts.of(spec)
     samples, before = Samples(), asked or {}
     pseudo: list[Document] = []
     for lang in store.count():
@@ -80,17 +83,17 @@ def draw(
         samples.documents[lang] = document_moments(store, model, parts, doc_ids)
         passages = [one.unit_vectors() for one in store.passages(model, doc_ids[:bank])]
         samples.passages[lang] = PartMoments(parts)
-        samples.passages[lang].add(np.concatenate([np.zeros((0, encoder.spec.dim), np.float32), *passages]))
+        samples.passages[lang].add(np.concatenate([np.zeros((0, spec.dim), np.float32), *passages]))
         really = [Document("", lang, query.content) for query in log if query.lang == lang]
         room = max(0, bank - len(before.get(lang, ())))
-        pseudo += [*really, *_pseudo_queries(store.get(doc_ids[:bank]))][:room]
+        pseudo += [*really, *pseudo_queries(store.get(doc_ids[:bank]))][:room]
     vectors = _encoded(encoder, pseudo, console or Console(quiet=True))
     known = np.any(vectors, axis=1).tolist()
     for lang in samples.documents:
         rows = [row for row, query in enumerate(pseudo) if query.lang == lang and known[row]]
         earlier = before.get(lang, vectors[:0])[:bank]
         queries = np.concatenate([earlier, vectors[rows]])
-        moments = samples.queries[lang] = PartMoments(parts)
+        moments = samples.queries[lang] = PartMoments(VectorParts.of(encoder.spec))
         moments.add(queries)
         samples.bank[lang] = int8_rows(queries)
         samples.sources[lang] = (*([""] * len(earlier)), *(pseudo[row].doc_id for row in rows))
@@ -105,7 +108,7 @@ def document_moments(store: VectorStore, model: str, parts: VectorParts, doc_ids
     return moments
 
 
-def _pseudo_queries(documents: Sequence[Document]) -> list[Document]:
+def pseudo_queries(documents: Sequence[Document]) -> list[Document]:
     """A title from every other document, the first sentence of the text from the rest, each once."""
     found: dict[str, Document] = {}
     for number, document in enumerate(documents):

@@ -194,6 +194,7 @@ class FairRanker:
         self._share = centring(choice.balance)
         self._beta = exponent(choice.balance)
         self._banks: dict[str, tuple[FloatArray, dict[str, list[int]]]] = {}
+        self._towards: dict[str, FairRanker] = {}
 
     def rank(
         self,
@@ -217,6 +218,9 @@ class FairRanker:
             texts: of the queries; a hybrid choice asks for their words.
             detailed: give what a hit shows, too: an evaluation has no room for that.
         """
+        if (calibration := self.calibration.towards(lang)) is not self.calibration:
+            ranker = self._towards.setdefault(lang, FairRanker(self._store, calibration, self.choice))
+            return ranker.rank(queries, lang, targets, k, filters, texts=texts, detailed=detailed)
         corrected = self.calibration.queries(queries, lang, self._share)
         asked = {target: self.calibration.asked(corrected, target, self._share) for target in targets}
         words = [self._words(text, lang, targets, filters) for text in texts] if self.choice.hybrid else []
@@ -236,11 +240,12 @@ class FairRanker:
             members = [one[:, rows] for one in members]
             scored = self._scored(self._with_passages(candidates, rows), corrected, lang, members)
         rankings = []
+        plain = self.calibration.as_stored(queries, lang)
         for query in range(len(queries)):
             found_words = words[query] if words else None
             rows, scores = _in_stretches(scored, query, [one[query] for one in members], ends, found_words)
             rows, scores = rows[:k], scores[:k]
-            details = self._details(scored, query, rows, queries[query], corrected[query]) if detailed else None
+            details = self._details(scored, query, rows, plain[query], corrected[query]) if detailed else None
             rankings.append(scored.documents.ranking(rows, scores, details))
         return rankings
 

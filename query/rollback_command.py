@@ -1,4 +1,4 @@
-"""``dragoman rollback``: search the generation again that a rebuild took the place of."""
+"""``dragoman rollback``: leave a migration, or search the generation again that a rebuild took the place of."""
 
 from __future__ import annotations
 
@@ -10,19 +10,24 @@ from encoders.console import Console, output_options
 from indexer import generations
 from indexer.database import connect
 from indexer.settings import Settings, place_options
+from query.migration import leave
 
 
-@click.command("rollback", short_help="Return to what a collection was before its last rebuild.")
+@click.command("rollback", short_help="Return to what a collection was before it migrated or was rebuilt.")
 @click.option("-c", "--collection", "name", required=True, help="The collection.")
 @place_options
 @output_options
 def command(name: str, settings: Settings, console: Console) -> None:
-    """Return to what a collection was before dragoman index --rebuild, with its encoder and its calibration.
+    """Return to what a collection was before dragoman migrate, or else before dragoman index --rebuild.
 
     Nothing is lost: the same again goes forward. What was indexed since the rebuild is in the rebuilt one only.
     """
     engine = connect(settings.database)
     try:
+        if left := leave(engine, name):
+            console.emit({"collection": name, "calibration": left})
+            console.result(f"{name} is asked by its own encoder again, and ranked by calibration {left}")
+            return
         back = generations.roll_back(engine, name, settings)
     finally:
         engine.dispose()

@@ -19,8 +19,8 @@ from indexer.database import connect
 from indexer.detection import Detection, Detector
 from indexer.settings import Settings
 from indexer.stores.contract import Filters, VectorStore
-from onnx_export.models import open_named
 from query import calibration_table
+from query.asking import open_query_encoder
 from query.calibration import Calibration
 from query.hits import Detail, Hit, Passage, Ranking
 from query.ranking import PLAIN, Choice, FairRanker
@@ -80,7 +80,7 @@ class Searcher:
             ranking: what is to be another way than the active calibration says.
             console: where progress goes, should the default encoder or the store's words have to be made; nowhere
                 unless given.
-            encoder: the collection's, where it is loaded already.
+            encoder: of the queries, where it is loaded already; it is the caller's to see that it is the right one.
 
         Raises:
             BadInput: there is none of that name, or nothing is in it; or no such calibration or balance.
@@ -109,8 +109,7 @@ class Searcher:
         detector = Detector(languages.keys())
         console = console or Console(quiet=True)
         try:
-            encoder = encoder or open_named(found.encoder, found.method, console, device=device)
-            found.check(encoder.spec)
+            encoder = encoder or open_query_encoder(found, calibrated, device, console)
             if choice.hybrid:
                 _make_words(store, languages, console)
         except BaseException:
@@ -122,6 +121,11 @@ class Searcher:
     def spec(self) -> EncoderSpec:
         """What encodes the queries."""
         return self.encoder.spec
+
+    @property
+    def model(self) -> str:
+        """Id of the stored documents' vectors; queries are of another where a collection is migrating."""
+        return self.calibration.model if self.calibration else self.spec.model
 
     @property
     def space(self) -> str:
@@ -193,7 +197,8 @@ class Searcher:
         for _ in range(_ATTEMPTS):
             try:
                 (ranking,) = self._ranked([query], vectors, k, targets, filters, choice, detailed=True)
-                return self._hits(ranking, vectors[0], explain=explain)
+                plain = self.calibration.as_stored(vectors, query.lang) if self.calibration else vectors
+                return self._hits(ranking, plain[0], explain=explain)
             except KeyError:  # a document was deleted meanwhile: the ranking is made again, without it
                 continue
         raise StoreError(f"documents of {self.collection} vanish while it is searched; search again when that is over")

@@ -80,6 +80,7 @@ def describe(engine: sa.Engine, collection: Collection, settings: Settings) -> d
                 "model": one.model,
                 "created": one.created.isoformat(timespec="seconds"),
                 **{name: one.summary[name] for name in ("balance", "margin", "rank", "decided_by")},
+                "map": one.summary.get("map", {}).get("method"),
                 "without": sorted(languages.keys() - one.summary["languages"].keys()),
             }
             for one in calibrations
@@ -121,6 +122,9 @@ def _show(console: Console, one: dict[str, Any], *, whole: bool) -> None:
     console.result(f"\n{one['collection']}: {one['documents']:,} documents, languages: {len(one['languages'])}")
     console.result(f"  {languages or one['trouble'] or 'no documents'}")
     console.result(f"  encoder {one['encoder']} by {one['method']} ({one['dim']} numbers, model {one['model']})")
+    for calibration in one["calibrations"]:
+        if calibration["active"] and calibration["map"]:
+            console.result(f"  asked through maps: {calibration['map']}")
     console.result(f"  store {one['store']}")
     if previous := one["previous"]:
         console.result(

@@ -19,8 +19,9 @@ from indexer.collection import Collection
 from indexer.database import connect
 from indexer.detection import Detector
 from indexer.settings import Settings
-from onnx_export.models import open_named
 from query import calibration_table
+from query.asking import asker_of, open_query_encoder
+from query.calibration import Calibration
 from query.calibration_table import NONE, CalibrationRow
 from query.ranking_options import RankingOptions
 from query.searcher import Searcher, choose
@@ -194,7 +195,7 @@ class Shelf:
 
     def _opened(self, name: str) -> Searcher:
         row = collections.require(self._engine, name)
-        encoder = self._encoder(row)
+        encoder = self._encoder(row, calibration_table.load(self._engine, row))
         ranking = RankingOptions(hybrid=self._hybrid)
         searcher = Searcher.open(
             name, self._settings, device=self._device, ranking=ranking, encoder=encoder, console=Console()
@@ -202,16 +203,19 @@ class Shelf:
         searcher.detector.load()
         return searcher
 
-    def _encoder(self, row: Collection) -> WaitingQueries:
-        key = (row.encoder, row.method)
+    def _encoder(self, row: Collection, calibration: Calibration | None) -> WaitingQueries:
+        """The encoder of queries that a collection is ranked by with a calibration; loaded once."""
+        asker = asker_of(calibration)
+        encoder, method, model = (
+            (asker.encoder, asker.method, asker.model) if asker else (row.encoder, row.method, row.model)
+        )
         with self._lock:
-            found = self._encoders.get(key)
-        if found is None or found.spec.model != row.model:
-            loaded = open_named(row.encoder, row.method, Console(), device=self._device)
-            row.check(loaded.spec)
+            found = self._encoders.get((encoder, method))
+        if found is None or found.spec.model != model:
+            loaded = open_query_encoder(row, calibration, self._device, Console())
             found = WaitingQueries(loaded, encoded=self._metrics.encoded, kept=self._metrics.kept)
             with self._lock:
-                self._encoders[key] = found
+                self._encoders[encoder, method] = found
         return found
 
     def _by(self, opened: _Open, calibration: str) -> Searcher:
@@ -230,7 +234,7 @@ class Shelf:
         plain = wanted == NONE
         calibration = None if plain else calibration_table.load(self._engine, row, wanted)
         choice = choose(row.name, calibration, RankingOptions(calibration=wanted, hybrid=self._hybrid))
-        return replace(searcher, calibration=calibration, choice=choice)
+        return replace(searcher, encoder=self._encoder(row, calibration), calibration=calibration, choice=choice)
 
     def _recount(self, opened: _Open) -> None:
         """Let languages that came or went since be seen; one thread counts, the others go on meanwhile."""

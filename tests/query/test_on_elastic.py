@@ -47,6 +47,18 @@ def test_the_same_hits_scores_and_passages_from_both_stores(
     assert hits(moved, ranking) == hits(calibrated, ranking)
 
 
+def test_a_mapped_ranking_is_the_same_from_both_stores(calibrated: Settings, elastic_url: str, tmp_path: Path) -> None:
+    shutil.copytree(calibrated.home, tmp_path / "embedded")
+    embedded = Settings.read(home=tmp_path / "embedded")
+    plain = hits(embedded, RankingOptions())
+    folder = str(tmp_path / "mapping")
+    run(embedded, "train", "mapping", "-c", "demo", "--languages", "en,de,ru,ja", "-o", folder)
+    run(embedded, "calibrate", "-c", "demo", "--map", folder, "--balance", "0.875")
+    mapped = hits(embedded, RankingOptions())
+    assert mapped != plain
+    assert hits(conftest.moved(embedded, "demo", elastic_url, tmp_path / "moved"), RankingOptions()) == mapped
+
+
 def run(settings: Settings, *arguments: str) -> list[dict[str, Any]]:
     """A command's JSON."""
     done = CliRunner().invoke(root, [*arguments, "--json", "--home", str(settings.home)], catch_exceptions=False)

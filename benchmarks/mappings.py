@@ -1,0 +1,284 @@
+"""Maps between spaces, measured: mates elsewhere, mapped search on unseen concepts, migration against re-encoding."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from itertools import permutations
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from benchmarks import results
+from encoders.console import Console
+from encoders.document import Document, EncoderSpec, FloatArray, unit_rows
+from encoders.maps.lca import LCA
+from encoders.maps.mates import mates, mean
+from encoders.maps.space import SpaceMaps
+from indexer import collection as collections
+from indexer.aligned_documents import ByConcept, stored_by_concept
+from indexer.database import connect
+from indexer.mapping_training import Plan, learn
+from indexer.settings import Settings
+from query.calibration import Calibration
+from query.evaluation import evaluate, parse_measures
+from query.mapped import MappedCalibration
+from query.qrels import read_qrels
+from query.ranking import FairRanker
+from query.run import Run
+from query.searcher import Searcher
+from query.topics import read_topics
+
+if TYPE_CHECKING:
+    from ir_measures import Qrel
+
+LANGS = ("en", "de", "fr", "it", "es", "ru", "ja", "zh")
+DEPTH = 50
+
+
+def stored(home: Path, name: str, langs: Sequence[str]) -> ByConcept:
+    """Vectors of a collection by language and concept."""
+    settings = Settings.read(home=home)
+    engine = connect(settings.database)
+    found = collections.require(engine, name)
+    store = found.open_store(settings)
+    try:
+        return stored_by_concept(store, found.model, langs, Console(quiet=True)).only(langs)
+    finally:
+        store.close()
+        engine.dispose()
+
+
+def shown(documents: ByConcept, maps: SpaceMaps | None, means: Mapping[str, FloatArray]) -> str:
+    """Rate and MRR over ordered pairs, the collection's own means taken out."""
+    found = []
+    for lang, other in permutations(documents.vectors, 2):
+        shared = sorted(documents.vectors[lang].keys() & documents.vectors[other].keys())
+        asked, answers = (
+            np.stack([documents.vectors[one][concept] for concept in shared]) - means[one] for one in (lang, other)
+        )
+        if maps:
+            for_queries, for_documents = maps.query(lang), maps.document(lang, other)
+            asked = asked if for_queries is None else asked @ for_queries
+            answers = answers if for_documents is None else answers @ for_documents
+        found.append(mates(asked, answers))
+    one = mean(found)
+    return f"{one.rate:.3f} | {one.mrr:.3f}"
+
+
+PLANS = {
+    "LCA a pair, shrunk towards itself": Plan(),
+    "LCA a pair, shrunk towards nothing": Plan(stay=False),
+    "LCA a pair, pseudo-inverse": Plan(stay=False, ridge=0.0),
+    "LCA through en, shrunk towards itself": Plan(pivot="en"),
+    "LCC, 200 codes": Plan(method="lcc"),
+}
+
+
+def elsewhere(home: Path, other_home: Path, other: str) -> list[str]:
+    """Maps of lohelp on another collection."""
+    spec = spec_of(home)
+    learning, asked = stored(home, "lohelp", LANGS), stored(other_home, other, LANGS)
+    means = {lang: np.mean(list(some.values()), axis=0) for lang, some in asked.vectors.items()}
+    nothing = {lang: np.zeros_like(one) for lang, one in means.items()}
+    lines = ["| | rate | MRR |", "|---|---:|---:|"]
+    lines.append(f"| raw | {shown(asked, None, nothing)} |")
+    lines.append(f"| centred | {shown(asked, None, means)} |")
+    for name, plan in PLANS.items():
+        learnt = learn(learning, spec, plan)
+        lines.append(f"| {name} (ridge {learnt.ridge:g}) | {shown(asked, learnt.maps, means)} |")
+        print(lines[-1], flush=True)
+    return lines
+
+
+def spec_of(home: Path, name: str = "lohelp") -> EncoderSpec:
+    """What encoded a collection."""
+    engine = connect(Settings.read(home=home).database)
+    found = collections.require(engine, name)
+    engine.dispose()
+    return EncoderSpec(found.encoder, found.method, found.dim, (), found.model, "")
+
+
+def topics(langs: Sequence[str]) -> tuple[list[Document], list[Qrel], dict[str, set[str]]]:
+    """Queries named topic.language, qrels for them, and the relevant documents by topic."""
+    folder = results.DATA / "lohelp"
+    asked = [topic for topic in read_topics(folder / "topics.index.tsv") if topic.lang in langs]
+    queries = [Document(f"{one.qid}.{one.lang}", one.lang, one.text(("title", "description"))) for one in asked]
+    judged = [one for one in read_qrels([folder / f"qrels.index.{lang}.txt" for lang in langs]) if one.relevance > 0]
+    relevant: dict[str, set[str]] = {}
+    for one in judged:
+        relevant.setdefault(one.query_id, set()).add(one.doc_id)
+    qrels = [one._replace(query_id=f"{one.query_id}.{lang}") for lang in langs for one in judged]
+    return queries, qrels, relevant
+
+
+def precision(
+    searcher: Searcher,
+    calibration: Calibration,
+    queries: Sequence[Document],
+    vectors: FloatArray,
+    qrels: Iterable[Qrel],
+) -> dict[str, float]:
+    """Average precision of each query, to a depth of fifty."""
+    ranker = FairRanker(searcher.store, calibration, searcher.choice)
+    run: dict[str, list[tuple[str, float]]] = {}
+    for lang in sorted({query.lang for query in queries}):
+        rows = [row for row, query in enumerate(queries) if query.lang == lang]
+        for start in range(0, len(rows), 64):
+            block = rows[start : start + 64]
+            for row, one in zip(
+                block, ranker.rank(vectors[block], lang, sorted(searcher.languages), DEPTH), strict=True
+            ):
+                run[queries[row].doc_id] = list(zip(one.doc_ids, map(float, one.scores), strict=True))
+    names = {query.doc_id for query in queries}
+    scores = evaluate(Run("maps", run), [one for one in qrels if one.query_id in names], parse_measures(["AP"]), names)
+    return scores.values("AP")
+
+
+def search_rows(home: Path, folds: int, share: float) -> list[str]:
+    """Topics of a fold, ranked with maps learnt from the concepts that none of its topics asks for."""
+    searcher = Searcher.open("lohelp", Settings.read(home=home), device="cpu")
+    statistics = searcher.calibration
+    assert statistics is not None
+    learning, spec = stored(home, "lohelp", LANGS), spec_of(home)
+    queries, qrels, relevant = topics(LANGS)
+    names = sorted(relevant)
+    order = np.random.default_rng(0).permutation(names).tolist()[: int(len(names) * share)]
+    concept = {
+        item.document.doc_id: str(item.document.fields.get("concept"))
+        for page in searcher.store.scan(searcher.model)
+        for item in page
+    }
+    found: dict[str, dict[str, float]] = {}
+    for fold in range(folds):
+        tested = set(order[fold::folds])
+        away = {concept[doc_id] for name in tested for doc_id in relevant[name] if doc_id in concept}
+        seen = ByConcept(
+            {
+                lang: {name: vector for name, vector in some.items() if name not in away}
+                for lang, some in learning.vectors.items()
+            }
+        )
+        asked = [query for query in queries if query.doc_id.rsplit(".", 1)[0] in tested]
+        vectors = searcher.encoder.encode_queries(asked)
+        print(f"fold {fold}: {len(away)} concepts away, {len(asked)} queries", flush=True)
+        variants: dict[str, Calibration] = {"without a map": statistics}
+        for name, plan in PLANS.items():
+            variants[name] = MappedCalibration.on(statistics, learn(seen, spec, plan).maps)
+        for name, calibration in variants.items():
+            start = time.perf_counter()
+            found.setdefault(name, {}).update(precision(searcher, calibration, asked, vectors, qrels))
+            print(name, np.mean(list(found[name].values())), f"{time.perf_counter() - start:.0f} s", flush=True)
+    base = found["without a map"]
+    lines = [
+        f"{len(base):,} queries ({len(order)} topics in {len(LANGS)} languages), {folds} folds, balance "
+        f"{searcher.choice.balance:g}, documents and passages, depth {DEPTH}.",
+        "",
+        "| ranking | MAP | difference (± standard error over topics) |",
+        "|---|---:|---:|",
+    ]
+    for name, values in found.items():
+        by_topic: dict[str, list[float]] = {}
+        for query, value in values.items():
+            by_topic.setdefault(query.rsplit(".", 1)[0], []).append(value - base[query])
+        gains = np.array([np.mean(some) for some in by_topic.values()])
+        lines.append(
+            f"| {name} | {np.mean(list(values.values())):.3f} | "
+            f"{gains.mean():+.3f} ± {gains.std() / len(gains) ** 0.5:.3f} |"
+        )
+    return lines
+
+
+def speed_rows() -> list[str]:
+    """Fitting from 100,000 pairs of 384 numbers, and a query's mapping."""
+    chance = np.random.default_rng(0)
+    x = chance.standard_normal((100_000, 384), dtype=np.float32)
+    y = x[:, ::-1] + chance.standard_normal((100_000, 384), dtype=np.float32)
+    start = time.perf_counter()
+    map_ = LCA(0.1).fit(x, y)
+    fitted = time.perf_counter() - start
+    weights, query = map_.weights_.astype(np.float32), unit_rows(x[:1])
+    start = time.perf_counter()
+    for _ in range(1000):
+        unit_rows(query @ weights.T)
+    each = (time.perf_counter() - start) / 1000
+    return [f"LCA of 100,000 pairs × 384: {fitted:.2f} s. Wᵀq for one target language: {1e6 * each:.0f} µs."]
+
+
+def migration_rows(old_home: Path, new_home: Path, encoder: str, sizes: Sequence[int], share: float) -> list[str]:
+    """MAP of the old encoder, of the new one with everything encoded again, and of the new one through maps."""
+    import shutil
+    import tempfile
+
+    from query.migrating import migrate
+
+    queries, qrels, relevant = topics(LANGS)
+    names = set(np.random.default_rng(0).permutation(sorted(relevant)).tolist()[: int(len(relevant) * share)])
+    asked = [query for query in queries if query.doc_id.rsplit(".", 1)[0] in names]
+
+    def measured(home: Path, balance: float | None = None) -> float:
+        with Searcher.open("lohelp", Settings.read(home=home), device="cpu") as searcher:
+            assert searcher.calibration is not None
+            if balance is not None:
+                searcher.choice = replace(searcher.choice, balance=balance)
+            vectors = searcher.encoder.encode_queries(asked)
+            return float(np.mean(list(precision(searcher, searcher.calibration, asked, vectors, qrels).values())))
+
+    old, again = measured(old_home), measured(new_home)
+    lines = [
+        f"{len(asked):,} queries, depth {DEPTH}.",
+        "",
+        "| | MAP | of re-encoding | the sample's advice: old, new, mapped |",
+        "|---|---:|---:|---|",
+        f"| old encoder | {old:.3f} | {old / again:.0%} | |",
+        f"| new encoder, all encoded again | {again:.3f} | 100 % | |",
+    ]
+    print("\n".join(lines), flush=True)
+    for size in sizes:
+        with tempfile.TemporaryDirectory() as place:
+            home = Path(place) / "home"
+            shutil.copytree(old_home, home)
+            start = time.perf_counter()
+            report = migrate("lohelp", encoder, None, Settings.read(home=home), sample=size, anyway=True, device="cpu")
+            took = time.perf_counter() - start
+            value, worth = measured(home), report.worth
+        said = f"{worth.old:.3f}, {worth.new:.3f}, {worth.mapped:.3f}"
+        lines.append(
+            f"| new encoder, map of {size:,} documents ({took:.0f} s) | {value:.3f} | {value / again:.0%} | {said} |"
+        )
+        print(lines[-1], flush=True)
+    return lines
+
+
+def main() -> None:
+    """Measure, and write the section."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("part", choices=["elsewhere", "search", "speed", "migration"])
+    parser.add_argument("--home", type=Path, help="Home of a collection lohelp, indexed and calibrated.")
+    parser.add_argument("--other-home", type=Path, help="Home of the other collection, or of the one encoded again.")
+    parser.add_argument("--other", default="ntrex")
+    parser.add_argument("--encoder", default="", help="Of a migration.")
+    parser.add_argument("--folds", type=int, default=2)
+    parser.add_argument("--share", type=float, default=1.0, help="Of the topics.")
+    parser.add_argument("--sizes", default="500,2000")
+    arguments = parser.parse_args()
+    if arguments.part == "speed":
+        name, lines = "Maps: speed", speed_rows()
+    elif arguments.part == "elsewhere":
+        name = f"Maps of lohelp on {arguments.other}"
+        lines = elsewhere(arguments.home, arguments.other_home, arguments.other)
+    elif arguments.part == "migration":
+        name = "Migration"
+        sizes = [int(size) for size in arguments.sizes.split(",")]
+        lines = migration_rows(arguments.home, arguments.other_home, arguments.encoder, sizes, arguments.share)
+    else:
+        name, lines = "Mapped search", search_rows(arguments.home, arguments.folds, arguments.share)
+    print("\n".join(lines))
+    results.write(name, f"python -m benchmarks.mappings {arguments.part}", lines)
+
+
+if __name__ == "__main__":
+    main()

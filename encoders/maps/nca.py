@@ -1,0 +1,56 @@
+"""Neural concept approximation, run by ONNX Runtime (Tashu et al. 2024, section 3.2.3)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from encoders.document import FloatArray
+from encoders.errors import BadInput
+from encoders.session import check_runtime
+
+
+class Network:
+    """One direction of NCA: from rows of one space to centred rows of another.
+
+    The graph takes ``rows`` (n, dim) float32 as the encoder made them and returns ``mapped`` (n, dim): its means are
+    inside.
+    """
+
+    def __init__(self, graph: bytes) -> None:
+        """Load a graph.
+
+        Raises:
+            MissingPart: ONNX Runtime is not there.
+            BadInput: the graph can't be loaded.
+        """
+        check_runtime()
+        import onnxruntime  # noqa: PLC0415 - --help need not load it
+
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = 1
+        try:
+            self._session = onnxruntime.InferenceSession(graph, options, providers=["CPUExecutionProvider"])
+        except Exception as error:  # ONNX Runtime raises classes of its own, all of them plain Exceptions
+            raise BadInput(f"the network can't be loaded ({str(error).splitlines()[0]}); train it again") from error
+
+    def transform(self, rows: FloatArray) -> FloatArray:
+        """(n, dim) of the other space."""
+        mapped: FloatArray = self._session.run(["mapped"], {"rows": rows.astype(np.float32, copy=False)})[0]
+        return mapped
+
+
+def compared(
+    x: FloatArray, y: FloatArray, means: tuple[FloatArray, FloatArray], forward: Network, backward: Network
+) -> tuple[FloatArray, FloatArray]:
+    """Rows whose cosines compare X with Y: [x, f(x)] and [g(y), y].
+
+    Args:
+        x: (n, dim x) as the encoder made them.
+        y: (m, dim y) likewise.
+        means: of X and of Y in training.
+        forward: f, from X to Y.
+        backward: g, from Y to X.
+    """
+    left = np.concatenate([x - means[0], forward.transform(x)], axis=1)
+    right = np.concatenate([backward.transform(y), y - means[1]], axis=1)
+    return left, right

@@ -1,0 +1,71 @@
+"""Documents about the same concepts in several languages, and how they are split."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+import numpy.typing as npt
+
+from encoders.document import FloatArray
+from encoders.errors import BadInput
+from encoders.maps.ridge import Aligned
+
+FEWEST = 15
+"""Concepts in all languages from which on three of each part of a split are left."""
+_Places = npt.NDArray[np.intp]
+
+
+@dataclass(frozen=True)
+class Parallel:
+    """Documents about the same concepts in several languages.
+
+    Attributes:
+        concepts: (n,) what they are about.
+        rows: (n, dim) float32 vectors by language, a concept's at the same place in each.
+    """
+
+    concepts: Sequence[str]
+    rows: Mapping[str, FloatArray]
+
+    def only(self, places: _Places) -> Parallel:
+        """Some of the concepts."""
+        return Parallel([self.concepts[at] for at in places], {lang: rows[places] for lang, rows in self.rows.items()})
+
+    def aligned(self) -> Aligned:
+        """Moments of all of them."""
+        moments = Aligned({lang: rows.shape[1] for lang, rows in self.rows.items()})
+        moments.add(dict(self.rows))
+        return moments
+
+
+@dataclass(frozen=True)
+class Split:
+    """Training, validation and test, by concept: three fifths, one fifth, one fifth."""
+
+    training: Parallel
+    validation: Parallel
+    test: Parallel
+
+    @classmethod
+    def of(cls, parallel: Parallel, seed: int) -> Self:
+        """Draw one.
+
+        Raises:
+            BadInput: there are too few concepts.
+        """
+        count = len(parallel.concepts)
+        if count < FEWEST:
+            raise BadInput(
+                f"{count} concepts are in all of {', '.join(parallel.rows)}, and {FEWEST} are needed to learn and to "
+                "test; leave languages out with --languages, or give more documents"
+            )
+        order = np.random.default_rng(seed).permutation(count)
+        first, second = int(0.6 * count), int(0.8 * count)
+        return cls(*(parallel.only(part) for part in (order[:first], order[first:second], order[second:])))
+
+    def shortened(self, pairs: int) -> Split:
+        """The same, learnt from the first so many training concepts."""
+        return Split(self.training.only(np.arange(min(pairs, len(self.training.concepts)))), self.validation, self.test)

@@ -1,0 +1,155 @@
+"""Linear maps of documents and of queries into spaces where they compare: what a mapping's folder and a search hold."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Self
+from zipfile import BadZipFile
+
+import numpy as np
+
+from encoders.document import FloatArray
+from encoders.errors import BadInput
+
+FORMAT = 1
+ANY = ""
+"""Stands for every language that is not named."""
+
+
+@dataclass(frozen=True)
+class Asker:
+    """The encoder of queries where it is another than the stored documents'.
+
+    Attributes:
+        encoder: name or folder.
+        method: how it makes a document's vector.
+        model: id of its vectors.
+        dim: their width.
+    """
+
+    encoder: str
+    method: str
+    model: str
+    dim: int
+
+
+@dataclass(frozen=True)
+class SpaceMaps:
+    """What centred rows are multiplied by from the right before they are compared.
+
+    Attributes:
+        model: id of the stored documents' vectors.
+        documents: (dim, k) by language of the query and of the document; either may be ``ANY``.
+        queries: (query dim, k) by language of the query, or ``ANY``; where there is none a query stays as it is.
+        about: how the maps were made, for people.
+        asker: encoder of the queries, where it is another than the documents'.
+    """
+
+    model: str
+    documents: Mapping[tuple[str, str], FloatArray]
+    queries: Mapping[str, FloatArray] = field(default_factory=dict)
+    about: Mapping[str, Any] = field(default_factory=dict)
+    asker: Asker | None = None
+
+    @classmethod
+    def rounded(
+        cls,
+        model: str,
+        documents: Mapping[tuple[str, str], np.ndarray],
+        queries: Mapping[str, np.ndarray] | None = None,
+        *,
+        about: Mapping[str, Any] | None = None,
+        asker: Asker | None = None,
+    ) -> Self:
+        """Of weights in any precision, as they will be once written: there are many, and they are kept in float16."""
+        return cls(
+            model,
+            {key: _round(weights) for key, weights in documents.items()},
+            {key: _round(weights) for key, weights in (queries or {}).items()},
+            about or {},
+            asker,
+        )
+
+    def document(self, query_lang: str, lang: str) -> FloatArray | None:
+        """Weights for documents of a language when they are asked in another; none: they stay as they are."""
+        for key in ((query_lang, lang), (ANY, lang), (ANY, ANY)):
+            if key in self.documents:
+                return self.documents[key]
+        return None
+
+    def query(self, lang: str) -> FloatArray | None:
+        """Weights for queries of a language; none: they stay as they are."""
+        return self.queries.get(lang, self.queries.get(ANY))
+
+    def knows(self, lang: str) -> bool:
+        """Whether documents of a language are mapped by what was learnt of them."""
+        return any(lang == document for _, document in self.documents) or self.asker is not None
+
+    def header(self) -> dict[str, Any]:
+        """All but the weights, as JSON carries it."""
+        return {
+            "format": FORMAT,
+            "model": self.model,
+            "documents": [list(key) for key in self.documents],
+            "queries": list(self.queries),
+            "about": dict(self.about),
+            "asker": asdict(self.asker) if self.asker else None,
+        }
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """The weights by name, float16."""
+        found = {f"documents/{number}": one for number, one in enumerate(self.documents.values())}
+        found |= {f"queries/{number}": one for number, one in enumerate(self.queries.values())}
+        return {name: one.astype(np.float16) for name, one in found.items()}
+
+    @classmethod
+    def of(cls, header: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Self:
+        """What ``header`` and ``arrays`` gave.
+
+        Raises:
+            KeyError: something is missing.
+        """
+        documents = {
+            (str(query), str(lang)): arrays[f"documents/{number}"].astype(np.float32)
+            for number, (query, lang) in enumerate(header["documents"])
+        }
+        queries = {
+            str(lang): arrays[f"queries/{number}"].astype(np.float32) for number, lang in enumerate(header["queries"])
+        }
+        asker = Asker(**header["asker"]) if header["asker"] else None
+        return cls(header["model"], documents, queries, header["about"], asker)
+
+    def write(self, folder: Path) -> None:
+        """Write ``mapping.json`` and ``maps.npz`` into a folder that is there."""
+        (folder / _HEADER).write_text(json.dumps(self.header(), indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+        np.savez(folder / _WEIGHTS, allow_pickle=False, **self.arrays())
+
+    @classmethod
+    def read(cls, folder: Path) -> Self:
+        """Read what ``write`` wrote.
+
+        Raises:
+            BadInput: the folder holds no linear mapping, or a damaged one.
+        """
+        if not (folder / _HEADER).is_file():
+            raise BadInput(f"{folder} holds no mapping; make one: dragoman train mapping SOURCE… -o {folder}")
+        try:
+            header = json.loads((folder / _HEADER).read_text(encoding="utf-8"))
+            if header["format"] != FORMAT:
+                raise BadInput(f"{folder / _HEADER} is of another version; make it again: dragoman train mapping")
+            with np.load(folder / _WEIGHTS, allow_pickle=False) as arrays:
+                return cls.of(header, arrays)
+        except (OSError, ValueError, KeyError, TypeError, EOFError, BadZipFile) as error:
+            raise BadInput(
+                f"the mapping in {folder} can't be read ({error}); make it again: dragoman train mapping"
+            ) from error
+
+
+_HEADER, _WEIGHTS = "mapping.json", "maps.npz"
+
+
+def _round(weights: np.ndarray) -> FloatArray:
+    return weights.astype(np.float16).astype(np.float32)

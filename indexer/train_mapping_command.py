@@ -1,0 +1,91 @@
+"""``dragoman train mapping``: learn maps between languages from documents about the same concepts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+import click
+
+from encoders.console import Console, output_options
+from encoders.languages import normalise
+from indexer.mapping_sources import AlignedSources, aligned_options
+from indexer.mapping_training import Learnt, Plan, free, learn, write
+from indexer.reading_options import reading_options
+from indexer.settings import place_options
+
+
+@click.command("mapping", short_help="Learn maps between the languages of an encoder.")
+@click.option("-o", "--output", type=click.Path(path_type=Path), required=True, help="Folder to make.")
+@click.option(
+    "--method",
+    type=click.Choice(["lca", "lcc"]),
+    default="lca",
+    show_default=True,
+    help="lca: a map a pair of languages. lcc: codes of all languages.",
+)
+@click.option("--ridge", type=click.FloatRange(0), help="0: the pseudo-inverse.  [default: by held-out concepts]")
+@click.option(
+    "--shrink",
+    type=click.Choice(["itself", "nothing"]),
+    default="itself",
+    show_default=True,
+    help="What a ridge draws LCA's maps to; nothing: as published.",
+)
+@click.option(
+    "--pivot", default="", metavar="LANG", help="Language that LCA's maps go through.  [default: none up to 12]"
+)
+@click.option(
+    "--dimensions", type=click.IntRange(1), help="Of LCC's codes (200); principal axes that LCA cuts to (all)."
+)
+@click.option("--seed", type=int, default=0, show_default=True, help="Of the held-out concepts.")
+@reading_options
+@place_options
+@aligned_options
+@output_options
+def command(
+    output: Path,
+    method: Literal["lca", "lcc"],
+    ridge: float | None,
+    shrink: str,
+    pivot: str,
+    dimensions: int | None,
+    seed: int,
+    aligned: AlignedSources,
+    console: Console,
+) -> None:
+    """Learn maps between the languages of SOURCEs, whose documents have the field `concept`, in seconds.
+
+    The concept is the same for translations of one another; fifty of them are enough for a start. FOLDER is then ranked
+    with: dragoman calibrate -c NAME --map FOLDER. No document is encoded again. Without SOURCEs, -c NAME takes the
+    vectors that a collection holds.
+    """
+    free(output)
+    documents, spec = aligned.load(console)
+    plan = Plan(method, ridge, shrink == "itself", normalise(pivot) if pivot else "", dimensions, seed)
+    learnt = learn(documents, spec, plan)
+    write(learnt, output, console)
+    _tell(learnt, output, console)
+
+
+def _tell(learnt: Learnt, output: Path, console: Console) -> None:
+    pairs = {f"{lang} → {other}": count for (lang, other), count in learnt.pairs.items()}
+    reached = learnt.tried[learnt.ridge]
+    console.emit(
+        {
+            "folder": str(output),
+            **learnt.maps.about,
+            "model": learnt.maps.model,
+            "tried": {f"{ridge:g}": {"rate": one.rate, "mrr": one.mrr} for ridge, one in learnt.tried.items()},
+            "centred": {"rate": learnt.centred.rate, "mrr": learnt.centred.mrr},
+            "pairs": pairs,
+            "remarks": learnt.remarks,
+        }
+    )
+    console.say(
+        f"{learnt.maps.about['concepts']:,} concepts, {min(learnt.pairs.values()):,} to {max(learnt.pairs.values()):,} "
+        f"a pair of {len(learnt.maps.about['languages'])} languages; mates of held-out concepts found first: "
+        f"{reached.rate:.3f} (means taken out only: {learnt.centred.rate:.3f}), ridge {learnt.ridge:g}; "
+        f"use it: dragoman calibrate -c NAME --map {output}"
+    )
+    console.result(str(output))

@@ -1,0 +1,52 @@
+"""The encoder of a collection's queries: its own, or the one that it has migrated to."""
+
+from __future__ import annotations
+
+from encoders.console import Console
+from encoders.document import Encoder
+from encoders.errors import ModelMismatch
+from encoders.maps.space import Asker
+from encoders.session import Device
+from indexer.collection import Collection
+from onnx_export.models import open_named
+from query.calibration import Calibration
+from query.mapped import MappedCalibration
+
+
+def asker_of(calibration: Calibration | None) -> Asker | None:
+    """The other encoder that a calibration takes queries from, if it does."""
+    return calibration.maps.asker if isinstance(calibration, MappedCalibration) else None
+
+
+def open_query_encoder(
+    collection: Collection, calibration: Calibration | None, device: Device, console: Console
+) -> Encoder:
+    """Load the encoder of queries for a collection as a calibration ranks it.
+
+    Raises:
+        BadInput: the encoder is not there.
+        ModelMismatch: what its name leads to now is not what the vectors, or the map, are of.
+    """
+    asker = asker_of(calibration)
+    if asker:
+        return open_asker(collection, asker, device, console)
+    encoder = open_named(collection.encoder, collection.method, console, device=device)
+    collection.check(encoder.spec)
+    return encoder
+
+
+def open_asker(collection: Collection, asker: Asker, device: Device, console: Console) -> Encoder:
+    """Load the encoder that a collection has migrated to.
+
+    Raises:
+        BadInput: it is not there.
+        ModelMismatch: what its name leads to now is another model.
+    """
+    encoder = open_named(asker.encoder, asker.method, console, device=device)
+    if encoder.spec.model != asker.model:
+        raise ModelMismatch(
+            f"collection {collection.name} has migrated to {asker.encoder} by {asker.method} (model {asker.model}), "
+            f"and what is there now is model {encoder.spec.model}; bring the first back, or leave the migration: "
+            f"dragoman rollback -c {collection.name}"
+        )
+    return encoder

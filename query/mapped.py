@@ -1,0 +1,138 @@
+"""A calibration with maps: documents are compared in the space of the query's language, or of another encoder.
+
+q·(W d) = (Wᵀq)·d: within one target language the documents' map acts on the query, so kNN asks the index as it is,
+with a mapped query; lengths and margins are exact on the mapped candidates. The map acts on what centring leaves.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from encoders.document import FloatArray, unit_rows
+from encoders.errors import BadInput, ModelMismatch, StoreError
+from encoders.maps.space import SpaceMaps
+from query.calibration import Calibration
+
+
+@dataclass(frozen=True)
+class MappedCalibration(Calibration):
+    """Statistics of a collection's languages, with maps.
+
+    Attributes:
+        maps: of documents and queries.
+        query_lang: language of the queries that it compares documents with; empty before ``towards``.
+    """
+
+    maps: SpaceMaps = field(kw_only=True)
+    query_lang: str = field(default="", kw_only=True)
+
+    @classmethod
+    def on(cls, statistics: Calibration, maps: SpaceMaps) -> MappedCalibration:
+        """Statistics with maps for their vectors.
+
+        Raises:
+            ModelMismatch: the maps are for vectors of another model.
+            BadInput: the vectors are several encoders' as one.
+        """
+        check_model(maps, statistics.model)
+        if len(statistics.parts.widths) > 1:
+            raise BadInput("combined vectors can't be mapped yet; map a collection of one encoder")
+        parts = {name: getattr(statistics, name) for name in Calibration.__dataclass_fields__}
+        return cls(**parts, maps=maps)
+
+    def towards(self, lang: str) -> Calibration:
+        """The same for queries of a language."""
+        return self if lang == self.query_lang else replace(self, query_lang=lang)
+
+    @property
+    def width(self) -> int:
+        """Of the space that is compared in."""
+        known = next(iter(self.maps.queries.values()), None)
+        return len(self.pooled_query.mean) if known is None else int(known.shape[1])
+
+    def mixed(self, vectors: FloatArray, languages: Mapping[str, slice], share: float = 1.0) -> FloatArray:
+        """Documents of several languages, each without its own component, mapped: unit rows."""
+        return self._mapped(super().mixed(vectors, languages, share), languages, share)
+
+    def passages(self, vectors: FloatArray, languages: Mapping[str, slice], share: float = 1.0) -> FloatArray:
+        """Passages likewise."""
+        return self._mapped(super().passages(vectors, languages, share), languages, share)
+
+    def _mapped(self, left: FloatArray, languages: Mapping[str, slice], share: float) -> FloatArray:
+        if self._as_the_encoder_ranks(share):
+            return left
+        parts = [np.zeros((0, self.width), np.float32)]
+        for lang, rows in languages.items():
+            weights = self.maps.document(self.query_lang, lang)
+            parts.append(left[rows] if weights is None else left[rows] @ weights)
+        return unit_rows(np.concatenate(parts))
+
+    def queries(self, vectors: FloatArray, lang: str, share: float = 1.0) -> FloatArray:
+        """Queries of one language without its component, mapped where there is a map for queries: unit rows."""
+        left = super().queries(vectors, lang, share)
+        weights = None if self._as_the_encoder_ranks(share) else self.maps.query(lang)
+        return left if weights is None else unit_rows(left @ weights)
+
+    def asked(self, queries: FloatArray, target: str, share: float = 1.0) -> FloatArray:
+        """Corrected queries as raw vectors of a target language are to be asked."""
+        weights = None if self._as_the_encoder_ranks(share) else self.maps.document(self.query_lang, target)
+        back = queries if weights is None else unit_rows(queries @ weights.T)
+        return super().asked(back, target, share)
+
+    def _as_the_encoder_ranks(self, share: float) -> bool:
+        """Whether nothing is to be corrected; another encoder's queries compare by the map alone."""
+        return share == 0.0 and self.maps.asker is None
+
+    def as_stored(self, queries: FloatArray, lang: str) -> FloatArray:
+        """Queries as vectors of the stored documents' model: another encoder's through the map, others as they are."""
+        weights = self.maps.document(lang, lang)
+        if self.maps.asker is None or weights is None:
+            return queries
+        known = self.languages.get(lang)
+        query_mean = known.query_mean if known else self.pooled_query.mean
+        mean = known.mean if known else self.pooled.mean
+        return unit_rows(np.asarray((queries - query_mean) @ weights.T + mean, dtype=np.float32))
+
+    def _parts(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+        header, arrays = super()._parts()
+        arrays |= {f"maps/{name}": weights for name, weights in self.maps.arrays().items()}
+        return {**header, "maps": self.maps.header()}, arrays
+
+
+def check_model(maps: SpaceMaps, model: str) -> None:
+    """See that maps are for vectors of a model.
+
+    Raises:
+        ModelMismatch: they are for another's.
+    """
+    if maps.model != model:
+        raise ModelMismatch(
+            f"the mapping is for vectors of model {maps.model}, and the collection holds vectors of model {model}; "
+            "learn another: dragoman train mapping"
+        )
+
+
+def read_calibration(data: bytes) -> Calibration:
+    """Read an artifact, with its maps if it has some.
+
+    Raises:
+        StoreError: it is damaged, or was made by another version.
+    """
+    statistics = Calibration.from_bytes(data)
+    with np.load(io.BytesIO(data), allow_pickle=False) as archive:
+        header = json.loads(str(archive["header"]))
+        if "maps" not in header:
+            return statistics
+        arrays = {name.removeprefix("maps/"): archive[name] for name in archive.files if name.startswith("maps/")}
+    try:
+        return MappedCalibration.on(statistics, SpaceMaps.of(header["maps"], arrays))
+    except (KeyError, TypeError) as error:
+        raise StoreError(
+            f"the calibration's maps can't be read ({error}); choose another: dragoman calibrate --use"
+        ) from error

@@ -1,0 +1,133 @@
+"""Aligned documents in the layouts they are published in: JRC-Acquis, and comparable articles of Wikipedia.
+
+**JRC-Acquis 3.0** (the archives jrc-LL.tgz, unpacked into one folder): ``LL/YEAR/jrcNAME-LL.xml``, TEI with paragraphs
+``<p n="…">`` in ``<body>``; a document has the same NAME in every language. Letters with diacritics stand as
+``%eacute;`` in many French ones.
+
+**Wikipedia** (wikicomp of linguatools, a file a pair of languages): ``<articlePair id="…">`` with two
+``<article lang="…" name="…">``, paragraphs ``<p>`` and headings ``<h>`` in ``<content>``.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Iterator, Sequence
+from html.entities import name2codepoint
+from pathlib import Path
+
+from encoders.document import Document
+from encoders.errors import BadInput
+from encoders.languages import normalise
+from indexer.readers.files import SourceFile, UnreadableFileError
+from indexer.readers.markup import Tag, tokens
+
+_NAME = re.compile(r"(jrc.+)-([a-z]{2})\.xml$")
+_PERCENT = re.compile(r"%([A-Za-z]+);?")
+_BLANKS = re.compile(r"\s+")
+
+
+def read_jrc(folder: Path, langs: Sequence[str], most: int = 0) -> Iterator[Document]:
+    """Documents that are there in all of some languages, language after language, ordered by their names.
+
+    Args:
+        folder: where the archives were unpacked.
+        langs: languages.
+        most: documents of a language at most; 0: all.
+
+    Raises:
+        BadInput: a language has no files of this layout.
+    """
+    files: dict[str, dict[str, Path]] = {}
+    for lang in langs:
+        found = sorted(folder.rglob(f"jrc*-{lang}.xml")) if folder.is_dir() else []
+        files[lang] = {named[1]: path for path in found if (named := _NAME.fullmatch(path.name))}
+        if not files[lang]:
+            raise BadInput(f"{folder} has no {lang}/YEAR/jrc…-{lang}.xml; unpack jrc-{lang}.tgz of JRC-Acquis there")
+    common = sorted(set.intersection(*(set(some) for some in files.values())))
+    if not common:
+        raise BadInput(f"no document of {folder} is there in all of {', '.join(langs)}; leave languages out")
+    for lang, some in files.items():
+        for name in common[: most or None]:
+            text = _body(some[name].read_text(encoding="utf-8", errors="replace"))
+            yield Document(f"{name}-{lang}", lang, text, fields={"concept": name})
+
+
+def _body(markup: str) -> str:
+    inside, parts = False, list[str]()
+    for token in tokens(markup):
+        if isinstance(token, str):
+            if inside:
+                parts.append(_repaired(token))
+        elif token.name == "BODY":
+            inside = not token.closes
+        elif token.name in {"P", "HEAD", "DIV"}:
+            parts.append("\n")
+    return "\n".join(line for part in "".join(parts).split("\n") if (line := _BLANKS.sub(" ", part).strip()))
+
+
+def _repaired(text: str) -> str:
+    """``%eacute;`` is é; a percent sign before any other word is one."""
+    return _PERCENT.sub(lambda found: html.unescape(f"&{found[1]};") if found[1] in name2codepoint else found[0], text)
+
+
+def read_wikicomp(path: Path, most: int = 0) -> Iterator[Document]:
+    """Both articles of each pair, pair after pair; pairs of which one has no text are left out.
+
+    Args:
+        path: the file, compressed or not.
+        most: pairs at most; 0: all.
+
+    Raises:
+        BadInput: it is not there, is damaged, or has no pair.
+    """
+    count = 0
+    for block in _pairs(path):
+        articles = list(_articles(block))
+        if len(articles) != 2 or not all(one.text for one in articles):
+            continue
+        yield from articles
+        count += 1
+        if count == most:
+            return
+    if not count:
+        raise BadInput(f"{path} has no <articlePair> with two articles; give a wikicomp file of linguatools")
+
+
+def _pairs(path: Path) -> Iterator[str]:
+    if not path.is_file():
+        raise BadInput(f"{path} does not exist; give a wikicomp file of linguatools")
+    file = SourceFile(path, str(path))
+    lines: list[str] = []
+    try:
+        for line in file.lines():
+            text = (line or b"").decode("utf-8", "replace")
+            if "<articlePair" in text:
+                lines = []
+            lines.append(text)
+            if "</articlePair" in text:
+                yield "".join(lines)
+                lines = []
+    except UnreadableFileError as error:
+        raise BadInput(f"{file.shown} can't be read on after line {file.line}: {error}") from error
+
+
+def _articles(block: str) -> Iterator[Document]:
+    concept, lang, title, inside = "", "", "", False
+    parts: list[str] = []
+    for token in tokens(block):
+        match token:
+            case Tag(name="ARTICLEPAIR", closes=False):
+                concept = token.attributes.get("id", "")
+            case Tag(name="ARTICLE", closes=False):
+                lang, title = normalise(token.attributes.get("lang", "und")), token.attributes.get("name", "")
+                parts = []
+            case Tag(name="CONTENT"):
+                inside = not token.closes
+            case Tag(name="P" | "H"):
+                parts.append("\n")
+            case Tag(name="ARTICLE", closes=True):
+                text = "\n".join(line for part in "".join(parts).split("\n") if (line := part.strip()))
+                yield Document(f"{concept}-{lang}", lang, text, title, {"concept": concept})
+            case str() if inside:
+                parts.append(_BLANKS.sub(" ", token))

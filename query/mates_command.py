@@ -1,0 +1,74 @@
+"""``dragoman mates``: does a document find its translation first? Map by map, dimension by dimension, pair by pair."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+from encoders.console import Console, output_options
+from encoders.errors import BadInput
+from encoders.maps.parallel import Parallel
+from indexer.mapping_sources import AlignedSources, aligned_options
+from indexer.reading_options import reading_options
+from indexer.settings import place_options
+from query.mates import Method
+from query.mates_table import Sweep, mates_figure, swept
+from query.plots import save_figure
+from query.sweep_options import sweep_options
+
+
+@click.command("mates", short_help="Mate retrieval: does a document find its translation first, map by map?")
+@reading_options
+@place_options
+@aligned_options
+@sweep_options
+@output_options
+def command(
+    methods: Sequence[Method],
+    dimensions: Sequence[int],
+    pairs: Sequence[int],
+    splits: int,
+    seed: int,
+    plot: Path | None,
+    aligned: AlignedSources,
+    console: Console,
+) -> None:
+    """Find each document's translation among those of the other language, for all ordered pairs of languages.
+
+    Documents of SOURCEs need the field `concept`, the same for translations of one another; concepts that all languages
+    have count. Three fifths of them teach, a fifth chooses the ridge, a fifth is tested.
+    """
+    if dimensions and pairs:
+        raise click.UsageError("--dimensions and --pairs are two sweeps; try one at a time")
+    documents, spec = aligned.load(console)
+    parallel = documents.parallel()
+    run(parallel, spec.name, Sweep(methods, dimensions, pairs, splits, seed), plot, console)
+
+
+def run(parallel: Parallel, name: str, sweep: Sweep, plot: Path | None, console: Console) -> None:
+    """Measure, show and draw."""
+    if plot and not plot.suffix:
+        raise BadInput(f"{plot} has no ending of a picture that can be drawn; name it .png, .svg or .pdf")
+    points = swept(parallel, sweep, console)
+    rows = [
+        [one.method, one.said, f"{one.rate:.3f} ± {one.rate_spread:.3f}", f"{one.mrr:.3f} ± {one.mrr_spread:.3f}"]
+        for one in points
+    ]
+    title = (
+        f"Mate retrieval of {name}: {len(parallel.rows) * (len(parallel.rows) - 1)} ordered pairs of "
+        f"{len(parallel.rows)} languages, {len(parallel.concepts):,} concepts, {sweep.splits} splits"
+    )
+    console.table(["method", sweep.swept or "", ">rate", ">MRR"], rows, title=title)
+    console.emit(
+        {
+            "encoder": name,
+            "languages": list(parallel.rows),
+            "concepts": len(parallel.concepts),
+            "points": [one.as_json() for one in points],
+        }
+    )
+    if plot:
+        save_figure(mates_figure(points, sweep), plot)
+        console.say(f"drawn: {plot}")

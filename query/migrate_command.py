@@ -1,0 +1,104 @@
+"""``dragoman migrate``: let another encoder answer a collection's queries, without encoding its documents again."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import cast
+
+import click
+
+from encoders.console import Console, output_options
+from encoders.methods import METHODS
+from encoders.session import Device
+from indexer.settings import Settings, place_options
+from query.migrating import KEPT, SAMPLE, MigrationReport, migrate
+
+
+@click.command("migrate", short_help="Move a collection to another encoder without encoding it again.")
+@click.option("-c", "--collection", "name", required=True, help="The collection.")
+@click.option("--encoder", required=True, metavar="NAME|FOLDER", help="The new encoder.")
+@click.option("--method", type=click.Choice(METHODS), help="How it makes a document's vector.")
+@click.option("--sample", type=click.IntRange(1), default=SAMPLE, show_default=True, help="Documents to encode anew.")
+@click.option("--dry-run", is_flag=True, help="Say what migrating is worth, and change nothing.")
+@click.option("--anyway", is_flag=True, help="Migrate even where the sample advises to stay.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Of the sample.")
+@click.option("--device", type=click.Choice(["auto", "cpu", "cuda"]), default="auto", show_default=True)
+@place_options
+@output_options
+def command(
+    name: str,
+    encoder: str,
+    method: str | None,
+    sample: int,
+    dry_run: bool,
+    anyway: bool,
+    seed: int,
+    device: str,
+    settings: Settings,
+    console: Console,
+) -> None:
+    """Encode queries by another encoder from now on, and map them into the space of the vectors that are stored.
+
+    A sample of documents is encoded by it, a linear map is learnt from that, and what it keeps is said; no document is
+    touched. dragoman rollback -c NAME goes back at any moment. Documents that come later are encoded as before.
+    """
+    report = migrate(
+        name,
+        encoder,
+        method,
+        settings,
+        sample=sample,
+        anyway=anyway,
+        dry_run=dry_run,
+        seed=seed,
+        device=cast("Device", device),
+        console=console,
+    )
+    _tell(report, name, console, dry_run=dry_run)
+
+
+def _tell(report: MigrationReport, name: str, console: Console, *, dry_run: bool) -> None:
+    worth, done = report.worth, report.calibration
+    console.emit(
+        {
+            "collection": name,
+            "migrated": bool(done),
+            "calibration": done.id if done else None,
+            "encoder": asdict(report.asker),
+            "documents": dict(report.documents),
+            "way": asdict(report.way),
+            "mates": asdict(report.mates),
+            **asdict(worth),
+            "kept": worth.kept,
+            "overlap": report.overlap,
+        }
+    )
+    console.table(
+        ["queries", "documents", ">own document found, MRR"],
+        [
+            ["old encoder", "old vectors, as it is", f"{worth.old:.3f}"],
+            ["new encoder", "new vectors, all encoded again", f"{worth.new:.3f}"],
+            ["new encoder", "old vectors, through the map", f"{worth.mapped:.3f}"],
+        ],
+        title=f"{worth.queries} pseudo-queries among as many held-out documents of the sample",
+    )
+    console.say(
+        f"the map, learnt of {sum(report.documents.values()):,} documents, finds {report.mates.rate:.1%} of held-out "
+        f"documents' new vectors, and keeps {worth.kept:.0%} of what encoding everything again would give"
+    )
+    if done:
+        console.say(f"of the first ten hits {report.overlap or 0.0:.0%} are the same as before")
+        if not worth.pays:
+            console.warn("the sample says that staying with the old encoder is better: dragoman rollback")
+        elif worth.kept < KEPT:
+            console.warn(f"the map keeps less than {KEPT:.0%}; a larger --sample, or encoding again, finds more")
+        console.result(
+            f"{name} is asked by {report.asker.encoder} from now on (calibration {done.id}); "
+            f"back again: dragoman rollback -c {name}"
+        )
+    elif dry_run:
+        console.result(
+            f"{name} stays as it is: this was a dry run; {'migrating' if worth.pays else 'staying'} is better"
+        )
+    else:
+        console.result(f"{name} stays as it is: the map would find less than the old encoder does; --anyway migrates")

@@ -1,0 +1,185 @@
+"""Mapped search: kNN with Wᵀq and exact scores give what mapping every document would; maps are chosen and left."""
+
+import json
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from encoders.document import Document, FloatArray, unit_rows
+from encoders.errors import BadInput, ModelMismatch
+from encoders.maps.space import ANY, Asker, SpaceMaps
+from indexer.settings import Settings
+from query.calibrating import Given, calibrate
+from query.calibration import Calibration
+from query.cli import run
+from query.language_statistics import calibration, draw
+from query.mapped import MappedCalibration, read_calibration
+from query.ranking import Choice, FairRanker
+from query.ranking_options import RankingOptions
+from query.searcher import Searcher
+from tests.query.synthetic import DIM, TopicEncoder, filled, page
+
+CENTRED = Choice(0.5, "absolute", passages=False)
+LANGS = ("de", "en", "fr")
+
+
+def weights(seed: int, width: int = DIM) -> FloatArray:
+    noise = np.random.default_rng(seed).standard_normal((DIM, width)) / DIM
+    return np.asarray(np.eye(DIM, width) + noise, dtype=np.float32)
+
+
+def pairwise() -> SpaceMaps:
+    pairs = [(lang, other) for lang in LANGS for other in LANGS if lang != other]
+    return SpaceMaps.rounded("topics", {pair: weights(number) for number, pair in enumerate(pairs)})
+
+
+def codes() -> SpaceMaps:
+    each = {lang: weights(number, 20) for number, lang in enumerate(LANGS)}
+    return SpaceMaps.rounded("topics", {(ANY, lang): one for lang, one in each.items()}, dict(each))
+
+
+def collection(folder: Path) -> tuple[object, Calibration, TopicEncoder]:
+    encoder = TopicEncoder(bias=1.0)
+    store = filled(folder, encoder, [page(lang, f"topic{n}") for lang in LANGS for n in range(30)])
+    return store, calibration(draw(store, encoder), "topics"), encoder
+
+
+@pytest.mark.parametrize("maps", [pairwise(), codes()], ids=["a map a pair", "codes"])
+def test_asking_with_a_mapped_query_ranks_as_mapping_every_document_does(tmp_path: Path, maps: SpaceMaps) -> None:
+    store, statistics, encoder = collection(tmp_path)
+    mapped = MappedCalibration.on(statistics, maps)
+    query = encoder.encode_queries([page("de", "topic7")])
+    (ranking,) = FairRanker(store, mapped, CENTRED).rank(query, "de", LANGS, 90)  # type: ignore[arg-type]
+    asked = unit_rows(query - statistics.languages["de"].query_mean)
+    if (map_ := maps.query("de")) is not None:
+        asked = unit_rows(asked @ map_)
+    expected = {}
+    for lang in LANGS:
+        for items in store.scan("topics", lang=lang):  # type: ignore[attr-defined]
+            for item in items:
+                left = unit_rows((item.vector - statistics.languages[lang].mean)[None])
+                map_ = maps.document("de", lang)
+                expected[item.document.doc_id] = float(unit_rows(left if map_ is None else left @ map_)[0] @ asked[0])
+    found = dict(zip(ranking.doc_ids, ranking.scores.tolist(), strict=True))
+    assert found.keys() == expected.keys()
+    assert max(abs(found[doc_id] - expected[doc_id]) for doc_id in found) < 1e-5
+
+
+def test_at_balance_nought_a_map_leaves_the_ranking_to_the_encoder(tmp_path: Path) -> None:
+    store, statistics, encoder = collection(tmp_path)
+    query = encoder.encode_queries([page("de", "topic7")])
+    raw = Choice(0.0, "absolute", passages=False)
+    mapped = MappedCalibration.on(statistics, pairwise())
+    plain, found = (
+        FairRanker(store, one, raw).rank(query, "de", LANGS, 20)[0]  # type: ignore[arg-type]
+        for one in (statistics, mapped)
+    )
+    assert plain.doc_ids == found.doc_ids
+
+
+def test_languages_that_a_map_never_saw_are_ranked_as_without_it(tmp_path: Path) -> None:
+    store, statistics, encoder = collection(tmp_path)
+    maps = SpaceMaps.rounded("topics", {("en", "fr"): weights(1), ("fr", "en"): weights(2)})
+    query = encoder.encode_queries([page("de", "topic7")])
+    plain, found = (
+        FairRanker(store, one, CENTRED).rank(query, "de", LANGS, 20)[0]  # type: ignore[arg-type]
+        for one in (statistics, MappedCalibration.on(statistics, maps))
+    )
+    assert plain.doc_ids == found.doc_ids
+    assert not maps.knows("de")
+
+
+def test_the_artifact_with_its_maps_survives_writing_and_its_id_depends_on_them(tmp_path: Path) -> None:
+    _, statistics, _ = collection(tmp_path)
+    for maps in (pairwise(), codes()):
+        made = MappedCalibration.on(statistics, maps)
+        read = read_calibration(made.to_bytes())
+        assert isinstance(read, MappedCalibration)
+        assert read.id == made.id != statistics.id
+        assert read.maps.document("de", "fr") is not None
+        assert read.to_bytes() == made.to_bytes()
+    assert read_calibration(statistics.to_bytes()).id == statistics.id
+
+
+def test_a_queries_own_encoder_may_have_another_width(tmp_path: Path) -> None:
+    """A migration: new queries of 40 numbers, old vectors of 64."""
+    store, _, encoder = collection(tmp_path)
+    turn = weights(3, 40)
+    maps = SpaceMaps.rounded("topics", {(ANY, ANY): turn}, asker=Asker("new", "segments", "new-model", 40))
+
+    class New(TopicEncoder):
+        def encode_queries(self, queries: Sequence[Document]) -> FloatArray:
+            return unit_rows(super().encode_queries(queries) @ turn)
+
+    new = New(bias=1.0)
+    new.spec = encoder.spec.__class__("new", "segments", 40, (), "new-model", "new")
+    samples = draw(store, new, stored=encoder.spec)  # type: ignore[arg-type]
+    mapped = MappedCalibration.on(calibration(samples, "topics"), maps)
+    query = new.encode_queries([page("de", "topic7")])
+    for choice in (CENTRED, Choice(0.75, "ratio")):
+        (ranking,) = FairRanker(store, mapped, choice).rank(query, "de", LANGS, 6, detailed=True)  # type: ignore[arg-type]
+        assert ranking.details is not None
+        assert -1.0 <= ranking.details[0].parts.cosine <= 1.0
+        assert sum("topic7" in doc_id for doc_id in ranking.doc_ids[:3]) == 3
+
+
+def test_a_map_for_another_model_is_refused_before_anything_is_encoded(demo: Settings) -> None:
+    with pytest.raises(ModelMismatch, match="the mapping is for vectors of model topics"):
+        calibrate("demo", demo, given=Given(maps=pairwise()), device="cpu")
+
+
+@pytest.fixture
+def home(calibrated: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
+    shutil.copytree(calibrated.home, tmp_path / "home")
+    monkeypatch.setenv("DRAGOMAN_HOME", str(tmp_path / "home"))
+    return Settings.read(home=tmp_path / "home")
+
+
+@pytest.mark.parametrize("method", ["lca", "lcc"])
+def test_a_mapping_is_learnt_ranked_with_and_left_again(
+    home: Settings, tmp_path: Path, method: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "mapping"
+    learn = ["train", "mapping", "-c", "demo", "--languages", "en,de,fr,ja", "--method", method, "-o", str(folder)]
+    assert run([*learn, "--json", "-q"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["languages"] == ["en", "de", "fr", "ja"]
+    assert told["pairs"]["de → ja"] >= 20
+    with Searcher.open("demo", home, device="cpu") as searcher:
+        assert searcher.calibration is not None
+        before = searcher.calibration.id
+    assert run(["calibrate", "-c", "demo", "--map", str(folder), "--balance", "0.75", "-q"]) == 0
+    assert "the maps know nothing of ar, es, pt, ru, tr, zh" in capsys.readouterr().err
+    with Searcher.open("demo", home, device="cpu") as searcher:
+        assert isinstance(searcher.calibration, MappedCalibration)
+        hits = searcher.search("Bienen im Garten", lang="de", k=5)
+        assert len({hit.lang for hit in hits}) > 1
+    with Searcher.open("demo", home, device="cpu", ranking=RankingOptions(before)) as searcher:
+        assert not isinstance(searcher.calibration, MappedCalibration)
+    assert run(["calibrate", "-c", "demo", "--use", before, "-q"]) == 0
+    with Searcher.open("demo", home, device="cpu") as searcher:
+        assert searcher.calibration is not None
+        assert searcher.calibration.id == before
+
+
+def test_bad_mappings_get_one_sentence(home: Settings, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def said(*arguments: str) -> str:
+        assert run([*arguments, "-q"]) == 1
+        return capsys.readouterr().err
+
+    learn = ("train", "mapping", "-c", "demo", "-o", str(tmp_path / "m"))
+    assert "no document in 'sv'" in said(*learn, "--languages", "en,sv")
+    assert "two languages at least" in said(*learn, "--languages", "en")
+    assert "the pivot 'sv' is none" in said(*learn, "--languages", "en,de", "--pivot", "sv")
+    assert "name either SOURCEs" in said("train", "mapping", "-o", str(tmp_path / "m"))
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "file").write_text("mine")
+    assert "holds something that is no mapping" in said("train", "mapping", "-c", "demo", "-o", str(tmp_path / "other"))
+    assert "holds no mapping" in said("calibrate", "-c", "demo", "--map", str(tmp_path / "other"))
+    assert run([*learn, "--languages", "en,de", "-q"]) == 0
+    (tmp_path / "m" / "maps.npz").write_bytes(b"broken")
+    with pytest.raises(BadInput, match="can't be read"):
+        SpaceMaps.read(tmp_path / "m")

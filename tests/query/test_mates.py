@@ -1,0 +1,83 @@
+"""The mate retrieval harness: splits by concept, sweeps, a table and a picture."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from encoders.document import FloatArray
+from encoders.errors import BadInput
+from encoders.maps.parallel import Parallel, Split
+from indexer.settings import Settings
+from query.cli import run
+from query.mates import METHODS, learnt, over_pairs
+
+
+def rotated(concepts: int, dim: int = 12, noise: float = 0.1) -> Parallel:
+    """Three languages that are turned and shifted against each other."""
+    chance = np.random.default_rng(0)
+    meaning = chance.standard_normal((concepts, dim))
+
+    def language() -> FloatArray:
+        turn = np.linalg.qr(np.eye(dim) + 0.4 * chance.standard_normal((dim, dim)))[0]
+        seen = meaning @ turn + chance.standard_normal(dim) + noise * chance.standard_normal((concepts, dim))
+        return np.asarray(seen, dtype=np.float32)
+
+    return Parallel([str(one) for one in range(concepts)], {lang: language() for lang in ("en", "de", "fr")})
+
+
+def test_a_split_is_by_concept_three_fifths_one_and_one() -> None:
+    parallel = rotated(50)
+    split = Split.of(parallel, 3)
+    sizes = [len(part.concepts) for part in (split.training, split.validation, split.test)]
+    assert sizes == [30, 10, 10]
+    named = [set(part.concepts) for part in (split.training, split.validation, split.test)]
+    assert set.union(*named) == set(parallel.concepts)
+    row = split.test.concepts[0]
+    np.testing.assert_array_equal(split.test.rows["de"][0], parallel.rows["de"][int(row)])
+    assert Split.of(parallel, 3).test.concepts == split.test.concepts
+    assert Split.of(parallel, 4).test.concepts != split.test.concepts
+    assert len(split.shortened(7).training.concepts) == 7
+
+
+def test_too_few_concepts_are_said() -> None:
+    with pytest.raises(BadInput, match="14 concepts are in all of en, de, fr"):
+        Split.of(rotated(14), 0)
+
+
+@pytest.mark.parametrize("method", [method for method in METHODS if method not in {"raw", "nca"}])
+def test_what_is_learnt_finds_more_mates_than_the_raw_vectors(method: str) -> None:
+    split = Split.of(rotated(200), 0)
+    raw = over_pairs(learnt("raw", split), split.test)
+    found = over_pairs(learnt(method, split, 12), split.test)  # type: ignore[arg-type]
+    assert found.mrr > raw.mrr
+    if method != "centred":
+        assert found.rate > 0.95
+
+
+@pytest.mark.torch
+def test_networks_are_trained_exported_and_run_without_torch() -> None:
+    pytest.importorskip("torch")
+    split = Split.of(rotated(300), 0)
+    found = over_pairs(learnt("nca", split), split.test)
+    assert found.rate > over_pairs(learnt("raw", split), split.test).rate
+
+
+def test_the_command_sweeps_and_draws(
+    demo: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("DRAGOMAN_HOME", str(demo.home))
+    picture = tmp_path / "mates.svg"
+    asked = ["mates", "-c", "demo", "--languages", "en,de,fr", "--splits", "2", "--plot", str(picture), "--json", "-q"]
+    assert run([*asked, "--pairs", "5,10"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["languages"] == ["en", "de", "fr"]
+    assert {(one["method"], one["value"]) for one in told["points"]} >= {("raw", None), ("lca", 5), ("lcc", 10)}
+    assert all(len(one["pairs"]) == 6 for one in told["points"])
+    assert picture.read_text().startswith("<?xml")
+    assert run([*asked, "--dimensions", "4,8", "--methods", "lca,centred"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert [(one["method"], one["value"]) for one in told["points"]] == [("centred", None), ("lca", 4), ("lca", 8)]
+    assert run([*asked, "--methods", "magic"]) == 2
+    assert run([*asked, "--pairs", "0"]) == 2

@@ -1,0 +1,98 @@
+"""``dragoman reproduce mappings``, on files of the published layouts that are written here."""
+
+import bz2
+import json
+from pathlib import Path
+
+import pytest
+
+from encoders.errors import BadInput
+from query.cli import run
+from query.mappings_data import read_jrc, read_wikicomp
+from tests.query.conftest import DEMO
+
+
+def demo(lang: str) -> list[dict[str, str]]:
+    return [json.loads(line) for line in (DEMO / f"docs.{lang}.jsonl").read_text(encoding="utf-8").splitlines()]
+
+
+@pytest.fixture
+def jrc(tmp_path: Path) -> Path:
+    for lang in ("en", "fr"):
+        for number, record in enumerate(demo(lang)):
+            file = tmp_path / lang / "1958" / f"jrc2{record['concept']}_01-{lang}.xml"
+            file.parent.mkdir(parents=True, exist_ok=True)
+            text = record["text"].replace("é", "%eacute;") if lang == "fr" else record["text"]
+            paragraphs = "".join(f'<p n="{at}">{part}</p>\n' for at, part in enumerate(text.split("\n")))
+            header = f"<teiHeader lang='en'><title>JRC-ACQUIS {number}</title></teiHeader>"
+            body = f"<head n='1'>{record['title']}</head>\n<div type='body'>\n{paragraphs}</div>"
+            file.write_text(
+                f'<?xml version="1.0" encoding="UTF-8"?>\n<TEI.2 id="jrc{number}-{lang}" lang="{lang}">\n{header}\n'
+                f"<text>\n<body>\n{body}\n</body>\n</text>\n</TEI.2>\n",
+                encoding="utf-8",
+            )
+    (tmp_path / "en" / "1958" / "jrc2only-en.xml").write_text("<TEI.2><text><body><p>Alone</p></body></text></TEI.2>")
+    return tmp_path
+
+
+@pytest.fixture
+def wikicomp(tmp_path: Path) -> Path:
+    file = tmp_path / "wikicomp-2014_ende.xml.bz2"
+    german = {record["concept"]: record for record in demo("de")}
+    lines = ['<?xml version="1.0"?>\n<wikipediaComparable name="en-de">\n']
+    for number, record in enumerate(demo("en")):
+        lines.append(f'<articlePair id="{number}">\n')
+        for lang, one in (("en", record), ("de", german[record["concept"]])):
+            body = "".join(f"<p>{part} <link target='x'>see</link></p>\n" for part in one["text"].split("\n"))
+            title = one["title"].replace('"', "")
+            lines.append(f'<article lang="{lang}" name="{title}">\n<categories name="a|b"/>\n<content>\n')
+            lines.append(f"<h>Heading</h>\n{body}</content>\n</article>\n")
+        lines.append("</articlePair>\n")
+    lines.append(
+        '<articlePair id="empty">\n<article lang="en" name="x"><content></content></article>\n</articlePair>\n'
+    )
+    file.write_bytes(bz2.compress("".join([*lines, "</wikipediaComparable>\n"]).encode()))
+    return file
+
+
+def test_acquis_documents_of_all_languages_are_read_with_their_letters_repaired(jrc: Path) -> None:
+    documents = list(read_jrc(jrc, ("en", "fr")))
+    assert len(documents) == 48
+    assert {document.lang for document in documents} == {"en", "fr"}
+    first = next(document for document in documents if document.lang == "fr")
+    assert "é" in first.text
+    assert "%eacute" not in first.text
+    assert "JRC-ACQUIS" not in first.text
+    assert not any("only" in document.doc_id for document in documents)
+    assert len(list(read_jrc(jrc, ("en", "fr"), 5))) == 10
+    with pytest.raises(BadInput, match="has no de/YEAR/jrc"):
+        list(read_jrc(jrc, ("en", "de")))
+
+
+def test_pairs_of_articles_are_read_out_of_a_compressed_file(wikicomp: Path, tmp_path: Path) -> None:
+    documents = list(read_wikicomp(wikicomp))
+    assert len(documents) == 48
+    assert documents[0].fields["concept"] == documents[1].fields["concept"] == "0"
+    assert documents[0].title == demo("en")[0]["title"]
+    assert documents[0].text.startswith("Heading\n")
+    assert "see" in documents[0].text
+    (tmp_path / "other.xml").write_text("<nothing/>")
+    with pytest.raises(BadInput, match="no <articlePair>"):
+        list(read_wikicomp(tmp_path / "other.xml"))
+
+
+def test_the_papers_figures_stand_beside_ours(
+    jrc: Path, wikicomp: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    picture = tmp_path / "mates.png"
+    asked = ["reproduce", "mappings", "--jrc", str(jrc), "--wikipedia", str(wikicomp), "--languages", "en,fr"]
+    options = ["--methods", "raw,lca-published,lca,lcc", "--splits", "2", "--device", "cpu", "--plot", str(picture)]
+    assert run([*asked, *options, "--json", "-q"]) == 0
+    acquis, wikipedia = map(json.loads, capsys.readouterr().out.splitlines())
+    assert acquis["documents"] == wikipedia["documents"] == 24
+    published = {one["method"]: one["paper"] for one in acquis["points"]}
+    assert published["lca-published"]["mBERT"] == [0.963, 0.975]
+    assert published["lca"] == {}
+    assert all(0 <= one["rate"] <= one["mrr"] <= 1 for one in [*acquis["points"], *wikipedia["points"]])
+    assert picture.stat().st_size > 1000
+    assert run([*asked[:2]]) == 2
