@@ -15,6 +15,7 @@ from encoders.session import Device
 from indexer.lawdr_training import SAMPLE, LawdrReport, train_lawdr
 from indexer.readers import ReadOptions, Refusal
 from indexer.reading_options import reading_options
+from indexer.train_hmde_command import command as hmde_command
 from onnx_export.models import DEFAULT
 
 if TYPE_CHECKING:
@@ -41,6 +42,9 @@ class _RidgeValue(click.ParamType[float | None]):
 @click.group("train", short_help="Fit an encoder on documents.")
 def command() -> None:
     """Fit an encoder on documents; what it makes is a folder that --encoder takes."""
+
+
+command.add_command(hmde_command)
 
 
 @command.command("lawdr", short_help="Weigh sentences by how rare what they say is.")

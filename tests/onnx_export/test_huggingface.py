@@ -258,9 +258,9 @@ def test_without_torch_or_transformers_one_sentence_says_what_to_install(
 def test_e5_rebuilt_as_a_transformers_model_agrees_with_the_default_graph(
     default_folder: ModelFolder, tmp_path: Path
 ) -> None:
-    from benchmarks import transformers_e5
+    from onnx_export import default_source
 
-    transformers_e5.save(tmp_path / "e5")
+    default_source.save(tmp_path / "e5")
     source = load(tmp_path / "e5")
     config_of = replace(default_folder.config, precision="fp32", weights=source.weights, max_tokens=source.max_tokens)
     texts = read_texts()
