@@ -81,17 +81,7 @@ class Triples:
                 self._members[page.lang, category].append(row)
         self.single = sum(len(mates) == 1 for mates in self._concepts.values())
         self._groups = {key: np.array(rows, dtype=np.int64) for key, rows in self._members.items()}
-        self.lonely = 0
-        pairs: dict[tuple[str, str], list[tuple[int, int]]] = defaultdict(list)
-        for concept in sorted(self._concepts):
-            mates = self._concepts[concept]
-            for lang, row in sorted(mates.items()) if len(mates) > 1 else ():
-                if not self._categories(row):
-                    self.lonely += 1
-                    continue
-                for other, mate in sorted(mates.items()):
-                    if other != lang:
-                        pairs[lang, other].append((row, mate))
+        pairs, self.lonely = self._found()
         self._langs = sorted(pairs)
         self._pairs = [np.array(pairs[key], dtype=np.int64) for key in self._langs]
         self.possible = {key: len(pairs[key]) for key in self._langs}
@@ -105,6 +95,20 @@ class Triples:
     def languages(self, rows: Rows) -> Counter[tuple[str, str]]:
         """How many of some triples are of each ordered pair of languages."""
         return Counter((self.pages[first].lang, self.pages[second].lang) for first, second, _ in rows.tolist())
+
+    def _found(self) -> tuple[dict[tuple[str, str], list[tuple[int, int]]], int]:
+        """Pages and mates by ordered pair of languages; and how many pages with a mate have no negative."""
+        pairs: dict[tuple[str, str], list[tuple[int, int]]] = defaultdict(list)
+        lonely = 0
+        for _, mates in sorted(self._concepts.items()):
+            for lang, row in sorted(mates.items()) if len(mates) > 1 else ():
+                if not self._categories(row):
+                    lonely += 1
+                    continue
+                for other, mate in sorted(mates.items()):
+                    if other != lang:
+                        pairs[lang, other].append((row, mate))
+        return pairs, lonely
 
     def _triple(self, at: int) -> tuple[int, int, int]:
         turn, place = divmod(at, len(self._pairs))

@@ -20,7 +20,7 @@ _TOGETHER = 64
 """Windows a batch; what fills them up to the longest is masked."""
 _AGAIN = "train it again: dragoman train hmde SOURCE… -o FOLDER"
 
-Form = Literal["paper", "residual"]
+Form = Literal["paper", "residual", "weighted"]
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,8 @@ class UpperShape:
         sentences: the most it sees at once; of longer documents windows are averaged.
         tokens: the most a sentence may have, special tokens and prefix included.
         form: ``paper``: the mean of the sentences' outputs. ``residual``: the sentences' mean, plus a linear map of the
-            mean of their outputs that is nothing before training, so that documents begin where queries are.
+            mean of their outputs that is nothing before training. ``weighted``: the sentences' mean with weights that a
+            softmax over their outputs gives, equal before training. Documents of both begin where queries are.
     """
 
     dim: int
@@ -131,7 +132,7 @@ class UpperSession:
 
 
 def padded(documents: Sequence[FloatArray]) -> tuple[FloatArray, np.ndarray[tuple[int, ...], np.dtype[np.int64]]]:
-    """Documents of sentence vectors side by side: (documents, longest, dim) float32 with zeros, and the mask in int64."""
+    """Documents' sentence vectors side by side, (documents, longest, dim) float32, zeros after; and their mask."""
     longest = max(map(len, documents))
     stack = np.zeros((len(documents), longest, documents[0].shape[1]), dtype=np.float32)
     mask = np.zeros((len(documents), longest), dtype=np.int64)

@@ -14,7 +14,7 @@ from encoders.document import Document, int8_rows
 from encoders.sentence import SentenceEncoder
 from encoders.sentences import sentence_spans
 from encoders.session import token_batches
-from encoders.tokens import Tokenizer
+from encoders.tokens import Tokenizer, Tokens
 
 Part = Mapping[str, npt.NDArray[Any]]
 """What is kept of some documents: a few arrays, one after another in a file of ``numpy.savez``."""
@@ -33,6 +33,10 @@ class Lower(Protocol):
 
     def lengths(self) -> npt.NDArray[np.int64]:
         """Sentences of each document, (documents,)."""
+        ...
+
+    def openings(self) -> npt.NDArray[np.int64]:
+        """How many of each document's sentences are its title, (documents,)."""
         ...
 
     def sentences(self, rows: Sequence[int], *, training: int | None = None) -> torch.Tensor:
@@ -76,7 +80,7 @@ class FrozenLower:
         self._device = device
         self._vectors = np.zeros((0, encoder.session.dim), dtype=np.int8)
         self._queries = np.zeros((0, encoder.session.dim), dtype=np.float32)
-        self._counts = np.zeros(0, dtype=np.int64)
+        self._counts = self._openings = np.zeros(0, dtype=np.int64)
         self._ends = np.zeros(1, dtype=np.int64)
 
     def prepare(self, documents: Sequence[Document]) -> Part:
@@ -88,6 +92,7 @@ class FrozenLower:
         titles = [Document(one.doc_id, one.lang, title_of(one)) for one in documents]
         return {
             "counts": counts,
+            "openings": _openings(documents, tokens, spans),
             "vectors": np.concatenate([passages.vectors for passages in encoded.passages]),
             "queries": int8_rows(self._encoder.encode_queries(titles)),
         }
@@ -95,6 +100,7 @@ class FrozenLower:
     def take(self, parts: Sequence[Part]) -> None:
         """Keep the vectors of all documents in memory: 384 bytes a sentence at 384 dimensions."""
         self._counts = np.concatenate([part["counts"] for part in parts])
+        self._openings = np.concatenate([part["openings"] for part in parts])
         self._ends = _ends(self._counts)
         self._vectors = np.concatenate([part["vectors"] for part in parts])
         self._queries = np.concatenate([part["queries"] for part in parts])
@@ -102,6 +108,10 @@ class FrozenLower:
     def lengths(self) -> npt.NDArray[np.int64]:
         """Sentences of each document, (documents,)."""
         return self._counts
+
+    def openings(self) -> npt.NDArray[np.int64]:
+        """How many of each document's sentences are its title, (documents,)."""
+        return self._openings
 
     def sentences(self, rows: Sequence[int], *, training: int | None = None) -> torch.Tensor:  # noqa: ARG002
         """Unit vectors; nothing flows back."""
@@ -165,7 +175,7 @@ class TrainedLower:
         self._device, self._autocast = device, autocast
         self._texts = _Ragged()
         self._titles = _Ragged()
-        self._counts = np.zeros(0, dtype=np.int64)
+        self._counts = self._openings = np.zeros(0, dtype=np.int64)
         self._ends = np.zeros(1, dtype=np.int64)
         self._given: list[tuple[torch.Tensor, Callable[[torch.Tensor], None]]] = []
 
@@ -189,6 +199,7 @@ class TrainedLower:
         ]
         return {
             "counts": np.array([len(cuts) for cuts in spans], dtype=np.int64),
+            "openings": _openings(documents, tokens, spans),
             "ids": np.concatenate(texts) if texts else np.zeros(0, np.int32),
             "lengths": np.array([len(ids) for ids in texts], dtype=np.int64),
             "title_ids": np.concatenate(titles),
@@ -198,6 +209,7 @@ class TrainedLower:
     def take(self, parts: Sequence[Part]) -> None:
         """Keep the tokens of all documents in memory: 4 bytes each."""
         self._counts = np.concatenate([part["counts"] for part in parts])
+        self._openings = np.concatenate([part["openings"] for part in parts])
         self._ends = _ends(self._counts)
         self._texts = _Ragged([part["ids"] for part in parts], [part["lengths"] for part in parts])
         self._titles = _Ragged([part["title_ids"] for part in parts], [part["title_lengths"] for part in parts])
@@ -205,6 +217,10 @@ class TrainedLower:
     def lengths(self) -> npt.NDArray[np.int64]:
         """Sentences of each document, (documents,)."""
         return self._counts
+
+    def openings(self) -> npt.NDArray[np.int64]:
+        """How many of each document's sentences are its title, (documents,)."""
+        return self._openings
 
     def sentences(self, rows: Sequence[int], *, training: int | None = None) -> torch.Tensor:
         """Vectors by the weights as they are now."""
@@ -291,6 +307,17 @@ class _Ragged:
 
 def _ends(counts: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     return np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
+
+
+def _openings(
+    documents: Sequence[Document], tokens: Sequence[Tokens], spans: Sequence[Sequence[tuple[int, int]]]
+) -> npt.NDArray[np.int64]:
+    """Sentences of each document that end with its title or before; none where nothing else is left."""
+    counts = [
+        sum(text.offsets[end - 1, 1] <= len(document.title) for _, end in cuts)
+        for document, text, cuts in zip(documents, tokens, spans, strict=True)
+    ]
+    return np.array([0 if count == len(cuts) else count for count, cuts in zip(counts, spans, strict=True)], np.int64)
 
 
 def title_of(document: Document) -> str:

@@ -40,10 +40,11 @@ class Upper(torch.nn.Module):
         self.transformer = transformers.BertModel(config, add_pooling_layer=False)
         # Sentences come as vectors: there are no words to look up.
         del self.transformer.embeddings.word_embeddings
-        self.correction = None
+        self.correction = self.weighing = None
         if shape.form == "residual":
-            self.correction = torch.nn.Linear(shape.dim, shape.dim, bias=False)
-            torch.nn.init.zeros_(self.correction.weight)
+            self.correction = _silent(shape.dim, shape.dim)
+        if shape.form == "weighted":
+            self.weighing = _silent(shape.dim, 1)
 
     def forward(self, sentences: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
         """(documents, sentences, dim) float32 and (documents, sentences) int64 → (documents, dim) unit rows."""
@@ -52,10 +53,21 @@ class Upper(torch.nn.Module):
         states = self.transformer(
             inputs_embeds=torch.cat((start, sentences), dim=1), attention_mask=torch.cat((ones, mask), dim=1)
         ).last_hidden_state
-        mean = _mean(states[:, 1:], mask)
-        if self.correction is not None:
-            mean = _mean(sentences, mask) + self.correction(mean)
-        return torch.nn.functional.normalize(mean, dim=1)
+        outputs = states[:, 1:]
+        if self.weighing is not None:
+            scores = self.weighing(outputs).squeeze(-1).masked_fill(mask == 0, -1e4)
+            document = (torch.softmax(scores, dim=1).unsqueeze(-1) * sentences).sum(dim=1)
+        elif self.correction is not None:
+            document = _mean(sentences, mask) + self.correction(_mean(outputs, mask))
+        else:
+            document = _mean(outputs, mask)
+        return torch.nn.functional.normalize(document, dim=1)
+
+
+def _silent(inputs: int, outputs: int) -> torch.nn.Linear:
+    layer = torch.nn.Linear(inputs, outputs, bias=False)
+    torch.nn.init.zeros_(layer.weight)
+    return layer
 
 
 def _mean(states: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:

@@ -110,7 +110,7 @@ def _write_lower(
 def _prove(
     upper: Upper, folder: ModelFolder, texts: Sequence[GateText], lower: FloatArray, precision: Precision
 ) -> ParityReport:
-    """The gate for both graphs together: its documents are runs of 1 to 32 texts, its queries are by the lower alone."""
+    """The gate for both graphs together: documents are runs of up to 32 texts, queries go through the lower alone."""
     ours = encode(folder, texts)
     session = UpperSession(folder, "cpu")
     documents = [at for at, text in enumerate(texts) if text.role == "document"]
@@ -154,15 +154,17 @@ def _described(said: Mapping[str, Any], report: ParityReport) -> str:
     return f"""
 ## Documents (HMDE)
 
-`{GRAPH}`: `sentences` (documents, sentences, {shape["dim"]}) float32, unit rows of `model.onnx` for sentences of at most
-{shape["tokens"]} tokens, and `mask` (documents, sentences) int64 → `vectors` (documents, {shape["dim"]}) float32, unit rows.
+`{GRAPH}`: `sentences` (documents, sentences, {shape["dim"]}) float32, unit rows of `model.onnx` for sentences of at
+most {shape["tokens"]} tokens, and `mask` (documents, sentences) int64 → `vectors` (documents, {shape["dim"]}) float32,
+unit rows.
 {shape["layers"]} layers, {shape["heads"]} heads, feed-forward {shape["feed_forward"]}, form `{shape["form"]}`; at most
 {shape["sentences"]} sentences at once: a longer document is the mean over its windows, each counted by its sentences.
 A query is encoded by `model.onnx` alone. It makes `hmde` the folder's default method.
 
 Trained on {said["documents"]:,} documents in {len(said["languages"])} languages; lower encoder \
 {"frozen" if settings["frozen"] else "trained"}; {said["best"]:,} steps kept of {said["steps"]:,}; MAP on held-out
-concepts {said["score"]:.4f}, before training {said["untrained"]:.4f}. All settings: `hmde.json`; the course: `curve.png`.
+concepts {said["score"]:.4f}, before training {said["untrained"]:.4f}. All settings: `hmde.json`; its course:
+`curve.png`.
 
 Parity with torch, both graphs together; the bar is {verdict}: cosine {report.cosine_min:.5f} at least, \
 {report.cosine_mean:.5f} in the mean, top 10 {report.top10_agreement:.3f}.

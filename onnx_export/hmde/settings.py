@@ -33,6 +33,7 @@ class Settings:
         temperature: τ of the loss; the paper does not say its own.
         hard: whether each triple's hard negative counts.
         titles: weight of a second loss that the paper has not: a title as a query against the mates of its page.
+        bare: share of pages that are learnt from without their titles, so that a title is not found by its translation.
         budget: padded tokens of sentences that are encoded at once.
         held_out: share of the concepts that is kept for validation.
         evaluate: steps between two validations.
@@ -57,6 +58,7 @@ class Settings:
     temperature: float = 0.05
     hard: bool = True
     titles: float = 0.0
+    bare: float = 0.0
     budget: int = 4_096
     held_out: float = 0.1
     evaluate: int = 100
@@ -76,6 +78,7 @@ SMALL = Settings(
     rate=5e-4,
     warmup=20,
     titles=1.0,
+    bare=0.5,
     evaluate=25,
     patience=4,
 )

@@ -147,7 +147,7 @@ class Training:
         checkpoint.save(self._place, state)
 
     def documents(self, rows: Sequence[int]) -> FloatArray:
-        """Vectors of documents by the model as it is, (rows, dim)."""
+        """Vectors of documents without their titles by the model as it is, (rows, dim)."""
         self.upper.eval()
         lengths = self.lower.lengths()
         order = sorted(range(len(rows)), key=lambda at: int(lengths[rows[at]]))
@@ -155,7 +155,7 @@ class Training:
         with torch.no_grad():
             for start in range(0, len(order), _TOGETHER):
                 batch = order[start : start + _TOGETHER]
-                result[batch] = self._encoded([rows[at] for at in batch], None).cpu().numpy()
+                result[batch] = self._encoded([rows[at] for at in batch], None, 1.0).cpu().numpy()
         return result
 
     def _learn(self) -> None:
@@ -183,7 +183,7 @@ class Training:
         triples = self._triples.draw(number * settings.batch, settings.batch)
         used = triples if settings.hard else triples[:, :2]
         rows, places = np.unique(used, return_inverse=True)
-        vectors = self._encoded(rows.tolist(), seed)
+        vectors = self._encoded(rows.tolist(), seed, settings.bare)
         first, second, *negative = (
             vectors[torch.from_numpy(column).to(self._device)] for column in places.reshape(used.shape).T
         )
@@ -194,13 +194,17 @@ class Training:
             loss = loss + settings.titles * contrastive_loss(titles, second, None, concepts, settings.temperature)
         return loss
 
-    def _encoded(self, rows: Sequence[int], seed: int | None) -> torch.Tensor:
+    def _encoded(self, rows: Sequence[int], seed: int | None, bare: float) -> torch.Tensor:
+        """Document vectors, a share of them without their titles."""
         sentences = self.lower.sentences(rows, training=seed)
-        counts = self.lower.lengths()[list(rows)]
+        counts, titles = (values[list(rows)] for values in (self.lower.lengths(), self.lower.openings()))
+        without = np.random.default_rng((seed or 0, 1)).random(len(rows)) < bare
+        left_out = np.where(without, titles, 0)
+        kept = [one[start:] for one, start in zip(each(counts.tolist(), sentences), left_out.tolist(), strict=True)]
+        stack = torch.nn.utils.rnn.pad_sequence(kept, batch_first=True)
+        mask = np.arange(stack.shape[1])[None, :] < (counts - left_out)[:, None]
         if seed is not None:
             torch.manual_seed(seed)
-        stack = torch.nn.utils.rnn.pad_sequence(list(each(counts.tolist(), sentences)), batch_first=True)
-        mask = np.arange(stack.shape[1])[None, :] < counts[:, None]
         vectors: torch.Tensor = self.upper(stack, torch.from_numpy(mask.astype(np.int64)).to(self._device))
         return vectors
 

@@ -15,13 +15,13 @@ QUERIES = 500
 
 
 def mean_average_precision(documents: FloatArray, queries: FloatArray, pages: Sequence[Page]) -> float:
-    """MAP over titles, each asked of all pages in other languages than its own.
+    """MAP over titles, each asked of all pages in other languages than its own, their titles left out.
 
     The mean of each language is taken out first, of documents and of queries, as a calibration does: without that a
     score would say how far apart the languages are.
 
     Args:
-        documents: (pages, dim) unit rows.
+        documents: (pages, dim) unit rows, of the pages without their titles.
         queries: (pages, dim) unit rows, the pages' titles.
         pages: what they are.
     """
