@@ -13,7 +13,7 @@ from encoders.document import Document, Encoder
 from encoders.methods import METHODS, open_encoder
 from encoders.session import Device
 from onnx_export.models import DEFAULT, find_model
-from query import reproduce_cr5_command
+from query import reproduce_cr5_command, reproduce_hmde_command
 from query.alignment.gold import stated_pairs
 from query.alignment.lawdr_tables import PAPER, PAPER_PROBE, VARIANTS, Probe, Recalls, probe, wmt16, wmt19
 from query.alignment.side import Side, encoded_side
@@ -29,6 +29,8 @@ def command() -> None:
 
 
 command.add_command(reproduce_cr5_command.command)
+command.add_command(reproduce_hmde_command.clef)
+command.add_command(reproduce_hmde_command.mldoc)
 
 
 @command.command("lawdr")
