@@ -36,9 +36,9 @@ def as_sentence_transformer(folder: Path) -> object:
     """The same weights as a sentence-transformers model, float32."""
     from sentence_transformers import SentenceTransformer, models
 
-    from benchmarks import transformers_e5
+    from onnx_export import default_source
 
-    size = transformers_e5.save(folder)
+    size = default_source.save(folder)
     transformer = models.Transformer(str(folder), max_seq_length=512)
     pooling = models.Pooling(size.hidden, pooling_mode="mean")
     return SentenceTransformer(modules=[transformer, pooling, models.Normalize()], device="cpu")

@@ -14,7 +14,7 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -186,6 +186,22 @@ def publishing(target: Path, config: ModelConfig) -> Iterator[Path]:
         ) from error
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
+
+
+def link_files(base: ModelFolder, made: Path, besides: Collection[str]) -> None:
+    """Put a base model's files into a folder that is being made: hard links where the disk allows, else copies.
+
+    Args:
+        base: whose files, but its ``config.json``.
+        made: from ``publishing``.
+        besides: names that are left out.
+    """
+    for file in sorted(base.path.iterdir()):
+        if file.is_file() and file.name not in {"config.json", *besides}:
+            try:
+                os.link(file.resolve(), made / file.name)
+            except OSError:  # another disk, or one that has no hard links
+                shutil.copyfile(file, made / file.name)
 
 
 def free_target(target: Path, what: str) -> Path:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +11,7 @@ import numpy as np
 from encoders.density import DensityWeights
 from encoders.document import Document, Encoded, FloatArray, unit_rows
 from encoders.errors import BadInput
-from encoders.folder import ModelFolder, publishing
+from encoders.folder import ModelFolder, link_files, publishing
 from encoders.sentence import SentenceEncoder
 from encoders.sentences import Sentences
 
@@ -84,9 +82,7 @@ def publish(base: ModelFolder, density: DensityWeights, target: Path) -> ModelFo
         MissingPart: the target can't be written, or its disk is full.
     """
     with publishing(target, base.config) as made:
-        for file in sorted(base.path.iterdir()):
-            if file.is_file() and file.name not in {"config.json", _FILE, _CARD}:
-                _link(file.resolve(), made / file.name)
+        link_files(base, made, besides={_FILE, _CARD})
         density.save(made / _FILE)
         card = base.path / _CARD
         about = card.read_text(encoding="utf-8").split(_HEADING)[0].rstrip() if card.is_file() else f"# {target.name}"
@@ -103,10 +99,3 @@ def _described(density: DensityWeights) -> str:
 Tophat kernel, bandwidth {density.bandwidth:.4f} by cross-validation, b = {density.b:.3g}, id `{density.id}`.
 It makes `lawdr` the folder's default method.
 """
-
-
-def _link(file: Path, link: Path) -> None:
-    try:
-        os.link(file, link)
-    except OSError:  # another disk, or one that has no hard links
-        shutil.copyfile(file, link)

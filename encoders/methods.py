@@ -7,14 +7,16 @@ from encoders.document import Encoder
 from encoders.errors import BadInput
 from encoders.first import First
 from encoders.folder import ModelFolder
+from encoders.hmde.encoder import Hmde
+from encoders.hmde.upper import UpperSession, is_hmde
 from encoders.lawdr import Lawdr, has_density, load_density
 from encoders.segments import Segments
 from encoders.sentence import SentenceEncoder
 from encoders.sentences import Sentences
 from encoders.session import Device
 
-SENTENCE_METHODS = (Segments.method, First.method, Sentences.method, Lawdr.method)
-"""What a folder with a sentence encoder serves, the last one if it was trained for it."""
+SENTENCE_METHODS = (Segments.method, First.method, Sentences.method, Lawdr.method, Hmde.method)
+"""What a folder with a sentence encoder serves, the last two if it was trained for them."""
 METHODS = (*SENTENCE_METHODS, BagsOfWords.method)
 """How a document's vector can be made: from a sentence encoder by all but the last, which is a Cr5 model's own."""
 
@@ -23,6 +25,8 @@ def default_method(folder: ModelFolder) -> str:
     """The method of a user who names none: what the folder was trained for, *segments* otherwise."""
     if is_cr5(folder):
         return BagsOfWords.method
+    if is_hmde(folder):
+        return Hmde.method
     return Lawdr.method if has_density(folder) else Segments.method
 
 
@@ -46,9 +50,12 @@ def open_encoder(
     if is_cr5(folder):
         return BagsOfWords(folder)
     density = load_density(folder) if method == Lawdr.method else None
+    upper = UpperSession(folder, device) if method == Hmde.method else None
     sentence = SentenceEncoder(folder, device=device, threads=threads)
     if density:
         return Lawdr(sentence, density)
+    if upper:
+        return Hmde(sentence, upper)
     if method == First.method:
         return First(sentence)
     if method == Sentences.method:

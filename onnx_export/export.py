@@ -19,6 +19,8 @@ from onnx_export.model_card import model_card
 from onnx_export.parity import GateText, ParityReport, check_parity, read_texts
 from onnx_export.precision import convert
 
+_NONE = Wishes()
+
 
 def export_model(
     model: str, output: Path | None, precision: Precision, wishes: Wishes, console: Console, *, force: bool = False
@@ -47,13 +49,13 @@ def export_model(
     console.say(f"loading {name}")
     source = huggingface.load(layout, recipe)
     prefixes = choose_prefixes(layout, own_name)
-    config = _describe(name, read_card(folder), prefixes, recipe, source, precision, wishes)
+    config = describe(name, read_card(folder), prefixes, recipe, source, precision, wishes)
     _say_choices(config, recipe, prefixes[2], wishes, console)
     texts = read_texts()
-    reference = huggingface.reference_vectors(source, [_prefixed(text, config) for text in texts])
+    reference = huggingface.reference_vectors(source, [prefixed(text, config) for text in texts])
     with publishing(target, config) as made:
         console.say(f"writing the graph in {precision}")
-        _write_graph(source, made, precision)
+        write_graph(source, made, precision)
         report = gate(ModelFolder(made, config), texts, reference, console, force=force)
         text = json.dumps(report.as_json(), indent=2, ensure_ascii=False, allow_nan=False)
         (made / "parity.json").write_text(text + "\n", encoding="utf-8")
@@ -68,15 +70,16 @@ def _target(output: Path | None, name: str, precision: Precision) -> Path:
     return free_target(output or model_cache() / f"{name}-{precision}", "exported model")
 
 
-def _describe(
+def describe(
     name: str,
     card: tuple[str, tuple[str, ...]],
     prefixes: tuple[str, str, str],
     recipe: Recipe,
     source: huggingface.SourceModel,
     precision: Precision,
-    wishes: Wishes,
+    wishes: Wishes = _NONE,
 ) -> ModelConfig:
+    """What the folder of a loaded model says, but for the hashes of its files."""
     licence, languages = card
     query, document, _ = prefixes
     return ModelConfig(
@@ -106,28 +109,38 @@ def _say_choices(config: ModelConfig, recipe: Recipe, origin: str, wishes: Wishe
         console.say("nobody states the model's languages; --languages de,fr,zh does")
 
 
-def _write_graph(source: huggingface.SourceModel, made: Path, precision: Precision) -> None:
+def write_graph(source: huggingface.SourceModel, made: Path, precision: Precision) -> None:
+    """Write ``model.onnx`` and ``tokenizer.json`` into a folder that is being made."""
     with tempfile.TemporaryDirectory(prefix="graph.", dir=made) as scratch:
         graph = Path(scratch) / "fp32.onnx"
-        huggingface.export_graph(source, graph)
+        huggingface.export_token_graph(source.module, graph)
         convert(graph, made / "model.onnx", precision)
     huggingface.save_tokenizer(source, made / "tokenizer.json")
 
 
-def _prefixed(text: GateText, config: ModelConfig) -> str:
+def prefixed(text: GateText, config: ModelConfig) -> str:
+    """A text of the gate with its role's prefix."""
     return (config.query_prefix if text.role == "query" else config.document_prefix) + text.text
 
 
 def gate(
     folder: ModelFolder, texts: Sequence[GateText], reference: FloatArray, console: Console, *, force: bool
 ) -> ParityReport:
-    """Compare a graph with torch's vectors of some texts and say how near it is.
+    """Compare a folder's graph with what torch makes of the texts, show it, and refuse it below the bar.
 
     Raises:
-        BadInput: it is below the bar of its precision, unless forced.
+        BadInput: it is below the bar and not forced.
     """
     report = check_parity(folder, texts, reference)
-    what = f"{folder.config.name} in {report.precision}"
+    return judged(report, f"{folder.config.name} in {report.precision}", console, force=force)
+
+
+def judged(report: ParityReport, what: str, console: Console, *, force: bool) -> ParityReport:
+    """Show a report, and refuse what it is about if that is below the bar.
+
+    Raises:
+        BadInput: it is, and not forced.
+    """
     console.say(f"compared with torch on {report.texts} texts in {len(report.languages)} languages")
     console.table(["measure", ">value", ">bar", "verdict"], report.rows(), title=f"{what} against torch")
     if report.passed:

@@ -6,7 +6,7 @@ import hashlib
 import inspect
 import logging
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -82,35 +82,45 @@ def load(layout: Layout, recipe: Recipe) -> SourceModel:
         lower_case=layout.lower_case,
         dim=_dim(encoder, module),
         max_tokens=_max_tokens(encoder, tokenizer, layout),
-        weights=_hash_weights(module, recipe),
+        weights=hash_weights(module, recipe),
     )
 
 
-def export_graph(source: SourceModel, target: Path) -> None:
-    """Write the fp32 ONNX graph of a loaded encoder, as ``export_module`` does."""
-    export_module(source.module, target)
-
-
-def export_module(module: torch.nn.Module, target: Path) -> None:
-    """Write the fp32 ONNX graph by torch's own exporter; weights stand beside it in ``<target>.data``.
-
-    The exporter keeps both axes free (a trace would fix what the example's values decide) and, with plain ("eager")
-    attention, makes the graph whose layers ONNX Runtime fuses by itself.
-    """
+def export_token_graph(module: torch.nn.Module, target: Path) -> None:
+    """Write the fp32 ONNX graph of a module that takes ``input_ids`` and ``attention_mask``, as ``export_module``."""
     import torch  # noqa: PLC0415
 
     # Two tensors: of one object given twice the exporter makes one input.
     ids, mask = (torch.ones((2, 8), dtype=torch.int64) for _ in range(2))
-    axes = {0: torch.export.Dim("texts"), 1: torch.export.Dim("tokens")}
+    export_module(module, {"input_ids": ids, "attention_mask": mask}, ("texts", "tokens"), target)
+
+
+def export_module(
+    module: torch.nn.Module, inputs: Mapping[str, torch.Tensor], axes: tuple[str, str], target: Path
+) -> None:
+    """Write a module as an fp32 ONNX graph by torch's own exporter, its result named ``vectors``.
+
+    The exporter keeps both axes free (a trace would fix what the example's values decide) and, with plain ("eager")
+    attention, makes the graph whose layers ONNX Runtime fuses by itself.
+
+    Args:
+        module: takes ``inputs`` by these names.
+        inputs: an example of each, at least 2 × 2.
+        axes: what the first two axes of every input are called.
+        target: the file; weights stand beside it in ``<target>.data``.
+    """
+    import torch  # noqa: PLC0415
+
+    free = {at: torch.export.Dim(name) for at, name in enumerate(axes)}
     with _quiet(), torch.no_grad(), warnings.catch_warnings():
         # Said of inputs that share their axes, which is what is meant.
         warnings.filterwarnings("ignore", message="# The axis name", category=UserWarning)
         program = torch.onnx.export(
             module,
-            (ids, mask),
+            tuple(inputs.values()),
             dynamo=True,
-            dynamic_shapes={"input_ids": axes, "attention_mask": axes},
-            input_names=["input_ids", "attention_mask"],
+            dynamic_shapes=dict.fromkeys(inputs, free),
+            input_names=list(inputs),
             output_names=["vectors"],
             opset_version=OPSET,
             verbose=False,
@@ -280,7 +290,8 @@ def _max_tokens(encoder: Any, tokenizer: Any, layout: Layout) -> int:
     return min((limit for limit in limits if limit), default=_USUAL_LIMIT)
 
 
-def _hash_weights(module: torch.nn.Module, recipe: Recipe) -> str:
+def hash_weights(module: torch.nn.Module, recipe: Recipe) -> str:
+    """Hash over names and bytes of a module's weights, and its dense layers' activations."""
     digest = hashlib.sha256()
     for layer in recipe.dense:
         digest.update(layer.activation.encode())

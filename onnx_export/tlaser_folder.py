@@ -20,7 +20,7 @@ from encoders.tlaser.settings import NAMES, Plan
 from encoders.training.curve import Row, draw, write_rows
 from onnx_export.bilstm_graph import build_bilstm
 from onnx_export.export import gate
-from onnx_export.huggingface import export_module
+from onnx_export.huggingface import export_token_graph
 from onnx_export.parity import GateText, ParityReport
 from onnx_export.precision import convert
 
@@ -99,7 +99,7 @@ def publish(
 def write_graph(model: Translator, plan: Plan, target: Path) -> None:
     """Write the encoder's fp32 graph."""
     if plan.variant != "laser":
-        export_module(UnitVectors(model.encoder).eval(), target)
+        export_token_graph(UnitVectors(model.encoder).eval(), target)
         return
     weights = {name: tensor.numpy() for name, tensor in model.encoder.state_dict().items()}
     onnx.save(build_bilstm(weights, plan.sizes.layers), target)

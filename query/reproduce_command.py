@@ -13,7 +13,12 @@ from encoders.document import Document, Encoder
 from encoders.methods import METHODS
 from encoders.session import Device
 from onnx_export.models import DEFAULT, open_named
-from query import reproduce_cr5_command, reproduce_mappings_command, reproduce_tlaser_command
+from query import (
+    reproduce_cr5_command,
+    reproduce_hmde_command,
+    reproduce_mappings_command,
+    reproduce_tlaser_command,
+)
 from query.alignment.gold import stated_pairs
 from query.alignment.lawdr_tables import PAPER, PAPER_PROBE, VARIANTS, Probe, Recalls, probe, wmt16, wmt19
 from query.alignment.side import Side, encoded_side
@@ -29,6 +34,8 @@ def command() -> None:
 
 
 command.add_command(reproduce_cr5_command.command)
+command.add_command(reproduce_hmde_command.clef)
+command.add_command(reproduce_hmde_command.mldoc)
 command.add_command(reproduce_tlaser_command.command)
 command.add_command(reproduce_mappings_command.command)
 

@@ -40,7 +40,7 @@ def graphs(sources: Mapping[str, huggingface.SourceModel], tmp_path_factory: pyt
     folder = tmp_path_factory.mktemp("graphs")
     files = {}
     for shape, source in sources.items():
-        huggingface.export_graph(source, folder / f"{shape}.raw.onnx")
+        huggingface.export_token_graph(source.module, folder / f"{shape}.raw.onnx")
         files[shape] = folder / f"{shape}.onnx"
         convert(folder / f"{shape}.raw.onnx", files[shape], "fp32")
     return files
@@ -240,7 +240,7 @@ def test_a_dense_layer_after_the_mean_that_narrows_is_exported(save_model: SaveM
     folder = save_model("bert", "narrow")
     save_labse_layers(folder, activation="Identity", pooling="mean_tokens", width=24)
     source = load(folder)
-    huggingface.export_graph(source, tmp_path / "graph.onnx")
+    huggingface.export_token_graph(source.module, tmp_path / "graph.onnx")
     ids, mask = ragged([5], 5, padding=0)
     assert (source.dim, run(tmp_path / "graph.onnx", ids, mask).shape) == (24, (1, 24))
 
@@ -258,15 +258,15 @@ def test_without_torch_or_transformers_one_sentence_says_what_to_install(
 def test_e5_rebuilt_as_a_transformers_model_agrees_with_the_default_graph(
     default_folder: ModelFolder, tmp_path: Path
 ) -> None:
-    from benchmarks import transformers_e5
+    from onnx_export import default_source
 
-    transformers_e5.save(tmp_path / "e5")
+    default_source.save(tmp_path / "e5")
     source = load(tmp_path / "e5")
     config_of = replace(default_folder.config, precision="fp32", weights=source.weights, max_tokens=source.max_tokens)
     texts = read_texts()
     prefixes = {"query": config_of.query_prefix, "document": config_of.document_prefix}
     reference = huggingface.reference_vectors(source, [prefixes[text.role] + text.text for text in texts])
-    huggingface.export_graph(source, tmp_path / "raw.onnx")
+    huggingface.export_token_graph(source.module, tmp_path / "raw.onnx")
     folders = {name: _folder(tmp_path / name, source, replace(config_of, precision=name)) for name in ("fp32", "int8")}
     convert(tmp_path / "raw.onnx", folders["fp32"].graph, "fp32")
     convert(tmp_path / "raw.onnx", folders["int8"].graph, "int8")

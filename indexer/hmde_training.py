@@ -1,0 +1,277 @@
+"""From sources to an HMDE folder: read, prepare, draw triples, train, publish. Goes on where it was stopped."""
+
+from __future__ import annotations
+
+import io
+import json
+import shutil
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from encoders.console import Console
+from encoders.document import Document, short_hash
+from encoders.errors import BadInput
+from encoders.folder import ModelFolder, Precision, free_target
+from encoders.hmde.triples import Page, Triples, held_out, page_of
+from encoders.hmde.upper import UpperShape
+from encoders.languages import UNDETERMINED
+from encoders.session import Device
+from indexer.detection import Detector
+from indexer.readers import Reading, ReadOptions, Refusal, read
+from onnx_export.hmde.settings import Curve, Settings
+from onnx_export.huggingface import require_torch
+from onnx_export.models import DEFAULT
+
+if TYPE_CHECKING:
+    from onnx_export.hmde.lower import Lower, Part
+    from onnx_export.parity import ParityReport
+
+_TOGETHER = 256
+_FILES = {"checkpoint": "checkpoint.bin", "curve": "curve.png"}
+
+
+@dataclass(frozen=True)
+class HmdeReport:
+    """What was trained on what.
+
+    Attributes:
+        folder: the new model folder.
+        parity: of both graphs together.
+        curve: of the training.
+        documents: read that have text, by language.
+        drawn: triples of the training, by ordered pair of languages.
+        possible: triples without counting negatives, by ordered pair of languages.
+        single: concepts with pages in one language only; they give no triple.
+        lonely: pages with a mate and no hard negative; they begin no triple.
+        cut: documents of which sentences past the upper encoder's were left out in training.
+        held_out: concepts kept for validation.
+        resumed: steps that an earlier run had done.
+        refused: records that could not be read.
+    """
+
+    folder: ModelFolder
+    parity: ParityReport
+    curve: Curve
+    documents: dict[str, int]
+    drawn: dict[tuple[str, str], int]
+    possible: dict[tuple[str, str], int]
+    single: int
+    lonely: int
+    cut: int
+    held_out: int
+    resumed: int
+    refused: list[Refusal]
+
+
+@dataclass(frozen=True)
+class _Material:
+    """What the sources gave."""
+
+    pages: list[Page]
+    parts: list[Part]
+    hashes: list[str]
+    refused: list[Refusal]
+
+
+def train_hmde(
+    sources: Sequence[str],
+    target: Path,
+    *,
+    settings: Settings,
+    options: ReadOptions | None = None,
+    encoder: str = DEFAULT,
+    languages: Sequence[str] = (),
+    precision: Precision = "int8",
+    device: Device = "auto",
+    force: bool = False,
+    console: Console | None = None,
+) -> HmdeReport:
+    """Train HMDE on documents with concepts and categories, and publish it.
+
+    What is not finished stands in ``TARGET.training`` and is gone on with by the same call.
+
+    Args:
+        sources: files, folders, ``ir-datasets:NAME``.
+        target: the model folder to make; a model folder there is replaced.
+        settings: how to train.
+        options: how to read the sources.
+        encoder: the lower one: the default, an exported one where it stays frozen, a Hugging Face one where it learns.
+        languages: to learn from; all unless given.
+        precision: of the graphs.
+        device: where to train.
+        force: publish below the parity bar.
+        console: where progress goes; nowhere unless given.
+
+    Raises:
+        BadInput: a source can't be read, gives no triples, or the target holds something else.
+        MissingPart: torch, the device asked for, or room on the disk is not there.
+    """
+    console = console or Console(quiet=True)
+    target = free_target(target, "model")
+    require_torch()
+    from onnx_export.hmde import base as bases  # noqa: PLC0415 - torch
+    from onnx_export.hmde.publish import publish  # noqa: PLC0415
+    from onnx_export.hmde.training import Training  # noqa: PLC0415
+
+    readings = [read(source, options or ReadOptions()) for source in sources]
+    base = (bases.frozen if settings.frozen else bases.trained)(encoder, settings, device, console)
+    place = target.with_name(f"{target.name}.training")
+    place.mkdir(parents=True, exist_ok=True)
+    lower_id = short_hash(base.config.weights, str(settings.sentences), str(settings.tokens), str(settings.frozen))
+    material = _read(chain.from_iterable(readings), base.lower, languages, place, lower_id, console)
+    if not material.pages:
+        why = f"{material.refused[0].where}: {material.refused[0].reason}" if material.refused else "they are empty"
+        raise BadInput(f"no document could be read from {', '.join(sources)} ({why}); give sources that have some")
+    base.lower.take(material.parts)
+    lengths = base.lower.lengths()
+    concepts = {page.concept for page in material.pages if page.concept}
+    away = {concept for concept in concepts if held_out(concept, settings.held_out, settings.seed)}
+    triples = Triples(material.pages, settings.seed, away)
+    validation = np.array([row for row, page in enumerate(material.pages) if page.concept in away], dtype=np.int64)
+    dim = base.config.dim
+    shape = UpperShape(
+        dim=dim,
+        layers=settings.layers,
+        heads=heads_of(dim),
+        feed_forward=settings.feed_forward,
+        sentences=settings.sentences,
+        tokens=settings.tokens,
+        form=settings.form,
+    )
+    training = Training(
+        base.lower,
+        shape,
+        triples,
+        validation,
+        settings,
+        place=place / _FILES["checkpoint"],
+        device=bases.torch_device(device),
+    )
+    about = short_hash(json.dumps(asdict(settings), sort_keys=True), lower_id, *material.hashes)
+    resumed = training.step if training.resume(about) else 0
+    if resumed:
+        console.say(f"goes on after step {resumed:,}")
+    curve = training.run(console)
+    drawn = triples.languages(triples.draw(0, training.step * settings.batch * settings.accumulate))
+    documents = Counter(page.lang for page in material.pages)
+    said = _said(settings, curve, training.step, documents, drawn, encoder)
+    folder, parity = publish(
+        training.upper, base, target, precision, said, {_FILES["curve"]: _picture(curve)}, console, force=force
+    )
+    shutil.rmtree(place)
+    return HmdeReport(
+        folder=folder,
+        parity=parity,
+        curve=curve,
+        documents=dict(sorted(documents.items())),
+        drawn=dict(sorted(drawn.items())),
+        possible=triples.possible,
+        single=triples.single,
+        lonely=triples.lonely,
+        cut=int((lengths == settings.sentences).sum()),
+        held_out=len(away),
+        resumed=resumed,
+        refused=material.refused,
+    )
+
+
+def heads_of(dim: int) -> int:
+    """Attention heads of the upper transformer: of 64 dimensions each, as BERT's, where that divides; else one."""
+    return dim // 64 if dim % 64 == 0 else 1
+
+
+def _read(
+    readings: Iterator[Reading], lower: Lower, languages: Sequence[str], place: Path, lower_id: str, console: Console
+) -> _Material:
+    """Prepare documents as they are read; what an earlier run has prepared of the same documents is taken from disk."""
+    detector = Detector(None)
+    material = _Material([], [], [], [])
+    waiting: list[Document] = []
+
+    def prepare() -> None:
+        material.hashes.append(short_hash(lower_id, *(document.text_hash for document in waiting)))
+        part = _prepared(waiting, lower, place / f"part-{len(material.parts):05}.npz", material.hashes[-1])
+        material.parts.append(part)
+        for document, count in zip(waiting, part["counts"], strict=True):
+            page = page_of(document.lang, document.fields)
+            # What has no sentence the encoder knows is nobody's mate and nobody's negative.
+            material.pages.append(page if count else Page("", document.lang, ()))
+        waiting.clear()
+
+    with console.progress("preparing", None, "documents") as progress:
+        for reading in readings:
+            match reading:
+                case Document():
+                    document = reading
+                    if document.lang == UNDETERMINED:
+                        document = replace(document, lang=detector.detect(document.content).lang)
+                    if languages and document.lang not in languages:
+                        continue
+                    waiting.append(document)
+                    if len(waiting) == _TOGETHER:
+                        prepare()
+                    progress(1)
+                case Refusal():
+                    material.refused.append(reading)
+        if waiting:
+            prepare()
+    return material
+
+
+def _prepared(documents: Sequence[Document], lower: Lower, file: Path, digest: str) -> Part:
+    from onnx_export.hmde import checkpoint  # noqa: PLC0415 - torch
+
+    if file.is_file():
+        with np.load(file) as kept:
+            if str(kept["digest"]) == digest:
+                return {name: kept[name] for name in kept.files if name != "digest"}
+    part = lower.prepare(documents)
+    buffer = io.BytesIO()
+    np.savez(buffer, digest=np.array(digest), **part)
+    checkpoint.write(file, buffer.getvalue())
+    return part
+
+
+def _said(
+    settings: Settings, curve: Curve, steps: int, documents: Counter[str], drawn: Counter[tuple[str, str]], encoder: str
+) -> dict[str, Any]:
+    """What ``hmde.json`` says of the training."""
+    return {
+        "lower": Path(encoder).name,
+        "settings": asdict(settings),
+        "documents": documents.total(),
+        "languages": dict(sorted(documents.items())),
+        "triples": {f"{first}-{second}": count for (first, second), count in sorted(drawn.items())},
+        "steps": steps,
+        "best": curve.best,
+        "stopped": curve.stopped,
+        "untrained": curve.points[0].score,
+        "score": curve.best_score,
+        "curve": [asdict(point) for point in curve.points],
+    }
+
+
+def _picture(curve: Curve) -> bytes:
+    """The curve as PNG: loss, and MAP on held-out concepts."""
+    from matplotlib.figure import Figure  # noqa: PLC0415 - half a second
+
+    figure = Figure(figsize=(7.0, 3.6), layout="constrained")
+    axes = figure.subplots()
+    steps = [point.step for point in curve.points]
+    axes.plot(steps, [point.loss for point in curve.points], color="#c8553d", label="loss")
+    axes.set_xlabel("step")
+    axes.set_ylabel("loss", color="#c8553d")
+    other = axes.twinx()
+    other.plot(steps, [point.score for point in curve.points], color="#1b7f79", label="MAP")
+    other.axvline(curve.best, color="#222222", linewidth=0.8, linestyle="--")
+    other.set_ylabel("MAP on held-out concepts", color="#1b7f79")
+    axes.set_title(f"kept: step {curve.best:,}, MAP {curve.best_score:.4f}", fontsize=10, loc="left")
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format="png", dpi=120, metadata={"Software": None})
+    return buffer.getvalue()

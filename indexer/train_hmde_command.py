@@ -1,0 +1,180 @@
+"""``dragoman train hmde``: the command."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, cast, get_args
+
+import click
+
+from encoders.console import Console, output_options
+from encoders.folder import Precision
+from encoders.hmde.upper import Form
+from encoders.languages import normalise
+from encoders.session import Device
+from indexer.readers import ReadOptions
+from indexer.reading_options import reading_options
+from onnx_export.hmde.settings import PRESETS, Preset
+from onnx_export.models import DEFAULT
+
+if TYPE_CHECKING:
+    from indexer.hmde_training import HmdeReport
+
+_SHOWN = 10
+
+
+@click.command("hmde", short_help="Train a document encoder: a small transformer over sentence vectors.")
+@click.argument("sources", nargs=-1, required=True, metavar="SOURCE…")
+@click.option("-o", "--output", type=click.Path(path_type=Path), required=True, help="Folder to make.")
+@click.option(
+    "--encoder",
+    metavar="NAME|FOLDER",
+    default=DEFAULT,
+    show_default=True,
+    help="Lower encoder: an exported one, or with --train-lower a Hugging Face folder or name.",
+)
+@click.option(
+    "--preset",
+    type=click.Choice(get_args(Preset)),
+    default="small",
+    show_default=True,
+    help="small: ten minutes on two cores, lower encoder frozen. paper: all of it, for a GPU.",
+)
+@click.option("--freeze/--train-lower", "frozen", default=None, help="Whether the lower encoder keeps its weights.")
+@click.option("--adapters", type=click.IntRange(0), metavar="RANK", help="Train matrices of this rank in it instead.")
+@click.option("--form", type=click.Choice(get_args(Form)), help="residual: the document begins as its sentences' mean.")
+@click.option("--steps", type=click.IntRange(1), help="Of the optimiser.")
+@click.option("--batch", type=click.IntRange(2), help="Triples that are each other's negatives.")
+@click.option("--accumulate", type=click.IntRange(1), metavar="N", help="Batches a step.")
+@click.option("--rate", type=click.FloatRange(0, min_open=True), help="Learning rate at its peak.")
+@click.option("--warmup", type=click.IntRange(0), metavar="STEPS", help="Until the peak.")
+@click.option("--temperature", type=click.FloatRange(0, min_open=True), help="τ of the loss.")
+@click.option("--titles", type=click.FloatRange(0), metavar="WEIGHT", help="Of the loss of titles as queries.")
+@click.option("--patience", type=click.IntRange(0), metavar="N", help="Validations without a better one; 0: no end.")
+@click.option("--evaluate", type=click.IntRange(1), metavar="STEPS", help="Between two validations.")
+@click.option("--languages", default="", metavar="LANG,…", help="Languages to learn from.  [default: all]")
+@click.option(
+    "--precision", type=click.Choice(get_args(Precision)), default="int8", show_default=True, help="Of the graphs."
+)
+@click.option("--seed", type=int, help="Another one draws other triples and other weights.  [default: 0]")
+@click.option("--device", type=click.Choice(["auto", "cpu", "cuda"]), default="auto", show_default=True)
+@click.option("--force", is_flag=True, help="Publish below the parity bar; the report says so.")
+@reading_options
+@output_options
+def command(
+    sources: tuple[str, ...],
+    output: Path,
+    encoder: str,
+    preset: Preset,
+    frozen: bool | None,
+    adapters: int | None,
+    form: Form | None,
+    steps: int | None,
+    batch: int | None,
+    accumulate: int | None,
+    rate: float | None,
+    warmup: int | None,
+    temperature: float | None,
+    titles: float | None,
+    patience: int | None,
+    evaluate: int | None,
+    languages: str,
+    precision: Precision,
+    seed: int | None,
+    device: str,
+    force: bool,
+    options: ReadOptions,
+    console: Console,
+) -> None:
+    """Train a document encoder (HMDE) on pages about the same concepts in several languages.
+
+    Documents need the field concept, the same for pages about one thing, and category (or label), from which hard
+    negatives are drawn. FOLDER then is an encoder: documents go through both of its graphs, queries through the lower
+    one alone. Stopped or killed, the same command goes on where it was.
+
+    Options left out are the preset's. Needs PyTorch: pip install 'dragoman[train]'.
+    """
+    from indexer.hmde_training import train_hmde  # noqa: PLC0415 - reads what --help need not
+
+    given = {
+        "frozen": frozen,
+        "adapters": adapters,
+        "form": form,
+        "steps": steps,
+        "batch": batch,
+        "accumulate": accumulate,
+        "rate": rate,
+        "warmup": warmup,
+        "temperature": temperature,
+        "titles": titles,
+        "patience": patience,
+        "evaluate": evaluate,
+        "seed": seed,
+    }
+    settings = replace(PRESETS[preset], **{name: value for name, value in given.items() if value is not None})
+    if settings.frozen and settings.adapters:
+        raise click.UsageError("--adapters are for a lower encoder that learns; give --train-lower too")
+    report = train_hmde(
+        sources,
+        output,
+        settings=settings,
+        options=options,
+        encoder=encoder,
+        languages=[normalise(code) for code in languages.split(",") if code.strip()],
+        precision=precision,
+        device=cast("Device", device),
+        force=force,
+        console=console,
+    )
+    _tell(report, console)
+
+
+def _tell(report: HmdeReport, console: Console) -> None:
+    curve, folder = report.curve, report.folder
+    console.emit(
+        {
+            "folder": str(folder.path),
+            "name": folder.config.name,
+            "documents": report.documents,
+            "triples": {f"{first}-{second}": count for (first, second), count in report.drawn.items()},
+            "possible": {f"{first}-{second}": count for (first, second), count in report.possible.items()},
+            "single": report.single,
+            "lonely": report.lonely,
+            "cut": report.cut,
+            "held_out": report.held_out,
+            "resumed": report.resumed,
+            "steps": curve.points[-1].step,
+            "best": curve.best,
+            "stopped": curve.stopped,
+            "untrained": round(curve.points[0].score, 6),
+            "score": round(curve.best_score, 6),
+            "parity": report.parity.as_json(),
+            "refused": [{"place": note.where, "text": note.reason} for note in report.refused],
+        }
+    )
+    for note in report.refused[:_SHOWN]:
+        console.say(f"  {note.where}: {note.reason}")
+    if len(report.refused) > _SHOWN:
+        console.say(f"  … and {len(report.refused) - _SHOWN:,} more")
+    if report.single:
+        console.say(f"{report.single:,} concepts have pages in one language only and taught nothing")
+    if report.lonely:
+        console.say(f"{report.lonely:,} pages have no other page of their language and category and began no triple")
+    if report.cut:
+        console.say(f"of {report.cut:,} long documents only the first sentences were learnt from")
+    if not report.held_out:
+        console.warn("no concept was held out, so nothing says when to stop; give more concepts")
+    rows = [
+        [lang, f"{count:,}", f"{sum(drawn for pair, drawn in report.drawn.items() if pair[0] == lang):,}"]
+        for lang, count in report.documents.items()
+    ]
+    if not console.quiet:
+        console.table(["language", ">documents", ">triples begun"], rows)
+    ended = f", ended early: {curve.stopped}" if curve.stopped else ""
+    console.say(
+        f"MAP on {report.held_out:,} held-out concepts {curve.best_score:.4f} after {curve.best:,} steps, "
+        f"{curve.points[0].score:.4f} before the first{ended}; "
+        f"use it: dragoman index SOURCE… -c NAME --encoder {folder.path}"
+    )
+    console.result(str(folder.path))

@@ -1,0 +1,1 @@
+"""Train HMDE and make its two graphs: the part that needs torch."""

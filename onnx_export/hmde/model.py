@@ -1,0 +1,103 @@
+"""The upper transformer of HMDE as a torch module, and its loss. Imported by training alone."""
+
+from __future__ import annotations
+
+import torch
+import transformers
+
+from encoders.hmde.upper import UpperShape
+
+_EPSILON = 1e-12
+_SPREAD = 0.02
+
+
+class Upper(torch.nn.Module):
+    """Sentence vectors of documents → document vectors (HMDE §2.1).
+
+    [DBOS], the sentences and positions go through a small BERT; the sentences' outputs are averaged, [DBOS]'s is not
+    among them.
+    """
+
+    def __init__(self, shape: UpperShape, dropout: float = 0.1) -> None:
+        """Random weights of a shape; torch's generator decides them."""
+        super().__init__()
+        self.shape = shape
+        self.start = torch.nn.Parameter(torch.randn(shape.dim) * _SPREAD)
+        config = transformers.BertConfig(
+            vocab_size=1,
+            type_vocab_size=1,
+            hidden_size=shape.dim,
+            num_hidden_layers=shape.layers,
+            num_attention_heads=shape.heads,
+            intermediate_size=shape.feed_forward,
+            max_position_embeddings=shape.sentences + 1,
+            hidden_act="gelu",
+            layer_norm_eps=_EPSILON,
+            hidden_dropout_prob=dropout,
+            attention_probs_dropout_prob=dropout,
+            attn_implementation="eager",
+        )
+        self.transformer = transformers.BertModel(config, add_pooling_layer=False)
+        # Sentences come as vectors: there are no words to look up.
+        del self.transformer.embeddings.word_embeddings
+        self.correction = self.weighing = None
+        if shape.form == "residual":
+            self.correction = _silent(shape.dim, shape.dim)
+        if shape.form == "weighted":
+            self.weighing = _silent(shape.dim, 1)
+
+    def forward(self, sentences: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        """(documents, sentences, dim) float32 and (documents, sentences) int64 → (documents, dim) unit rows."""
+        start = self.start.expand(sentences.shape[0], 1, -1)
+        ones = torch.ones_like(mask[:, :1])
+        states = self.transformer(
+            inputs_embeds=torch.cat((start, sentences), dim=1), attention_mask=torch.cat((ones, mask), dim=1)
+        ).last_hidden_state
+        outputs = states[:, 1:]
+        if self.weighing is not None:
+            scores = self.weighing(outputs).squeeze(-1).masked_fill(mask == 0, -1e4)
+            document = (torch.softmax(scores, dim=1).unsqueeze(-1) * sentences).sum(dim=1)
+        elif self.correction is not None:
+            document = _mean(sentences, mask) + self.correction(_mean(outputs, mask))
+        else:
+            document = _mean(outputs, mask)
+        return torch.nn.functional.normalize(document, dim=1)
+
+
+def _silent(inputs: int, outputs: int) -> torch.nn.Linear:
+    layer = torch.nn.Linear(inputs, outputs, bias=False)
+    torch.nn.init.zeros_(layer.weight)
+    return layer
+
+
+def _mean(states: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+    weights = mask.unsqueeze(-1).to(states.dtype)
+    return (states * weights).sum(dim=1) / weights.sum(dim=1).clamp(min=1.0)
+
+
+def contrastive_loss(
+    first: torch.Tensor,
+    second: torch.Tensor,
+    negative: torch.Tensor | None,
+    concepts: torch.Tensor,
+    temperature: float,
+) -> torch.Tensor:
+    """InfoNCE with in-batch and hard negatives (HMDE eq. 1), as the mean over the batch.
+
+    Another page of the batch about the same concept is no negative: the paper's batches of two have none.
+
+    Args:
+        first: (n, dim) unit rows, d₁.
+        second: (n, dim) unit rows, d₂: row i is the positive of row i, all others are negatives.
+        negative: (n, dim) unit rows, the hard negative of each d₁, if there are any.
+        concepts: (n,) numbers of the concepts.
+        temperature: τ.
+    """
+    scores = first @ second.T / temperature
+    same = concepts.unsqueeze(0) == concepts.unsqueeze(1)
+    same.fill_diagonal_(False)
+    scores = scores.masked_fill(same, float("-inf"))
+    if negative is not None:
+        hard = (first * negative).sum(dim=1, keepdim=True) / temperature
+        scores = torch.cat((scores, hard), dim=1)
+    return torch.nn.functional.cross_entropy(scores, torch.arange(len(first), device=first.device))

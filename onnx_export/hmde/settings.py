@@ -1,0 +1,123 @@
+"""How HMDE is trained. No torch here: the command reads it for its help."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from encoders.hmde.upper import Form
+
+Preset = Literal["small", "paper"]
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Every setting of a training; the defaults are the paper's (appendix A.1) but where it is silent.
+
+    Attributes:
+        frozen: the lower encoder keeps its weights; its vectors are then made once.
+        adapters: rank of the matrices that learn in a trained lower's place; 0: its weights do.
+        form: of the document's vector.
+        layers: of the upper transformer.
+        feed_forward: width inside its feed-forward part.
+        sentences: it sees at once.
+        tokens: a sentence may have.
+        dropout: of the upper transformer.
+        steps: of the optimiser.
+        batch: triples whose documents are each other's negatives.
+        accumulate: batches a step.
+        rate: learning rate at its peak.
+        warmup: steps until then; it falls to nothing in a line afterwards.
+        decay: weight decay of AdamW.
+        temperature: τ of the loss; the paper does not say its own.
+        hard: whether each triple's hard negative counts.
+        titles: weight of a second loss that the paper has not: a title as a query against the mates of its page.
+        bare: share of pages that are learnt from without their titles, so that a title is not found by its translation.
+        budget: padded tokens of sentences that are encoded at once.
+        held_out: share of the concepts that is kept for validation.
+        evaluate: steps between two validations.
+        patience: validations without a better one until training stops; 0: never.
+        seed: of everything random.
+    """
+
+    frozen: bool = False
+    adapters: int = 0
+    form: Form = "paper"
+    layers: int = 2
+    feed_forward: int = 2048
+    sentences: int = 32
+    tokens: int = 128
+    dropout: float = 0.1
+    steps: int = 8_600
+    batch: int = 2
+    accumulate: int = 64
+    rate: float = 1e-5
+    warmup: int = 1_000
+    decay: float = 0.01
+    temperature: float = 0.05
+    hard: bool = True
+    titles: float = 0.0
+    bare: float = 0.0
+    budget: int = 4_096
+    held_out: float = 0.1
+    evaluate: int = 100
+    patience: int = 10
+    seed: int = 0
+
+
+PAPER = Settings()
+"""1.1 million triples once, in steps of 64 batches of two: 8,600 steps."""
+SMALL = Settings(
+    frozen=True,
+    form="residual",
+    feed_forward=512,
+    steps=300,
+    batch=64,
+    accumulate=1,
+    rate=5e-4,
+    warmup=20,
+    titles=1.0,
+    bare=0.5,
+    evaluate=25,
+    patience=4,
+)
+"""A few thousand pages on two cores in ten minutes: the lower encoder as it is, the upper one begins as a mean."""
+PRESETS: Mapping[Preset, Settings] = {"small": SMALL, "paper": PAPER}
+
+
+@dataclass(frozen=True)
+class Point:
+    """What is known after some steps.
+
+    Attributes:
+        step: how many.
+        loss: mean since the point before.
+        rate: learning rate of the last step.
+        score: mean average precision on held-out concepts.
+    """
+
+    step: int
+    loss: float
+    rate: float
+    score: float
+
+
+@dataclass
+class Curve:
+    """How a training went.
+
+    Attributes:
+        points: one a validation; the first before the first step, with the loss of that.
+        best: step whose weights are kept.
+        stopped: the reason it ended before its last step; empty where it did not.
+    """
+
+    points: list[Point] = field(default_factory=list)
+    best: int = 0
+    stopped: str = ""
+
+    @property
+    def best_score(self) -> float:
+        """Of the weights that are kept."""
+        return max((point.score for point in self.points), default=0.0)

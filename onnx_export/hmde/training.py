@@ -1,0 +1,253 @@
+"""Train HMDE: the loop, what it keeps, and where it goes on after it was killed."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from encoders.console import Console
+from encoders.document import FloatArray
+from encoders.errors import BadInput
+from encoders.hmde.triples import Rows, Triples
+from encoders.hmde.upper import UpperShape
+from onnx_export.hmde import checkpoint
+from onnx_export.hmde.lower import Lower, each
+from onnx_export.hmde.model import Upper, contrastive_loss
+from onnx_export.hmde.settings import Curve, Point, Settings
+from onnx_export.hmde.validation import mean_average_precision
+
+_SAVE_SECONDS = 30.0
+_CLIP = 1.0
+_TOGETHER = 64
+State = dict[str, dict[str, torch.Tensor]]
+
+
+class Training:
+    """One training: its model, its optimiser, its curve.
+
+    On the CPU, with as many threads, the same settings and documents give the same weights bit for bit, whether the
+    process ran through or was killed and started again: every step draws from its own seed, and what is saved is all
+    there is.
+
+    Attributes:
+        upper: the upper transformer.
+        lower: the lower encoder.
+        curve: so far.
+        step: done.
+    """
+
+    def __init__(
+        self,
+        lower: Lower,
+        shape: UpperShape,
+        triples: Triples,
+        validation: Rows,
+        settings: Settings,
+        *,
+        place: Path,
+        device: str = "cpu",
+    ) -> None:
+        """Take what is trained on what.
+
+        Args:
+            lower: with all documents prepared.
+            shape: of the upper transformer.
+            triples: of the documents that teach.
+            validation: rows of the documents that are held out.
+            settings: how.
+            place: file of the checkpoint.
+            device: of the upper transformer.
+        """
+        self.lower, self._triples, self._validation = lower, triples, validation
+        self.settings, self._place, self._device = settings, place, device
+        torch.manual_seed(settings.seed)
+        self.upper = Upper(shape, settings.dropout).to(device)
+        self._weights = [*self.upper.parameters(), *lower.parameters()]
+        self._optimiser = torch.optim.AdamW(self._weights, lr=settings.rate, weight_decay=settings.decay)
+        numbers = {concept: at for at, concept in enumerate(dict.fromkeys(page.concept for page in triples.pages))}
+        self._concepts = np.array([numbers[page.concept] for page in triples.pages], dtype=np.int64)
+        self.curve = Curve()
+        self.step = 0
+        self._best: State = self._copied()
+        self._losses: list[float] = []
+
+    def resume(self, about: str) -> bool:
+        """Go on from the checkpoint, if there is one.
+
+        Args:
+            about: identifies documents and settings.
+
+        Raises:
+            BadInput: it is damaged, or of another training.
+        """
+        self._about = about
+        state = checkpoint.load(self._place)
+        if state is None:
+            return False
+        if state["about"] != about:
+            raise BadInput(
+                f"{self._place} is of a training with other documents, settings or encoder; "
+                "give the same again to go on, or delete it to begin anew"
+            )
+        self._set(state["now"])
+        self._best = state["best"]
+        self._optimiser.load_state_dict(state["optimiser"])
+        said = json.loads(state["said"])
+        self.step, self._losses = said["step"], said["losses"]
+        self.curve = Curve([Point(**point) for point in said["points"]], said["best"], said["stopped"])
+        return True
+
+    def run(self, console: Console) -> Curve:
+        """Train to the end, saving now and then; the best weights are then the model's.
+
+        Raises:
+            MissingPart: the disk is full.
+            BadInput: the loss is no number any more.
+        """
+        settings = self.settings
+        if not self.curve.points:
+            self._validate(console)
+        saved = time.monotonic()
+        with console.progress("training", settings.steps, "steps") as progress:
+            progress(self.step)
+            while self.step < settings.steps and not self.curve.stopped:
+                self._learn()
+                self.step += 1
+                progress(1)
+                if self.step % settings.evaluate == 0 or self.step == settings.steps:
+                    self._validate(console)
+                if time.monotonic() - saved > _SAVE_SECONDS:
+                    self.save()
+                    saved = time.monotonic()
+        self.save()
+        self._set(self._best)
+        return self.curve
+
+    def save(self) -> None:
+        """Write the checkpoint.
+
+        Raises:
+            MissingPart: the disk is full.
+        """
+        said = {"step": self.step, "losses": self._losses, **asdict(self.curve)}
+        state: dict[str, Any] = {
+            "about": self._about,
+            "now": self._copied(),
+            "best": self._best,
+            "optimiser": self._optimiser.state_dict(),
+            "said": json.dumps(said),
+        }
+        checkpoint.save(self._place, state)
+
+    def documents(self, rows: Sequence[int]) -> FloatArray:
+        """Vectors of documents without their titles by the model as it is, (rows, dim)."""
+        self.upper.eval()
+        lengths = self.lower.lengths()
+        order = sorted(range(len(rows)), key=lambda at: int(lengths[rows[at]]))
+        result = np.zeros((len(rows), self.upper.shape.dim), dtype=np.float32)
+        with torch.no_grad():
+            for start in range(0, len(order), _TOGETHER):
+                batch = order[start : start + _TOGETHER]
+                result[batch] = self._encoded([rows[at] for at in batch], None, 1.0).cpu().numpy()
+        return result
+
+    def _learn(self) -> None:
+        settings = self.settings
+        self.upper.train()
+        for group in self._optimiser.param_groups:
+            group["lr"] = self._rate()
+        total = 0.0
+        for part in range(settings.accumulate):
+            number = self.step * settings.accumulate + part
+            loss = self._loss(number, (settings.seed << 32) + 2 * number)
+            (loss / settings.accumulate).backward()  # type: ignore[no-untyped-call]
+            self.lower.learn()
+            total += loss.item() / settings.accumulate
+        if not np.isfinite(total):
+            raise BadInput(f"the loss is no number any more at step {self.step + 1}; train with a smaller --rate")
+        torch.nn.utils.clip_grad_norm_(self._weights, _CLIP)
+        self._optimiser.step()
+        self._optimiser.zero_grad()
+        self._losses.append(total)
+
+    def _loss(self, number: int, seed: int | None) -> torch.Tensor:
+        """Of a batch by its number; with a seed for training."""
+        settings = self.settings
+        triples = self._triples.draw(number * settings.batch, settings.batch)
+        used = triples if settings.hard else triples[:, :2]
+        rows, places = np.unique(used, return_inverse=True)
+        vectors = self._encoded(rows.tolist(), seed, settings.bare)
+        first, second, *negative = (
+            vectors[torch.from_numpy(column).to(self._device)] for column in places.reshape(used.shape).T
+        )
+        concepts = torch.from_numpy(self._concepts[triples[:, 0]]).to(self._device)
+        loss = contrastive_loss(first, second, negative[0] if negative else None, concepts, settings.temperature)
+        if settings.titles:
+            titles = self.lower.queries(triples[:, 0].tolist(), training=seed)
+            loss = loss + settings.titles * contrastive_loss(titles, second, None, concepts, settings.temperature)
+        return loss
+
+    def _encoded(self, rows: Sequence[int], seed: int | None, bare: float) -> torch.Tensor:
+        """Document vectors, a share of them without their titles."""
+        sentences = self.lower.sentences(rows, training=seed)
+        counts, titles = (values[list(rows)] for values in (self.lower.lengths(), self.lower.openings()))
+        without = np.random.default_rng((seed or 0, 1)).random(len(rows)) < bare
+        left_out = np.where(without, titles, 0)
+        kept = [one[start:] for one, start in zip(each(counts.tolist(), sentences), left_out.tolist(), strict=True)]
+        stack = torch.nn.utils.rnn.pad_sequence(kept, batch_first=True)
+        mask = np.arange(stack.shape[1])[None, :] < (counts - left_out)[:, None]
+        if seed is not None:
+            torch.manual_seed(seed)
+        vectors: torch.Tensor = self.upper(stack, torch.from_numpy(mask.astype(np.int64)).to(self._device))
+        return vectors
+
+    def _rate(self) -> float:
+        """Up in a line to the peak, then down in a line to nothing."""
+        settings = self.settings
+        up = (self.step + 1) / max(settings.warmup, 1)
+        down = (settings.steps - self.step) / max(settings.steps - settings.warmup, 1)
+        return settings.rate * min(up, down, 1.0)
+
+    def _validate(self, console: Console) -> None:
+        rows = self._validation.tolist()
+        pages = [self._triples.pages[row] for row in rows]
+        with torch.no_grad():
+            queries = self.lower.queries(rows).cpu().numpy() if rows else np.zeros((0, self.upper.shape.dim))
+        score = mean_average_precision(self.documents(rows), queries, pages)
+        loss = float(np.mean(self._losses)) if self._losses else float(self._first_loss())
+        point = Point(self.step, round(loss, 6), self._rate() if self.step < self.settings.steps else 0.0, score)
+        self.curve.points.append(point)
+        self._losses = []
+        better = score > max((one.score for one in self.curve.points[:-1]), default=-1.0) or not rows
+        if better:
+            self.curve.best, self._best = self.step, self._copied()
+        console.say(
+            f"step {self.step:,}: loss {loss:.3f}, rate {point.rate:.1e}, MAP on held-out concepts {score:.4f}"
+            + (" (best)" if better and rows else "")
+        )
+        since = [one.step for one in self.curve.points].index(self.curve.best)
+        patience = self.settings.patience
+        if patience and len(self.curve.points) - 1 - since >= patience:
+            self.curve.stopped = f"no better MAP in {patience} validations"
+
+    def _first_loss(self) -> float:
+        self.upper.eval()
+        with torch.no_grad():
+            return self._loss(0, None).item()
+
+    def _copied(self) -> State:
+        return {
+            "upper": {name: weight.detach().cpu().clone() for name, weight in self.upper.state_dict().items()},
+            "lower": {name: weight.cpu().clone() for name, weight in self.lower.state().items()},
+        }
+
+    def _set(self, state: State) -> None:
+        self.upper.load_state_dict(state["upper"])
+        self.lower.restore(state["lower"])

@@ -1,0 +1,60 @@
+"""MLDoc as its authors' script writes it: ``english.train.1000``, ``.dev``, ``.test``; a line is label, tab, text."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from encoders.document import Document
+from encoders.errors import BadInput
+from indexer.readers.files import SourceFile, UnreadableFileError
+
+LANGUAGES = {
+    "english": "en",
+    "spanish": "es",
+    "german": "de",
+    "french": "fr",
+    "italian": "it",
+    "russian": "ru",
+    "japanese": "ja",
+    "chinese": "zh",
+}
+_NAME = re.compile(rf"({'|'.join(LANGUAGES)})\.(train\.1000|dev|test)(\.\w+)?")
+_PARTS = {"train.1000": "train", "dev": "dev", "test": "test"}
+
+
+def read_mldoc(folder: Path) -> Iterator[Document]:
+    """Documents with the fields ``label`` and ``split``, language after language; other files are left alone.
+
+    Raises:
+        BadInput: there are no such files, or one can't be read.
+    """
+    files = [(path, named) for path in _files(folder) if (named := _NAME.fullmatch(path.name))]
+    if not files:
+        raise BadInput(f"{folder} has no english.train.1000 or the like; name the folder that MLDoc's script filled")
+    return _read(files)
+
+
+def _files(folder: Path) -> list[Path]:
+    if not folder.is_dir():
+        raise BadInput(f"{folder} is no folder; name the one that MLDoc's script filled")
+    return sorted(path for path in folder.iterdir() if path.is_file())
+
+
+def _read(files: list[tuple[Path, re.Match[str]]]) -> Iterator[Document]:
+    for path, named in files:
+        file = SourceFile(path, str(path))
+        split = _PARTS[named[2]]
+        try:
+            for line in file.lines():
+                if not (line or b"").strip():
+                    continue
+                label, tab, text = (line or b"").decode("utf-8", "replace").rstrip("\r\n").partition("\t")
+                if not tab:
+                    raise BadInput(f"{file.at(file.line)} has no tab after its label; see that it is a file of MLDoc's")
+                yield Document(
+                    f"{path.name}:{file.line}", LANGUAGES[named[1]], text, fields={"label": label, "split": split}
+                )
+        except UnreadableFileError as error:
+            raise BadInput(f"{file.shown} can't be read on after line {file.line}: {error}") from error

@@ -1,0 +1,213 @@
+"""``dragoman reproduce hmde-clef`` and ``hmde-mldoc``: the HMDE paper's tables, on its data or on yours."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+import click
+
+from encoders.console import Console, output_options
+from encoders.document import Document
+from encoders.errors import BadInput
+from encoders.languages import normalise
+from encoders.methods import METHODS, open_encoder
+from encoders.session import Device
+from indexer.readers import Reading, ReadOptions, read
+from onnx_export.models import DEFAULT, find_model
+
+if TYPE_CHECKING:
+    from query.hmde_tables import Labelled, PairScore
+
+_PATH = click.Path(path_type=Path)
+
+
+def _by_language(_context: click.Context, option: click.Parameter, values: Sequence[str]) -> dict[str, list[str]]:
+    """LANG=PATH, several of a language allowed."""
+    found: dict[str, list[str]] = {}
+    for value in values:
+        lang, equals, path = value.partition("=")
+        if not (lang and equals and path):
+            raise click.BadParameter(f"{value!r} is not LANG=PATH, as in de=fr94", param=option)
+        found.setdefault(normalise(lang), []).append(path)
+    return found
+
+
+@click.command("hmde-clef")
+@click.option(
+    "--documents", callback=_by_language, multiple=True, required=True, metavar="LANG=PATH", help="Of each language."
+)
+@click.option("--qrels", callback=_by_language, multiple=True, required=True, metavar="LANG=FILE", help="For these.")
+@click.option("--topics", type=_PATH, multiple=True, required=True, metavar="FILE", help="In all query languages.")
+@click.option(
+    "--langs", default="", metavar="LANG,…", help="Query languages.  [default: those of the documents, and en]"
+)
+@click.option("--encoder", metavar="NAME|FOLDER", default=DEFAULT, show_default=True)
+@click.option("--method", type=click.Choice(METHODS), help="How a document's vector is made.")
+@click.option("--device", type=click.Choice(["auto", "cpu", "cuda"]), default="auto", show_default=True)
+@output_options
+def clef(
+    documents: dict[str, list[str]],
+    qrels: dict[str, list[str]],
+    topics: tuple[Path, ...],
+    langs: str,
+    encoder: str,
+    method: str | None,
+    device: str,
+    console: Console,
+) -> None:
+    """Retrieval between languages by plain cosine, title and description (table 2).
+
+    The paper's data is CLEF-2003: --documents de=DIR fi=DIR it=DIR ru=DIR, a folder of the disks each, --qrels in the same
+    way, and --topics, the files of topics 141 to 200. Any collection with topics in several languages will do.
+    """
+    from query import hmde_tables as tables  # noqa: PLC0415 - what --help need not load
+    from query.qrels import read_qrels  # noqa: PLC0415
+    from query.topics import read_topics  # noqa: PLC0415
+
+    if documents.keys() != qrels.keys():
+        raise click.UsageError("--documents and --qrels belong together; give both for each language")
+    wanted = [normalise(code) for code in langs.split(",") if code.strip()] or [*documents, "en"]
+    asked = defaultdict(list)
+    for topic in (topic for file in topics for topic in read_topics(file)):
+        if topic.lang in wanted:
+            asked[topic.lang].append(topic)
+    loaded = open_encoder(find_model(encoder, console), method, device=cast("Device", device))
+    found: list[PairScore] = []
+    for lang, paths in documents.items():
+        judgements = read_qrels(qrels[lang])
+        with console.progress(f"encoding {lang}", None, "documents") as progress:
+            doc_ids, vectors = tables.encode_all(_documents(paths, lang, console), loaded, progress)
+        if not doc_ids:
+            raise BadInput(f"no document could be read from {', '.join(paths)}; name the folder of the {lang} disks")
+        found += tables.retrieve(lang, doc_ids, vectors, asked, judgements, loaded)
+    if not found:
+        raise BadInput("no topic in another language than the documents' is judged; give topics in several languages")
+    _show_pairs(found, f"{loaded.spec.name} by {loaded.spec.method}", console)
+
+
+def _documents(paths: Sequence[str], lang: str, console: Console) -> Iterator[Document]:
+    refused = 0
+    for reading in _readings(paths, lang):
+        if isinstance(reading, Document):
+            yield reading
+        else:
+            refused += 1
+    if refused:
+        console.warn(f"{refused:,} records in {lang} could not be read and are left out; dragoman index names them")
+
+
+def _readings(paths: Sequence[str], lang: str) -> Iterator[Reading]:
+    for path in paths:
+        yield from read(path, ReadOptions(lang=lang))
+
+
+def _show_pairs(found: Sequence[PairScore], ours: str, console: Console) -> None:
+    from query.hmde_tables import PAPER_CLIR, SYSTEMS  # noqa: PLC0415
+
+    order = {pair: place for place, pair in enumerate(PAPER_CLIR)}
+    found = sorted(found, key=lambda one: order.get((one.query, one.documents), len(order)))
+    rows = []
+    for one in found:
+        paper = [f"{value:.3f}" for value in PAPER_CLIR.get((one.query, one.documents), ())] or [""] * len(SYSTEMS)
+        about = f"{one.topics:,} in {one.searched:,}"
+        rows.append([f"{one.query} → {one.documents}", *paper, f"{one.score:.3f}", about])
+    mean = sum(one.score for one in found) / len(found)
+    whole = {(one.query, one.documents) for one in found} == PAPER_CLIR.keys()
+    means = [f"{sum(column) / len(PAPER_CLIR):.3f}" for column in zip(*PAPER_CLIR.values(), strict=True)]
+    rows.append(["mean", *(means if whole else [""] * len(SYSTEMS)), f"{mean:.3f}", ""])
+    console.table(
+        ["", *(f">{name}" for name in SYSTEMS), f">{ours}", ">topics"], rows, title="MAP; the paper, and ours"
+    )
+    console.emit(
+        {
+            "encoder": ours,
+            "mean": round(mean, 6),
+            "pairs": [
+                {
+                    "query": one.query,
+                    "documents": one.documents,
+                    "map": round(one.score, 6),
+                    "topics": one.topics,
+                    "searched": one.searched,
+                    "paper": dict(zip(SYSTEMS, PAPER_CLIR.get((one.query, one.documents), ()), strict=False)) or None,
+                }
+                for one in found
+            ],
+        }
+    )
+
+
+@click.command("hmde-mldoc")
+@click.option("--mldoc", type=_PATH, metavar="DIR", help="Folder that MLDoc's own script filled.")
+@click.option("--documents", multiple=True, metavar="SOURCE", help="Or documents with the fields label and split.")
+@click.option("--train", "taught", default="en", show_default=True, metavar="LANG", help="Language to learn from.")
+@click.option("--draws", type=click.IntRange(1), default=1, show_default=True, help="Of 80 % of the training part.")
+@click.option("--encoder", metavar="NAME|FOLDER", default=DEFAULT, show_default=True)
+@click.option("--method", type=click.Choice(METHODS), help="How a document's vector is made.")
+@click.option("--device", type=click.Choice(["auto", "cpu", "cuda"]), default="auto", show_default=True)
+@output_options
+def mldoc(
+    mldoc: Path | None,
+    documents: tuple[str, ...],
+    taught: str,
+    draws: int,
+    encoder: str,
+    method: str | None,
+    device: str,
+    console: Console,
+) -> None:
+    """Classification in languages without training data, over frozen document vectors (table 1).
+
+    A softmax classifier learns from the training part of one language, its penalty is chosen on the same language's dev
+    part, and all languages' test parts are classified. The paper also trains the encoder for the task; this does not.
+    """
+    from query import hmde_tables as tables  # noqa: PLC0415 - what --help need not load
+    from query.mldoc import read_mldoc  # noqa: PLC0415
+
+    if bool(mldoc) == bool(documents):
+        raise click.UsageError("name the data: --mldoc DIR, or --documents SOURCE")
+    texts = read_mldoc(mldoc) if mldoc else (one for one in _readings(documents, "") if isinstance(one, Document))
+    loaded = open_encoder(find_model(encoder, console), method, device=cast("Device", device))
+    sides: dict[tuple[str, str], list[Document]] = defaultdict(list)
+    for document in texts:
+        sides[document.lang, str(document.fields.get("split", ""))].append(document)
+    taught = normalise(taught)
+    for part in ("train", "dev"):
+        if not sides.get((taught, part)):
+            raise BadInput(f"there are no documents in {taught} of the part {part!r}; see the fields label and split")
+    tested = {lang: some for (lang, part), some in sorted(sides.items()) if part == "test"}
+
+    def labelled(name: str, some: Sequence[Document]) -> Labelled:
+        with console.progress(f"encoding {name}", len(some), "documents") as progress:
+            _, vectors = tables.encode_all(some, loaded, progress)
+        return tables.Labelled(vectors, [str(document.fields.get("label", "")) for document in some])
+
+    train, dev = (labelled(f"{taught} {part}", sides[taught, part]) for part in ("train", "dev"))
+    tests = {lang: labelled(f"{lang} test", some) for lang, some in tested.items()}
+    share = 1.0 if draws == 1 else 0.8
+    reached = [tables.classify(train, dev, tests, sample=share, seed=seed) for seed in range(draws)]
+    _show_classes(reached, taught, f"{loaded.spec.name} by {loaded.spec.method}", console)
+
+
+def _show_classes(reached: Sequence[dict[str, float]], taught: str, ours: str, console: Console) -> None:
+    import numpy as np  # noqa: PLC0415
+
+    from query.hmde_tables import PAPER_XLDC, SYSTEMS  # noqa: PLC0415
+
+    rows, told = [], {}
+    for lang in reached[0]:
+        values = [100 * one[lang] for one in reached]
+        spread = f" ± {np.std(values):.1f}" if len(values) > 1 else ""
+        paper = [f"{value:.1f}" for value in PAPER_XLDC.get(lang, ())] if taught == "en" else []
+        rows.append([lang, *(paper or [""] * len(SYSTEMS)), f"{np.mean(values):.1f}{spread}"])
+        told[lang] = {"accuracy": round(float(np.mean(values)), 4), "spread": round(float(np.std(values)), 4)}
+    others = [float(np.mean([100 * one[lang] for lang in one if lang != taught])) for one in reached]
+    rows.append([f"others than {taught}", *[""] * len(SYSTEMS), f"{np.mean(others):.1f}"])
+    title = f"Accuracy in %, learnt from {taught}; the paper fine-tunes its encoders, ours is frozen"
+    console.table(["", *(f">{name}" for name in SYSTEMS), f">{ours}"], rows, title=title)
+    console.emit(
+        {"encoder": ours, "train": taught, "draws": len(reached), "languages": told, "others": float(np.mean(others))}
+    )

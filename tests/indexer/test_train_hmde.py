@@ -1,0 +1,161 @@
+"""``dragoman train hmde``: from pages with concepts and categories to a folder that index, search and calibrate take."""
+
+from __future__ import annotations
+
+import json
+from importlib.util import find_spec
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import query
+from encoders.document import Document
+from encoders.errors import BadInput
+from encoders.folder import ModelFolder
+from encoders.hmde.encoder import Hmde
+from encoders.methods import open_encoder
+from encoders.sentence import SentenceEncoder
+from encoders.sentences import Sentences
+from indexer.settings import Settings
+from query import Searcher
+from query.cli import run
+
+pytestmark = [
+    pytest.mark.torch,
+    pytest.mark.slow,
+    pytest.mark.skipif(find_spec("torch") is None, reason="needs the train extra"),
+]
+
+DEMO = Path(query.__file__).parent / "demo"
+SOURCES = [str(DEMO / f"docs.{lang}.jsonl") for lang in ("de", "es")]
+FEW = ["--steps", "4", "--batch", "6", "--evaluate", "2"]
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> ModelFolder:
+    """A folder made by the command, of the demo's articles in two languages."""
+    target = tmp_path_factory.mktemp("trained") / "documents"
+    assert run(["train", "hmde", *SOURCES, "-o", str(target), *FEW, "-q"]) == 0
+    return ModelFolder.open(target)
+
+
+def test_a_collection_is_indexed_calibrated_and_searched_by_what_was_trained(
+    trained: ModelFolder, settings: Settings, capsys: pytest.CaptureFixture[str]
+) -> None:
+    place = ["--home", str(settings.home)]
+    assert run(["index", *SOURCES, "-c", "mini", "--encoder", str(trained.path), "-q", *place]) == 0
+    capsys.readouterr()
+    assert run(["status", "-c", "mini", "--json", *place]) == 0
+    assert json.loads(capsys.readouterr().out)["method"] == "hmde"
+    with Searcher.open("mini", settings, device="cpu") as searcher:
+        assert searcher.calibration is not None
+        hits = searcher.search("Migräne und Kopfschmerz", lang="de", to=["es"], k=3)
+    assert "migraine" in {hit.doc_id.rsplit(":", 1)[-1] for hit in hits}
+    assert all(hit.passage is not None and hit.passage.text for hit in hits)
+
+
+def test_the_folder_says_what_it_was_trained_on_and_how(trained: ModelFolder) -> None:
+    said = json.loads((trained.path / "hmde.json").read_text())
+    assert said["settings"]["batch"] == 6
+    assert said["languages"] == {"de": 24, "es": 24}
+    assert sum(said["triples"].values()) == 4 * 6
+    assert [point["step"] for point in said["curve"]] == [0, 2, 4]
+    assert said["parity"]["passed"]
+    assert (trained.path / "curve.png").read_bytes().startswith(b"\x89PNG")
+    assert "## Documents (HMDE)" in (trained.path / "MODEL_CARD.md").read_text()
+    assert not trained.path.with_name("documents.training").exists()
+
+
+def test_a_query_is_the_lower_encoders_and_a_document_the_upper_ones_over_its_passages(
+    trained: ModelFolder, default_folder: ModelFolder
+) -> None:
+    encoder = open_encoder(trained, device="cpu")
+    assert isinstance(encoder, Hmde)
+    lower = SentenceEncoder(default_folder, device="cpu")
+    queries = [Document("1", "de", "Wasser für die Stadt"), Document("2", "en", "chess")]
+    np.testing.assert_array_equal(encoder.encode_queries(queries), lower.encode_queries(queries))
+    documents = [
+        Document("one", "en", "One sentence."),
+        Document("long", "en", " ".join(f"Goat number {n} was sold." for n in range(100))),
+        Document("none", "en", " \n "),
+    ]
+    encoded = encoder.encode_documents(documents)
+    assert [len(passages.vectors) for passages in encoded.passages] == [1, 100, 0]
+    np.testing.assert_allclose(np.linalg.norm(encoded.vectors, axis=1), [1, 1, 0], atol=1e-5)
+    means = Sentences(lower).encode_documents(documents)
+    assert np.einsum("ij,ij->i", encoded.vectors, means.vectors)[:2].min() > 0.5
+    assert encoder.spec.model != Sentences(SentenceEncoder(trained, device="cpu")).spec.model
+
+
+def test_the_same_lower_encoder_keeps_its_own_methods_and_ids(
+    trained: ModelFolder, default_folder: ModelFolder
+) -> None:
+    assert open_encoder(trained, "segments", device="cpu").spec.model == open_encoder(default_folder).spec.model
+
+
+def test_a_folder_without_the_upper_encoder_is_refused_with_what_to_do(default_folder: ModelFolder) -> None:
+    with pytest.raises(BadInput, match=r"has no hmde.json, which method hmde needs; train it again: dragoman train"):
+        open_encoder(default_folder, "hmde", device="cpu")
+
+
+def _copied(folder: ModelFolder, target: Path) -> ModelFolder:
+    target.mkdir()
+    for file in folder.path.iterdir():
+        (target / file.name).hardlink_to(file)
+    return ModelFolder.open(target)
+
+
+def test_a_damaged_upper_graph_is_refused(trained: ModelFolder, tmp_path: Path) -> None:
+    folder = _copied(trained, tmp_path / "copy")
+    graph = folder.path / "upper.onnx"
+    data = graph.read_bytes()
+    graph.unlink()
+    graph.write_bytes(data[:-1])
+    with pytest.raises(BadInput, match=r"upper.onnx is missing or damaged; train it again"):
+        open_encoder(folder, device="cpu")
+
+
+def test_an_upper_encoder_of_another_width_is_refused(trained: ModelFolder, tmp_path: Path) -> None:
+    folder = _copied(trained, tmp_path / "copy")
+    file = folder.path / "hmde.json"
+    said = json.loads(file.read_text())
+    file.unlink()
+    said["shape"]["dim"] = 768
+    file.write_text(json.dumps(said))
+    with pytest.raises(
+        BadInput, match="is for sentence vectors with 768 dimensions and the folder's encoder makes 384"
+    ):
+        open_encoder(folder, device="cpu")
+
+
+def _refused(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
+    assert run(["train", "hmde", *arguments]) == 1
+    return capsys.readouterr().err.splitlines()[-1]
+
+
+def test_pages_in_one_language_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    said = _refused([SOURCES[0], "-o", str(tmp_path / "x"), "-q"], capsys)
+    assert "every concept has pages in one language only; give sources in two languages or more" in said
+
+
+def test_a_gpu_that_is_not_there_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    import torch
+
+    if torch.cuda.is_available():
+        pytest.skip("there is one")
+    said = _refused([*SOURCES, "-o", str(tmp_path / "x"), "--device", "cuda", "--train-lower", "-q"], capsys)
+    assert "CUDA was asked for and this PyTorch has none; install the driver, or take --device cpu" in said
+
+
+def test_an_exported_graph_can_not_learn(
+    trained: ModelFolder, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    said = _refused(
+        [*SOURCES, "-o", str(tmp_path / "x"), "--train-lower", "--encoder", str(trained.path), "-q"], capsys
+    )
+    assert "it is an exported folder already" in said
+
+
+def test_adapters_need_a_lower_encoder_that_learns(tmp_path: Path) -> None:
+    assert run(["train", "hmde", *SOURCES, "-o", str(tmp_path / "x"), "--adapters", "4"]) == 2

@@ -1,0 +1,45 @@
+"""A lower encoder that learnt is exported with the upper one, and both graphs say what torch says."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from encoders.console import Console
+from encoders.document import Document
+from encoders.methods import open_encoder
+from onnx_export.hmde.settings import Settings
+from tests.onnx_export.hmde.test_training import SETTINGS, training_of
+
+pytestmark = [pytest.mark.torch, pytest.mark.slow]
+SAID = {"settings": {"frozen": False}, "documents": 60, "languages": {"de": 20}, "best": 4, "steps": 12, "score": 0.5}
+
+
+@pytest.mark.parametrize("adapters", [0, 2])
+def test_both_graphs_pass_the_gate_and_the_folder_is_an_encoder(
+    adapters: int, small_model: Path, pages: list[Document], tmp_path: Path
+) -> None:
+    from dataclasses import replace
+
+    from onnx_export.hmde import base as bases
+    from onnx_export.hmde.model import Upper
+    from onnx_export.hmde.publish import publish
+
+    settings: Settings = replace(SETTINGS, adapters=adapters)
+    training = training_of(small_model, pages, tmp_path, settings)
+    training.resume("it")
+    training.run(Console(quiet=True))
+    base = bases.trained(str(small_model), settings, "cpu", Console(quiet=True))
+    base.lower.restore(training.lower.state())
+    assert isinstance(training.upper, Upper)
+    said = {**SAID, "untrained": 0.4}
+    folder, report = publish(training.upper, base, tmp_path / "made", "fp32", said, {}, Console(quiet=True))
+    assert report.passed
+    untouched = bases.trained(str(small_model), SETTINGS, "cpu", Console(quiet=True))
+    assert untouched.source is not None
+    assert folder.config.weights != untouched.source.weights
+    encoder = open_encoder(folder, device="cpu")
+    vectors = encoder.encode_documents(pages[:3]).vectors
+    np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1.0, atol=1e-5)

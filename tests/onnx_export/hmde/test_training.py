@@ -1,0 +1,158 @@
+"""Training: it learns, stops, and goes on after it was killed as if nothing had been."""
+
+from __future__ import annotations
+
+import os
+import resource
+import signal
+import subprocess
+import sys
+import textwrap
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from encoders.console import Console
+from encoders.document import Document
+from encoders.errors import BadInput, MissingPart
+from encoders.hmde.triples import Triples, page_of
+from encoders.hmde.upper import UpperShape
+from onnx_export.hmde.settings import Settings
+
+pytestmark = pytest.mark.torch
+
+SETTINGS = Settings(
+    layers=1, feed_forward=32, sentences=4, steps=12, batch=6, accumulate=2, rate=2e-3, warmup=2, evaluate=4, budget=300
+)
+
+
+def training_of(model: Path, pages: list[Document], place: Path, settings: Settings = SETTINGS) -> Any:
+    from onnx_export.hmde import base
+    from onnx_export.hmde.training import Training
+
+    lower = base.trained(str(model), settings, "cpu", Console(quiet=True)).lower
+    lower.take([lower.prepare(pages)])
+    triples = Triples([page_of(page.lang, page.fields) for page in pages], 0, {"3", "8"})
+    held_out = np.array([row for row, page in enumerate(pages) if page.fields["concept"] in {"3", "8"}])
+    shape = UpperShape(64, settings.layers, 1, settings.feed_forward, 4, 128, settings.form)
+    return Training(lower, shape, triples, held_out, settings, place=place / "checkpoint.bin")
+
+
+def weights(training: Any) -> bytes:
+    state = {**training.upper.state_dict(), **training.lower.state()}
+    return b"".join(state[name].numpy().tobytes() for name in sorted(state))
+
+
+@pytest.mark.parametrize("form", ["paper", "residual", "weighted"])
+def test_the_loss_falls_and_the_best_weights_are_kept(
+    form: Any, small_model: Path, pages: list[Document], tmp_path: Path
+) -> None:
+    training = training_of(small_model, pages, tmp_path, replace(SETTINGS, form=form, titles=0.5, bare=0.5))
+    training.resume("it")
+    curve = training.run(Console(quiet=True))
+    assert [point.step for point in curve.points] == [0, 4, 8, 12]
+    assert curve.points[-1].loss < curve.points[0].loss
+    assert curve.best_score == max(point.score for point in curve.points)
+    assert curve.best in {point.step for point in curve.points if point.score == curve.best_score}
+
+
+def test_it_stops_when_nothing_gets_better(small_model: Path, pages: list[Document], tmp_path: Path) -> None:
+    training = training_of(small_model, pages, tmp_path, replace(SETTINGS, rate=1e-12, evaluate=2, patience=2))
+    training.resume("it")
+    curve = training.run(Console(quiet=True))
+    assert curve.stopped == "no better MAP in 2 validations"
+    assert training.step < SETTINGS.steps
+
+
+def test_a_process_that_is_killed_goes_on_to_the_same_bytes(
+    small_model: Path, pages: list[Document], tmp_path: Path
+) -> None:
+    whole = training_of(small_model, pages, tmp_path)
+    whole.resume("it")
+    whole.run(Console(quiet=True))
+    (tmp_path / "killed").mkdir()
+    script = textwrap.dedent(
+        """
+        import os, pickle, signal, sys
+        from pathlib import Path
+        from encoders.console import Console
+        from tests.onnx_export.hmde.test_training import training_of
+        model, folder = map(Path, sys.argv[1:])
+        training = training_of(model, pickle.loads((folder / "pages").read_bytes()), folder)
+        training.resume("it")
+        learn = training._learn
+        def step():
+            training.save()
+            if training.step == 7:
+                os.kill(os.getpid(), signal.SIGKILL)
+            learn()
+        training._learn = step
+        training.run(Console(quiet=True))
+        """
+    )
+    import pickle
+
+    (tmp_path / "killed" / "pages").write_bytes(pickle.dumps(pages))
+    done = subprocess.run(
+        [sys.executable, "-c", script, str(small_model), str(tmp_path / "killed")],
+        check=False,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        capture_output=True,
+        timeout=300,
+    )
+    assert done.returncode == -signal.SIGKILL, done.stderr.decode()
+    again = training_of(small_model, pages, tmp_path / "killed")
+    assert again.resume("it")
+    assert again.step == 7
+    again.run(Console(quiet=True))
+    assert weights(again) == weights(whole)
+    assert again.curve == whole.curve
+
+
+def test_a_checkpoint_of_another_training_is_refused(small_model: Path, pages: list[Document], tmp_path: Path) -> None:
+    training = training_of(small_model, pages, tmp_path)
+    training.resume("it")
+    training.save()
+    with pytest.raises(BadInput, match=r"checkpoint.bin is of a training with other documents, settings or encoder"):
+        training_of(small_model, pages, tmp_path).resume("another")
+
+
+def test_a_damaged_checkpoint_is_refused(small_model: Path, pages: list[Document], tmp_path: Path) -> None:
+    training = training_of(small_model, pages, tmp_path)
+    training.resume("it")
+    training.save()
+    file = tmp_path / "checkpoint.bin"
+    for damaged in (file.read_bytes()[:-9], b"", file.read_bytes().replace(b"upper", b"lower", 1)):
+        file.write_bytes(damaged)
+        with pytest.raises(BadInput, match=r"the checkpoint .*checkpoint.bin is damaged; delete it to begin again"):
+            training_of(small_model, pages, tmp_path).resume("it")
+
+
+def test_a_disk_that_fills_up_leaves_the_checkpoint_before(
+    small_model: Path, pages: list[Document], tmp_path: Path
+) -> None:
+    training = training_of(small_model, pages, tmp_path)
+    training.resume("it")
+    training.save()
+    before = (tmp_path / "checkpoint.bin").read_bytes()
+    limit = resource.getrlimit(resource.RLIMIT_FSIZE)
+    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, limit[1]))
+    try:
+        with pytest.raises(MissingPart, match="make room and give the same command: it goes on where it stopped"):
+            training.save()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limit)
+        signal.signal(signal.SIGXFSZ, handler)
+    assert (tmp_path / "checkpoint.bin").read_bytes() == before
+    assert [file.name for file in tmp_path.iterdir()] == ["checkpoint.bin"]
+
+
+def test_a_rate_that_blows_the_weights_up_is_said(small_model: Path, pages: list[Document], tmp_path: Path) -> None:
+    training = training_of(small_model, pages, tmp_path, replace(SETTINGS, rate=float("inf")))
+    training.resume("it")
+    with pytest.raises(BadInput, match=r"the loss is no number any more at step \d+; train with a smaller --rate"):
+        training.run(Console(quiet=True))

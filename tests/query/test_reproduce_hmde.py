@@ -1,0 +1,128 @@
+"""``dragoman reproduce hmde-clef`` and ``hmde-mldoc`` on files of the shapes that the licensed collections have."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import query
+from encoders.document import unit_rows
+from encoders.errors import BadInput
+from query.cli import run
+from query.hmde_tables import PAPER_CLIR, PAPER_XLDC, Labelled, classify
+from query.mldoc import read_mldoc
+
+DEMO = Path(query.__file__).parent / "demo"
+STORIES = {
+    "CCAT": ("The company raised its dividend after profits grew.", "Das Unternehmen erhöht die Dividende."),
+    "GCAT": ("The minister resigned after the vote in parliament.", "Der Minister trat nach der Abstimmung zurück."),
+}
+
+
+def test_the_papers_tables_have_the_means_that_it_states() -> None:
+    means = [np.mean(column) for column in zip(*PAPER_CLIR.values(), strict=True)]
+    assert means == pytest.approx([0.186, 0.136, 0.159, 0.109, 0.249], abs=6e-4)
+    means = [np.mean(column) for column in zip(*PAPER_XLDC.values(), strict=True)]
+    assert means == pytest.approx([82.4, 82.0, 84.0, 86.1, 86.8], abs=0.06)
+
+
+@pytest.fixture
+def disks(tmp_path: Path) -> Path:
+    """Newspapers, topics and judgements as they come on the disks of CLEF."""
+    for lang, name, stories in (
+        (
+            "de",
+            "FR940101",
+            ("Der Fluss trat über die Ufer und die Stadt stand unter Wasser.", "Die Oper hat Premiere."),
+        ),
+        ("it", "AGZ.940101", ("Il fiume ha rotto gli argini e la città è allagata.", "La prima dell'opera a Milano.")),
+    ):
+        folder = tmp_path / lang
+        folder.mkdir()
+        records = [
+            f"<DOC>\n<DOCNO>{name}.{at:04}</DOCNO>\n<TITLE>{at}</TITLE>\n<TEXT>\n{story}\n</TEXT>\n</DOC>\n"
+            for at, story in enumerate(stories)
+        ]
+        (folder / f"{name}.sgml").write_bytes("".join(records).encode("latin-1"))
+        (tmp_path / f"qrels.{lang}").write_text(f"141 0 {name}.0000 1\n141 0 {name}.0001 0\n142 0 {name}.0001 1\n")
+    for lang, flood, opera in (("de", "Hochwasser", "Opernpremiere"), ("it", "Alluvione", "Prima dell'opera")):
+        tops = [
+            f"<top>\n<num> C{qid} </num>\n<{lang.upper()}-title> {title} </{lang.upper()}-title>\n"
+            f"<{lang.upper()}-desc> {title} </{lang.upper()}-desc>\n</top>\n"
+            for qid, title in ((141, flood), (142, opera))
+        ]
+        (tmp_path / f"top-{lang}.txt").write_text("".join(tops))
+    return tmp_path
+
+
+def test_clef_gives_the_papers_figures_beside_ours(disks: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    given = [f"--{what}={lang}={disks / name}" for lang in ("de", "it") for what, name in _of(lang)]
+    topics = [f"--topics={disks / f'top-{lang}.txt'}" for lang in ("de", "it")]
+    assert run(["reproduce", "hmde-clef", *given, *topics, "--json", "-q", "--device", "cpu"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    by_pair = {(one["query"], one["documents"]): one for one in told["pairs"]}
+    assert by_pair.keys() == {("de", "it"), ("it", "de")}
+    assert by_pair["de", "it"]["map"] == 1.0
+    assert by_pair["de", "it"]["paper"]["HMDE"] == 0.259
+    assert by_pair["it", "de"]["paper"] is None
+
+
+def _of(lang: str) -> list[tuple[str, str]]:
+    return [("documents", lang), ("qrels", f"qrels.{lang}")]
+
+
+def test_documents_without_judgements_are_wrong_usage(disks: Path) -> None:
+    topics = f"--topics={disks / 'top-de.txt'}"
+    given = [f"--documents=de={disks / 'de'}", f"--qrels=it={disks / 'qrels.it'}", topics]
+    assert run(["reproduce", "hmde-clef", *given]) == 2
+
+
+def test_topics_in_the_documents_own_language_alone_are_refused(
+    disks: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given = [f"--documents=de={disks / 'de'}", f"--qrels=de={disks / 'qrels.de'}", f"--topics={disks / 'top-de.txt'}"]
+    assert run(["reproduce", "hmde-clef", *given, "-q"]) == 1
+    assert "no topic in another language than the documents' is judged" in capsys.readouterr().err
+
+
+@pytest.fixture
+def mldoc(tmp_path: Path) -> Path:
+    """The files that MLDoc's script writes, of few lines."""
+    for place, language in enumerate(("english", "german")):
+        for part in ("train.1000", "dev", "test"):
+            lines = [f"{label}\t{texts[place]}\n" for label, texts in STORIES.items()]
+            (tmp_path / f"{language}.{part}").write_text("".join(lines), encoding="utf-8")
+    (tmp_path / "README").write_text("not ours")
+    return tmp_path
+
+
+def test_mldoc_learns_from_english_and_classifies_german(mldoc: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["reproduce", "hmde-mldoc", "--mldoc", str(mldoc), "--json", "-q", "--device", "cpu"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["languages"]["en"]["accuracy"] == 100.0
+    assert told["languages"]["de"]["accuracy"] == 100.0
+
+
+def test_mldoc_is_read_with_labels_and_parts(mldoc: Path) -> None:
+    documents = list(read_mldoc(mldoc))
+    assert len(documents) == 12
+    assert {(one.lang, one.fields["split"], one.fields["label"]) for one in documents} == {
+        (lang, split, label) for lang in ("en", "de") for split in ("train", "dev", "test") for label in STORIES
+    }
+
+
+def test_a_folder_that_is_not_mldocs_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match=r"has no english.train.1000 or the like"):
+        read_mldoc(tmp_path)
+    (tmp_path / "english.dev").write_text("no label here\n")
+    with pytest.raises(BadInput, match=r"english.dev.*has no tab after its label"):
+        list(read_mldoc(tmp_path))
+
+
+def test_one_label_teaches_nothing() -> None:
+    side = Labelled(unit_rows(np.eye(4, dtype=np.float32)), ["x"] * 4)
+    with pytest.raises(BadInput, match="have the label 'x' alone"):
+        classify(side, side, {"en": side})
