@@ -122,9 +122,6 @@ def _show(console: Console, one: dict[str, Any], *, whole: bool) -> None:
     console.result(f"\n{one['collection']}: {one['documents']:,} documents, languages: {len(one['languages'])}")
     console.result(f"  {languages or one['trouble'] or 'no documents'}")
     console.result(f"  encoder {one['encoder']} by {one['method']} ({one['dim']} numbers, model {one['model']})")
-    for calibration in one["calibrations"]:
-        if calibration["active"] and calibration["map"]:
-            console.result(f"  asked through maps: {calibration['map']}")
     console.result(f"  store {one['store']}")
     if previous := one["previous"]:
         console.result(
@@ -137,6 +134,16 @@ def _show(console: Console, one: dict[str, Any], *, whole: bool) -> None:
             "was interrupted: give the same dragoman index --rebuild again"
         )
     _show_calibrations(console, one, whole=whole)
+    _show_runs(console, one, whole=whole)
+    for kind in ("refused", "remarks"):
+        notes = one[kind]
+        if notes:
+            console.result(f"  {len(notes):,} {kind}" + ("" if whole else f": dragoman status -c {one['collection']}"))
+        for note in notes if whole else []:
+            console.result(f"    {note['place']}: {note['text']}")
+
+
+def _show_runs(console: Console, one: dict[str, Any], *, whole: bool) -> None:
     for run in one["runs"] if whole else one["runs"][-1:]:
         done = f"{run['encoded']:,} encoded, {run['unchanged']:,} unchanged, {run['pruned']:,} pruned"
         console.result(f"  run {run['run']} {run['state']}: {done}; begun {run['started']} UTC")
@@ -146,12 +153,6 @@ def _show(console: Console, one: dict[str, Any], *, whole: bool) -> None:
             console.result(f"    workers are at it: dragoman status --watch -c {one['collection']}")
         if run["state"] == ledger.READING:
             console.result("    its sources are being read; going on, if that broke off: give the same command again")
-    for kind in ("refused", "remarks"):
-        notes = one[kind]
-        if notes:
-            console.result(f"  {len(notes):,} {kind}" + ("" if whole else f": dragoman status -c {one['collection']}"))
-        for note in notes if whole else []:
-            console.result(f"    {note['place']}: {note['text']}")
 
 
 def _show_calibrations(console: Console, one: dict[str, Any], *, whole: bool) -> None:
@@ -160,6 +161,8 @@ def _show_calibrations(console: Console, one: dict[str, Any], *, whole: bool) ->
         settings = f"balance {kept['balance']:g}, {kept['margin']} margin, decided by {kept['decided_by']}"
         state = ", active" if kept["active"] and whole else ""
         console.result(f"  calibration {kept['calibration']}: {settings}{state}")
+        if kept["map"]:
+            console.result(f"    asked through maps: {kept['map']}")
         if kept["active"] and kept["without"]:
             languages = ", ".join(kept["without"])
             console.result(f"    without {languages}: make another: dragoman calibrate -c {one['collection']}")
