@@ -8,12 +8,10 @@ from __future__ import annotations
 import argparse
 import gzip
 import json
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import permutations
 from pathlib import Path
-from time import perf_counter
 
 import numpy as np
 
@@ -83,32 +81,30 @@ def classified(encoder: Encoder, languages: Sequence[str]) -> list[Averages]:
     return found
 
 
-def compare(variant: Variant, seed: int, steps: int, languages: Sequence[str], out: Path) -> None:
-    """Train a variant with a seed, measure it, and append what was found to a file."""
+def compare(variant: Variant, seed: int, steps: int, languages: Sequence[str], work: Path, out: Path) -> None:
+    """Train a variant with a seed, measure it, and append what was found to a file; goes on where it was stopped."""
     from indexer.tlaser_training import train_tlaser
 
     parts = sentences(languages)
     plan = preset("small", variant)
-    plan = replace(plan, training=replace(plan.training, steps=steps, seed=seed, interval=max(steps // 8, 1)))
-    with tempfile.TemporaryDirectory() as scratch:
-        for name, rows in parts.items():
-            text = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
-            (Path(scratch) / f"{name}.jsonl").write_text(text, encoding="utf-8")
-        started = perf_counter()
-        report = train_tlaser(
-            [f"{scratch}/train.jsonl"],
-            Path(scratch) / variant,
-            plan,
-            validation=[f"{scratch}/validation.jsonl"],
-            precision="fp32",
-            device="cpu",
-            console=Console(),
-        )
-        seconds = perf_counter() - started
-        curve = (report.folder.path / "curve.jsonl").read_text(encoding="utf-8").splitlines()
-        encoder = open_encoder(report.folder, "sentences", device="cpu")
-        errors = test_errors(encoder, parts["test"], languages)
-        found = classified(encoder, languages)
+    plan = replace(plan, training=replace(plan.training, steps=steps, seed=seed))
+    work.mkdir(parents=True, exist_ok=True)
+    for name in ("train", "validation"):
+        text = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in parts[name])
+        (work / f"{name}.jsonl").write_text(text, encoding="utf-8")
+    report = train_tlaser(
+        [str(work / "train.jsonl")],
+        work / f"{variant}-{seed}",
+        plan,
+        validation=[str(work / "validation.jsonl")],
+        precision="fp32",
+        device="cpu",
+        console=Console(),
+    )
+    curve = (report.folder.path / "curve.jsonl").read_text(encoding="utf-8").splitlines()
+    encoder = open_encoder(report.folder, "sentences", device="cpu")
+    errors = test_errors(encoder, parts["test"], languages)
+    found = classified(encoder, languages)
     told = {
         "variant": variant,
         "seed": seed,
@@ -116,8 +112,6 @@ def compare(variant: Variant, seed: int, steps: int, languages: Sequence[str], o
         "tokens": json.loads(curve[-1])["tokens"],
         "best_step": report.best[0],
         "validation": [json.loads(row)["error"] for row in curve],
-        "seconds": round(seconds, 1),
-        "rate": round(report.rate, 1),
         "errors": errors,
         "cross": [one.cross for one in found],
         "same": [one.same for one in found],
@@ -150,13 +144,14 @@ def main() -> None:
     parser.add_argument("what", choices=["compare", "table"])
     parser.add_argument("--variant", choices=list(NAMES), default="ct")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--steps", type=int, default=800)
+    parser.add_argument("--steps", type=int, default=3000)
     parser.add_argument("--languages", default="de,en,es")
+    parser.add_argument("--work", type=Path, default=Path("tlaser-runs"), help="models and checkpoints")
     parser.add_argument("--file", type=Path, default=Path("tlaser.jsonl"))
     arguments = parser.parse_args()
     languages = arguments.languages.split(",")
     if arguments.what == "compare":
-        compare(arguments.variant, arguments.seed, arguments.steps, languages, arguments.file)
+        compare(arguments.variant, arguments.seed, arguments.steps, languages, arguments.work, arguments.file)
     else:
         table(arguments.file)
 
