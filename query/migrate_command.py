@@ -57,6 +57,9 @@ def command(
     _tell(report, name, console, dry_run=dry_run)
 
 
+_ANSWERED = {"concepts": "a document of their concept in another language", "titles": "their own document"}
+
+
 def _tell(report: MigrationReport, name: str, console: Console, *, dry_run: bool) -> None:
     worth, done = report.worth, report.calibration
     console.emit(
@@ -74,13 +77,13 @@ def _tell(report: MigrationReport, name: str, console: Console, *, dry_run: bool
         }
     )
     console.table(
-        ["queries", "documents", ">own document found, MRR"],
+        ["queries", "documents", ">MRR"],
         [
             ["old encoder", "old vectors, as it is", f"{worth.old:.3f}"],
             ["new encoder", "new vectors, all encoded again", f"{worth.new:.3f}"],
             ["new encoder", "old vectors, through the map", f"{worth.mapped:.3f}"],
         ],
-        title=f"{worth.queries} pseudo-queries among as many held-out documents of the sample",
+        title=f"{worth.queries} pseudo-queries of held-out documents, answered by {_ANSWERED[worth.kind]}",
     )
     console.say(
         f"the map, learnt of {sum(report.documents.values()):,} documents, finds {report.mates.rate:.1%} of held-out "

@@ -7,17 +7,15 @@ choosing the one before.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 
 import numpy as np
 
 from encoders.console import Console
-from encoders.document import BoolArray, Document, Encoder, FloatArray
+from encoders.document import Encoder
 from encoders.errors import BadInput
-from encoders.maps.lca import LCA, source_path
-from encoders.maps.mates import Mates, mates, mean, ranks
-from encoders.maps.ridge import RIDGES, Aligned
+from encoders.maps.mates import Mates
 from encoders.maps.space import ANY, Asker, SpaceMaps
 from encoders.methods import open_encoder
 from encoders.session import Device
@@ -29,59 +27,17 @@ from query.calibrating import Given, Opened, calibrate
 from query.calibration_table import KeptCalibration
 from query.language_statistics import pseudo_queries
 from query.migration import BEFORE
+from query.migration_map import FEWEST, Both, Way, Worth, chosen, learnt
 from query.probe import Setting
 from query.searcher import Searcher
 
 SAMPLE = 2000
 """Documents that are encoded by both, over all languages."""
-_HELD_OUT = 5
-_FEWEST = 50
 _TOGETHER = 64
 _ASKED = 100
 _HITS = 10
 KEPT = 0.95
 """Of what re-encoding would find, the part that the map should keep."""
-
-
-@dataclass(frozen=True)
-class Worth:
-    """How well pseudo-queries find their own documents among the sample's held-out ones: mean reciprocal ranks.
-
-    Attributes:
-        old: old queries, old vectors: as it is.
-        new: new queries, new vectors: what encoding everything again would give.
-        mapped: new queries, old vectors through the map: what migrating gives.
-        queries: how many were asked.
-    """
-
-    old: float
-    new: float
-    mapped: float
-    queries: int
-
-    @property
-    def kept(self) -> float:
-        """Share of what encoding again would give that is left."""
-        return self.mapped / self.new if self.new else 0.0
-
-    @property
-    def pays(self) -> bool:
-        """Whether migrating finds more than staying."""
-        return self.mapped > self.old
-
-
-@dataclass(frozen=True)
-class Way:
-    """How a map is learnt.
-
-    Attributes:
-        ridge: in spreads.
-        back: as the transpose of the map from new vectors to old, and not as the map from old to new: which of them
-            ranks better depends on which encoder says more.
-    """
-
-    ridge: float
-    back: bool
 
 
 @dataclass(frozen=True)
@@ -92,7 +48,7 @@ class MigrationReport:
         asker: the new encoder.
         documents: that were encoded by both, by language.
         way: how the map was learnt.
-        mates: of held-out documents, old vectors through the map among new ones of their language.
+        mates: of held-out documents, old vectors through the map among new ones.
         worth: by pseudo-queries.
         overlap: share of the first ten hits that are the same before and after, by the same pseudo-queries; none where
             the collection stays.
@@ -106,28 +62,6 @@ class MigrationReport:
     worth: Worth
     overlap: float | None
     calibration: KeptCalibration | None
-
-
-_Fit = Callable[[Way], FloatArray]
-
-
-@dataclass(frozen=True)
-class _Both:
-    """Documents of one language with vectors of both encoders, and pseudo-queries by both.
-
-    Attributes:
-        documents: the documents.
-        old: (n, dim) stored vectors.
-        new: (n, new dim) by the new encoder.
-        old_queries: (n, dim) the documents' pseudo-queries; zero rows where there is none.
-        new_queries: (n, new dim) likewise.
-    """
-
-    documents: Sequence[Document]
-    old: FloatArray
-    new: FloatArray
-    old_queries: FloatArray
-    new_queries: FloatArray
 
 
 def migrate(
@@ -173,8 +107,8 @@ def migrate(
             )
         active = calibration_table.active(opened.engine, opened.collection)
         both = _drawn(opened.store, opened.encoder, new, sample, seed, console)
-        way, found, worth = _chosen(both)
-        weights = _learnt(both, slice(None))(way)
+        way, found, worth = chosen(both, seed)
+        weights = learnt(both, {lang: np.ones(len(one.old), dtype=np.bool_) for lang, one in both.items()})(way)
     finally:
         opened.close()
     documents = {lang: len(one.documents) for lang, one in both.items()}
@@ -205,16 +139,14 @@ def _given(maps: SpaceMaps, active: KeptCalibration | None) -> Given:
     return Given(setting, str(summary["decided_by"]), maps=maps)
 
 
-def _drawn(
-    store: VectorStore, old: Encoder, new: Encoder, sample: int, seed: int, console: Console
-) -> dict[str, _Both]:
+def _drawn(store: VectorStore, old: Encoder, new: Encoder, sample: int, seed: int, console: Console) -> dict[str, Both]:
     """A sample of each language's documents, as many of each as there can be."""
     counts = store.count()
     each = max(1, sample // len(counts))
     drawn = {lang: store.sample(old.spec.model, lang, each, seed=seed) for lang in counts}
-    if sum(map(len, drawn.values())) < _FEWEST:
+    if sum(map(len, drawn.values())) < FEWEST:
         raise BadInput(
-            f"the sample has {sum(map(len, drawn.values()))} documents, and a map needs {_FEWEST}; "
+            f"the sample has {sum(map(len, drawn.values()))} documents, and a map needs {FEWEST}; "
             "raise --sample, or encode so few documents again: dragoman index SOURCE… --rebuild --encoder NAME"
         )
     both = {}
@@ -233,66 +165,13 @@ def _drawn(
             for filled, encoder in zip(queries, (old, new), strict=True):
                 if asked:
                     filled[places] = encoder.encode_queries(asked)
-            both[lang] = _Both(
+            both[lang] = Both(
                 documents, store.vectors(old.spec.model, doc_ids), np.concatenate(vectors), queries[0], queries[1]
             )
     return both
 
 
-def _learnt(both: Mapping[str, _Both], seen: slice) -> _Fit:
-    """Documents' weights from old vectors to new, each language's means taken out, by the way they are learnt."""
-    first = next(iter(both.values()))
-    aligned = Aligned({"old": first.old.shape[1], "new": first.new.shape[1]})
-    for one in both.values():
-        if len(one.old[seen]):
-            aligned.add({"old": _centred(one.old, seen)[seen], "new": _centred(one.new, seen)[seen]})
-    paths = {side: source_path(aligned, side) for side in ("old", "new")}
-
-    def fit(way: Way) -> FloatArray:
-        if way.back:
-            return LCA(way.ridge).fit_moments(aligned, "new", "old", paths["new"]).weights_.T.astype(np.float32)
-        return LCA(way.ridge).fit_moments(aligned, "old", "new", paths["old"]).weights_.astype(np.float32)
-
-    return fit
-
-
-def _centred(rows: FloatArray, seen: slice) -> FloatArray:
-    known = rows[seen][rows[seen].any(axis=1)]
-    return np.asarray(rows - known.mean(axis=0), dtype=np.float32) if len(known) else rows
-
-
-def _chosen(both: Mapping[str, _Both]) -> tuple[Way, Mates, Worth]:
-    """The way that pseudo-queries of held-out documents find most by, and what it is worth."""
-    least = max(1, min(len(one.documents) // _HELD_OUT for one in both.values()))
-    seen, unseen = slice(least, None), slice(0, least)
-    fit = _learnt(both, seen)
-
-    def held_out(name: str) -> FloatArray:
-        return np.concatenate([_centred(getattr(one, name), seen)[unseen] for one in both.values()])
-
-    old, new, old_asked, new_asked = map(held_out, ("old", "new", "old_queries", "new_queries"))
-    there = np.concatenate(
-        [one.new_queries[unseen].any(axis=1) & one.old_queries[unseen].any(axis=1) for one in both.values()]
-    )
-    tried = {
-        way: _found(new_asked, old @ fit(way), there) for way in (Way(r, back=b) for b in (False, True) for r in RIDGES)
-    }
-    way = max(tried, key=lambda one: (round(tried[one], 4), one.ridge))
-    worth = Worth(_found(old_asked, old, there), _found(new_asked, new, there), tried[way], int(there.sum()))
-    weights = fit(way)
-    by_lang = [
-        mates(_centred(one.new, seen)[unseen], _centred(one.old, seen)[unseen] @ weights) for one in both.values()
-    ]
-    return way, mean(by_lang), worth
-
-
-def _found(queries: FloatArray, documents: FloatArray, there: BoolArray) -> float:
-    """Mean reciprocal rank of own documents, over the queries that there are."""
-    places = ranks(queries, documents)[there]
-    return float((1.0 / places).mean()) if len(places) else 0.0
-
-
-def _first_hits(searcher: Searcher, both: Mapping[str, _Both]) -> list[set[str]]:
+def _first_hits(searcher: Searcher, both: Mapping[str, Both]) -> list[set[str]]:
     each = max(1, _ASKED // len(both))
     queries = [query for one in both.values() for query in pseudo_queries(one.documents[:each])]
     return [set(ranking.doc_ids) for ranking in searcher.rank(queries, k=_HITS)]

@@ -43,7 +43,8 @@ def test_queries_go_to_the_new_encoder_and_rollback_brings_the_old_one_back(
     told = json.loads(capsys.readouterr().out)
     assert told["migrated"]
     assert sum(told["documents"].values()) == 235
-    assert told["mates"]["rate"] > 0.8
+    assert told["mates"]["rate"] > 0.5
+    assert told["kind"] == "titles"  # too few held-out documents for concepts
     assert 0 < told["mapped"] <= 1
     with Searcher.open("demo", home, device="cpu") as searcher:
         assert isinstance(searcher.calibration, MappedCalibration)
