@@ -34,7 +34,6 @@ from tests.servers.rabbitmq import RabbitServer
 from tests.servers.redis import RedisServer
 
 ROOT = Path(__file__).parent.parent
-NAME = "trial"
 WORKERS = 2
 LEASE = 3.0
 BROKERS: dict[str, type[RabbitServer] | type[RedisServer]] = {"rabbitmq": RabbitServer, "redis": RedisServer}
@@ -73,10 +72,12 @@ class Outcome:
 class Trial:
     """A run of workers, and what befalls it."""
 
-    def __init__(self, servers: Servers, folder: Path, documents: int, seed: int, concurrency: int = 1) -> None:
+    def __init__(
+        self, servers: Servers, folder: Path, documents: int, seed: int, concurrency: int = 1, name: str = "trial"
+    ) -> None:
         """Write a source; the workers are not started yet."""
         self.servers, self.folder, self.chance = servers, folder, random.Random(seed)
-        self.concurrency = concurrency
+        self.concurrency, self.name = concurrency, name
         self.source = folder / "docs.jsonl"
         self.source.write_text("".join(json.dumps(line) + "\n" for line in sentences(documents)), encoding="utf-8")
         prefix = f"accidents-{seed}-{os.getpid()}"
@@ -134,7 +135,9 @@ class Trial:
         for number in range(WORKERS):
             self._ensure(f"worker-{number}", self._worker_command(), an_hour_off=number == 1)
         if not self._is_begun():
-            self._ensure("publisher", [*_DRAGOMAN, "index", str(self.source), "-c", NAME, "--no-calibration", "-q"])
+            self._ensure(
+                "publisher", [*_DRAGOMAN, "index", str(self.source), "-c", self.name, "--no-calibration", "-q"]
+            )
 
     def _worker_command(self) -> list[str]:
         return [
@@ -162,7 +165,7 @@ class Trial:
             )
 
     def _run(self) -> ledger.IndexRun | None:
-        runs = ledger.runs(self.engine, NAME)
+        runs = ledger.runs(self.engine, self.name)
         return runs[-1] if runs else None
 
     def _is_begun(self) -> bool:
@@ -221,11 +224,11 @@ class Trial:
 
     def _compared(self, outcome: Outcome) -> Outcome:
         alone = Settings.read(self.folder / "alone", str(self.folder / "alone" / "store"), _sqlite(self.folder))
-        index([str(self.source)], NAME, settings=alone, device="cpu")
-        expected, found = contents(alone), contents(self.settings)
+        index([str(self.source)], self.name, settings=alone, device="cpu")
+        expected, found = contents(alone, self.name), contents(self.settings, self.name)
         outcome.lost = sorted(expected.keys() - found.keys())
         outcome.different = sorted(one for one in expected.keys() & found.keys() if expected[one] != found[one])
-        collection = collections.require(self.engine, NAME)
+        collection = collections.require(self.engine, self.name)
         store = collection.open_store(self.settings)
         outcome.doubled = sum(store.count().values()) - len(found) + len(found.keys() - expected.keys())
         store.close()
@@ -247,10 +250,10 @@ def sentences(documents: int) -> list[dict[str, str]]:
     ]
 
 
-def contents(settings: Settings) -> dict[str, tuple[str, bytes, bytes, bytes]]:
+def contents(settings: Settings, name: str) -> dict[str, tuple[str, bytes, bytes, bytes]]:
     """Text, vector, passages and offsets of everything in a store, by id."""
     engine = connect(settings.database)
-    collection = collections.require(engine, NAME)
+    collection = collections.require(engine, name)
     store = collection.open_store(settings)
     found = {
         one.document.doc_id: (
@@ -300,8 +303,8 @@ def main() -> None:
             f"{WORKERS} workers put {arguments.documents:,} documents into Elasticsearch in {outcome.seconds:,.0f} s, "
             f"one of them by a clock an hour fast, while {outcome.happened.total()} accidents happened: {told}.",
             "",
-            f"Lost **{len(outcome.lost)}**, doubled **{outcome.doubled}**, other than an undisturbed run of one process "
-            f"left them, byte by byte: **{len(outcome.different)}**.",
+            f"Lost **{len(outcome.lost)}**, doubled **{outcome.doubled}**, not byte by byte as an undisturbed "
+            f"run of one process left them: **{len(outcome.different)}**.",
         ],
     )
     if wrong or outcome.happened.total() < arguments.accidents:

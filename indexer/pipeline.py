@@ -199,7 +199,12 @@ class _Work:
 
 
 def _last_stamps(sources: Sequence[str], options: ReadOptions, doc_ids: Collection[str]) -> dict[str, Stamp]:
-    """What the last document of each of some ids is: the sources are read once more where there are such ids."""
+    """What counts of each of some ids, the last of the highest revision: read once more where there are such ids."""
     if not doc_ids:
         return {}
-    return {document.doc_id: Stamp.of(document) for document in documents_with(doc_ids, sources, options)}
+    last: dict[str, Stamp] = {}
+    for document in documents_with(doc_ids, sources, options):
+        before = last.get(document.doc_id)
+        if before is None or before.revision <= document.revision:
+            last[document.doc_id] = Stamp.of(document)
+    return last

@@ -80,7 +80,7 @@ class ChunkWorker:
             thread.start()
 
     def close(self) -> None:
-        """Sign off; stores are closed."""
+        """Sign off; stores and the database are let go."""
         self._closed.set()
         for thread in self._threads:
             thread.join(self.lease_seconds)
@@ -88,6 +88,7 @@ class ChunkWorker:
             registry.sign_off(self._engine, self.who.id)
         for store in self._stores.values():
             store.close()
+        self._engine.dispose()
 
     def work(self, run: int, number: int) -> bool:
         """Do the chunk that a message names, or the next if that is taken; false where there was nothing to do."""

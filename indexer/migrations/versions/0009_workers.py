@@ -12,28 +12,25 @@ down_revision = "0008"
 branch_labels = None
 depends_on = None
 
-_RUNS: tuple[sa.Column[object], ...] = (
-    sa.Column("generation", sa.Integer(), nullable=False, server_default="1"),
-    sa.Column("prune", sa.Boolean(), nullable=False, server_default=sa.false()),
-    sa.Column("spooled", sa.Boolean(), nullable=False, server_default=sa.false()),
-    sa.Column("swept", sa.Double(), nullable=False, server_default="0"),
-    sa.Column("builds", sa.JSON(), nullable=True),
-)
-_CHUNKS: tuple[sa.Column[object], ...] = (
-    sa.Column("wanted", sa.Integer(), nullable=False, server_default="0"),
-    sa.Column("owner", sa.String(), nullable=True),
-    sa.Column("until", sa.Double(), nullable=False, server_default="0"),
-    sa.Column("attempts", sa.Integer(), nullable=False, server_default="0"),
-    sa.Column("build", sa.String(), nullable=True),
-    sa.Column("error", sa.String(), nullable=False, server_default=""),
-)
-
 
 def upgrade() -> None:
-    for column in _RUNS:
-        op.add_column("index_runs", column.copy())
-    for column in _CHUNKS:
-        op.add_column("chunks", column.copy())
+    for column in (
+        sa.Column("generation", sa.Integer(), nullable=False, server_default="1"),
+        sa.Column("prune", sa.Boolean(), nullable=False, server_default=sa.false()),
+        sa.Column("spooled", sa.Boolean(), nullable=False, server_default=sa.false()),
+        sa.Column("swept", sa.Double(), nullable=False, server_default="0"),
+        sa.Column("builds", sa.JSON(), nullable=True),
+    ):
+        op.add_column("index_runs", column)
+    for column in (
+        sa.Column("wanted", sa.Integer(), nullable=False, server_default="0"),
+        sa.Column("owner", sa.String(), nullable=True),
+        sa.Column("until", sa.Double(), nullable=False, server_default="0"),
+        sa.Column("attempts", sa.Integer(), nullable=False, server_default="0"),
+        sa.Column("build", sa.String(), nullable=True),
+        sa.Column("error", sa.String(), nullable=False, server_default=""),
+    ):
+        op.add_column("chunks", column)
     op.add_column("seen_documents", sa.Column("chunk", sa.Integer(), nullable=False, server_default="0"))
     for state in ("pending", "leased"):  # of a million chunks the few that are looked for
         here = sa.text(f"state = '{state}'")
@@ -65,6 +62,7 @@ def downgrade() -> None:
     for state in ("pending", "leased"):
         op.drop_index(f"ix_chunks_{state}", "chunks")
     op.drop_column("seen_documents", "chunk")
-    for table, columns in (("chunks", _CHUNKS), ("index_runs", _RUNS)):
-        for column in reversed(columns):
-            op.drop_column(table, column.name)
+    for name in ("error", "build", "attempts", "until", "owner", "wanted"):
+        op.drop_column("chunks", name)
+    for name in ("builds", "swept", "spooled", "prune", "generation"):
+        op.drop_column("index_runs", name)

@@ -1,0 +1,156 @@
+"""Real databases and brokers, and a run of workers in this process on them."""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import psycopg
+import pytest
+import sqlalchemy as sa
+from kombu import Connection
+
+from encoders.console import Console
+from encoders.document import Encoder
+from indexer import collection as collections
+from indexer.database import connect, open_engine, upgrade
+from indexer.ledger import Ledger
+from indexer.readers import ReadOptions
+from indexer.settings import Settings
+from indexer.stores import open_store
+from indexer.workers.hints import Hints, queue_of
+from indexer.workers.metrics import Metrics
+from indexer.workers.publishing import spool
+from indexer.workers.registry import Identity
+from indexer.workers.stopping import Stop
+from indexer.workers.worker import ChunkWorker
+from tests.conftest import skip_or_fail
+from tests.indexer.counting import CountingEncoder
+from tests.servers.elastic import ServerMissing
+from tests.servers.postgres import PostgresServer
+from tests.servers.process import S, running
+from tests.servers.rabbitmq import RabbitServer
+from tests.servers.redis import RedisServer
+
+
+@contextmanager
+def _running(kind: type[S]) -> Iterator[S]:
+    with ExitStack() as stack:
+        try:
+            server = stack.enter_context(running(kind))
+        except ServerMissing as missing:
+            skip_or_fail(str(missing))
+        yield server
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[PostgresServer]:
+    """A real PostgreSQL."""
+    with _running(PostgresServer) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def redis() -> Iterator[RedisServer]:
+    """A real Redis."""
+    with _running(RedisServer) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def rabbitmq() -> Iterator[RabbitServer]:
+    """A real RabbitMQ."""
+    with _running(RabbitServer) as server:
+        yield server
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    """URL of an empty database."""
+    if request.param == "sqlite":
+        yield f"sqlite:///{tmp_path / 'ledger.db'}"
+        return
+    server: PostgresServer = request.getfixturevalue("postgres")
+    name = f"test_{uuid.uuid4().hex[:12]}"
+    with psycopg.connect(server.url, autocommit=True) as connection:
+        connection.execute(f"CREATE DATABASE {name}")  # type: ignore[arg-type]
+    yield server.url.removesuffix("dragoman") + name
+
+
+class Field:
+    """A collection ``c`` whose run is shared by workers of this process."""
+
+    def __init__(self, database: str, broker: str, tmp_path: Path) -> None:
+        self.source = tmp_path / "docs.jsonl"
+        self.settings = Settings.read(tmp_path / "home", database=database, broker=broker)
+        self.engine: sa.Engine = open_engine(database)
+        upgrade(self.engine)
+        self.encoder = CountingEncoder()
+        self.model = f"model-{uuid.uuid4().hex[:8]}"  # its queue is this test's own
+        self.encoder.spec = type(self.encoder.spec)("counting", "segments", 8, (), self.model, "build-c")
+        self.hints = Hints(broker)
+        collections.register(self.engine, "c", self.settings, "counting", self.encoder.spec)
+        self.store = open_store(self.settings.store, "c")
+        self._workers: list[ChunkWorker] = []
+
+    def write(self, records: Sequence[dict[str, object]]) -> None:
+        self.source.write_text("".join(json.dumps(record) + "\n" for record in records), encoding="utf-8")
+        os.utime(self.source, ns=(time.time_ns(), time.time_ns()))
+
+    def spool(self, *, prune: bool = False) -> Ledger:
+        return spool(
+            [str(self.source)], ReadOptions(), self.encoder.spec, self.store, self.engine, "c",
+            prune=prune, console=Console(quiet=True),
+        )  # fmt: skip
+
+    def worker(self, encoder: Encoder | None = None, *, lease: float = 60.0, stop: Stop | None = None) -> ChunkWorker:
+        encoder = encoder or self.encoder
+        name = f"worker-{len(self._workers)}"
+        who = Identity(name, "here", "cpu", encoder.spec.model, encoder.spec.build)
+        engine = connect(self.settings.database)
+        made = ChunkWorker(encoder, engine, self.settings, self.hints, who, lease, stop or Stop(30), Metrics())
+        self._workers.append(made)
+        return made
+
+    def work_off(self, worker: ChunkWorker, run: int) -> None:
+        """Until there is no chunk left to take."""
+        while worker.work(run, 0):
+            pass
+
+    def drop_messages(self) -> None:
+        """What a broker without a disk does when it is killed."""
+        with Connection(self.settings.broker) as connection:
+            connection.channel().queue_purge(queue_of(self.model))
+
+    def close(self) -> None:
+        for worker in self._workers:
+            worker.close()
+        self.store.close()
+        self.engine.dispose()
+
+
+@pytest.fixture
+def field(database: str, redis: RedisServer, tmp_path: Path) -> Iterator[Field]:
+    """A collection on either database, with Redis."""
+    made = Field(database, redis.url, tmp_path)
+    yield made
+    made.close()
+
+
+def until(happens: Callable[[], bool], seconds: float = 60.0) -> None:
+    """Wait for something that another process or thread does."""
+    waited = threading.Event()
+    deadline = time.monotonic() + seconds
+    while not happens():
+        assert time.monotonic() < deadline, "it did not happen in time"
+        waited.wait(0.05)
+
+
+def records(count: int) -> list[dict[str, object]]:
+    return [{"id": f"d{number:04d}", "lang": "en", "text": f"text {number}"} for number in range(count)]

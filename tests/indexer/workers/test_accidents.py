@@ -1,0 +1,41 @@
+"""One of each accident, to a run on real servers: the store ends as one process leaves it, byte by byte."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from benchmarks.worker_accidents import BROKERS, Servers, Trial
+from encoders.folder import ModelFolder
+from tests.servers.elastic import ElasticServer
+from tests.servers.postgres import PostgresServer
+
+COMMON = (
+    "a worker killed",
+    "the database killed",
+    "messages dropped",
+    "a worker stopped for longer than its lease",
+    "the broker killed",
+)
+ALSO = {
+    "redis": ("messages doubled", "a worker asked to end"),
+    "rabbitmq": ("the publisher killed", "Elasticsearch killed"),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("broker", sorted(BROKERS))
+def test_nothing_is_lost_doubled_or_other_than_it_was(
+    broker: str,
+    elastic: ElasticServer,
+    postgres: PostgresServer,
+    tmp_path: Path,
+    default_folder: ModelFolder,
+    request: pytest.FixtureRequest,
+) -> None:
+    servers = Servers(request.getfixturevalue(broker), postgres, elastic)
+    trial = Trial(servers, tmp_path, 1600, seed=1, name=f"trial-{broker}")
+    outcome = trial.run((*COMMON, *ALSO[broker]), (0.2, 1.0))
+    assert (outcome.lost, outcome.doubled, outcome.different) == ([], 0, [])
+    assert outcome.happened.total() == len(COMMON) + 2

@@ -1,0 +1,149 @@
+"""``dragoman worker`` and what looks after its runs, as processes, with the real encoder."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from benchmarks.worker_accidents import contents, sentences
+from encoders.console import Console
+from encoders.folder import ModelFolder
+from indexer import ledger
+from indexer.database import connect
+from indexer.indexing import index, publish
+from indexer.settings import Settings
+from indexer.workers.progress import standing
+from query.cli import run
+from query.waiting import look_on
+from tests.indexer.workers.conftest import until
+from tests.servers.elastic import free_port
+from tests.servers.rabbitmq import RabbitServer
+from tests.servers.redis import RedisServer
+
+ROOT = Path(__file__).parents[3]
+
+
+class Site:
+    """A home with SQLite and the embedded store, a broker, and processes of the command."""
+
+    def __init__(self, folder: Path, broker: str) -> None:
+        self.folder, self.settings = folder, Settings.read(folder / "home", broker=broker)
+        self.processes: list[subprocess.Popen[str]] = []
+
+    def start(self, *arguments: str) -> subprocess.Popen[str]:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "query.cli", *arguments],
+            env=dict(
+                os.environ,
+                PYTHONPATH=str(ROOT),
+                DRAGOMAN_HOME=str(self.settings.home),
+                DRAGOMAN_BROKER=self.settings.broker,
+            ),
+            stdout=subprocess.PIPE,
+            stderr=(self.folder / f"{len(self.processes)}.log").open("w"),
+            text=True,
+        )
+        self.processes.append(process)
+        return process
+
+    def said(self, process: subprocess.Popen[str]) -> str:
+        return (self.folder / f"{self.processes.index(process)}.log").read_text()
+
+    def write(self, lines: list[dict[str, str]]) -> str:
+        source = self.folder / "docs.jsonl"
+        source.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+        return str(source)
+
+
+@pytest.fixture
+def site(tmp_path: Path, redis: RedisServer, default_folder: ModelFolder) -> Iterator[Site]:
+    """A site with Redis, whose processes are ended afterwards."""
+    made = Site(tmp_path, redis.url)
+    yield made
+    for process in made.processes:
+        process.kill()
+        process.communicate()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("broker", ["redis", "rabbitmq"])
+def test_two_processes_write_into_the_embedded_store_what_one_writes(
+    site: Site, broker: str, request: pytest.FixtureRequest
+) -> None:
+    server: RedisServer | RabbitServer = request.getfixturevalue(broker)
+    site.settings = Settings.read(site.settings.home, broker=server.url)
+    source = site.write(sentences(640))
+    port = free_port()
+    worker = site.start("worker", "--concurrency", "2", "--lease", "4", "--metrics-port", str(port), "--json")
+    number = publish([source], "c", settings=site.settings)
+    watching = site.start("status", "--watch", "-c", "c", "--every", "0.2", "--json")
+    report = look_on(number, "c", site.settings, Console(quiet=True))
+    assert (report.encoded, report.refused) == (640, [])
+    index([source], "alone", settings=Settings.read(site.settings.home), device="cpu")
+    assert contents(site.settings, "c") == contents(site.settings, "alone")
+
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
+        metrics = answer.read().decode()
+    assert re.search(r"^dragoman_documents_total 640\.0$", metrics, re.MULTILINE)
+    assert 'dragoman_chunks_total{end="done"} 10.0' in metrics
+    worker.terminate()
+    assert worker.wait(30) == 0
+    events = [json.loads(line) for line in site.said(worker).splitlines() if line.startswith("{")]
+    stored = [event for event in events if "documents stored" in event["event"]]
+    assert sorted(event["chunk"] for event in stored) == list(range(10))
+    assert {event["run"] for event in stored} == {number}
+    assert all(event["worker"] for event in events)
+    looks = [json.loads(line) for line in watching.communicate(timeout=30)[0].splitlines()]
+    assert (looks[-1]["state"], looks[0]["documents"]) == ("done", 640)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("concurrency", [1, 2])
+def test_a_worker_asked_to_end_returns_a_chunk_that_takes_too_long(site: Site, concurrency: int) -> None:
+    """In the solo pool and in the prefork pool: in time, with status 0, and nothing is counted against the chunk."""
+    source = site.write([{"id": "a", "lang": "en", "text": "rivers and floods " * 60_000}])
+    number = publish([source], "c", settings=site.settings)
+    worker = site.start("worker", "--concurrency", str(concurrency), "--grace", "1", "--lease", "30")
+    engine = connect(site.settings.database)
+    until(lambda: standing(engine, number).chunks == {"leased": 1}, 120)
+    worker.terminate()
+    asked = time.monotonic()
+    assert worker.wait(30) == 0
+    assert time.monotonic() - asked < 15
+    assert standing(engine, number).chunks == {"pending": 1}
+    assert standing(engine, number).errors == []
+    assert standing(engine, number).workers == []
+    assert "time to finish is over: the chunk goes back" in site.said(worker)
+    engine.dispose()
+
+
+@pytest.mark.slow
+def test_ctrl_c_leaves_the_run_going_and_says_how_to_look_after_it(site: Site) -> None:
+    source = site.write(sentences(130))
+    looking = site.start("index", source, "-c", "c", "--no-calibration")
+    engine = connect(site.settings.database)
+    until(lambda: "no worker of its model is alive" in site.said(looking), 120)
+    looking.send_signal(signal.SIGINT)
+    assert looking.wait(30) == 130
+    said = site.said(looking)
+    assert "run 1 goes on without this command. Watch it: dragoman status --watch -c c" in said
+    assert "pause, resume or cancel -c c" in said
+    place = ["-c", "c", "--home", str(site.settings.home)]
+    assert run(["pause", *place]) == 0
+    site.start("worker", "--lease", "2", "--device", "cpu")
+    until(lambda: bool(standing(engine, 1).workers), 120)
+    assert standing(engine, 1).chunks == {"pending": 3}
+    assert run(["resume", *place, "--broker", site.settings.broker]) == 0
+    until(lambda: ledger.runs(engine, "c")[0].state == "done", 120)
+    assert ledger.runs(engine, "c")[0].encoded == 130
+    engine.dispose()

@@ -1,0 +1,174 @@
+"""A chunk is one worker's at a time, whatever happens to the worker; on SQLite and on PostgreSQL."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+
+import pytest
+import sqlalchemy as sa
+
+from indexer import ledger
+from indexer.batches import CHUNK_DOCUMENTS
+from indexer.database import connect, transaction
+from indexer.ledger import DONE, LEASED, PENDING, SPLIT, Chunk
+from indexer.workers.controlling import cancel, pause, resume
+from indexer.workers.leases import DIED, MOST_ATTEMPTS, Lease, Leases
+from indexer.workers.sweeping import give_out, sweep
+from tests.indexer.workers.conftest import Field, records
+
+Taker = Callable[..., Leases]
+
+
+@pytest.fixture
+def taker(field: Field) -> Iterator[Taker]:
+    """Makes workers' hands on the ledger, each with connections of its own."""
+    engines = []
+
+    def make(name: str, *, model: str = "", seconds: float = 60.0) -> Leases:
+        engines.append(connect(field.settings.database))
+        return Leases(engines[-1], name, model or field.model, "build-c", seconds)
+
+    yield make
+    for engine in engines:
+        engine.dispose()
+
+
+def states(field: Field) -> dict[int, str]:
+    with transaction(field.engine) as session:
+        return {chunk.number: chunk.state for chunk in session.scalars(sa.select(Chunk))}
+
+
+def test_a_message_that_comes_twice_finds_the_next_chunk_and_then_none(field: Field, taker: Taker) -> None:
+    field.write(records(3 * CHUNK_DOCUMENTS))
+    run = field.spool().run.id
+    one, other = taker("a"), taker("b")
+    taken = [one.take(run, 1), other.take(run, 1), other.take(run, 1), one.take(run, 1)]
+    assert [lease and lease.number for lease in taken] == [1, 0, 2, None]
+
+
+def test_workers_that_take_at_once_take_each_chunk_once(field: Field, taker: Taker) -> None:
+    field.write(records(40 * CHUNK_DOCUMENTS))
+    run = field.spool().run.id
+    taken: list[int] = []
+
+    def take(leases: Leases) -> None:
+        while lease := leases.take(run, 0):
+            taken.append(lease.number)
+
+    threads = [threading.Thread(target=take, args=(taker(f"w{number}"),)) for number in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(taken) == list(range(40))
+
+
+def test_a_chunk_whose_lease_is_over_is_another_s_and_its_first_worker_counts_nothing(
+    field: Field, taker: Taker
+) -> None:
+    field.write(records(3))
+    run = field.spool().run.id
+    slow, quick = taker("slow", seconds=-1), taker("quick")
+    first = slow.take(run, 0)
+    assert first is not None
+    give_out(field.engine, field.hints, field.model)
+    second = quick.take(run, 0)
+    assert second is not None
+    assert (second.attempts, second.error) == (2, DIED)
+    assert not slow.keep(first)
+    assert quick.done(second, 3, [])
+    assert not slow.done(first, 3, [])
+    assert ledger.runs(field.engine, "c")[0].encoded == 3
+
+
+def test_a_chunk_given_back_was_not_tried_and_one_that_failed_was(field: Field, taker: Taker) -> None:
+    field.write(records(3))
+    run = field.spool().run.id
+    leases = taker("a")
+    for expected in (1, 1, 2, 3):
+        lease = leases.take(run, 0)
+        assert lease is not None
+        assert lease.attempts == expected
+        if expected == 1 and states(field)[0] == LEASED and not lease.error:
+            leases.give_back(lease, "the store is away")
+        else:
+            leases.fail(lease, "ValueError: no")
+
+
+def test_a_chunk_tried_too_often_is_halved_down_to_the_document_which_is_refused(field: Field, taker: Taker) -> None:
+    field.write(records(4))
+    run = field.spool().run.id
+    leases = taker("a")
+    sizes = []
+    while lease := leases.take(run, 0):
+        sizes.append(len(lease.todo))
+        if 2 in lease.todo:
+            leases.fail(lease, "ValueError: this one again")
+        else:
+            leases.done(lease, len(lease.todo), [])
+    assert sizes[:MOST_ATTEMPTS] == [4] * MOST_ATTEMPTS
+    assert sorted(sizes[MOST_ATTEMPTS:]) == [1, 1, 1, 2, 2, 2]
+    assert set(states(field).values()) == {DONE, SPLIT}
+    (note,) = ledger.findings(field.engine, [run])
+    assert (note.doc_id, note.text) == ("d0002", "it can't be encoded: ValueError: this one again")
+    assert ledger.runs(field.engine, "c")[0].encoded == 3
+
+
+def test_halves_are_numbered_so_that_no_two_chunks_have_parts_of_one_number() -> None:
+    numbers = [0, 1, 77]
+    for number in list(numbers):
+        parts = [number]
+        for _ in range(6):
+            parts = [half for part in parts for half in Lease(1, part, (), 1, "").halves]
+            numbers += parts
+            assert {Lease(1, part, (), 1, "").whole for part in parts} == {number}
+    assert len(set(numbers)) == len(numbers)
+    assert max(numbers) < 2**31
+
+
+def test_a_paused_run_rests_and_a_cancelled_one_is_nobody_s(field: Field, taker: Taker) -> None:
+    field.write(records(3 * CHUNK_DOCUMENTS))
+    run = field.spool().run.id
+    leases = taker("a")
+    held = leases.take(run, 0)
+    assert held is not None
+    pause(field.engine, "c")
+    assert leases.take(run, 1) is None
+    assert leases.keep(held)
+    resume(field.engine, "c", field.hints)
+    assert leases.take(run, 1) is not None
+    cancel(field.engine, "c")
+    assert not leases.keep(held)
+    assert not leases.done(held, 5, [])
+    assert leases.documents(held) == []
+    assert states(field) == {}
+    assert ledger.runs(field.engine, "c")[0].state == "cancelled"
+
+
+def test_chunks_of_another_model_are_not_taken(field: Field, taker: Taker) -> None:
+    field.write(records(3))
+    run = field.spool().run.id
+    assert taker("stranger", model="another").take(run, 0) is None
+    assert states(field) == {0: PENDING}
+
+
+def test_messages_that_got_lost_are_sent_again_and_no_more_than_chunks_wait(field: Field) -> None:
+    field.write(records(10 * CHUNK_DOCUMENTS))
+    field.spool()
+    assert field.hints.waiting(field.model) == 0
+    for _ in range(3):
+        assert sweep(field.engine, field.settings, field.hints, field.model, every=0.0) == []
+        assert field.hints.waiting(field.model) == 10
+
+
+def test_a_sweep_is_one_worker_s_turn(field: Field) -> None:
+    field.write(records(CHUNK_DOCUMENTS))
+    field.spool()
+    sweep(field.engine, field.settings, field.hints, field.model, every=60.0)
+    assert field.hints.waiting(field.model) == 1
+    field.drop_messages()
+    sweep(field.engine, field.settings, field.hints, field.model, every=60.0)
+    assert field.hints.waiting(field.model) == 0
+    sweep(field.engine, field.settings, field.hints, field.model, every=0.0)
+    assert field.hints.waiting(field.model) == 1

@@ -1,0 +1,152 @@
+"""Sources are read once into the ledger; what workers make of them is what one process makes."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+from hypothesis import given
+from hypothesis import strategies as st
+
+from encoders.console import Console
+from encoders.document import Document
+from encoders.errors import BadInput, StoreError
+from indexer import ledger, pipeline
+from indexer.batches import CHUNK_DOCUMENTS
+from indexer.database import connect, transaction
+from indexer.ledger import DONE, READING, Chunk, Seen, Spool
+from indexer.readers import ReadOptions
+from indexer.settings import Settings
+from indexer.stores import open_store
+from indexer.workers.publishing import flags
+from indexer.workers.spool import packed, unpacked
+from indexer.workers.sweeping import sweep
+from tests.indexer.workers.conftest import Field, records
+
+
+@given(
+    st.lists(
+        st.builds(
+            Document,
+            doc_id=st.text(min_size=1),
+            lang=st.just("en"),
+            text=st.text(st.characters(exclude_categories=())),
+            title=st.text(),
+            fields=st.dictionaries(st.text(), st.one_of(st.text(), st.integers(), st.lists(st.text()))),
+            revision=st.integers(0, 2**60),
+        )
+    )
+)
+def test_documents_come_out_of_the_spool_as_they_went_in(documents: list[Document]) -> None:
+    assert unpacked(packed(documents)) == documents
+
+
+def end(field: Field) -> None:
+    worker = field.worker()
+    field.work_off(worker, ledger.runs(field.engine, "c")[-1].id)
+    sweep(field.engine, field.settings, field.hints, field.model, every=0.0)
+    assert ledger.runs(field.engine, "c")[-1].state == DONE
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_it_ends_as_one_process_ends_however_often_ids_and_revisions_come(
+    field: Field, tmp_path: Path, seed: int
+) -> None:
+    """Three runs over sources that change in between, against the same three runs without workers."""
+    chance = random.Random(seed)
+    alone = Settings.read(home=tmp_path / "alone")
+    store, engine = open_store(alone.store, "c"), connect(alone.database)
+    for _ in range(3):
+        field.write(
+            [
+                {
+                    "id": f"d{chance.randrange(150)}",
+                    "lang": "en",
+                    "text": f"text {chance.randrange(4)}",
+                    "revision": chance.choice((0, 0, 0, 1, 2)),
+                }
+                for _ in range(4 * CHUNK_DOCUMENTS)
+            ]
+        )
+        field.spool()
+        end(field)
+        pipeline.index(
+            [str(field.source)], ReadOptions(), field.encoder, store, engine, "c",
+            console=Console(quiet=True),
+        )  # fmt: skip
+        expected, found = (
+            [(one.document, one.vector.tobytes()) for page in each.scan(field.model) for one in page]
+            for each in (store, field.store)
+        )
+        assert found == expected
+    store.close()
+    engine.dispose()
+
+
+def test_of_documents_with_one_revision_the_last_counts_wherever_the_others_stand() -> None:
+    old, new = Document("a", "en", "old"), Document("a", "en", "new")
+    assert flags([old, new], {}, {}) == ([False, True], {})
+    assert flags([new], {}, {"a": (3, [(7, old)])}) == ([True], {"a": [7]})
+    newer = Document("a", "en", "newer", revision=2)
+    assert flags([new], {}, {"a": (3, [(7, newer)])}) == ([False], {})
+
+
+def test_workers_begin_when_the_sources_are_read_and_an_interrupted_reader_goes_on(
+    field: Field, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    field.write(records(6 * CHUNK_DOCUMENTS))
+    calls = 0
+    stamps = field.store.stamps
+
+    def broken(model: str, doc_ids: list[str]) -> object:
+        nonlocal calls
+        calls += 1
+        if calls == 4:
+            raise StoreError("the store is away")
+        return stamps(model, doc_ids)
+
+    monkeypatch.setattr(field.store, "stamps", broken)
+    with pytest.raises(StoreError):
+        field.spool()
+    run = ledger.runs(field.engine, "c")[0]
+    assert run.state == READING
+    assert not field.worker().work(run.id, 0)
+    again = field.spool()
+    assert (again.resumed, again.run.id, calls) == (True, run.id, 7)
+    end(field)
+    assert sum(field.store.count().values()) == 6 * CHUNK_DOCUMENTS
+
+
+def test_while_workers_are_at_a_collection_other_sources_are_refused_and_the_same_are_looked_at(field: Field) -> None:
+    field.write(records(CHUNK_DOCUMENTS))
+    run = field.spool().run.id
+    assert field.spool().run.id == run
+    field.write(records(2))
+    with pytest.raises(BadInput, match="workers are at run 1 of collection c; wait for its end"):
+        field.spool()
+    with pytest.raises(BadInput, match="dragoman cancel -c c"):
+        pipeline.index([str(field.source)], ReadOptions(), field.encoder, field.store, field.engine, "c")
+
+
+def test_what_is_stored_unchanged_is_no_work_and_what_the_sources_lost_is_pruned(field: Field) -> None:
+    field.write(records(3 * CHUNK_DOCUMENTS))
+    field.spool()
+    end(field)
+    field.encoder.encoded.clear()
+    field.write(records(2 * CHUNK_DOCUMENTS))
+    field.spool(prune=True)
+    end(field)
+    run = ledger.runs(field.engine, "c")[-1]
+    assert (run.encoded, run.unchanged, run.pruned, field.encoder.encoded) == (0, 128, 64, [])
+    assert sum(field.store.count().values()) == 2 * CHUNK_DOCUMENTS
+
+
+def test_the_ledger_says_which_build_encoded_how_much_and_keeps_no_text(field: Field) -> None:
+    field.write(records(CHUNK_DOCUMENTS + 3))
+    field.spool()
+    end(field)
+    assert ledger.runs(field.engine, "c")[-1].builds == {"build-c": CHUNK_DOCUMENTS + 3}
+    with transaction(field.engine) as session:
+        assert [session.scalars(sa.select(table)).all() for table in (Spool, Chunk, Seen)] == [[], [], []]

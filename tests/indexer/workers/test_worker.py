@@ -1,0 +1,140 @@
+"""What befalls one worker: poison, servers that go away, strangers' chunks."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import sqlalchemy as sa
+
+from encoders.document import Document, Encoded
+from encoders.errors import StoreError
+from indexer import ledger
+from indexer.batches import CHUNK_DOCUMENTS
+from indexer.database import transaction
+from indexer.ledger import PENDING, Chunk
+from indexer.workers import registry, worker
+from indexer.workers.progress import standing
+from indexer.workers.sweeping import sweep
+from tests.indexer.counting import CountingEncoder
+from tests.indexer.workers.conftest import Field, records, until
+
+
+class Poisoned(CountingEncoder):
+    """Breaks on some documents, each in its way."""
+
+    def encode_documents(self, documents: Sequence[Document]) -> Encoded:
+        if any("breaks" in document.text for document in documents):
+            raise ValueError("a graph that met a text it can't bear")
+        encoded = super().encode_documents(documents)
+        nan = [at for at, document in enumerate(documents) if "nan" in document.text]
+        encoded.vectors[nan] = np.nan
+        return encoded
+
+
+def test_poison_is_refused_with_its_reason_and_everything_else_is_stored(field: Field) -> None:
+    many = records(2 * CHUNK_DOCUMENTS)
+    many[5]["text"], many[70]["text"], many[90]["text"] = "breaks", "nan", "nothing known"
+    field.write(many)
+    run = field.spool().run.id
+    poisoned = Poisoned()
+    poisoned.spec = field.encoder.spec
+    field.work_off(field.worker(poisoned), run)
+    sweep(field.engine, field.settings, field.hints, field.model, every=0.0)
+    assert ledger.runs(field.engine, "c")[0].state == "done"
+    notes = ledger.findings(field.engine, [run])
+    assert {note.doc_id: note.text for note in notes} == {
+        "d0005": "it can't be encoded: ValueError: a graph that met a text it can't bear",
+        "d0070": "its vector has numbers that are not finite",
+        "d0090": "it has nothing the encoder knows",
+    }
+    assert sum(field.store.count().values()) == 2 * CHUNK_DOCUMENTS - 3
+
+
+def test_a_store_that_fails_counts_against_no_document(field: Field, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(worker, "_PAUSE", 0.0)
+    field.write(records(3))
+    run = field.spool().run.id
+    at_work = field.worker()
+    at_work.work(run, 0)  # the store is open now
+    field.write(records(5))
+    sweep(field.engine, field.settings, field.hints, field.model, every=0.0)
+    run = field.spool().run.id
+
+    def broken(*_: object) -> object:
+        raise StoreError("the disk is full")
+
+    (store,) = at_work._stores.values()
+    with monkeypatch.context() as patched:
+        patched.setattr(store, "put", broken)
+        for _ in range(10):
+            assert at_work.work(run, 0)
+    with transaction(field.engine) as session:
+        chunk = session.scalars(sa.select(Chunk)).one()
+    assert (chunk.state, chunk.attempts, chunk.error) == (PENDING, 0, "the disk is full")
+    field.work_off(at_work, run)
+    assert sum(field.store.count().values()) == 5
+
+
+def test_a_chunk_of_another_model_goes_to_its_own_workers_and_it_is_said_once(
+    field: Field, caplog: pytest.LogCaptureFixture
+) -> None:
+    field.write(records(3 * CHUNK_DOCUMENTS))
+    run = field.spool().run.id
+    stranger = CountingEncoder()
+    stranger.spec = replace(stranger.spec, model="another")
+    other = field.worker(stranger)
+    with caplog.at_level(logging.WARNING):
+        for number in range(3):
+            assert not other.work(run, number)
+    assert field.hints.waiting(field.model) == 3
+    assert [record.getMessage() for record in caplog.records if "declined" in record.getMessage()] == [
+        f"collection c holds vectors of model {field.model}, and this worker makes those of another: declined, once "
+        "for all; start one that matches: dragoman worker -c c"
+    ]
+    assert stranger.encoded == []
+
+
+def test_another_build_of_the_same_model_is_welcome_and_written_down(field: Field) -> None:
+    field.write(records(2 * CHUNK_DOCUMENTS))
+    run = field.spool().run.id
+    halved = CountingEncoder()
+    halved.spec = replace(field.encoder.spec, build="build-fp16")
+    assert field.worker().work(run, 0)
+    assert field.worker(halved).work(run, 1)
+    sweep(field.engine, field.settings, field.hints, field.model, every=0.0)
+    assert ledger.runs(field.engine, "c")[0].builds == {"build-c": 64, "build-fp16": 64}
+
+
+def test_a_worker_shows_life_while_it_encodes_and_a_busy_one_keeps_its_chunk(field: Field) -> None:
+    class Slow(CountingEncoder):
+        def encode_documents(self, documents: Sequence[Document]) -> Encoded:
+            until(lambda: [worker.chunk for worker in standing(field.engine, run).workers] == [0])
+            first = chunk_until()
+            until(lambda: chunk_until() > first + 1.0)  # longer than the lease that it was taken with
+            return super().encode_documents(documents)
+
+    def chunk_until() -> float:
+        with transaction(field.engine) as session:
+            return session.scalars(sa.select(Chunk.until)).one()
+
+    field.write(records(3))
+    run = field.spool().run.id
+    slow = Slow()
+    slow.spec = field.encoder.spec
+    at_work = field.worker(slow, lease=1.0)
+    assert at_work.work(run, 0)
+    assert ledger.runs(field.engine, "c")[0].encoded == 3
+    at_work.close()
+    assert registry.alive(field.engine) == []
+
+
+def test_how_a_run_stands_is_told_by_the_ledger(field: Field) -> None:
+    field.write(records(3 * CHUNK_DOCUMENTS))
+    run = field.spool().run.id
+    field.worker().work(run, 0)
+    seen = standing(field.engine, run)
+    assert (seen.chunks, seen.documents, seen.done) == ({"done": 1, "pending": 2}, 192, 64)
