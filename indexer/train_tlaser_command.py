@@ -39,7 +39,7 @@ _COUNT = click.IntRange(1)
     show_default=True,
     help="small: minutes on two cores. paper: its sizes, for a GPU.",
 )
-@click.option("--pivot", "pivots", multiple=True, metavar="LANG", help="To translate into, twice.  [default: en, es]")
+@click.option("--pivot", "pivots", multiple=True, metavar="LANG", help="Translated into; give two.  [default: en, es]")
 @click.option("--languages", default="", metavar="LANG,…", help="Languages to learn.  [default: all]")
 @click.option(
     "--validation", multiple=True, metavar="SOURCE", help="[default: a part of SOURCEs, 500 sentences at most]"
