@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import product
 
 import numpy as np
 import tokenizers
 
+from encoders.document import Int32Array
 from encoders.errors import BadInput
 from encoders.tlaser.corpus import Corpus, Direction, Sentences
 from encoders.tlaser.settings import Plan
@@ -125,6 +127,25 @@ def make_corpus(
         BadInput: nothing is left to learn from or to validate on.
     """
     limit = plan.sizes.max_tokens - 1
+    sentences, directions, long = _directions(train, pivots, tokenizer, limit)
+    remarks = [f"{long:,} pairs have a side of more than {limit} tokens and were left out"] if long else []
+    taught = sorted({lang for direction in directions for lang in (direction.source, direction.target)})
+    remarks += [
+        f"{lang} never stands beside {' or '.join(pivots)} and was left out; name another --pivot"
+        for lang in sorted(sentences.keys() - set(taught))
+    ]
+    if not directions:
+        raise BadInput(f"no pair is left to learn from ({'; '.join(remarks)}); give others, or more --max-tokens")
+    held = {lang: _held(tokenizer, validation, lang, limit) for lang in taught}
+    if not any(sum(ids is not None for ids in row) > 1 for row in zip(*held.values(), strict=True)):
+        raise BadInput("no validation sentence is in two of the languages that are learnt; give others to --validation")
+    return Corpus(tuple(taught), tuple(pivots), {lang: sentences[lang] for lang in taught}, directions, held), remarks
+
+
+def _directions(
+    train: AlignedText, pivots: Sequence[str], tokenizer: tokenizers.Tokenizer, limit: int
+) -> tuple[dict[str, Sentences], list[Direction], int]:
+    """Sentences by language, each language with each pivot it stands beside, and how many pairs are too long."""
     places: dict[str, np.ndarray] = {}
     sentences = {}
     for lang in sorted(train.languages()):
@@ -133,47 +154,21 @@ def make_corpus(
         places[lang][own] = np.arange(len(own))
         sentences[lang] = Sentences(tokenizer, [train.rows[at][lang] for at in own])
     directions, long = [], 0
-    for source in sentences:
-        for target in pivots:
-            if source != target and target in places:
-                both = np.stack([places[source], places[target]], axis=1)
-                both = both[(both >= 0).all(axis=1)]
-                fits = (sentences[source].lengths[both[:, 0]] <= limit) & (
-                    sentences[target].lengths[both[:, 1]] <= limit
-                )
-                long += int((~fits).sum())
-                if fits.any():
-                    directions.append(Direction(source, target, both[fits]))
-    remarks = []
-    if long:
-        remarks.append(f"{long:,} pairs have a side of more than {limit} tokens and were left out")
-    taught = {lang for direction in directions for lang in (direction.source, direction.target)}
-    remarks += [
-        f"{lang} never stands beside {' or '.join(pivots)} and was left out; name another --pivot"
-        for lang in sorted(sentences.keys() - taught)
-    ]
-    if not directions:
-        raise BadInput(f"no pair is left to learn from ({'; '.join(remarks)}); give others, or more --max-tokens")
-    held = {
-        lang: [
-            ids if ids is not None and len(ids) <= limit else None
-            for ids in _encoded(tokenizer, [row.get(lang) for row in validation.rows])
-        ]
-        for lang in sorted(taught & validation.languages().keys())
-    }
-    if not any(sum(ids is not None for ids in column) > 1 for column in zip(*held.values(), strict=True)):
-        raise BadInput("no validation sentence is in two of the languages that are learnt; give others to --validation")
-    corpus = Corpus(
-        languages=tuple(sorted(taught)),
-        pivots=tuple(pivots),
-        sentences={lang: sentences[lang] for lang in sorted(taught)},
-        directions=directions,
-        validation=held,
-    )
-    return corpus, remarks
+    for source, target in product(sentences, pivots):
+        if source == target:
+            continue
+        pairs = np.stack([places[source], places[target]], axis=1)
+        pairs = pairs[(pairs >= 0).all(axis=1)]
+        lengths = np.maximum(sentences[source].lengths[pairs[:, 0]], sentences[target].lengths[pairs[:, 1]])
+        long += int((lengths > limit).sum())
+        if (lengths <= limit).any():
+            directions.append(Direction(source, target, pairs[lengths <= limit]))
+    return sentences, directions, long
 
 
-def _encoded(tokenizer: tokenizers.Tokenizer, texts: Sequence[str | None]) -> list[np.ndarray | None]:
-    known = Sentences(tokenizer, [text for text in texts if text is not None])
+def _held(tokenizer: tokenizers.Tokenizer, validation: AlignedText, lang: str, limit: int) -> list[Int32Array | None]:
+    """A language's validation sentences; None for one that it lacks or that is too long."""
+    known = Sentences(tokenizer, [row[lang] for row in validation.rows if lang in row])
     numbers = iter(range(len(known)))
-    return [None if text is None else known[next(numbers)] for text in texts]
+    found = [known[next(numbers)] if lang in row else None for row in validation.rows]
+    return [ids if ids is not None and len(ids) <= limit else None for ids in found]

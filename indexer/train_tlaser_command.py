@@ -39,7 +39,7 @@ _COUNT = click.IntRange(1)
     show_default=True,
     help="small: minutes on two cores. paper: its sizes, for a GPU.",
 )
-@click.option("--pivot", "pivots", multiple=True, metavar="LANG", help="To translate into, twice.  [default: en, es]")
+@click.option("--pivot", "pivots", multiple=True, metavar="LANG", help="Translated into; give two.  [default: en, es]")
 @click.option("--languages", default="", metavar="LANG,…", help="Languages to learn.  [default: all]")
 @click.option(
     "--validation", multiple=True, metavar="SOURCE", help="[default: a part of SOURCEs, 500 sentences at most]"
@@ -47,6 +47,8 @@ _COUNT = click.IntRange(1)
 @click.option("--steps", type=_COUNT, help="Updates of the weights; more than before goes on.  [default: the preset's]")
 @click.option("--batch-tokens", type=_COUNT, help="Tokens of a batch.  [default: the preset's]")
 @click.option("--accumulate", type=_COUNT, help="Batches an update.  [default: the preset's]")
+@click.option("--rate", type=click.FloatRange(0, min_open=True), help="Of learning.  [default: the preset's]")
+@click.option("--dropout", type=click.FloatRange(0, 1, max_open=True), help="[default: the preset's]")
 @click.option("--interval", type=_COUNT, help="Steps between validations and checkpoints.  [default: the preset's]")
 @click.option("--dim", type=click.IntRange(8), help="Width of the vectors.  [default: the preset's]")
 @click.option("--layers", type=_COUNT, help="Of the encoder.  [default: the preset's]")
@@ -68,6 +70,8 @@ def command(
     steps: int | None,
     batch_tokens: int | None,
     accumulate: int | None,
+    rate: float | None,
+    dropout: float | None,
     interval: int | None,
     dim: int | None,
     layers: int | None,
@@ -91,7 +95,9 @@ def command(
     report = train_tlaser(
         sources,
         output,
-        _changed(plan, dim, layers, vocabulary, max_tokens, steps, batch_tokens, accumulate, interval, seed),
+        _changed(
+            plan, dim, layers, vocabulary, max_tokens, steps, batch_tokens, accumulate, rate, dropout, interval, seed
+        ),
         pivots=list(dict.fromkeys(tag for pivot in pivots for tag in language_list(pivot))),
         languages=language_list(languages),
         validation=validation,
@@ -112,6 +118,8 @@ def _changed(
     steps: int | None,
     batch_tokens: int | None,
     accumulate: int | None,
+    rate: float | None,
+    dropout: float | None,
     interval: int | None,
     seed: int,
 ) -> Plan:
@@ -132,6 +140,8 @@ def _changed(
         steps=steps or training.steps,
         batch_tokens=batch_tokens or training.batch_tokens,
         accumulate=accumulate or training.accumulate,
+        rate=rate or training.rate,
+        dropout=training.dropout if dropout is None else dropout,
         interval=interval or training.interval,
         seed=seed,
     )

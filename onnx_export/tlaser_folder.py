@@ -15,6 +15,7 @@ import torch
 from encoders.console import Console
 from encoders.document import FloatArray, short_hash
 from encoders.folder import ModelConfig, ModelFolder, Precision, publishing
+from encoders.tlaser.batches import encoder_input, padded
 from encoders.tlaser.model import Translator, UnitVectors
 from encoders.tlaser.settings import NAMES, Plan
 from encoders.training.curve import Row, draw, write_rows
@@ -77,7 +78,7 @@ def publish(
         tokenizer="",
         graph="",
     )
-    reference = reference_vectors(model, tokenizer, [text.text for text in texts], plan.sizes.max_tokens)
+    reference = reference_vectors(model, tokenizer, [text.text for text in texts], plan)
     with publishing(target, config) as made:
         console.say(f"writing the graph in {precision}")
         with tempfile.TemporaryDirectory(prefix="graph.", dir=made) as scratch:
@@ -106,17 +107,15 @@ def write_graph(model: Translator, plan: Plan, target: Path) -> None:
 
 
 def reference_vectors(
-    model: Translator, tokenizer: tokenizers.Tokenizer, texts: Sequence[str], max_tokens: int
+    model: Translator, tokenizer: tokenizers.Tokenizer, texts: Sequence[str], plan: Plan
 ) -> FloatArray:
     """What torch makes of texts, (texts, dim) float32: each alone, so that no padding can matter."""
     encoder = UnitVectors(model.encoder).eval()
     rows = []
     with torch.no_grad():
         for text in texts:
-            plain = tokenizer.encode(text, add_special_tokens=False).ids
-            around = len(tokenizer.encode(text).ids) - len(plain)
-            ids = tokenizer.encode(text).ids if len(plain) + around <= max_tokens else plain
-            tokens = torch.tensor([ids], dtype=torch.int64)
+            ids = tokenizer.encode(text, add_special_tokens=False).ids[: plan.sizes.max_tokens - 1]
+            tokens = torch.from_numpy(padded([encoder_input(np.array(ids, dtype=np.int32), plan.variant)]))
             rows.append(encoder(tokens, torch.ones_like(tokens))[0].numpy())
     return np.stack(rows).astype(np.float32)
 

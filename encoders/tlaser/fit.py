@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -206,11 +206,10 @@ def learning_rate(step: int, training: Training) -> float:
 
 def fingerprint(corpus: Corpus, plan: Plan, vocabulary: int) -> dict[str, Any]:
     """What a checkpoint must have in common with the run that goes on from it."""
-    training = asdict(replace(plan.training, steps=0))
     return {
         "variant": plan.variant,
         **asdict(plan.sizes),
-        **{name: value for name, value in training.items() if name != "steps"},
+        **{name: value for name, value in asdict(plan.training).items() if name != "steps"},
         "tokens of the vocabulary": vocabulary,
         "sentences": corpus.hash(),
     }

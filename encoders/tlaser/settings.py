@@ -110,4 +110,4 @@ def preset(name: Preset, variant: Variant) -> Plan:
         sizes = Sizes(1024, 6, 16, 4096, 2048 if laser else 1024, 32, 50_000, shared=False, max_tokens=1024)
         return Plan(variant, sizes, Training(100_000, 16_000, 8, 5e-4, 4000, 0.3, interval=1000))
     sizes = Sizes(96, 2, 4, 192, 192 if laser else 96, 32, 2_000, shared=True, max_tokens=128)
-    return Plan(variant, sizes, Training(6_000, 512, 1, 3e-3, 200, 0.1))
+    return Plan(variant, sizes, Training(6_000, 512, 1, 3e-3, 200, 0.0))

@@ -101,11 +101,12 @@ def test_every_method_over_sentences_takes_the_folder(trained: ModelFolder) -> N
         assert encoder.encode_queries([text]).shape == (1, 16)
 
 
-def _command(parallel: Path, target: Path, steps: int = 400) -> list[str]:
+def _command(parallel: Path, target: Path, steps: int = 150) -> list[str]:
     options = ["-o", str(target), "--steps", str(steps), "--interval", "10", *_SMALL]
     return ["train", "tlaser", str(parallel), *options]
 
 
+@pytest.mark.slow
 def test_a_training_that_was_killed_goes_on_to_the_same_curve_and_the_same_graph(
     parallel: Path, tmp_path: Path
 ) -> None:
@@ -127,6 +128,7 @@ def test_a_training_that_was_killed_goes_on_to_the_same_curve_and_the_same_graph
         assert (killed / name).read_bytes() == (whole / name).read_bytes(), name
 
 
+@pytest.mark.slow
 def test_a_finished_training_is_exported_again_and_goes_on_with_more_steps(
     parallel: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
