@@ -75,10 +75,9 @@ def test_many_threads_get_what_one_gets(service: httpx.Client, calibrated: Setti
     alone = {}
     with Searcher.open("demo", calibrated, device="cpu") as searcher:
         for lang, text, balance in asked:
-            with Searcher.open(
-                "demo", calibrated, ranking=RankingOptions(balance=balance), encoder=searcher.encoder
-            ) as one:
-                alone[lang, balance] = [hit.doc_id for hit in one.search(text, lang=lang)]
+            ranking = RankingOptions(balance=balance)
+            with Searcher.open("demo", calibrated, ranking=ranking, encoder=searcher.encoder) as own:
+                alone[lang, balance] = [hit.doc_id for hit in own.search(text, lang=lang)]
 
     def ids(one: tuple[str, str, float]) -> list[str]:
         lang, text, balance = one

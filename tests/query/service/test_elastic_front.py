@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -84,7 +84,7 @@ def test_hits_come_from_every_language_in_elasticsearchs_own_shape(site: Site, a
         index=site.index,
         query=clause("Makros debuggen", lang="de", balance=1.0),
         size=8,
-        source=["headline", "shelf.*"],
+        source={"includes": ["headline", "shelf.*"]},
         highlight={"fields": {"body": {}}, "pre_tags": ["<b>"], "post_tags": ["</b>"]},
     )
     hits = answer["hits"]["hits"]
@@ -120,10 +120,9 @@ def test_it_finds_what_the_searcher_finds(site: Site, application: Elasticsearch
 
 
 def test_pages_follow_each_other(site: Site, application: Elasticsearch) -> None:
-    whole, second = (
-        application.search(index=site.index, query=clause("printing", lang="en"), **page)["hits"]["hits"]
-        for page in ({"size": 10}, {"size": 5, "from_": 5})
-    )
+    query = clause("printing", lang="en")
+    whole = application.search(index=site.index, query=query, size=10)["hits"]["hits"]
+    second = application.search(index=site.index, query=query, size=5, from_=5)["hits"]["hits"]
     assert [hit["_id"] for hit in second] == [hit["_id"] for hit in whole[5:]]
 
 
@@ -175,7 +174,7 @@ def test_a_filter_that_the_cluster_refuses_is_its_refusal(site: Site, applicatio
 def test_other_reads_pass_through(site: Site, application: Elasticsearch) -> None:
     with Elasticsearch(site.server) as direct:
         one = site.documents[0].doc_id
-        for ask in (
+        asks: tuple[Callable[[Elasticsearch], Any], ...] = (
             lambda client: client.search(index=site.index, query={"match": {"body": "table"}}, aggs=_YEARS),
             lambda client: client.count(index=site.index),
             lambda client: client.get(index=site.index, id=one),
@@ -184,7 +183,8 @@ def test_other_reads_pass_through(site: Site, application: Elasticsearch) -> Non
             lambda client: client.msearch(searches=[{"index": site.index}, {"size": 1, "query": {"match_all": {}}}]),
             lambda client: client.field_caps(index=site.index, fields="year"),
             lambda client: client.indices.get_mapping(index=site.index),
-        ):
+        )
+        for ask in asks:
             mine, theirs = ask(application).body, ask(direct).body
             for answer in (mine, theirs):
                 answer.pop("took", None)
@@ -204,7 +204,7 @@ def test_without_credentials_of_their_own_callers_read_the_collections_alone(
     site: Site, application: Elasticsearch
 ) -> None:
     lookup = {"terms": {"body": {"index": site.secret, "id": "s", "path": "body"}}}
-    for ask in (
+    asks: tuple[Callable[[], Any], ...] = (
         lambda: application.search(index=site.secret),
         lambda: application.search(index=f"{site.index},{site.secret}"),
         lambda: application.search(index="front-*"),
@@ -225,7 +225,8 @@ def test_without_credentials_of_their_own_callers_read_the_collections_alone(
         lambda: application.cat.indices(v=True),
         lambda: application.cluster.stats(timeout="9s"),
         lambda: application.security.get_user(username="elastic"),
-    ):
+    )
+    for ask in asks:
         with pytest.raises(AuthorizationException):
             ask()
 
@@ -313,11 +314,12 @@ def test_writes_pass_where_they_are_enabled_and_the_index_is_served(site: Site) 
         assert application.get(index=site.index, id="new/page")["_source"] == made
         actions = [{"delete": {"_index": site.index, "_id": "new/page"}}]
         assert not application.bulk(operations=actions)["errors"]
-        for ask in (
+        asks: tuple[Callable[[], Any], ...] = (
             lambda: application.index(index=site.secret, document={"body": "evil"}),
             lambda: application.bulk(index=site.index, operations=[{"delete": {"_index": site.secret, "_id": "s"}}]),
             lambda: application.delete_by_query(index=site.index, query={"match_all": {}}),
-        ):
+        )
+        for ask in asks:
             with pytest.raises(AuthorizationException):
                 ask()
 

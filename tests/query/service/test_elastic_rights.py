@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -97,11 +98,12 @@ def test_a_callers_own_rights_hold(service: httpx.Client) -> None:
     with application(service, "pages") as allowed, application(service, "others") as not_allowed:
         assert len(allowed.search(index="pages", query=QUERY, size=20)["hits"]["hits"]) == 12
         assert allowed.count(index="pages")["count"] == 12
-        for ask in (
+        asks: tuple[Callable[[], Any], ...] = (
             lambda: allowed.count(index="others"),
             lambda: not_allowed.count(index="pages"),
             lambda: not_allowed.search(index="pages", query=QUERY),
-        ):
+        )
+        for ask in asks:
             with pytest.raises(AuthorizationException):
                 ask()
         assert not_allowed.count(index="others")["count"] == 1
@@ -146,11 +148,12 @@ def test_a_token_that_reads_never_writes(site: Site) -> None:
     with serving(replace(site.options, tokens=tokens, writes=True)) as service:
         made = {"headline": "A page", "body": "of text", "row": 0}
         with Elasticsearch(str(service.base_url), bearer_auth=SECRET) as reader:
-            for ask in (
+            asks: tuple[Callable[[], Any], ...] = (
                 lambda: reader.index(index="pages", id="n", document=made),
                 lambda: reader.delete(index="pages", id="p1"),
                 lambda: reader.bulk(operations=[{"delete": {"_index": "pages", "_id": "p1"}}]),
-            ):
+            )
+            for ask in asks:
                 with pytest.raises(AuthorizationException):
                     ask()
         with Elasticsearch(str(service.base_url), bearer_auth=f"{SECRET}2") as writer:
