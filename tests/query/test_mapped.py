@@ -148,7 +148,7 @@ def test_a_mapping_is_learnt_ranked_with_and_left_again(
     assert run([*learn, "--json", "-q"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert told["languages"] == ["en", "de", "fr", "ja"]
-    assert told["pairs"]["de → ja"] >= 20
+    assert told["pairs"]["de → ja"] >= 15
     with Searcher.open("demo", home, device="cpu") as searcher:
         assert searcher.calibration is not None
         before = searcher.calibration.id
@@ -173,7 +173,7 @@ def test_a_mapping_is_learnt_of_sources_each_document_once(
     assert run(["train", "mapping", *sources, "--pivot", "en", "-o", str(tmp_path / "m"), "--device", "cpu"]) == 0
     said = capsys.readouterr().err
     assert "had one of their concept already: 24" in said
-    assert "24 concepts" in said
+    assert "a pair of 2 languages; mates of held-out concepts found first" in said
     maps = SpaceMaps.read(tmp_path / "m")
     assert list(maps.documents) == [("", "de")]
     assert maps.document("fr", "en") is None
