@@ -58,7 +58,7 @@ class Learnt:
         ridge: in spreads.
         tried: mate retrieval of held-out concepts by ridge.
         centred: the same of vectors that lost their language's mean and nothing else.
-        pairs: concepts that each pair of languages shares, (of queries, of documents).
+        pairs: concepts that each pair of languages shares that a map was learnt for, (of queries, of documents).
         remarks: what should be known.
     """
 
@@ -88,7 +88,8 @@ def learn(documents: ByConcept, spec: EncoderSpec, plan: Plan) -> Learnt:
     every = sorted({concept for some in documents.vectors.values() for concept in some})
     held_out = set(np.random.default_rng(plan.seed).permutation(every)[: len(every) // _HELD_OUT].tolist())
     seen, unseen = _without(documents, held_out), _without(documents, set(every) - held_out)
-    pairs = {pair: len(_shared(documents, *pair)) for pair in permutations(langs, 2)}
+    needed = [pair for pair in permutations(langs, 2) if not pivot or pivot in pair]
+    pairs = {pair: len(_shared(documents, *pair)) for pair in needed}
     if min(pairs.values()) < _FEWEST:
         least = min(pairs, key=pairs.__getitem__)
         raise BadInput(

@@ -91,7 +91,7 @@ def learnt(both: Mapping[str, Both], seen: Mapping[str, BoolArray]) -> _Fit:
     first = next(iter(both.values()))
     aligned = Aligned({"old": first.old.shape[1], "new": first.new.shape[1]})
     for lang, one in both.items():
-        rows = seen[lang]
+        rows = seen[lang] & _there(one.old) & _there(one.new)
         aligned.add({"old": _centred(one.old, rows)[rows], "new": _centred(one.new, rows)[rows]})
     paths = {side: source_path(aligned, side) for side in ("old", "new")}
 

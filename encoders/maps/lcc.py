@@ -53,18 +53,18 @@ class LCC:
         if len(langs) < 2:
             raise BadInput(f"LCC compares languages, and there is one only ({', '.join(langs)}); give two or more")
         self.means_ = {lang: aligned.mean(lang) for lang in langs}
-        self._predicting: dict[str, Float64Array] = {}
+        predicting: dict[str, Float64Array] = {}
         width = aligned.moments.dim
         fitted = np.zeros((width, width))
         for lang in langs:
             inside = aligned.scatter(lang, lang)
             path = paths[lang] if paths else RidgePath(inside, aligned.spread(lang))
             targets = np.concatenate([aligned.scatter(lang, other) for other in langs], axis=1)
-            weights = self._predicting[lang] = path.solve(targets, self.ridge)
+            weights = predicting[lang] = path.solve(targets, self.ridge)
             fitted += weights.T @ inside @ weights
         most = min(self.dimensions, len(fitted), len(langs) * aligned.moments.count)
-        self._axes = _strongest(fitted, most)
-        self.weights_ = {lang: weights @ self._axes for lang, weights in self._predicting.items()}
+        axes = _strongest(fitted, most)
+        self.weights_ = {lang: weights @ axes for lang, weights in predicting.items()}
         return self
 
     def cut(self, dimensions: int) -> LCC:

@@ -16,6 +16,10 @@ def demo(lang: str) -> list[dict[str, str]]:
     return [json.loads(line) for line in (DEMO / f"docs.{lang}.jsonl").read_text(encoding="utf-8").splitlines()]
 
 
+def shared(lang: str, other: str) -> int:
+    return len({one["concept"] for one in demo(lang)} & {one["concept"] for one in demo(other)})
+
+
 @pytest.fixture
 def jrc(tmp_path: Path) -> Path:
     for lang in ("en", "fr"):
@@ -40,7 +44,7 @@ def wikicomp(tmp_path: Path) -> Path:
     file = tmp_path / "wikicomp-2014_ende.xml.bz2"
     german = {record["concept"]: record for record in demo("de")}
     lines = ['<?xml version="1.0"?>\n<wikipediaComparable name="en-de">\n']
-    for number, record in enumerate(demo("en")):
+    for number, record in enumerate(one for one in demo("en") if one["concept"] in german):
         lines.append(f'<articlePair id="{number}">\n')
         for lang, one in (("en", record), ("de", german[record["concept"]])):
             body = "".join(f"<p>{part} <link target='x'>see</link></p>\n" for part in one["text"].split("\n"))
@@ -57,7 +61,7 @@ def wikicomp(tmp_path: Path) -> Path:
 
 def test_acquis_documents_of_all_languages_are_read_with_their_letters_repaired(jrc: Path) -> None:
     documents = list(read_jrc(jrc, ("en", "fr")))
-    assert len(documents) == 48
+    assert len(documents) == 2 * shared("en", "fr")
     assert {document.lang for document in documents} == {"en", "fr"}
     first = next(document for document in documents if document.lang == "fr")
     assert "é" in first.text
@@ -71,9 +75,9 @@ def test_acquis_documents_of_all_languages_are_read_with_their_letters_repaired(
 
 def test_pairs_of_articles_are_read_out_of_a_compressed_file(wikicomp: Path, tmp_path: Path) -> None:
     documents = list(read_wikicomp(wikicomp))
-    assert len(documents) == 48
+    assert len(documents) == 2 * shared("en", "de")
     assert documents[0].fields["concept"] == documents[1].fields["concept"] == "0"
-    assert documents[0].title == demo("en")[0]["title"]
+    assert documents[0].title in {one["title"] for one in demo("en")}
     assert documents[0].text.startswith("Heading\n")
     assert "see" in documents[0].text
     (tmp_path / "other.xml").write_text("<nothing/>")
@@ -89,7 +93,7 @@ def test_the_papers_figures_stand_beside_ours(
     options = ["--methods", "raw,lca-published,lca,lcc", "--splits", "2", "--device", "cpu", "--plot", str(picture)]
     assert run([*asked, *options, "--json", "-q"]) == 0
     acquis, wikipedia = map(json.loads, capsys.readouterr().out.splitlines())
-    assert acquis["documents"] == wikipedia["documents"] == 24
+    assert (acquis["documents"], wikipedia["documents"]) == (shared("en", "fr"), shared("en", "de"))
     published = {one["method"]: one["paper"] for one in acquis["points"]}
     assert published["lca-published"]["mBERT"] == [0.963, 0.975]
     assert published["lca"] == {}
