@@ -224,8 +224,11 @@ class TrainedLower:
 
     def sentences(self, rows: Sequence[int], *, training: int | None = None) -> torch.Tensor:
         """Vectors by the weights as they are now."""
-        ids = [self._texts.row(at) for row in rows for at in range(self._ends[row], self._ends[row + 1])]
-        return self._vectors(ids, training)
+        return self._vectors([ids for row in rows for ids in self.tokens(row)], training)
+
+    def tokens(self, row: int) -> list[npt.NDArray[np.int32]]:
+        """Token ids of each sentence of a document, as the module takes them."""
+        return [self._texts.row(at) for at in range(self._ends[row], self._ends[row + 1])]
 
     def queries(self, rows: Sequence[int], *, training: int | None = None) -> torch.Tensor:
         """Vectors by the weights as they are now."""
