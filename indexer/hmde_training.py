@@ -49,7 +49,7 @@ class HmdeReport:
         possible: triples without counting negatives, by ordered pair of languages.
         single: concepts with pages in one language only; they give no triple.
         lonely: pages with a mate and no hard negative; they begin no triple.
-        cut: documents of which sentences past the upper encoder's were left out in training.
+        cut: documents that fill the upper encoder; sentences past its last one were left out in training.
         held_out: concepts kept for validation.
         resumed: steps that an earlier run had done.
         refused: records that could not be read.

@@ -162,7 +162,9 @@ def _tell(report: HmdeReport, console: Console) -> None:
     if report.lonely:
         console.say(f"{report.lonely:,} pages have no other page of their language and category and began no triple")
     if report.cut:
-        console.say(f"of {report.cut:,} long documents only the first sentences were learnt from")
+        console.say(
+            f"{report.cut:,} documents fill the upper encoder; what comes after its last sentence taught nothing"
+        )
     if not report.held_out:
         console.warn("no concept was held out, so nothing says when to stop; give more concepts")
     rows = [

@@ -60,8 +60,8 @@ def clef(
 ) -> None:
     """Retrieval between languages by plain cosine, title and description (table 2).
 
-    The paper's data is CLEF-2003: --documents de=DIR fi=DIR it=DIR ru=DIR, a folder of the disks each, --qrels in the same
-    way, and --topics, the files of topics 141 to 200. Any collection with topics in several languages will do.
+    The paper's data is CLEF-2003: --documents de=DIR, and the same for fi, it and ru, folders of the disks; --qrels in
+    the same way; --topics, the files of topics 141 to 200. Any collection with topics in several languages will do.
     """
     from query import hmde_tables as tables  # noqa: PLC0415 - what --help need not load
     from query.qrels import read_qrels  # noqa: PLC0415
@@ -182,8 +182,9 @@ def mldoc(
 
     def labelled(name: str, some: Sequence[Document]) -> Labelled:
         with console.progress(f"encoding {name}", len(some), "documents") as progress:
-            _, vectors = tables.encode_all(some, loaded, progress)
-        return tables.Labelled(vectors, [str(document.fields.get("label", "")) for document in some])
+            doc_ids, vectors = tables.encode_all(some, loaded, progress)
+        labels = {document.doc_id: str(document.fields.get("label", "")) for document in some}
+        return tables.Labelled(vectors, [labels[doc_id] for doc_id in doc_ids])
 
     train, dev = (labelled(f"{taught} {part}", sides[taught, part]) for part in ("train", "dev"))
     tests = {lang: labelled(f"{lang} test", some) for lang, some in tested.items()}

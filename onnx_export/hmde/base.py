@@ -15,8 +15,10 @@ from encoders.tokens import Tokenizer
 from onnx_export import default_source, huggingface
 from onnx_export.default_model import config
 from onnx_export.export import describe
-from onnx_export.hmde.lower import FrozenLower, Lower, TrainedLower, add_adapters
+from onnx_export.hmde.adapters import add_adapters
+from onnx_export.hmde.lower import FrozenLower, Lower
 from onnx_export.hmde.settings import Settings
+from onnx_export.hmde.trained_lower import TrainedLower
 from onnx_export.hub import find_source, read_card
 from onnx_export.layout import Recipe, choose_pooling, choose_prefixes, read_layout
 from onnx_export.models import DEFAULT, find_model
@@ -74,15 +76,18 @@ def trained(reference: str, settings: Settings, device: Device, console: Console
         BadInput: it is an exported folder, whose graph can't learn, or no encoder.
         MissingPart: CUDA was asked for and there is none, or the hub can't be reached.
     """
+    import torch  # noqa: PLC0415
+
+    where = torch_device(device)
     source, recipe, about = _default() if reference == DEFAULT else _hugging_face(reference, console)
     for weight in source.module.parameters():
         weight.requires_grad_(True)
     if settings.adapters:
+        torch.manual_seed(settings.seed)
         add_adapters(source.module, settings.adapters)
     with tempfile.TemporaryDirectory(prefix="dragoman.") as scratch:
         huggingface.save_tokenizer(source, Path(scratch) / "tokenizer.json")
         tokenizer = Tokenizer(ModelFolder(Path(scratch), about))
-    where = torch_device(device)
     lower = TrainedLower(
         source.module,
         tokenizer,

@@ -1,8 +1,8 @@
-"""The lower encoder in training: frozen, its sentence vectors made once; or trained, with its gradients cached."""
+"""The lower encoder in training: what it has to give, and one that is frozen, its vectors made once."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, Protocol
 
@@ -13,8 +13,7 @@ import torch
 from encoders.document import Document, int8_rows
 from encoders.sentence import SentenceEncoder
 from encoders.sentences import sentence_spans
-from encoders.session import token_batches
-from encoders.tokens import Tokenizer, Tokens
+from encoders.tokens import Tokens
 
 Part = Mapping[str, npt.NDArray[Any]]
 """What is kept of some documents: a few arrays, one after another in a file of ``numpy.savez``."""
@@ -92,7 +91,7 @@ class FrozenLower:
         titles = [Document(one.doc_id, one.lang, title_of(one)) for one in documents]
         return {
             "counts": counts,
-            "openings": _openings(documents, tokens, spans),
+            "openings": title_sentences(documents, tokens, spans),
             "vectors": np.concatenate([passages.vectors for passages in encoded.passages]),
             "queries": int8_rows(self._encoder.encode_queries(titles)),
         }
@@ -101,7 +100,7 @@ class FrozenLower:
         """Keep the vectors of all documents in memory: 384 bytes a sentence at 384 dimensions."""
         self._counts = np.concatenate([part["counts"] for part in parts])
         self._openings = np.concatenate([part["openings"] for part in parts])
-        self._ends = _ends(self._counts)
+        self._ends = ends(self._counts)
         self._vectors = np.concatenate([part["vectors"] for part in parts])
         self._queries = np.concatenate([part["queries"] for part in parts])
 
@@ -139,177 +138,12 @@ class FrozenLower:
         return torch.nn.functional.normalize(torch.from_numpy(rows).to(self._device, torch.float32), dim=1)
 
 
-class TrainedLower:
-    """An encoder whose weights learn.
-
-    The memory of a step does not grow with its batch (gradient caching, Gao et al. 2021): sentences are encoded in
-    batches of similar length without keeping anything, the loss gives the gradient of each vector, and then each batch
-    is encoded once more to carry it on. Dropout is drawn from the step's seed and the batch's number, the same twice.
-    """
-
-    def __init__(
-        self,
-        module: torch.nn.Module,
-        tokenizer: Tokenizer,
-        sentences: int,
-        tokens: int,
-        *,
-        budget: int,
-        device: str,
-        autocast: bool = False,
-    ) -> None:
-        """Take a module of (input_ids, attention_mask) → unit rows.
-
-        Args:
-            module: what learns.
-            tokenizer: of its texts, with its prefixes.
-            sentences: a document keeps, at most.
-            tokens: a sentence may have, special ones included.
-            budget: padded tokens encoded at once.
-            device: where.
-            autocast: bfloat16 where that is safe, for GPUs.
-        """
-        self.module = module.to(device)
-        self._tokenizer = tokenizer
-        self._most, self._tokens, self._budget = sentences, tokens, budget
-        self._device, self._autocast = device, autocast
-        self._texts = _Ragged()
-        self._titles = _Ragged()
-        self._counts = self._openings = np.zeros(0, dtype=np.int64)
-        self._ends = np.zeros(1, dtype=np.int64)
-        self._given: list[tuple[torch.Tensor, Callable[[torch.Tensor], None]]] = []
-
-    def prepare(self, documents: Sequence[Document]) -> Part:
-        """Token ids of the first sentences and of the titles."""
-        tokens = self._tokenizer.tokenize([document.content for document in documents])
-        limit = self._tokens - self._tokenizer.document_overhead
-        spans = [
-            cuts[: self._most] if text.known else []
-            for text, cuts in zip(tokens, sentence_spans(documents, tokens, limit), strict=True)
-        ]
-        texts = [
-            self._tokenizer.segment(text.ids[start:end])
-            for text, cuts in zip(tokens, spans, strict=True)
-            for start, end in cuts
-        ]
-        room = self._tokens - self._tokenizer.query_overhead
-        titles = [
-            self._tokenizer.query(text.ids[:room])
-            for text in self._tokenizer.tokenize([title_of(document) for document in documents])
-        ]
-        return {
-            "counts": np.array([len(cuts) for cuts in spans], dtype=np.int64),
-            "openings": _openings(documents, tokens, spans),
-            "ids": np.concatenate(texts) if texts else np.zeros(0, np.int32),
-            "lengths": np.array([len(ids) for ids in texts], dtype=np.int64),
-            "title_ids": np.concatenate(titles),
-            "title_lengths": np.array([len(ids) for ids in titles], dtype=np.int64),
-        }
-
-    def take(self, parts: Sequence[Part]) -> None:
-        """Keep the tokens of all documents in memory: 4 bytes each."""
-        self._counts = np.concatenate([part["counts"] for part in parts])
-        self._openings = np.concatenate([part["openings"] for part in parts])
-        self._ends = _ends(self._counts)
-        self._texts = _Ragged([part["ids"] for part in parts], [part["lengths"] for part in parts])
-        self._titles = _Ragged([part["title_ids"] for part in parts], [part["title_lengths"] for part in parts])
-
-    def lengths(self) -> npt.NDArray[np.int64]:
-        """Sentences of each document, (documents,)."""
-        return self._counts
-
-    def openings(self) -> npt.NDArray[np.int64]:
-        """How many of each document's sentences are its title, (documents,)."""
-        return self._openings
-
-    def sentences(self, rows: Sequence[int], *, training: int | None = None) -> torch.Tensor:
-        """Vectors by the weights as they are now."""
-        ids = [self._texts.row(at) for row in rows for at in range(self._ends[row], self._ends[row + 1])]
-        return self._vectors(ids, training)
-
-    def queries(self, rows: Sequence[int], *, training: int | None = None) -> torch.Tensor:
-        """Vectors by the weights as they are now."""
-        return self._vectors([self._titles.row(row) for row in rows], None if training is None else training + 1)
-
-    def learn(self) -> None:
-        """Encode each batch of the step again, and carry the gradients of its vectors on."""
-        given, self._given = self._given, []
-        for vectors, carry_on in given:
-            if vectors.grad is not None:
-                carry_on(vectors.grad)
-
-    def parameters(self) -> list[torch.nn.Parameter]:
-        """The weights that learn."""
-        return [weight for weight in self.module.parameters() if weight.requires_grad]
-
-    def state(self) -> dict[str, torch.Tensor]:
-        """The weights that learn, by name."""
-        return {name: weight.detach() for name, weight in self.module.named_parameters() if weight.requires_grad}
-
-    def restore(self, state: Mapping[str, torch.Tensor]) -> None:
-        """Set the weights that learn."""
-        with torch.no_grad():
-            for name, weight in self.module.named_parameters():
-                if weight.requires_grad:
-                    weight.copy_(state[name])
-
-    def _vectors(self, ids: Sequence[npt.NDArray[np.int32]], training: int | None) -> torch.Tensor:
-        batches = token_batches([len(one) for one in ids], self._budget)
-        with torch.no_grad():
-            made = [self._run(ids, batch, training, number) for number, batch in enumerate(batches)]
-        order = np.argsort(np.concatenate([np.asarray(batch) for batch in batches]), kind="stable")
-        vectors = torch.cat(made)[torch.from_numpy(order).to(self._device)]
-        if training is None:
-            return vectors
-        vectors.requires_grad_()
-
-        def carry_on(gradient: torch.Tensor) -> None:
-            for number, batch in enumerate(batches):
-                again = self._run(ids, batch, training, number)
-                again.backward(gradient[torch.tensor(batch, device=self._device)])  # type: ignore[no-untyped-call]
-
-        self._given.append((vectors, carry_on))
-        return vectors
-
-    def _run(
-        self, ids: Sequence[npt.NDArray[np.int32]], batch: Sequence[int], training: int | None, number: int
-    ) -> torch.Tensor:
-        self.module.train(training is not None)
-        if training is not None:
-            torch.manual_seed((training << 20) + number)
-        longest = max(len(ids[at]) for at in batch)
-        tokens = np.full((len(batch), longest), self._tokenizer.pad, dtype=np.int64)
-        mask = np.zeros((len(batch), longest), dtype=np.int64)
-        for row, at in enumerate(batch):
-            tokens[row, : len(ids[at])] = ids[at]
-            mask[row, : len(ids[at])] = 1
-        with torch.autocast("cuda", torch.bfloat16, enabled=self._autocast):
-            vectors: torch.Tensor = self.module(
-                torch.from_numpy(tokens).to(self._device), torch.from_numpy(mask).to(self._device)
-            )
-        return vectors.float()
-
-
-class _Ragged:
-    """Rows of token ids of different lengths in one array."""
-
-    def __init__(
-        self,
-        ids: Sequence[npt.NDArray[np.int32]] = (),
-        lengths: Sequence[npt.NDArray[np.int64]] = (),
-    ) -> None:
-        self._ids = np.concatenate([np.zeros(0, np.int32), *ids])
-        self._ends = _ends(np.concatenate([np.zeros(0, np.int64), *lengths]))
-
-    def row(self, at: int) -> npt.NDArray[np.int32]:
-        return self._ids[self._ends[at] : self._ends[at + 1]]
-
-
-def _ends(counts: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+def ends(counts: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """Where each of so many things one after another begins, and where the last one ends."""
     return np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
 
 
-def _openings(
+def title_sentences(
     documents: Sequence[Document], tokens: Sequence[Tokens], spans: Sequence[Sequence[tuple[int, int]]]
 ) -> npt.NDArray[np.int64]:
     """Sentences of each document that end with its title or before; none where nothing else is left."""
@@ -327,33 +161,5 @@ def title_of(document: Document) -> str:
 
 def each(counts: Sequence[int], flat: torch.Tensor) -> Iterator[torch.Tensor]:
     """The rows of each document of those that stand one after another."""
-    for start, end in pairwise(_ends(np.asarray(counts, dtype=np.int64)).tolist()):
+    for start, end in pairwise(ends(np.asarray(counts, dtype=np.int64)).tolist()):
         yield flat[start:end]
-
-
-def add_adapters(module: torch.nn.Module, rank: int) -> None:
-    """Freeze a module and let matrices of a low rank learn beside those of its attention (LoRA, Hu et al. 2022)."""
-    for weight in module.parameters():
-        weight.requires_grad_(False)
-    for name, layer in list(module.named_modules()):
-        if isinstance(layer, torch.nn.Linear) and "attention" in name:
-            torch.nn.utils.parametrize.register_parametrization(layer, "weight", _LowRank(layer, rank))
-
-
-def merge_adapters(module: torch.nn.Module) -> None:
-    """Add what adapters have learnt to the weights beside which they stand, and take them off."""
-    for layer in list(module.modules()):
-        if torch.nn.utils.parametrize.is_parametrized(layer, "weight"):
-            torch.nn.utils.parametrize.remove_parametrizations(layer, "weight", leave_parametrized=True)
-
-
-class _LowRank(torch.nn.Module):
-    """W → W + B A, with B nothing before training."""
-
-    def __init__(self, layer: torch.nn.Linear, rank: int) -> None:
-        super().__init__()
-        self.down = torch.nn.Parameter(torch.randn(rank, layer.in_features) / layer.in_features**0.5)
-        self.up = torch.nn.Parameter(torch.zeros(layer.out_features, rank))
-
-    def forward(self, weight: torch.Tensor) -> torch.Tensor:
-        return weight + self.up @ self.down

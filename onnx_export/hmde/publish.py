@@ -19,8 +19,8 @@ from encoders.folder import ModelConfig, ModelFolder, Precision, file_hash, link
 from encoders.hmde.upper import ABOUT, FORMAT, GRAPH, UpperSession, padded
 from onnx_export import huggingface
 from onnx_export.export import gate, judged, prefixed, write_graph
+from onnx_export.hmde.adapters import merge_adapters
 from onnx_export.hmde.base import Base
-from onnx_export.hmde.lower import merge_adapters
 from onnx_export.hmde.model import Upper
 from onnx_export.parity import GateText, ParityReport, compare, encode, read_texts
 from onnx_export.precision import convert

@@ -77,6 +77,7 @@ class Training:
         self.step = 0
         self._best: State = self._copied()
         self._losses: list[float] = []
+        self._about = ""
 
     def resume(self, about: str) -> bool:
         """Go on from the checkpoint, if there is one.

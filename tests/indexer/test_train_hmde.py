@@ -1,4 +1,4 @@
-"""``dragoman train hmde``: from pages with concepts and categories to a folder that index, search and calibrate take."""
+"""``dragoman train hmde``: from pages with concepts and categories to a folder that the other commands take."""
 
 from __future__ import annotations
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -21,7 +22,7 @@ SAID = {"settings": {"frozen": False}, "documents": 60, "languages": {"de": 20},
 def test_both_graphs_pass_the_gate_and_the_folder_is_an_encoder(
     adapters: int, small_model: Path, pages: list[Document], tmp_path: Path
 ) -> None:
-    from dataclasses import replace
+    import torch
 
     from onnx_export.hmde import base as bases
     from onnx_export.hmde.model import Upper
@@ -33,6 +34,9 @@ def test_both_graphs_pass_the_gate_and_the_folder_is_an_encoder(
     training.run(Console(quiet=True))
     base = bases.trained(str(small_model), settings, "cpu", Console(quiet=True))
     base.lower.restore(training.lower.state())
+    with torch.no_grad():
+        for weight in base.lower.parameters():
+            weight.add_(0.02)
     assert isinstance(training.upper, Upper)
     said = {**SAID, "untrained": 0.4}
     folder, report = publish(training.upper, base, tmp_path / "made", "fp32", said, {}, Console(quiet=True))

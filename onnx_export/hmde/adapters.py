@@ -1,0 +1,45 @@
+"""Matrices of a low rank that learn beside an encoder's own weights (LoRA, Hu et al. 2022)."""
+
+from __future__ import annotations
+
+import torch
+
+from encoders.errors import BadInput
+
+
+def add_adapters(module: torch.nn.Module, rank: int) -> None:
+    """Freeze a module and let matrices of a low rank learn beside those of its attention.
+
+    Raises:
+        BadInput: it has no attention with linear layers.
+    """
+    for weight in module.parameters():
+        weight.requires_grad_(False)
+    layers = [
+        layer for name, layer in module.named_modules() if isinstance(layer, torch.nn.Linear) and "attention" in name
+    ]
+    if not layers:
+        raise BadInput(
+            "the lower encoder has no linear layers in its attention to put adapters beside; train all of it"
+        )
+    for layer in layers:
+        torch.nn.utils.parametrize.register_parametrization(layer, "weight", _LowRank(layer, rank))
+
+
+def merge_adapters(module: torch.nn.Module) -> None:
+    """Add what adapters have learnt to the weights beside which they stand, and take them off."""
+    for layer in list(module.modules()):
+        if torch.nn.utils.parametrize.is_parametrized(layer, "weight"):
+            torch.nn.utils.parametrize.remove_parametrizations(layer, "weight", leave_parametrized=True)
+
+
+class _LowRank(torch.nn.Module):
+    """W → W + B A, with B nothing before training."""
+
+    def __init__(self, layer: torch.nn.Linear, rank: int) -> None:
+        super().__init__()
+        self.down = torch.nn.Parameter(torch.randn(rank, layer.in_features) / layer.in_features**0.5)
+        self.up = torch.nn.Parameter(torch.zeros(layer.out_features, rank))
+
+    def forward(self, weight: torch.Tensor) -> torch.Tensor:
+        return weight + self.up @ self.down
