@@ -15,13 +15,13 @@ import resource, sys
 import numpy as np
 from encoders import session as sessions
 from encoders.folder import ModelFolder
-sessions.CPU_TOKEN_BUDGET = 64 * 500
+sessions.CPU_TOKEN_BUDGET = 40 * 256
 folder = ModelFolder.open(sys.argv[1])
-rows = [np.random.default_rng(at).integers(10, 1000, 500).astype(np.int32) for at in range(64)]
+rows = [np.random.default_rng(at).integers(10, 1000, 256).astype(np.int32) for at in range(40)]
 session = sessions.OnnxSession(folder, device="cpu", threads=1)
 session.run(rows[:1], 1)
 size = int(next(line for line in open("/proc/self/status") if line.startswith("VmSize")).split()[1]) * 1024
-resource.setrlimit(resource.RLIMIT_AS, (size + 300 * 2**20, -1))
+resource.setrlimit(resource.RLIMIT_AS, (size + 100 * 2**20, -1))
 vectors = session.run(rows, 1)
 apart = np.concatenate([session.run([row], 1) for row in rows])
 print(session._too_large, (vectors * apart).sum(1).min())
@@ -35,5 +35,5 @@ def test_it_goes_on_in_smaller_batches_and_remembers_what_was_too_large(default_
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     too_large, cosine = done.stdout.split()
-    assert 500 < int(too_large) <= 64 * 500
+    assert 256 < int(too_large) <= 40 * 256
     assert float(cosine) > 0.99
