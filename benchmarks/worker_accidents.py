@@ -17,6 +17,8 @@ from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from kombu import Connection
+
 from benchmarks import results
 from encoders.errors import StoreError
 from indexer import collection as collections
@@ -208,19 +210,14 @@ class Trial:
         server.start()
 
     def _drop_messages(self) -> None:
-        self._with_queue(lambda channel, name: channel.queue_purge(name))
+        with suppress(OSError), Connection(self.servers.broker.url) as connection:
+            connection.channel().queue_purge(queue_of(self.model))
 
     def _double_messages(self) -> None:
         run = self._patient(self._run)
         if run is not None:
             with suppress(StoreError):
                 self.hints.send(run.model, [(run.id, number) for number in range(50)] * 2)
-
-    def _with_queue(self, act: Callable[[object, str], object]) -> None:
-        from kombu import Connection
-
-        with suppress(Exception), Connection(self.servers.broker.url) as connection:
-            act(connection.channel(), queue_of(self.model))
 
     def _compared(self, outcome: Outcome) -> Outcome:
         alone = Settings.read(self.folder / "alone", str(self.folder / "alone" / "store"), _sqlite(self.folder))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from importlib.metadata import PackageNotFoundError, distribution
@@ -23,6 +24,7 @@ Device = Literal["auto", "cpu", "cuda"]
 CPU_TOKEN_BUDGET = 512
 """Padded tokens a batch: larger ones leave the cache and are slower (docs/evaluation.md)."""
 CUDA_TOKEN_BUDGET = 32_768
+_OUT_OF_MEMORY = ("failed to allocate memory", "out of memory", "bad_alloc", "bad allocation", "alloc_failed")
 _NO_CUDA = (
     "CUDA was asked for and this ONNX Runtime has none; install it: pip install 'dragoman[gpu]', or take --device cpu"
 )
@@ -83,6 +85,8 @@ class OnnxSession:
         )
         self.threads = (threads or available_cores()) if self.device == "cpu" else 1
         self._budget = CPU_TOKEN_BUDGET if self.device == "cpu" else CUDA_TOKEN_BUDGET
+        self._too_large = sys.maxsize
+        """Padded tokens that memory did not hold."""
         self._pool = ThreadPoolExecutor(self.threads, thread_name_prefix="encode")
 
     def run(self, rows: Sequence[Int32Array], pad: int, *, alone: bool = False) -> FloatArray:
@@ -100,6 +104,19 @@ class OnnxSession:
         return result
 
     def _run_batch(self, rows: Sequence[Int32Array], pad: int) -> FloatArray:
+        """A batch at once, or, where memory does not hold it, in halves; the next of its size in halves right away."""
+        size = len(rows) * max(map(len, rows))
+        if len(rows) == 1 or size < self._too_large:
+            try:
+                return self._run_at_once(rows, pad)
+            except Exception as error:
+                if len(rows) == 1 or not _is_out_of_memory(error):
+                    raise
+                self._too_large = min(self._too_large, size)
+        middle = len(rows) // 2
+        return np.concatenate([self._run_batch(half, pad) for half in (rows[:middle], rows[middle:])])
+
+    def _run_at_once(self, rows: Sequence[Int32Array], pad: int) -> FloatArray:
         longest = max(map(len, rows))
         ids = np.full((len(rows), longest), pad, dtype=np.int64)
         mask = np.zeros((len(rows), longest), dtype=np.int64)
@@ -108,6 +125,12 @@ class OnnxSession:
             mask[at, : len(row)] = 1
         vectors: FloatArray = self._session.run(["vectors"], {"input_ids": ids, "attention_mask": mask})[0]
         return vectors
+
+
+def _is_out_of_memory(error: Exception) -> bool:
+    """ONNX Runtime says it in the words of whoever could not allocate."""
+    said = str(error).lower()
+    return isinstance(error, MemoryError) or any(words in said for words in _OUT_OF_MEMORY)
 
 
 def available_cores() -> int:

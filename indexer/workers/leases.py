@@ -98,14 +98,11 @@ class Leases:
 
     def _take(self, run: int, number: int) -> Lease | None:
         with transaction(self._engine) as session:
-            if found := self._claim(session, run, Chunk.number == number):
+            if found := self._claim(session, run, Chunk.number == number) or self._claim(session, run):
                 return found
-        with transaction(self._engine) as session:
-            mine = (IndexRun.state == RUNNING, IndexRun.spooled, IndexRun.model == self._model)
-            for other in session.scalars(sa.select(IndexRun.id).where(*mine).order_by(IndexRun.id)).all():
-                if found := self._claim(session, other):
-                    return found
-        return None
+            mine = (IndexRun.state == RUNNING, IndexRun.spooled, IndexRun.model == self._model, IndexRun.id != run)
+            others = session.scalars(sa.select(IndexRun.id).where(*mine).order_by(IndexRun.id)).all()
+            return next((found for other in others if (found := self._claim(session, other))), None)
 
     def _claim(self, session: Session, run: int, *which: sa.ColumnElement[bool]) -> Lease | None:
         going = sa.exists().where(

@@ -13,7 +13,7 @@ import yaml
 from tests.docker.files import DOCKER, compose, instructions, readme_commands
 
 SERVICES = compose()["services"]
-ONE_SHOT = {"setup", "account", "dragoman", "dragoman-gpu"}
+ONE_SHOT = {"setup", "account", "dragoman", "dragoman-gpu", "publisher"}
 
 
 def _set_in(env: Path) -> dict[str, str]:

@@ -22,7 +22,7 @@ def upgrade() -> None:
         sa.Column("builds", sa.JSON(), nullable=True),
     ):
         op.add_column("index_runs", column)
-    for column in (
+    for of_chunk in (
         sa.Column("wanted", sa.Integer(), nullable=False, server_default="0"),
         sa.Column("owner", sa.String(), nullable=True),
         sa.Column("until", sa.Double(), nullable=False, server_default="0"),
@@ -30,7 +30,7 @@ def upgrade() -> None:
         sa.Column("build", sa.String(), nullable=True),
         sa.Column("error", sa.String(), nullable=False, server_default=""),
     ):
-        op.add_column("chunks", column)
+        op.add_column("chunks", of_chunk)
     op.add_column("seen_documents", sa.Column("chunk", sa.Integer(), nullable=False, server_default="0"))
     for state in ("pending", "leased"):  # of a million chunks the few that are looked for
         here = sa.text(f"state = '{state}'")

@@ -79,7 +79,7 @@ def database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
     server: PostgresServer = request.getfixturevalue("postgres")
     name = f"test_{uuid.uuid4().hex[:12]}"
     with psycopg.connect(server.url, autocommit=True) as connection:
-        connection.execute(f"CREATE DATABASE {name}")  # type: ignore[arg-type]
+        connection.execute(f"CREATE DATABASE {name}")
     yield server.url.removesuffix("dragoman") + name
 
 

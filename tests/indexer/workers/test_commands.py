@@ -41,18 +41,17 @@ class Site:
         self.processes: list[subprocess.Popen[str]] = []
 
     def start(self, *arguments: str) -> subprocess.Popen[str]:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "query.cli", *arguments],
-            env=dict(
-                os.environ,
-                PYTHONPATH=str(ROOT),
-                DRAGOMAN_HOME=str(self.settings.home),
-                DRAGOMAN_BROKER=self.settings.broker,
-            ),
-            stdout=subprocess.PIPE,
-            stderr=(self.folder / f"{len(self.processes)}.log").open("w"),
-            text=True,
-        )
+        environment = {
+            **os.environ,
+            "PYTHONPATH": str(ROOT),
+            "DRAGOMAN_HOME": str(self.settings.home),
+            "DRAGOMAN_BROKER": self.settings.broker,
+        }
+        with (self.folder / f"{len(self.processes)}.log").open("w") as log:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "query.cli", *arguments],
+                env=environment, stdout=subprocess.PIPE, stderr=log, text=True,
+            )  # fmt: skip
         self.processes.append(process)
         return process
 

@@ -1,0 +1,243 @@
+"""What workers cost: two of them against one process, ledger and queue a chunk, a claim among a million chunks."""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections import defaultdict
+from contextlib import ExitStack, closing
+from pathlib import Path
+
+import numpy as np
+import sqlalchemy as sa
+
+from benchmarks import results
+from encoders.console import Console
+from encoders.methods import open_encoder
+from indexer import collection as collections
+from indexer import pipeline
+from indexer.database import connect, open_engine, upgrade
+from indexer.ledger import Ledger
+from indexer.readers import ReadOptions
+from indexer.settings import Settings
+from indexer.stores import open_store
+from indexer.workers import registry
+from indexer.workers.hints import Hints
+from indexer.workers.leases import Leases
+from indexer.workers.metrics import Metrics
+from indexer.workers.progress import standing
+from indexer.workers.publishing import spool
+from indexer.workers.registry import Identity
+from indexer.workers.stopping import Stop
+from indexer.workers.sweeping import give_out
+from indexer.workers.worker import ChunkWorker
+from onnx_export.models import DEFAULT, find_model
+from tests.servers.postgres import PostgresServer
+from tests.servers.process import running
+from tests.servers.rabbitmq import RabbitServer
+
+ROOT = Path(__file__).parent.parent
+_CHUNKS = 1_000_000
+_CLAIMS = 400
+_MESSAGES = 500
+
+
+class _Steps(Metrics):
+    """Seconds of each step, one entry a chunk."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, list[float]] = defaultdict(list)
+
+    def spent(self, step: str, started: float) -> float:
+        now = time.perf_counter()
+        self.seconds[step].append(now - started)
+        return now
+
+
+def sample(folder: Path, documents: int) -> Path:
+    """Help pages in nine languages, as many of each."""
+    languages = ("en", "de", "fr", "it", "es", "ru", "fi", "ja", "zh")
+    source = folder / "pages.jsonl"
+    with source.open("w", encoding="utf-8") as out:
+        for lang in languages:
+            with gzip.open(results.DATA / "lohelp" / f"docs.{lang}.jsonl.gz", "rt", encoding="utf-8") as lines:
+                for _, line in zip(range(documents // len(languages)), lines, strict=False):
+                    record = json.loads(line)
+                    out.write(json.dumps({"id": record["id"], "lang": lang, "text": record["text"]}) + "\n")
+    return source
+
+
+def claims(database: str) -> dict[str, list[float]]:
+    """Seconds of taking the chunk that a message named, and the next free one, of a million of which half are done."""
+    engine = connect(database)
+    ledger = Ledger.open(engine, "claims", ["x"], "x", "model", "build", spooled=True)
+    with engine.begin() as connection:
+        connection.execute(
+            sa.text(
+                "INSERT INTO chunks (run_id, number, state, documents, todo, wanted, digest, updated) "
+                "SELECT :run, n, CASE WHEN n < :half THEN 'done' ELSE 'pending' END, 64, :todo, 64, '', now() "
+                "FROM generate_series(0, :last) AS n"
+            ),
+            {"run": ledger.run.id, "half": _CHUNKS // 2, "last": _CHUNKS - 1, "todo": bytes([1]) * 64},
+        )
+    with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+        connection.execute(sa.text("VACUUM ANALYZE chunks"))
+    ledger.release()
+    leases = Leases(engine, "w", "model", "build", 60.0)
+    seconds: dict[str, list[float]] = {"named": [], "next": []}
+    for at in range(_CLAIMS):
+        for kind, number in (("named", _CHUNKS - 1 - at), ("next", 0)):
+            started = time.perf_counter()
+            lease = leases.take(ledger.run.id, number)
+            seconds[kind].append(time.perf_counter() - started)
+            assert lease is not None
+    ledger.abandon()
+    engine.dispose()
+    return seconds
+
+
+class Race:
+    """The same pages by one process with two threads, and by two workers of one thread each."""
+
+    def __init__(self, source: Path, folder: Path, database: str, broker: str) -> None:
+        self.source, self.folder, self.rounds = source, folder, 0
+        self.settings = Settings.read(folder / "home", database=database, broker=broker)
+        self.engine = connect(database)
+        self.hints = Hints(broker)
+        self.encoder = open_encoder(find_model(DEFAULT, Console(quiet=True)), device="cpu")
+        self.model = self.encoder.spec.model
+
+    def alone(self) -> float:
+        """Seconds of one process."""
+        self.rounds += 1
+        store = open_store(self.settings.store, f"alone{self.rounds}")
+        report = pipeline.index(
+            [str(self.source)], ReadOptions(), self.encoder, store, self.engine, f"alone{self.rounds}"
+        )
+        store.close()
+        return report.seconds
+
+    def together(self) -> float:
+        """Seconds of two workers, the reading and spooling of the sources included."""
+        started = time.perf_counter()
+        number = self._begin(f"together{self.rounds}")
+        give_out(self.engine, self.hints, self.model)
+        while (now := standing(self.engine, number)).done < now.documents:
+            time.sleep(0.05)
+        return time.perf_counter() - started
+
+    def _begin(self, name: str) -> int:
+        collections.register(self.engine, name, self.settings, DEFAULT, self.encoder.spec)
+        with closing(open_store(self.settings.store, name)) as store:
+            return spool(
+                [str(self.source)], ReadOptions(), self.encoder.spec, store, self.engine, name,
+                console=Console(quiet=True),
+            ).run.id  # fmt: skip
+
+    def steps(self) -> dict[str, list[float]]:
+        """Seconds of each step of a chunk, in one worker."""
+        metrics = _Steps()
+        who = Identity("bench", "here", "cpu", self.model, self.encoder.spec.build)
+        engine = connect(self.settings.database)
+        number = self._begin("steps")
+        worker = ChunkWorker(self.encoder, engine, self.settings, self.hints, who, 60.0, Stop(1.0), metrics)
+        while worker.work(number, 0):
+            pass
+        worker.close()
+        return metrics.seconds
+
+    def messages(self) -> float:
+        """Seconds of a message by way of the broker and Celery, its look at the ledger included."""
+        self.hints.send(self.model, [(10**6, number) for number in range(_MESSAGES)])
+        started = time.perf_counter()
+        waiting = self.hints.waiting(self.model)
+        while self.hints.waiting(self.model):
+            time.sleep(0.05)
+        return (time.perf_counter() - started) / waiting
+
+
+def _workers(settings: Settings, log: Path) -> subprocess.Popen[bytes]:
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(ROOT),
+        "DRAGOMAN_HOME": str(settings.home),
+        "DRAGOMAN_DATABASE": settings.database,
+        "DRAGOMAN_BROKER": settings.broker,
+    }
+    with log.open("ab") as out:
+        return subprocess.Popen(
+            [sys.executable, "-m", "query.cli", "worker", "--concurrency", "2", "--device", "cpu"],
+            stdout=out, stderr=out, env=environment, cwd=ROOT,
+        )  # fmt: skip
+
+
+def race(documents: int, rounds: int, folder: Path, database: str, broker: str) -> list[str]:
+    """Lines of the page."""
+    race = Race(sample(folder, documents), folder, database, broker)
+    steps = race.steps()
+    workers = _workers(race.settings, folder / "log")
+    try:
+        while len(registry.alive(race.engine, race.model)) < 2:
+            time.sleep(0.2)
+        message = race.messages()
+        alone, together = [], []
+        for _ in range(rounds):
+            alone.append(race.alone())
+            together.append(race.together())
+    finally:
+        workers.terminate()
+        workers.wait()
+        race.engine.dispose()
+    ledger = sum(statistics.mean(steps[step]) for step in ("claim", "read", "mark"))
+    chunk = ledger + sum(statistics.mean(steps[step]) for step in ("encode", "put"))
+    return [
+        f"{documents:,} help pages, embedded store, ledger on PostgreSQL, messages by RabbitMQ. Two workers of one "
+        f"thread against one process with two: throughput × {results.ratio(alone, together)}.",
+        "",
+        f"A chunk takes {chunk:.2f} s in one worker; its ledger and spool {1000 * ledger:.1f} ms of it, its message "
+        f"{1000 * message:.1f} ms more: {100 * (ledger + message) / chunk:.1f} %.",
+    ]
+
+
+def main() -> None:
+    """Measure, and write the section."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--documents", type=int, default=1152)
+    parser.add_argument("--rounds", type=int, default=3)
+    arguments = parser.parse_args()
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="dragoman-workers-")))
+        postgres = stack.enter_context(running(PostgresServer))
+        engine = open_engine(postgres.url)
+        upgrade(engine)
+        engine.dispose()
+        taken = claims(postgres.url)
+        rabbit = stack.enter_context(running(RabbitServer))
+        lines = race(arguments.documents, arguments.rounds, folder, postgres.url, rabbit.url)
+    results.write(
+        "Workers",
+        f"python -m benchmarks.workers --documents {arguments.documents} --rounds {arguments.rounds}",
+        [
+            *lines,
+            "",
+            f"Taking a chunk among {_CHUNKS:,} on PostgreSQL, half of them done: " + _told(taken) + ".",
+        ],
+    )
+
+
+def _told(taken: dict[str, list[float]]) -> str:
+    return ", ".join(
+        f"the {kind} one {1000 * statistics.median(seconds):.1f} ms (95 %: {1000 * np.percentile(seconds, 95):.1f} ms)"
+        for kind, seconds in taken.items()
+    )
+
+
+if __name__ == "__main__":
+    main()
