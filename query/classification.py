@@ -91,7 +91,7 @@ def _teaches(parts: Mapping[Part, Labelled]) -> bool:
     return len(set(parts["train"].labels)) > 1 and len(parts["dev"].labels) > 0
 
 
-def _fitted(train: Labelled, dev: Labelled):  # type: ignore[no-untyped-def]
+def _fitted(train: Labelled, dev: Labelled) -> Any:
     from sklearn.linear_model import LogisticRegression  # noqa: PLC0415 - a second that other commands need not pay
 
     tried = [
