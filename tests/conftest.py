@@ -8,6 +8,7 @@ import os
 import uuid
 from collections.abc import Iterator
 from contextlib import ExitStack
+from importlib.util import find_spec
 from pathlib import Path
 from typing import NoReturn
 
@@ -35,6 +36,15 @@ def skip_or_fail(reason: str) -> NoReturn:
     if in_ci():
         pytest.fail(reason)
     pytest.skip(reason)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests that need the train extra are skipped where it is not installed."""
+    missing = [name for name in ("torch", "transformers", "onnxscript") if find_spec(name) is None]
+    skip = pytest.mark.skip(reason=f"needs the train extra, not installed: {', '.join(missing)}")
+    for item in items:
+        if missing and item.get_closest_marker("torch"):
+            item.add_marker(skip)
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -7,7 +7,6 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Callable
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -22,14 +21,6 @@ POSITIONS = 128
 """Longest input of the small models, special tokens included."""
 
 SaveModel = Callable[..., Path]
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    missing = [name for name in ("torch", "transformers", "onnxscript") if find_spec(name) is None]
-    skip = pytest.mark.skip(reason=f"needs the train extra, not installed: {', '.join(missing)}")
-    for item in items:
-        if missing and item.get_closest_marker("torch"):
-            item.add_marker(skip)
 
 
 def wordpiece() -> tokenizers.Tokenizer:
