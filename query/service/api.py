@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Response
@@ -12,6 +13,8 @@ from fastapi.responses import PlainTextResponse
 from encoders.errors import BadInput, DragomanError
 from encoders.languages import normalise
 from query import calibration_table
+from query.hits import Hit
+from query.ranking import Choice
 from query.ranking_options import RankingOptions
 from query.search_command import as_json_hit
 from query.searcher import Searcher, choose
@@ -48,6 +51,27 @@ _TROUBLE: dict[int | str, dict[str, Any]] = {
 }
 
 
+@dataclass(frozen=True)
+class Found:
+    """What a request found.
+
+    Attributes:
+        hits: best first.
+        lang: of the query.
+        confidence: of its detection; none where it was given.
+        choice: how they were ranked.
+        took: milliseconds.
+        logged: id in the query log; none where none is kept.
+    """
+
+    hits: Sequence[Hit]
+    lang: str
+    confidence: float | None
+    choice: Choice
+    took: int
+    logged: str | None
+
+
 class Api:
     """What the routes need."""
 
@@ -71,47 +95,58 @@ class Api:
         return await self._desk.do(lambda: self._search(asked))
 
     def _search(self, asked: SearchRequest) -> SearchAnswer:
-        begun = time.perf_counter()
         name = self._named(asked.collection)
-        refuse_hybrid(asked.hybrid, self._hybrid)
         with self._shelf.searcher(name, asked.calibration) as searcher:
-            detected = None if asked.lang else searcher.detect(asked.query)
-            lang = detected.lang if detected else normalise(asked.lang or "")
-            choice = chosen(searcher, asked, hybrid=self._hybrid)
-            hits = searcher.search(
-                asked.query,
-                lang=lang,
-                to=asked.to,
-                k=asked.k,
-                filters=asked.filters or None,
-                choice=choice,
-                explain=asked.explain,
-            )
+            found = self.found(searcher, asked, asked.filters or None)
             unread = searcher.unread(asked.query)
             calibration, space = searcher.calibration, searcher.space
-        self._metrics.searches.labels(name, lang if lang in searcher.languages else "other").inc()
-        took = round(1000 * (time.perf_counter() - begun))
-        search = None
-        if self._log is not None:
-            settings = {**asked.model_dump(exclude={"query", "collection", "lang"}), "balance": choice.balance}
-            search = self._log.searched(
-                Entry(asked.query, lang, name, space, settings, [hit.doc_id for hit in hits], took)
-            )
         return SearchAnswer.model_validate(
             {
                 "query": asked.query,
-                "lang": lang,
-                "confidence": round(detected.confidence, 4) if detected else None,
+                "lang": found.lang,
+                "confidence": found.confidence,
                 "collection": name,
                 "space": space,
                 "calibration": calibration.id if calibration else None,
-                "balance": choice.balance,
-                "took": took,
+                "balance": found.choice.balance,
+                "took": found.took,
                 "unread": unread,
-                "search": search,
-                "hits": [as_json_hit(hit) for hit in hits],
+                "search": found.logged,
+                "hits": [as_json_hit(hit) for hit in found.hits],
             }
         )
+
+    def found(self, searcher: Searcher, asked: SearchRequest, filters: Mapping[str, Any] | None) -> Found:
+        """What a request finds, counted and, where a log is kept, logged: however it came.
+
+        Args:
+            searcher: of the collection, as it is for this caller.
+            asked: the request; its filters are those of ``filters``.
+            filters: the user's fields a document must have.
+
+        Raises:
+            BadInput: it can't be searched so.
+            StoreError: the store is away.
+        """
+        begun = time.perf_counter()
+        refuse_hybrid(asked.hybrid, self._hybrid)
+        detected = None if asked.lang else searcher.detect(asked.query)
+        lang = detected.lang if detected else normalise(asked.lang or "")
+        choice = chosen(searcher, asked, hybrid=self._hybrid)
+        hits = searcher.search(
+            asked.query, lang=lang, to=asked.to, k=asked.k, filters=filters, choice=choice, explain=asked.explain
+        )
+        took = round(1000 * (time.perf_counter() - begun))
+        known = lang if lang in searcher.languages else "other"
+        self._metrics.searches.labels(searcher.collection, known).inc()
+        logged = None
+        if self._log is not None:
+            settings = {**asked.model_dump(exclude={"query", "collection", "lang"}), "balance": choice.balance}
+            shown = [hit.doc_id for hit in hits]
+            entry = Entry(asked.query, lang, searcher.collection, searcher.space, settings, shown, took)
+            logged = self._log.searched(entry)
+        confidence = round(detected.confidence, 4) if detected else None
+        return Found(hits, lang, confidence, choice, took, logged)
 
     def _named(self, name: str) -> str:
         """The collection of a request that may name none."""
@@ -200,7 +235,7 @@ def refuse_hybrid(asked: bool | None, served: bool) -> None:
         raise BadInput("hybrid search is not served here; start the service with dragoman serve --hybrid")
 
 
-def chosen(searcher: Searcher, asked: SearchRequest, *, hybrid: bool) -> Any:
+def chosen(searcher: Searcher, asked: SearchRequest, *, hybrid: bool) -> Choice:
     """How to rank for a request: as the calibration says, but for what it says otherwise."""
     options = RankingOptions(
         "", asked.balance, asked.margin, asked.passages, hybrid if asked.hybrid is None else asked.hybrid

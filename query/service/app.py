@@ -53,9 +53,8 @@ class Service:
         self._api = Api(self._shelf, self._desk, self._metrics, self._log, hybrid=options.hybrid)
         self._page = Page()
         self._upstream = self._cluster()
-        self._front = Front(options, self._shelf, self._desk, self._upstream)
-        self.fastapi = self._made()
-        self.app = Guard(self.fastapi, options, self._metrics, self._upstream.vouches if self._upstream else None)
+        self._front = Front(options, self._shelf, self._desk, self._upstream, self._api)
+        self.app = Guard(self._made(), options, self._metrics, self._upstream.vouches if self._upstream else None)
 
     def _cluster(self) -> Upstream | None:
         """The server that is named, or else that of the first collection that is on one."""
@@ -128,8 +127,8 @@ async def _refuse(_: Request, error: Exception) -> Response:
 
 
 async def _invalid(_: Request, error: Exception) -> Response:
-    assert_ = error.errors() if isinstance(error, RequestValidationError) else []
-    said = "; ".join(f"{'.'.join(map(str, one['loc'][1:])) or 'the body'}: {one['msg']}" for one in assert_[:5])
+    wrong = error.errors() if isinstance(error, RequestValidationError) else []
+    said = "; ".join(f"{'.'.join(map(str, one['loc'][1:])) or 'the body'}: {one['msg']}" for one in wrong[:5])
     return JSONResponse({"error": f"the request is not as /openapi.json says ({said})"}, 422)
 
 

@@ -10,7 +10,7 @@ from fastapi.responses import JSONResponse
 from sqlalchemy.exc import SQLAlchemyError
 
 from encoders.errors import BadInput, MissingPart, ModelMismatch, StoreError
-from indexer.stores.elastic.connection import SearchRefused
+from indexer.stores.elastic.connection import SearchRefused, reason
 from query.service.desk import Refused
 
 _logger = logging.getLogger("dragoman.service")
@@ -38,11 +38,13 @@ def refusal(error: Exception) -> Refused:
 
 def _of_store(error: StoreError) -> Refused:
     _logger.error("%s", error)
-    status = error.status if isinstance(error, SearchRefused) else getattr(error.__cause__, "status_code", None)
+    cause = error.__cause__
+    status = error.status if isinstance(error, SearchRefused) else getattr(cause, "status_code", None)
     if status in {401, 403}:
         return Refused(403, "Elasticsearch does not let these credentials read what the search needs")
-    if status == 400 and isinstance(error, SearchRefused):
-        return Refused(400, f"Elasticsearch refused the search ({error.reason})")
+    if status == 400:
+        said = error.reason if isinstance(error, SearchRefused) else reason(getattr(cause, "body", ""))
+        return Refused(400, f"Elasticsearch refused the search ({said})")
     return Refused(503, _NOT_NOW, 2.0)
 
 

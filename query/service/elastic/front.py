@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import Any
@@ -21,7 +21,7 @@ from query.hits import Hit
 from query.searcher import Searcher
 from query.service import refusals
 from query.service.access import Caller
-from query.service.api import chosen, refuse_hybrid
+from query.service.api import Api
 from query.service.desk import Desk, Refused
 from query.service.elastic import clause, shape
 from query.service.elastic.calls import Call, bodies, named_indices, reaches_elsewhere
@@ -75,9 +75,10 @@ class _Place:
 class Front:
     """Answers what speaks Elasticsearch."""
 
-    def __init__(self, options: ServiceOptions, shelf: Shelf, desk: Desk, upstream: Upstream | None) -> None:
-        """Take what is behind: the collections, and a cluster where there is one."""
+    def __init__(self, options: ServiceOptions, shelf: Shelf, desk: Desk, upstream: Upstream | None, api: Api) -> None:
+        """Take what is behind: the collections, a cluster where there is one, and what searches."""
         self._options, self._shelf, self._desk, self._upstream = options, shelf, desk, upstream
+        self._api = api
         self._places: list[_Place] = []
         self._looked = -_BELIEVED
 
@@ -166,20 +167,10 @@ class Front:
         if place is None:
             raise Refused(404, f"no collection is served for the index {index!r}; see /api/collections")
         self._check(place, search, caller)
-        refuse_hybrid(search.asked.hybrid, self._options.hybrid)
         with self._shelf.searcher(place.collection, search.asked.calibration) as whole:
             searcher, filters = _narrowed(whole, search, caller.authorization)
-            hits = searcher.search(
-                search.asked.query,
-                lang=search.asked.lang,
-                to=search.asked.to,
-                k=search.asked.k,
-                filters=filters,
-                choice=chosen(searcher, search.asked, hybrid=self._options.hybrid),
-                explain=search.explain,
-            )
-            shown = hits[search.start : search.start + search.size]
-            name, sources = _sources(searcher, shown, place)
+            hits = self._api.found(searcher, search.asked, filters).hits
+            name, sources = _sources(searcher, hits[search.start : search.start + search.size], place)
         took = round(1000 * (time.perf_counter() - begun))
         return shape.answer(search, hits, name, sources, place.text_field, took)
 
@@ -204,7 +195,7 @@ def _narrowed(
     return replace(searcher, store=store.narrowed(search.filters, authorization)), None
 
 
-def _sources(searcher: Searcher, hits: list[Hit], place: _Place) -> tuple[str, Mapping[str, Mapping[str, Any]]]:
+def _sources(searcher: Searcher, hits: Sequence[Hit], place: _Place) -> tuple[str, Mapping[str, Mapping[str, Any]]]:
     """Name of the index, and what its readers find under the hits' ids."""
     store = searcher.store
     if isinstance(store, OnServer):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from query.cli import run
 from query.service.access import Token
 from query.service.options import ServiceOptions
 from tests.conftest import read_documents, skip_or_fail
-from tests.servers.elastic import ElasticServer, ServerMissing
+from tests.servers.elastic import ElasticServer, ServerMissing, running
 from tests.servers.service import serving
 
 PASSWORD = "correct horse"  # noqa: S105 - of a server that lives as long as the tests
@@ -41,20 +42,21 @@ class Site:
     options: ServiceOptions
 
 
-@pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory, data_dir: Path, default_folder: ModelFolder) -> Iterator[Site]:
-    folder = tmp_path_factory.mktemp("secured", numbered=True)
-    for above in (folder, *folder.parents[:2]):
-        above.chmod(0o755)
-    try:
-        server = ElasticServer(folder, {"xpack.security.enabled": "true", "xpack.license.self_generated.type": "trial"})
-    except ServerMissing as missing:
-        skip_or_fail(str(missing))
+def _with_users(server: ElasticServer) -> None:
     (server.folder / "server" / "config" / "roles.yml").write_text(ROLES, encoding="utf-8")
     for user, role in (("service", "superuser"), ("pages", "pages"), ("others", "others"), ("rows", "rows")):
         server.run("elasticsearch-users", "useradd", user, "-p", PASSWORD, "-r", role)
-    try:
-        server.start()
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory, data_dir: Path, default_folder: ModelFolder) -> Iterator[Site]:
+    """A server that knows users, with a licence for rules of documents."""
+    secured = {"xpack.security.enabled": "true", "xpack.license.self_generated.type": "trial"}
+    with ExitStack() as stack:
+        try:
+            server = stack.enter_context(running(secured, _with_users))
+        except ServerMissing as missing:
+            skip_or_fail(str(missing))
         _fill(server, data_dir)
         home = tmp_path_factory.mktemp("rights")
         url = server.url.replace("://", f"://service:{PASSWORD.replace(' ', '%20')}@")
@@ -62,8 +64,6 @@ def site(tmp_path_factory: pytest.TempPathFactory, data_dir: Path, default_folde
         assert run(["attach", "pages", "-c", "pages", "--store", url, *fields, "--home", str(home)]) == 0
         settings = replace(Settings.read(home=home), credentials=Credentials(user="service", password=PASSWORD))
         yield Site(server, ServiceOptions(settings, device="cpu"))
-    finally:
-        server.kill()
 
 
 def _fill(server: ElasticServer, data: Path) -> None:
