@@ -7,13 +7,14 @@ choosing the one before.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 
 import numpy as np
+import numpy.typing as npt
 
-from encoders.console import Console
-from encoders.document import Encoder
+from encoders.console import Console, Progress
+from encoders.document import Document, Encoder, FloatArray, Passages
 from encoders.errors import BadInput
 from encoders.maps.mates import Mates
 from encoders.maps.space import ANY, Asker, SpaceMaps
@@ -34,6 +35,8 @@ from query.searcher import Searcher
 SAMPLE = 2000
 """Documents that are encoded by both, over all languages."""
 _TOGETHER = 64
+_PASSAGES = 8
+"""Of a document of the sample, at most: they teach more than as many documents would (docs/methods.md)."""
 _ASKED = 100
 _HITS = 10
 KEPT = 0.95
@@ -153,22 +156,50 @@ def _drawn(store: VectorStore, old: Encoder, new: Encoder, sample: int, seed: in
     with console.progress("sample", sum(map(len, drawn.values())), "documents") as advance:
         for lang, doc_ids in drawn.items():
             documents = store.get(doc_ids)
-            vectors = [np.zeros((0, new.spec.dim), np.float32)]
-            for start in range(0, len(documents), _TOGETHER):
-                some = documents[start : start + _TOGETHER]
-                vectors.append(new.encode_documents(some).vectors)
-                advance(len(some))
-            asked = pseudo_queries(documents)
-            row = {document.doc_id: at for at, document in enumerate(documents)}
-            places = [row[query.doc_id] for query in asked]
-            queries = [np.zeros((len(documents), encoder.spec.dim), np.float32) for encoder in (old, new)]
-            for filled, encoder in zip(queries, (old, new), strict=True):
-                if asked:
-                    filled[places] = encoder.encode_queries(asked)
+            pieces, rows, old_passages = _pieces(documents, store.passages(old.spec.model, doc_ids), old.spec.dim)
             both[lang] = Both(
-                documents, store.vectors(old.spec.model, doc_ids), np.concatenate(vectors), queries[0], queries[1]
+                documents,
+                store.vectors(old.spec.model, doc_ids),
+                _encoded(new, documents, advance),
+                _asked(old, documents),
+                _asked(new, documents),
+                rows,
+                old_passages,
+                _encoded(new, pieces, Progress()),
             )
     return both
+
+
+def _pieces(
+    documents: Sequence[Document], passages: Sequence[Passages], dim: int
+) -> tuple[list[Document], npt.NDArray[np.intp], FloatArray]:
+    """The first passages of documents as documents, the row each is of, and their stored vectors."""
+    pieces, rows, vectors = list[Document](), list[int](), [np.zeros((0, dim), np.float32)]
+    for row, (document, stored) in enumerate(zip(documents, passages, strict=True)):
+        offsets = stored.offsets[:_PASSAGES].tolist()
+        pieces += [Document(document.doc_id, document.lang, document.content[start:end]) for start, end in offsets]
+        rows += [row] * len(offsets)
+        vectors.append(stored.unit_vectors()[:_PASSAGES])
+    return pieces, np.array(rows, dtype=np.intp), np.concatenate(vectors)
+
+
+def _encoded(encoder: Encoder, documents: Sequence[Document], advance: Progress) -> FloatArray:
+    vectors = [np.zeros((0, encoder.spec.dim), np.float32)]
+    for start in range(0, len(documents), _TOGETHER):
+        some = documents[start : start + _TOGETHER]
+        vectors.append(encoder.encode_documents(some).vectors)
+        advance(len(some))
+    return np.concatenate(vectors)
+
+
+def _asked(encoder: Encoder, documents: Sequence[Document]) -> FloatArray:
+    """Documents' pseudo-queries; zero rows where a document has none of its own."""
+    asked = pseudo_queries(documents)
+    row = {document.doc_id: at for at, document in enumerate(documents)}
+    vectors = np.zeros((len(documents), encoder.spec.dim), np.float32)
+    if asked:
+        vectors[[row[query.doc_id] for query in asked]] = encoder.encode_queries(asked)
+    return vectors
 
 
 def _first_hits(searcher: Searcher, both: Mapping[str, Both]) -> list[set[str]]:

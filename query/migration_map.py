@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
+import numpy.typing as npt
 
 from encoders.document import BoolArray, Document, FloatArray, unit_rows
 from encoders.maps.lca import LCA, source_path
@@ -30,6 +31,9 @@ class Both:
         new: (n, new dim) by the new encoder.
         old_queries: (n, dim) the documents' pseudo-queries; zero rows where there is none.
         new_queries: (n, new dim) likewise.
+        passages_of: (p,) row of the document that each passage is of.
+        old_passages: (p, dim) stored vectors of passages.
+        new_passages: (p, new dim) by the new encoder, each as a document of its own.
     """
 
     documents: Sequence[Document]
@@ -37,6 +41,9 @@ class Both:
     new: FloatArray
     old_queries: FloatArray
     new_queries: FloatArray
+    passages_of: npt.NDArray[np.intp]
+    old_passages: FloatArray
+    new_passages: FloatArray
 
 
 @dataclass(frozen=True)
@@ -91,8 +98,10 @@ def learnt(both: Mapping[str, Both], seen: Mapping[str, BoolArray]) -> _Fit:
     first = next(iter(both.values()))
     aligned = Aligned({"old": first.old.shape[1], "new": first.new.shape[1]})
     for lang, one in both.items():
-        rows = seen[lang] & _there(one.old) & _there(one.new)
-        aligned.add({"old": _centred(one.old, rows)[rows], "new": _centred(one.new, rows)[rows]})
+        passages = one.old_passages, one.new_passages, seen[lang][one.passages_of]
+        for old, new, taught in ((one.old, one.new, seen[lang]), passages):
+            rows = taught & _there(old) & _there(new)
+            aligned.add({"old": _centred(old, rows)[rows], "new": _centred(new, rows)[rows]})
     paths = {side: source_path(aligned, side) for side in ("old", "new")}
 
     def fit(way: Way) -> FloatArray:

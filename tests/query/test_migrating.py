@@ -53,7 +53,17 @@ def test_queries_go_to_the_new_encoder_and_rollback_brings_the_old_one_back(
         hits = searcher.search("Bienen im Garten", lang="de", k=5, explain=True)
     assert hits[0].doc_id in before
     assert (home.home / "store" / "demo.db").read_bytes() == stored
-    evaluate = ["evaluate", "-c", "demo", "--topics", str(DEMO / "topics.tsv"), "--qrels", str(DEMO / "qrels.txt")]
+    evaluate = [
+        "evaluate",
+        "-c",
+        "demo",
+        "--topics",
+        str(DEMO / "topics.tsv"),
+        "--qrels",
+        str(DEMO / "qrels.txt"),
+        "--langs",
+        "de",
+    ]
     assert run([*evaluate, "--json", "-q"]) == 0
     capsys.readouterr()
     assert run(["rollback", "-c", "demo", "-q"]) == 0
