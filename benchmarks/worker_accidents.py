@@ -81,7 +81,8 @@ class Trial:
         self.servers, self.folder, self.chance = servers, folder, random.Random(seed)
         self.concurrency, self.name = concurrency, name
         self.source = folder / "docs.jsonl"
-        self.source.write_text("".join(json.dumps(line) + "\n" for line in sentences(documents)), encoding="utf-8")
+        self.documents, self.revision, self._before = documents, 0, 0
+        self._write()
         prefix = f"accidents-{seed}-{os.getpid()}"
         self.settings = Settings.read(
             folder / "home", f"{servers.elastic.url}/{prefix}?replicas=0", servers.database.url, servers.broker.url
@@ -109,6 +110,8 @@ class Trial:
     def run(self, kinds: Sequence[str], pause: tuple[float, float]) -> Outcome:
         """Let workers index while accidents of these kinds happen, one after the other; then compare.
 
+        Should they be done before all have happened, every document gets another text and revision, and it begins anew.
+
         Args:
             kinds: names of accidents, in their order.
             pause: fewest and most seconds between two.
@@ -116,12 +119,13 @@ class Trial:
         happened: Counter[str] = Counter()
         started = time.monotonic()
         try:
-            self._keep_alive()
             left = list(kinds)
-            while not self._is_done():
+            while left or not self._is_done():
+                if self._is_done():
+                    self._change_everything()
                 self._keep_alive()
                 time.sleep(self.chance.uniform(*pause))
-                if left and self._is_begun():
+                if left and (self.revision or self._is_begun()):
                     kind = left.pop(0)
                     self.accidents()[kind]()
                     happened[kind] += 1
@@ -131,6 +135,16 @@ class Trial:
                 process.kill()
                 process.wait()
         return self._compared(Outcome(happened, seconds=seconds))
+
+    def _write(self) -> None:
+        lines = sentences(self.documents, self.revision)
+        self.source.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+
+    def _change_everything(self) -> None:
+        run = self._patient(self._run)
+        self._before = run.id if run else 0
+        self.revision += 1
+        self._write()
 
     def _keep_alive(self) -> None:
         """What a service manager does, and a user who gives the command again."""
@@ -168,7 +182,7 @@ class Trial:
 
     def _run(self) -> ledger.IndexRun | None:
         runs = ledger.runs(self.engine, self.name)
-        return runs[-1] if runs else None
+        return runs[-1] if runs and runs[-1].id > self._before else None
 
     def _is_begun(self) -> bool:
         run = self._patient(self._run)
@@ -232,8 +246,8 @@ class Trial:
         return outcome
 
 
-def sentences(documents: int) -> list[dict[str, str]]:
-    """Short real texts in ten languages, each another."""
+def sentences(documents: int, revision: int = 0) -> list[dict[str, object]]:
+    """Short real texts in ten languages, each another, and in each revision another."""
     texts = [
         (record["lang"], sentence)
         for file in sorted((ROOT / "query" / "demo").glob("docs.*.jsonl"))
@@ -242,7 +256,7 @@ def sentences(documents: int) -> list[dict[str, str]]:
     ]
     chosen = [texts[number * 7919 % len(texts)] for number in range(documents)]
     return [
-        {"id": f"d{number:06d}", "lang": lang, "text": f"{sentence} ({number})"}
+        {"id": f"d{number:06d}", "lang": lang, "text": f"{sentence} ({number}, {revision})", "revision": revision}
         for number, (lang, sentence) in enumerate(chosen)
     ]
 
@@ -276,7 +290,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--broker", choices=sorted(BROKERS), default="rabbitmq")
     parser.add_argument("--accidents", type=int, default=100)
-    parser.add_argument("--documents", type=int, default=60_000)
+    parser.add_argument("--documents", type=int, default=3_200)
     parser.add_argument("--concurrency", type=int, default=1)
     parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args()
@@ -297,8 +311,8 @@ def main() -> None:
         f"python -m benchmarks.worker_accidents --broker {arguments.broker} --accidents {arguments.accidents} "
         f"--documents {arguments.documents} --concurrency {arguments.concurrency} --seed {arguments.seed}",
         [
-            f"{WORKERS} workers put {arguments.documents:,} documents into Elasticsearch in {outcome.seconds:,.0f} s, "
-            f"one of them by a clock an hour fast, while {outcome.happened.total()} accidents happened: {told}.",
+            f"{WORKERS} workers put {arguments.documents:,} documents into Elasticsearch, all of them in "
+            f"{trial.revision + 1} revisions one after the other, in {outcome.seconds:,.0f} s, one of them by a clock an hour fast, while {outcome.happened.total()} accidents happened: {told}.",
             "",
             f"Lost **{len(outcome.lost)}**, doubled **{outcome.doubled}**, not byte by byte as an undisturbed "
             f"run of one process left them: **{len(outcome.different)}**.",

@@ -92,7 +92,8 @@ def wait_for(engine: sa.Engine, run_id: int, console: Console, *, every: float =
                 progress.expect(look.standing.documents)
                 progress(look.standing.done - shown)
                 shown = look.standing.done
-            if is_waiting(look.standing) and not said and run.state in ACTIVE:
+            idle = run.state == PAUSED or (run.state in ACTIVE and is_waiting(look.standing))
+            if idle and not said:
                 said = True
                 console.say(
                     f"run {run.id} is paused; let it go on: dragoman resume -c {run.collection}"

@@ -43,5 +43,6 @@ def log_to_stderr(worker: str, *, as_json: bool, quiet: bool = False) -> None:
     handler.setFormatter(_Lines(worker, as_json=as_json))
     root = logging.getLogger()
     root.handlers = [handler]
+    logging.captureWarnings(True)
     root.setLevel(logging.WARNING)
     logger.setLevel(logging.WARNING if quiet else logging.INFO)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import atexit
 import os
+import shutil
 import tempfile
 import time
 from typing import Any
@@ -55,7 +57,9 @@ def serve_metrics(port: int) -> None:
         BadInput: the port can't be had.
         MissingPart: the client is not installed.
     """
-    os.environ.setdefault("PROMETHEUS_MULTIPROC_DIR", tempfile.mkdtemp(prefix="dragoman-metrics-"))
+    folder = tempfile.mkdtemp(prefix="dragoman-metrics-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    os.environ["PROMETHEUS_MULTIPROC_DIR"] = folder
     try:
         from prometheus_client import CollectorRegistry, start_http_server  # noqa: PLC0415
         from prometheus_client.multiprocess import MultiProcessCollector  # noqa: PLC0415

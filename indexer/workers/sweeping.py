@@ -16,7 +16,7 @@ from indexer.workers.hints import Hints
 from indexer.workers.leases import DIED
 from indexer.workers.registry import forget_the_dead
 
-MOST_AT_ONCE = 10_000
+MOST_AT_ONCE = 1_000
 """Messages that one sweep sends: the next sends more."""
 
 

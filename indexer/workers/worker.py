@@ -9,12 +9,14 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from typing import TypeVar
+from urllib.parse import urlsplit
 
 import sqlalchemy as sa
 
 from encoders.document import Encoder
 from encoders.errors import DragomanError, StoreError
 from indexer import collection as collections
+from indexer.collection import Collection
 from indexer.database import is_away
 from indexer.ledger import IndexRun
 from indexer.putting import put_encoded
@@ -158,9 +160,7 @@ class ChunkWorker:
             return None
         key = (found.place(self._settings), run.generation)
         if key not in self._stores:
-            self._stores[key] = open_store(
-                key[0], found.name, run.generation, make=False, credentials=self._settings.credentials
-            )
+            self._stores[key] = _opened(found, run.generation, self._settings)
         return self._stores[key]
 
     def _decline(self, run: int, number: int) -> None:
@@ -249,6 +249,19 @@ class ChunkWorker:
                 logger.warning("sweeping: %s", error)
             except Exception:  # noqa: BLE001 - the next sweep may go well
                 logger.exception("sweeping")
+
+
+def _opened(found: Collection, generation: int, settings: Settings) -> VectorStore:
+    place = found.place(settings)
+    try:
+        return open_store(place, found.name, generation, make=False, credentials=settings.credentials)
+    except StoreError as error:
+        if urlsplit(place).scheme not in {"", "file"}:
+            raise
+        raise StoreError(
+            f"collection {found.name} is in the folder {place}, which is not on this machine, or not in this home; "
+            "work where it is, or index with --store https://… for workers on several machines"
+        ) from error
 
 
 def _sentence(error: Exception) -> str:

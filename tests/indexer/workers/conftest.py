@@ -103,10 +103,10 @@ class Field:
         self.source.write_text("".join(json.dumps(record) + "\n" for record in records), encoding="utf-8")
         os.utime(self.source, ns=(time.time_ns(), time.time_ns()))
 
-    def spool(self, *, prune: bool = False) -> Ledger:
+    def spool(self, *, prune: bool = False, generation: int = 1) -> Ledger:
         return spool(
             [str(self.source)], ReadOptions(), self.encoder.spec, self.store, self.engine, "c",
-            prune=prune, console=Console(quiet=True),
+            prune=prune, generation=generation, console=Console(quiet=True),
         )  # fmt: skip
 
     def worker(self, encoder: Encoder | None = None, *, lease: float = 60.0, stop: Stop | None = None) -> ChunkWorker:

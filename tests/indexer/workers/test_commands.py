@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -58,7 +58,7 @@ class Site:
     def said(self, process: subprocess.Popen[str]) -> str:
         return (self.folder / f"{self.processes.index(process)}.log").read_text()
 
-    def write(self, lines: list[dict[str, str]]) -> str:
+    def write(self, lines: Sequence[Mapping[str, object]]) -> str:
         source = self.folder / "docs.jsonl"
         source.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
         return str(source)

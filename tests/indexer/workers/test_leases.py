@@ -13,7 +13,7 @@ from indexer.batches import CHUNK_DOCUMENTS
 from indexer.database import connect, transaction
 from indexer.ledger import DONE, LEASED, PENDING, SPLIT, Chunk
 from indexer.workers.controlling import cancel, pause, resume
-from indexer.workers.leases import DIED, MOST_ATTEMPTS, Lease, Leases
+from indexer.workers.leases import DIED, MOST_ATTEMPTS, MOST_ATTEMPTS_OF_A_PART, Lease, Leases
 from indexer.workers.sweeping import give_out, sweep
 from tests.indexer.workers.conftest import Field, records
 
@@ -113,6 +113,26 @@ def test_a_chunk_tried_too_often_is_halved_down_to_the_document_which_is_refused
     (note,) = ledger.findings(field.engine, [run])
     assert (note.doc_id, note.text) == ("d0002", "it can't be encoded: ValueError: this one again")
     assert ledger.runs(field.engine, "c")[0].encoded == 3
+
+
+def test_a_document_that_its_workers_die_of_is_found_and_refused_though_none_of_them_said_why(
+    field: Field, taker: Taker
+) -> None:
+    field.write(records(CHUNK_DOCUMENTS))
+    run = field.spool().run.id
+    mortal, immortal = taker("mortal", seconds=-1), taker("immortal")
+    deaths = 0
+    while lease := mortal.take(run, 0):
+        if 40 in lease.todo:
+            deaths += 1  # it is gone with its lease
+            give_out(field.engine, field.hints, field.model)
+        else:
+            assert mortal.done(lease, len(lease.todo), [])
+    assert immortal.take(run, 0) is None
+    assert deaths == MOST_ATTEMPTS + 6 * MOST_ATTEMPTS_OF_A_PART
+    (note,) = ledger.findings(field.engine, [run])
+    assert (note.doc_id, note.text) == ("d0040", f"it can't be encoded: {DIED}")
+    assert ledger.runs(field.engine, "c")[0].encoded == CHUNK_DOCUMENTS - 1
 
 
 def test_halves_are_numbered_so_that_no_two_chunks_have_parts_of_one_number() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,8 @@ from hypothesis import strategies as st
 from encoders.console import Console
 from encoders.document import Document
 from encoders.errors import BadInput, StoreError
-from indexer import ledger, pipeline
+from indexer import collection as collections
+from indexer import generations, ledger, pipeline
 from indexer.batches import CHUNK_DOCUMENTS
 from indexer.database import connect, transaction
 from indexer.ledger import DONE, READING, Chunk, Seen, Spool
@@ -150,3 +152,20 @@ def test_the_ledger_says_which_build_encoded_how_much_and_keeps_no_text(field: F
     assert ledger.runs(field.engine, "c")[-1].builds == {"build-c": CHUNK_DOCUMENTS + 3}
     with transaction(field.engine) as session:
         assert [session.scalars(sa.select(table)).all() for table in (Spool, Chunk, Seen)] == [[], [], []]
+
+
+def test_a_rebuild_takes_its_place_when_workers_are_done(field: Field) -> None:
+    field.write(records(CHUNK_DOCUMENTS + 1))
+    field.spool()
+    end(field)
+    number = generations.begin(field.engine, "c", field.settings, "counting", field.encoder.spec).number
+    first, field.store = field.store, open_store(field.settings.store, "c", number)
+    first.close()
+    field.write(records(5))
+    field.spool(generation=number)
+    assert collections.require(field.engine, "c").generation == 1
+    end(field)
+    found = collections.require(field.engine, "c")
+    assert (found.generation, found.building) == (2, None)
+    with closing(found.open_store(field.settings)) as store:
+        assert store.count() == {"en": 5}
