@@ -233,7 +233,7 @@ def _prepared(documents: Sequence[Document], lower: Lower, file: Path, digest: s
                 return {name: kept[name] for name in kept.files if name != "digest"}
     part = lower.prepare(documents)
     buffer = io.BytesIO()
-    np.savez(buffer, digest=np.array(digest), **part)
+    np.savez(buffer, allow_pickle=False, digest=np.array(digest), **part)
     checkpoint.write(file, buffer.getvalue())
     return part
 

@@ -220,7 +220,7 @@ class Training:
         rows = self._validation.tolist()
         pages = [self._triples.pages[row] for row in rows]
         with torch.no_grad():
-            queries = self.lower.queries(rows).cpu().numpy() if rows else np.zeros((0, self.upper.shape.dim))
+            queries = self.lower.queries(rows).cpu().numpy() if rows else np.zeros((0, self.upper.shape.dim), np.float32)
         score = mean_average_precision(self.documents(rows), queries, pages)
         loss = float(np.mean(self._losses)) if self._losses else float(self._first_loss())
         point = Point(self.step, round(loss, 6), self._rate() if self.step < self.settings.steps else 0.0, score)
