@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, cast, get_args
+from typing import TYPE_CHECKING, Any, cast, get_args
 
 import click
 
@@ -97,7 +97,7 @@ def command(
     """
     from indexer.hmde_training import train_hmde  # noqa: PLC0415 - reads what --help need not
 
-    given = {
+    given: dict[str, Any] = {
         "frozen": frozen,
         "adapters": adapters,
         "form": form,

@@ -78,7 +78,7 @@ class FrozenLower:
         self._limit = min(tokens, encoder.folder.config.max_tokens) - encoder.tokenizer.document_overhead
         self._device = device
         self._vectors = np.zeros((0, encoder.session.dim), dtype=np.int8)
-        self._queries = np.zeros((0, encoder.session.dim), dtype=np.float32)
+        self._queries = np.zeros((0, encoder.session.dim), dtype=np.int8)
         self._counts = self._openings = np.zeros(0, dtype=np.int64)
         self._ends = np.zeros(1, dtype=np.int64)
 

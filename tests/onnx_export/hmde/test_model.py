@@ -33,7 +33,8 @@ def upper_of(form: Form = "paper", seed: int = 0) -> Any:
 
 
 def unit(rows: Floats) -> Floats:
-    return rows / np.linalg.norm(rows, axis=-1, keepdims=True)
+    result: Floats = rows / np.linalg.norm(rows, axis=-1, keepdims=True)
+    return result
 
 
 def norm(rows: Floats, weights: dict[str, Floats], place: str) -> Floats:
@@ -47,7 +48,8 @@ def linear(rows: Floats, weights: dict[str, Floats], place: str) -> Floats:
 
 
 def gelu(rows: Floats) -> Floats:
-    return rows * 0.5 * (1 + np.vectorize(math.erf)(rows / math.sqrt(2)))
+    result: Floats = rows * 0.5 * (1 + np.vectorize(math.erf)(rows / math.sqrt(2)))
+    return result
 
 
 def by_hand(upper: Any, sentences: Floats) -> Floats:
