@@ -233,7 +233,8 @@ def _prepared(documents: Sequence[Document], lower: Lower, file: Path, digest: s
                 return {name: kept[name] for name in kept.files if name != "digest"}
     part = lower.prepare(documents)
     buffer = io.BytesIO()
-    np.savez(buffer, allow_pickle=False, digest=np.array(digest), **part)
+    arrays: dict[str, Any] = {"digest": np.array(digest), **part}
+    np.savez(buffer, **arrays)
     checkpoint.write(file, buffer.getvalue())
     return part
 

@@ -219,8 +219,10 @@ class Training:
     def _validate(self, console: Console) -> None:
         rows = self._validation.tolist()
         pages = [self._triples.pages[row] for row in rows]
-        with torch.no_grad():
-            queries = self.lower.queries(rows).cpu().numpy() if rows else np.zeros((0, self.upper.shape.dim), np.float32)
+        queries: FloatArray = np.zeros((0, self.upper.shape.dim), dtype=np.float32)
+        if rows:
+            with torch.no_grad():
+                queries = self.lower.queries(rows).cpu().numpy()
         score = mean_average_precision(self.documents(rows), queries, pages)
         loss = float(np.mean(self._losses)) if self._losses else float(self._first_loss())
         point = Point(self.step, round(loss, 6), self._rate() if self.step < self.settings.steps else 0.0, score)

@@ -33,8 +33,8 @@ def upper_of(form: Form = "paper", seed: int = 0) -> Any:
 
 
 def unit(rows: Floats) -> Floats:
-    united: Floats = rows / np.linalg.norm(rows, axis=-1, keepdims=True)
-    return united
+    result: Floats = rows / np.linalg.norm(rows, axis=-1, keepdims=True)
+    return result
 
 
 def norm(rows: Floats, weights: dict[str, Floats], place: str) -> Floats:
@@ -48,8 +48,8 @@ def linear(rows: Floats, weights: dict[str, Floats], place: str) -> Floats:
 
 
 def gelu(rows: Floats) -> Floats:
-    made: Floats = rows * 0.5 * (1 + np.vectorize(math.erf)(rows / math.sqrt(2)))
-    return made
+    result: Floats = rows * 0.5 * (1 + np.vectorize(math.erf)(rows / math.sqrt(2)))
+    return result
 
 
 def by_hand(upper: Any, sentences: Floats) -> Floats:
