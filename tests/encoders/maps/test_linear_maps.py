@@ -111,7 +111,7 @@ def test_fewer_pairs_than_dimensions_and_duplicates_are_learnt_from() -> None:
 
 def test_bad_rows_get_one_sentence() -> None:
     x = _rows(5, 3, 0)
-    with pytest.raises(BadInput, match="not aligned .rows: x 5, y 4"):
+    with pytest.raises(BadInput, match=r"not aligned .rows: x 5, y 4"):
         LCA().fit(x, x[:4])
     with pytest.raises(BadInput, match="not finite"):
         LCA().fit(x, np.where(x == x[2, 1], np.float32(np.nan), x))
