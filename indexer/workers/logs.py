@@ -6,6 +6,7 @@ import datetime as dt
 import json
 import logging
 import sys
+import warnings
 
 from indexer.workers.leases import Lease
 
@@ -45,4 +46,6 @@ def log_to_stderr(worker: str, *, as_json: bool, quiet: bool = False) -> None:
     root.handlers = [handler]
     logging.captureWarnings(True)
     root.setLevel(logging.WARNING)
+    warnings.simplefilter("ignore", PendingDeprecationWarning)  # of Celery's, each time that a broker is away
+    logging.getLogger("celery.worker.consumer.delayed_delivery").setLevel(logging.ERROR)  # nothing here is delayed
     logger.setLevel(logging.WARNING if quiet else logging.INFO)

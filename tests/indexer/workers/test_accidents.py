@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
 
 from benchmarks.worker_accidents import BROKERS, Servers, Trial
 from encoders.folder import ModelFolder
+from tests.conftest import skip_or_fail
 from tests.servers.elastic import ElasticServer
 from tests.servers.postgres import PostgresServer
 
@@ -34,6 +36,8 @@ def test_nothing_is_lost_doubled_or_other_than_it_was(
     default_folder: ModelFolder,
     request: pytest.FixtureRequest,
 ) -> None:
+    if shutil.which("gcc") is None:
+        skip_or_fail("no compiler for a clock that is an hour fast: apt-get install gcc")
     servers = Servers(request.getfixturevalue(broker), postgres, elastic)
     trial = Trial(servers, tmp_path, 640, seed=1, name=f"trial-{broker}")
     outcome = trial.run((*COMMON, *ALSO[broker]), (0.2, 1.0))
