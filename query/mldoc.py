@@ -8,7 +8,7 @@ from pathlib import Path
 
 from encoders.document import Document
 from encoders.errors import BadInput
-from indexer.readers.files import SourceFile, UnreadableFileError
+from indexer.readers.files import text_lines
 
 LANGUAGES = {
     "english": "en",
@@ -44,17 +44,11 @@ def _files(folder: Path) -> list[Path]:
 
 def _read(files: list[tuple[Path, re.Match[str]]]) -> Iterator[Document]:
     for path, named in files:
-        file = SourceFile(path, str(path))
-        split = _PARTS[named[2]]
-        try:
-            for line in file.lines():
-                if not (line or b"").strip():
-                    continue
-                label, tab, text = (line or b"").decode("utf-8", "replace").rstrip("\r\n").partition("\t")
-                if not tab:
-                    raise BadInput(f"{file.at(file.line)} has no tab after its label; see that it is a file of MLDoc's")
-                yield Document(
-                    f"{path.name}:{file.line}", LANGUAGES[named[1]], text, fields={"label": label, "split": split}
-                )
-        except UnreadableFileError as error:
-            raise BadInput(f"{file.shown} can't be read on after line {file.line}: {error}") from error
+        split, lang = _PARTS[named[2]], LANGUAGES[named[1]]
+        for number, (where, line) in enumerate(text_lines(path), 1):
+            if not line.strip():
+                continue
+            label, tab, text = line.partition("\t")
+            if not (label and tab):
+                raise BadInput(f"{where} has no class before a tab; see that it is a file of MLDoc's")
+            yield Document(f"{path.name}:{number}", lang, text, fields={"label": label, "split": split})

@@ -1,7 +1,6 @@
 """The data that T-LASER and its relatives are measured on, in the layouts it is published in.
 
-**MLDoc**: ``english.train.1000``, ``english.dev``, ``english.test`` and so on for each language, a line
-``CLASS<tab>text`` for each document.
+**MLDoc**: ``query.mldoc``.
 
 **Tatoeba** (as in LASER's repository): ``tatoeba.deu-eng.deu`` and ``tatoeba.deu-eng.eng``, the same line in both.
 """
@@ -9,46 +8,35 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from pathlib import Path
+from typing import get_args
 
 from encoders.document import Document
 from encoders.errors import BadInput
 from encoders.languages import normalise
-from indexer.readers.files import SourceFile, UnreadableFileError
+from indexer.readers.files import text_lines
+from query import mldoc
 from query.classification import Part
 
-MLDOC = {
-    "english": "en",
-    "german": "de",
-    "french": "fr",
-    "spanish": "es",
-    "italian": "it",
-    "russian": "ru",
-    "japanese": "ja",
-    "chinese": "zh",
-}
-_ENDINGS: Mapping[Part, str] = {"train": "train.1000", "dev": "dev", "test": "test"}
 _PAIR = re.compile(r"^tatoeba\.([a-z]{3})-([a-z]{3})\.\1$")
 
 
 def read_mldoc(folder: Path) -> dict[str, dict[Part, list[Document]]]:
-    """Documents with the field ``label``, by language and part.
+    """Documents of MLDoc by language and part, of the languages that have all three parts.
 
     Raises:
         BadInput: the folder has no language whole, or a line has no class.
     """
-    found = {}
-    for name, lang in MLDOC.items():
-        files = {part: folder / f"{name}.{ending}" for part, ending in _ENDINGS.items()}
-        if all(file.is_file() for file in files.values()):
-            found[lang] = {part: _documents(file, lang) for part, file in files.items()}
-    if not found:
+    found: dict[str, dict[Part, list[Document]]] = {}
+    for document in mldoc.read_mldoc(folder):
+        found.setdefault(document.lang, {}).setdefault(document.fields["split"], []).append(document)
+    whole = {lang: parts for lang, parts in found.items() if len(parts) == len(get_args(Part))}
+    if not whole:
         raise BadInput(
-            f"{folder} has no language of MLDoc (english.train.1000, english.dev, english.test and so on); "
+            f"{folder} has no language of MLDoc whole (english.train.1000, english.dev, english.test and so on); "
             "make them with the corpus's own scripts"
         )
-    return found
+    return whole
 
 
 def read_tatoeba(folder: Path) -> dict[tuple[str, str], tuple[list[str], list[str]]]:
@@ -63,7 +51,7 @@ def read_tatoeba(folder: Path) -> dict[tuple[str, str], tuple[list[str], list[st
         if not named:
             continue
         other = file.with_name(f"tatoeba.{named[1]}-{named[2]}.{named[2]}")
-        first, second = _lines(file), _lines(other)
+        first, second = ([line for _, line in text_lines(side)] for side in (file, other))
         if len(first) != len(second):
             raise BadInput(
                 f"{file} has {len(first)} lines and {other.name} {len(second)}; get both again, line by line the same"
@@ -72,21 +60,3 @@ def read_tatoeba(folder: Path) -> dict[tuple[str, str], tuple[list[str], list[st
     if not found:
         raise BadInput(f"{folder} has no pair of files such as tatoeba.deu-eng.deu and tatoeba.deu-eng.eng")
     return found
-
-
-def _documents(file: Path, lang: str) -> list[Document]:
-    documents = []
-    for number, line in enumerate(_lines(file), 1):
-        label, tab, text = line.partition("\t")
-        if not (label and tab):
-            raise BadInput(f"{file}:{number} has no class before a tab; make the file again")
-        documents.append(Document(f"{file.name}-{number}", lang, text, fields={"label": label}))
-    return documents
-
-
-def _lines(file: Path) -> list[str]:
-    source = SourceFile(file, file.name)
-    try:
-        return [(line or b"").decode("utf-8") for line in source.lines()]
-    except (UnreadableFileError, UnicodeDecodeError) as error:
-        raise BadInput(f"{file}:{source.line + 1} can't be read ({error}); get it again") from error

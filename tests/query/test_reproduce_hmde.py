@@ -118,7 +118,7 @@ def test_a_folder_that_is_not_mldocs_is_refused(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match=r"has no english.train.1000 or the like"):
         read_mldoc(tmp_path)
     (tmp_path / "english.dev").write_text("no label here\n")
-    with pytest.raises(BadInput, match=r"english.dev.*has no tab after its label"):
+    with pytest.raises(BadInput, match=r"english.dev.*has no class before a tab"):
         list(read_mldoc(tmp_path))
 
 
