@@ -3,10 +3,12 @@
 import numpy as np
 import pytest
 
+from encoders.console import Console
 from encoders.document import Document, Encoder, ReadsSoFar
 from encoders.errors import BadInput
 from encoders.first import First
 from encoders.folder import ModelFolder
+from encoders.hmde.upper import UpperShape
 from encoders.methods import SENTENCE_METHODS, open_encoder
 from encoders.segments import Segments
 from encoders.sentence import SentenceEncoder
@@ -20,9 +22,28 @@ def sentence(default_folder: ModelFolder) -> SentenceEncoder:
     return SentenceEncoder(default_folder, device="cpu")
 
 
+@pytest.fixture(scope="module")
+def trained_folder(lawdr_folder: ModelFolder, tmp_path_factory: pytest.TempPathFactory) -> ModelFolder:
+    """The default encoder with a density and with an upper encoder that has learnt nothing: it serves every method."""
+    torch = pytest.importorskip("torch", reason="HMDE's upper encoder is made by torch: pip install 'dragoman[train]'")
+    from onnx_export.hmde import base as bases
+    from onnx_export.hmde.model import Upper
+    from onnx_export.hmde.publish import publish
+    from onnx_export.hmde.settings import PRESETS
+
+    base = bases.frozen(str(lawdr_folder.path), PRESETS["small"], "cpu", Console(quiet=True))
+    torch.manual_seed(0)
+    upper = Upper(UpperShape(dim=lawdr_folder.config.dim, feed_forward=64, form="residual"))
+    untaught = {"documents": 0, "languages": {}, "best": 0, "steps": 0, "score": 0.0, "untrained": 0.0}
+    said = {"settings": {"frozen": True}, **untaught}
+    target = tmp_path_factory.mktemp("models") / "every-method"
+    folder, _ = publish(upper, base, target, "fp32", said, {}, Console(quiet=True))
+    return folder
+
+
 @pytest.fixture(params=SENTENCE_METHODS)
-def any_encoder(request: pytest.FixtureRequest, lawdr_folder: ModelFolder) -> Encoder:
-    return open_encoder(lawdr_folder, request.param, device="cpu")
+def any_encoder(request: pytest.FixtureRequest, trained_folder: ModelFolder) -> Encoder:
+    return open_encoder(trained_folder, request.param, device="cpu")
 
 
 def test_every_method_gives_unit_rows_passages_inside_the_text_and_says_what_it_is(any_encoder: Encoder) -> None:
@@ -56,8 +77,8 @@ def test_no_documents_give_no_rows(any_encoder: Encoder) -> None:
     assert any_encoder.encode_queries([]).shape == (0, any_encoder.spec.dim)
 
 
-def test_models_of_the_methods_differ(lawdr_folder: ModelFolder) -> None:
-    ids = {open_encoder(lawdr_folder, method, device="cpu").spec.model for method in SENTENCE_METHODS}
+def test_models_of_the_methods_differ(trained_folder: ModelFolder) -> None:
+    ids = {open_encoder(trained_folder, method, device="cpu").spec.model for method in SENTENCE_METHODS}
     assert len(ids) == len(SENTENCE_METHODS)
 
 
