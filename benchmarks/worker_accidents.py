@@ -160,7 +160,10 @@ class Trial:
             for process in self.processes.values():
                 process.kill()
                 process.wait()
-        return self._compared(Outcome(happened, seconds=seconds))
+        try:
+            return self._compared(Outcome(happened, seconds=seconds))
+        finally:
+            self.engine.dispose()
 
     def _write(self) -> None:
         lines = sentences(self.documents, self.revision)

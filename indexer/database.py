@@ -68,6 +68,20 @@ def connect(url: str) -> sa.Engine:
     return engine
 
 
+@contextmanager
+def opened(url: str) -> Iterator[sa.Engine]:
+    """The same for a while; its connections are closed at the end.
+
+    Raises:
+        StoreError: as ``connect``.
+    """
+    engine = connect(url)
+    try:
+        yield engine
+    finally:
+        engine.dispose()
+
+
 def _masked(url: str) -> str:
     try:
         return make_url(url).render_as_string()

@@ -13,7 +13,7 @@ from encoders.errors import DragomanError
 from indexer import collection as collections
 from indexer import ledger
 from indexer.collection import Collection
-from indexer.database import connect
+from indexer.database import opened
 from indexer.settings import Settings, place_options
 from indexer.workers.controlling import active_run
 from query import calibration_table
@@ -34,14 +34,14 @@ def command(
     console: Console,
 ) -> None:
     """Show collections: documents by language, encoder, calibrations, index runs, and what was refused and why."""
-    engine = connect(settings.database)
-    if watched:
-        if not name:
-            raise click.UsageError("--watch looks at one collection; name it with -c")
-        watch(engine, active_run(engine, name).id, every, console)
-        return
-    shown = [collections.require(engine, name)] if name else collections.every(engine)
-    described = [describe(engine, collection, settings) for collection in shown]
+    if watched and not name:
+        raise click.UsageError("--watch looks at one collection; name it with -c")
+    with opened(settings.database) as engine:
+        if watched and name:
+            watch(engine, active_run(engine, name).id, every, console)
+            return
+        shown = [collections.require(engine, name)] if name else collections.every(engine)
+        described = [describe(engine, collection, settings) for collection in shown]
     for one in described:
         console.emit(one)
     if console.json:

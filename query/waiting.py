@@ -11,7 +11,7 @@ import sqlalchemy as sa
 
 from encoders.console import Console
 from encoders.errors import BadInput, StoreError
-from indexer.database import connect, is_away
+from indexer.database import is_away, opened
 from indexer.ledger import ACTIVE, DONE, PAUSED, IndexRun, Ledger
 from indexer.pipeline import IndexReport, report_of
 from indexer.settings import Settings
@@ -64,20 +64,18 @@ def look_on(run_id: int, name: str, settings: Settings, console: Console) -> Ind
         BadInput: it was cancelled.
     """
     started = time.monotonic()
-    engine = connect(settings.database)
-    try:
-        run = wait_for(engine, run_id, console)
-    except KeyboardInterrupt:
-        console.warn(
-            f"run {run_id} goes on without this command. Watch it: dragoman status --watch -c {name}; "
-            f"dragoman pause, resume or cancel -c {name}; when it is done: dragoman calibrate -c {name}"
-        )
-        raise
-    if run.state != DONE:
-        raise BadInput(f"run {run_id} of collection {name} was {run.state}; what is stored stays")
-    report = report_of(Ledger(engine, run, resumed=False), time.monotonic() - started)
-    engine.dispose()
-    return report
+    with opened(settings.database) as engine:
+        try:
+            run = wait_for(engine, run_id, console)
+        except KeyboardInterrupt:
+            console.warn(
+                f"run {run_id} goes on without this command. Watch it: dragoman status --watch -c {name}; "
+                f"dragoman pause, resume or cancel -c {name}; when it is done: dragoman calibrate -c {name}"
+            )
+            raise
+        if run.state != DONE:
+            raise BadInput(f"run {run_id} of collection {name} was {run.state}; what is stored stays")
+        return report_of(Ledger(engine, run, resumed=False), time.monotonic() - started)
 
 
 def wait_for(engine: sa.Engine, run_id: int, console: Console, *, every: float = 1.0) -> IndexRun:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from encoders.console import Console, output_options
-from indexer.database import connect
+from indexer.database import opened
 from indexer.settings import Settings, place_options
 from indexer.workers.controlling import cancel
 
@@ -16,7 +16,7 @@ from indexer.workers.controlling import cancel
 @output_options
 def command(name: str, settings: Settings, console: Console) -> None:
     """Give up a collection's run of workers. What is stored stays, and the next dragoman index finds it unchanged."""
-    engine = connect(settings.database)
-    run = cancel(engine, name)
+    with opened(settings.database) as engine:
+        run = cancel(engine, name)
     console.emit({"collection": name, "run": run.id, "state": run.state})
     console.result(f"run {run.id} is given up; what is stored stays: dragoman status -c {name}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from encoders.console import Console, output_options
-from indexer.database import connect
+from indexer.database import opened
 from indexer.settings import Settings, place_options
 from indexer.workers.controlling import pause
 
@@ -16,7 +16,7 @@ from indexer.workers.controlling import pause
 @output_options
 def command(name: str, settings: Settings, console: Console) -> None:
     """Let workers take no more chunks of a collection's run; what they have they finish."""
-    engine = connect(settings.database)
-    run = pause(engine, name)
+    with opened(settings.database) as engine:
+        run = pause(engine, name)
     console.emit({"collection": name, "run": run.id, "state": run.state})
     console.result(f"run {run.id} paused; go on: dragoman resume -c {name}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from encoders.console import Console, output_options
-from indexer.database import connect
+from indexer.database import opened
 from indexer.settings import Settings, place_options
 from indexer.workers.controlling import resume
 from indexer.workers.hints import Hints
@@ -17,7 +17,7 @@ from indexer.workers.hints import Hints
 @output_options
 def command(name: str, settings: Settings, console: Console) -> None:
     """Let workers go on with a collection's run: after a pause, or after the broker lost its messages."""
-    engine = connect(settings.database)
-    run = resume(engine, name, Hints(settings.broker))
+    with opened(settings.database) as engine:
+        run = resume(engine, name, Hints(settings.broker))
     console.emit({"collection": name, "run": run.id, "state": run.state})
     console.result(f"run {run.id} goes on; watch it: dragoman status --watch -c {name}")

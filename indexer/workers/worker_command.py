@@ -12,7 +12,7 @@ from encoders.errors import BadInput
 from encoders.methods import METHODS
 from encoders.session import Device
 from indexer import collection as collections
-from indexer.database import connect
+from indexer.database import opened
 from indexer.settings import Settings, place_options
 from indexer.workers.serving import Plan, serve
 from onnx_export.models import DEFAULT
@@ -64,9 +64,8 @@ def command(
     Logs go to stderr, with --json as JSON lines.
     """
     if name and not encoder:
-        engine = connect(settings.database)
-        found = collections.require(engine, name)
-        engine.dispose()
+        with opened(settings.database) as engine:
+            found = collections.require(engine, name)
         encoder, kept = (found.building or {}).get("encoder", found.encoder), found.method
         method = method or (found.building or {}).get("method", kept)
     elif name:
