@@ -115,7 +115,8 @@ def train_hmde(
     console = console or Console(quiet=True)
     target = free_target(target, "model")
     require_torch()
-    from onnx_export.hmde import base as bases  # noqa: PLC0415 - torch
+    from encoders.training.device import training_device  # noqa: PLC0415 - torch
+    from onnx_export.hmde import base as bases  # noqa: PLC0415
     from onnx_export.hmde.publish import publish  # noqa: PLC0415
     from onnx_export.hmde.training import Training  # noqa: PLC0415
 
@@ -151,7 +152,7 @@ def train_hmde(
         validation,
         settings,
         place=place / _FILES["checkpoint"],
-        device=bases.torch_device(device),
+        device=str(training_device(device)),
     )
     about = short_hash(json.dumps(asdict(settings), sort_keys=True), lower_id, *material.hashes)
     resumed = training.step if training.resume(about) else 0

@@ -17,7 +17,7 @@ def training_device(device: Device) -> torch.device:
         MissingPart: CUDA was asked for and torch has none.
     """
     if device == "cuda" and not torch.cuda.is_available():
-        raise MissingPart("CUDA was asked for and this torch has none; install its driver, or take --device cpu")
+        raise MissingPart("CUDA was asked for and this PyTorch has none; install the driver, or take --device cpu")
     return torch.device("cuda" if device != "cpu" and torch.cuda.is_available() else "cpu")
 
 

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from encoders.console import Console
-from encoders.errors import MissingPart
 from encoders.folder import ModelConfig, ModelFolder
 from encoders.sentence import SentenceEncoder
 from encoders.session import Device
 from encoders.tokens import Tokenizer
+from encoders.training.device import training_device
 from onnx_export import default_source, huggingface
 from onnx_export.default_model import config
 from onnx_export.export import describe
@@ -44,19 +44,6 @@ class Base:
     recipe: Recipe | None = None
 
 
-def torch_device(device: Device) -> str:
-    """Where to train.
-
-    Raises:
-        MissingPart: CUDA was asked for and there is none.
-    """
-    import torch  # noqa: PLC0415
-
-    if device == "cuda" and not torch.cuda.is_available():
-        raise MissingPart("CUDA was asked for and this PyTorch has none; install the driver, or take --device cpu")
-    return "cpu" if device == "cpu" or not torch.cuda.is_available() else "cuda"
-
-
 def frozen(reference: str, settings: Settings, device: Device, console: Console) -> Base:
     """An exported folder, or the default, as it is.
 
@@ -65,7 +52,7 @@ def frozen(reference: str, settings: Settings, device: Device, console: Console)
     """
     folder = find_model(reference, console)
     encoder = SentenceEncoder(folder, device=device)
-    lower = FrozenLower(encoder, settings.sentences, settings.tokens, torch_device(device))
+    lower = FrozenLower(encoder, settings.sentences, settings.tokens, str(training_device(device)))
     return Base(lower, folder.config, folder=folder)
 
 
@@ -78,7 +65,7 @@ def trained(reference: str, settings: Settings, device: Device, console: Console
     """
     import torch  # noqa: PLC0415
 
-    where = torch_device(device)
+    where = str(training_device(device))
     source, recipe, about = _default() if reference == DEFAULT else _hugging_face(reference, console)
     for weight in source.module.parameters():
         weight.requires_grad_(True)
