@@ -24,6 +24,7 @@ _COMMANDS = {
     "serve": ("query.serve_command", "HTTP: JSON, an Elasticsearch-shaped search, and a web page."),
     "calibrate": ("query.calibrate_command", "Make languages comparable: after index by itself, again when wanted."),
     "evaluate": ("query.evaluate_command", "Score a collection with topics and relevance judgements."),
+    "queries": ("query.queries_command", "What people asked a collection, for you to judge."),
     "report": ("query.report.command", "One HTML page: bias, fairness and scores, in pictures."),
     "align": ("query.align_command", "Pair the documents of two languages one to one."),
     "mates": ("query.mates_command", "Mate retrieval: does a document find its translation first, map by map?"),

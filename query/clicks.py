@@ -1,13 +1,13 @@
-"""The query log as topics and judgements: what was opened is relevant."""
+"""The query log as topics and judgements: what was opened is relevant, or what somebody judged so."""
 
 from __future__ import annotations
 
 import datetime as dt
 import json
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,8 +19,10 @@ from encoders.errors import BadInput
 from indexer.database import connect, transaction
 from indexer.settings import Settings
 from query.evaluation import evaluate, parse_measures
+from query.qrels import read_qrels
 from query.run import Run
 from query.service.log_tables import ClickRow, SearchRow
+from query.topics import normalise_qid
 
 if TYPE_CHECKING:
     from ir_measures import Qrel
@@ -28,7 +30,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Asked:
-    """A search of which a hit was opened.
+    """A search as the log has it.
 
     Attributes:
         id: in the log.
@@ -36,7 +38,7 @@ class Asked:
         query: its text.
         lang: its language.
         hits: what was shown, best first.
-        opened: which of them were opened.
+        relevant: ids of what answers it: which of them were opened, unless somebody judged.
     """
 
     id: str
@@ -44,12 +46,12 @@ class Asked:
     query: str
     lang: str
     hits: Sequence[str]
-    opened: Sequence[str]
+    relevant: Sequence[str]
 
     @property
     def qid(self) -> str:
-        """The same for the same text in the same language."""
-        return short_hash(self.lang, self.query)
+        """The same for the same text in the same language; as a topic's id is read."""
+        return normalise_qid(short_hash(self.lang, self.query))
 
     @property
     def week(self) -> str:
@@ -57,19 +59,34 @@ class Asked:
         return (self.created.date() - dt.timedelta(days=self.created.weekday())).isoformat()
 
 
-def searches_with_clicks(engine: sa.Engine, collection: str) -> list[Asked]:
-    """Searches of a collection of which a hit was opened, oldest first."""
+def logged_searches(collection: str, settings: Settings) -> list[Asked]:
+    """Searches of a collection, oldest first; what was opened is relevant."""
     query = (
         sa.select(SearchRow, ClickRow.doc_id)
-        .join(ClickRow, ClickRow.search == SearchRow.id)
+        .outerjoin(ClickRow, ClickRow.search == SearchRow.id)
         .where(SearchRow.collection == collection)
         .order_by(SearchRow.created, SearchRow.id, ClickRow.doc_id)
     )
     found: dict[str, tuple[SearchRow, list[str]]] = {}
-    with transaction(engine) as session:
-        for search, doc_id in session.execute(query):
-            found.setdefault(search.id, (search, []))[1].append(doc_id)
+    engine = connect(settings.database)
+    try:
+        with transaction(engine) as session:
+            for search, doc_id in session.execute(query):
+                opened = found.setdefault(search.id, (search, []))[1]
+                if doc_id is not None:
+                    opened.append(doc_id)
+    finally:
+        engine.dispose()
     return [Asked(one.id, one.created, one.query, one.lang, one.hits, opened) for one, opened in found.values()]
+
+
+def judged(searches: Iterable[Asked], qrels: Iterable[Qrel]) -> list[Asked]:
+    """Those of the searches that have something relevant by judgements of their queries."""
+    relevant: dict[str, list[str]] = {}
+    for one in qrels:
+        if one.relevance > 0:
+            relevant.setdefault(one.query_id, []).append(one.doc_id)
+    return [replace(one, relevant=relevant[one.qid]) for one in searches if one.qid in relevant]
 
 
 def logged_queries(collection: str, settings: Settings) -> list[Document]:
@@ -78,20 +95,24 @@ def logged_queries(collection: str, settings: Settings) -> list[Document]:
     Raises:
         BadInput: it was asked none.
     """
-    query = sa.select(SearchRow.lang, SearchRow.query).where(SearchRow.collection == collection).distinct()
-    engine = connect(settings.database)
-    try:
-        with transaction(engine) as session:
-            asked = sorted(map(tuple, session.execute(query)))
-    finally:
-        engine.dispose()
-    if not asked:
+    asked = sorted({(one.lang, one.query, one.qid) for one in require_searches(collection, settings)})
+    return [Document(qid, lang, text) for lang, text, qid in asked]
+
+
+def require_searches(collection: str, settings: Settings) -> list[Asked]:
+    """Searches of a collection, oldest first.
+
+    Raises:
+        BadInput: the log has none.
+    """
+    searches = logged_searches(collection, settings)
+    if not searches:
         raise BadInput(f"the log has no query of {collection}; keep one with: dragoman serve --log")
-    return [Document(short_hash(lang, text), lang, text) for lang, text in asked]
+    return searches
 
 
 def by_week(searches: Sequence[Asked]) -> dict[str, tuple[int, float]]:
-    """By week: searches, and MAP of what they showed, what was opened being relevant."""
+    """By week: searches, and MAP of what they showed."""
     from ir_measures import Qrel  # noqa: PLC0415 - half a second
 
     weeks: dict[str, list[Asked]] = {}
@@ -101,44 +122,73 @@ def by_week(searches: Sequence[Asked]) -> dict[str, tuple[int, float]]:
     scores = {}
     for week, some in weeks.items():
         run = Run("shown", {one.id: [(hit, -float(at)) for at, hit in enumerate(one.hits)] for one in some})
-        qrels: list[Qrel] = [Qrel(one.id, doc_id, 1) for one in some for doc_id in one.opened]
+        qrels: list[Qrel] = [Qrel(one.id, doc_id, 1) for one in some for doc_id in one.relevant]
         scores[week] = len(some), evaluate(run, qrels, measures, {one.id for one in some}).means["AP"]
     return scores
 
 
 @contextmanager
-def logged_files(collection: str, settings: Settings, console: Console) -> Iterator[tuple[list[Path], list[Path]]]:
+def logged_files(
+    collection: str, settings: Settings, judgements: Sequence[Path], console: Console
+) -> Iterator[tuple[list[Path], list[Path]]]:
     """Topics' and judgements' files made of the log; by the way what was shown is scored by week.
 
+    Args:
+        collection: which one's log.
+        settings: where the log is.
+        judgements: files that judge queries of the log by the ids that ``topic_lines`` gives them; with none of them
+            what was opened is relevant.
+        console: where the weeks are shown.
+
     Raises:
-        BadInput: nothing was opened yet.
+        BadInput: nothing was opened yet, or no query was judged that was asked.
     """
-    engine = connect(settings.database)
-    try:
-        searches = searches_with_clicks(engine, collection)
-    finally:
-        engine.dispose()
-    if not searches:
-        raise BadInput(
-            f"the log has no query of {collection} of which a hit was opened; keep one with: dragoman serve --log"
-        )
+    searches = require_searches(collection, settings)
+    if judgements:
+        searches = judged(searches, read_qrels(judgements))
+        if not searches:
+            raise BadInput(
+                f"the qrels find nothing relevant for a query of {collection}'s log; "
+                f"the queries' ids are in: dragoman queries -c {collection} -o FILE"
+            )
+    else:
+        searches = [one for one in searches if one.relevant]
+        if not searches:
+            raise BadInput(
+                f"the log has no query of {collection} of which a hit was opened; judge some: dragoman queries "
+                f"-c {collection} -o FILE, then dragoman evaluate --from-log --qrels JUDGED -c {collection}"
+            )
     _show(by_week(searches), console)
     with tempfile.TemporaryDirectory() as folder:
         topics, qrels = Path(folder) / "query-log.jsonl", Path(folder) / "query-log.qrels"
-        asked: Mapping[str, Asked] = {one.qid: one for one in searches}
-        opened = sorted({(one.qid, doc_id) for one in searches for doc_id in one.opened})
-        topics.write_text(
-            "".join(
-                json.dumps({"qid": qid, "lang": one.lang, "title": one.query}, ensure_ascii=False) + "\n"
-                for qid, one in asked.items()
-            ),
-            encoding="utf-8",
-        )
-        qrels.write_text("".join(f"{qid} 0 {doc_id} 1\n" for qid, doc_id in opened), encoding="utf-8")
-        yield [topics], [qrels]
+        topics.write_text("".join(topic_lines(searches)), encoding="utf-8")
+        relevant = sorted({(one.qid, doc_id) for one in searches for doc_id in one.relevant})
+        qrels.write_text("".join(f"{qid} 0 {doc_id} 1\n" for qid, doc_id in relevant), encoding="utf-8")
+        yield [topics], list(judgements) or [qrels]
+
+
+def topic_lines(searches: Iterable[Asked]) -> Iterator[str]:
+    """A line of JSON for each query, as topics are read, most asked first.
+
+    Beside its text: how often it was asked, every document that was shown for it, and those that are relevant.
+    """
+    by_query: dict[str, list[Asked]] = {}
+    for one in searches:
+        by_query.setdefault(one.qid, []).append(one)
+    for qid, same in sorted(by_query.items(), key=lambda item: (-len(item[1]), item[1][0].query)):
+        topic = {
+            "qid": qid,
+            "lang": same[0].lang,
+            "title": same[0].query,
+            "asked": len(same),
+            "last": max(one.created for one in same).isoformat(timespec="seconds"),
+            "shown": list(dict.fromkeys(doc_id for one in reversed(same) for doc_id in one.hits)),
+            "relevant": sorted({doc_id for one in same for doc_id in one.relevant}),
+        }
+        yield json.dumps(topic, ensure_ascii=False) + "\n"
 
 
 def _show(weeks: Mapping[str, tuple[int, float]], console: Console) -> None:
     rows = [[week, f"{searches:,}", f"{value:.3f}"] for week, (searches, value) in weeks.items()]
-    console.table(["week of", ">searches with clicks", ">MAP of what was shown"], rows, title="by week")
+    console.table(["week of", ">searches", ">MAP of what was shown"], rows, title="by week")
     console.emit({"weeks": {week: {"searches": many, "AP": value} for week, (many, value) in weeks.items()}})

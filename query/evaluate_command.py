@@ -39,7 +39,7 @@ _FILE = click.Path(path_type=Path, dir_okay=False)
 @click.option("--topics", "topic_files", multiple=True, metavar="FILE", help="CLEF, TREC, TSV, JSON lines.")
 @click.option("--qrels", "qrel_files", multiple=True, metavar="FILE", help="Judgements in TREC format.")
 @click.option(
-    "--from-log", is_flag=True, help="Ask what the service was asked, as dragoman serve --log kept it; clicks judge."
+    "--from-log", is_flag=True, help="Ask what dragoman serve --log was asked; clicks judge, or --qrels."
 )
 @click.option("-c", "--collection", "name", required=True, help="Collection to search.")
 @click.option("--langs", default="", metavar="de,en", help="Languages of topics, one run each.  [default: all]")
@@ -81,13 +81,15 @@ def command(
     One run for each topic language against all documents, and one over all of them, whose topics are named qid.lang.
     --topics and --qrels may be given several times; each takes a file, a folder, a pattern in quotes, or several of
     these with commas between. With --from-log the queries are those of which a hit was opened, and what was opened is
-    relevant; what people were shown is scored by week, too.
+    relevant; or, with --qrels, those that it judges by the ids of dragoman queries. What people were shown is scored
+    by week, too.
     """
-    if from_log == bool(topic_files or qrel_files) or bool(topic_files) != bool(qrel_files):
-        raise click.UsageError("give --topics and --qrels, or --from-log instead of both")
+    if bool(topic_files) == from_log or not (qrel_files or from_log):
+        raise click.UsageError("give --topics and --qrels, or --from-log instead of topics")
     with ExitStack() as stack:
         if from_log:
-            topics, qrels = stack.enter_context(logged_files(name, settings, console))
+            judgements = expand(qrel_files, "qrels") if qrel_files else []
+            topics, qrels = stack.enter_context(logged_files(name, settings, judgements, console))
         else:
             topics, qrels = expand(topic_files, "topics"), expand(qrel_files, "qrels")
         evaluate_files(

@@ -31,6 +31,7 @@ _WORDS_A_SECOND = 1_000
 """Documents whose words the embedded store takes in, about: to say how long it may take."""
 _NOTHING = Ranking([], [], np.zeros(0, dtype=np.float32))
 _RANKERS = 16
+_WEIGHTS = 4
 _BLOCK = 64
 """Queries ranked at once: to depth 1,000 in many languages their candidates are what takes memory."""
 
@@ -59,6 +60,7 @@ class Searcher:
     calibration: Calibration | None = None
     choice: Choice = PLAIN
     _rankers: dict[Choice, FairRanker] = field(default_factory=dict, init=False, repr=False)
+    _weighed: dict[tuple[float, ...], Searcher] = field(default_factory=dict, init=False, repr=False)
 
     @classmethod
     def open(
@@ -144,6 +146,22 @@ class Searcher:
             **asdict(self.choice),
             "languages": dict(self.languages),
         }
+
+    def weighed(self, weights: Sequence[float]) -> Searcher:
+        """The same with parts of combined vectors that count otherwise; itself without weights or a calibration.
+
+        Raises:
+            BadInput: there are not as many weights as parts, or they are none.
+        """
+        if self.calibration is None or not weights:
+            return self
+        key = tuple(weights)
+        found = self._weighed.get(key)
+        if found is None:
+            found = self._weighed[key] = replace(self, calibration=self.calibration.with_weights(key))
+            for oldest in list(self._weighed)[:-_WEIGHTS]:
+                self._weighed.pop(oldest, None)
+        return found
 
     def detect(self, text: str) -> Detection:
         """The language of a query, among those of the collection."""

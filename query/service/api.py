@@ -96,7 +96,8 @@ class Api:
 
     def _search(self, asked: SearchRequest) -> SearchAnswer:
         name = self._named(asked.collection)
-        with self._shelf.searcher(name, asked.calibration) as searcher:
+        with self._shelf.searcher(name, asked.calibration) as whole:
+            searcher = whole.weighed(asked.weights or ())
             found = self.found(searcher, asked, asked.filters or None)
             unread = searcher.unread(asked.query)
             calibration, space = searcher.calibration, searcher.space
@@ -238,6 +239,10 @@ def refuse_hybrid(asked: bool | None, served: bool) -> None:
 def chosen(searcher: Searcher, asked: SearchRequest, *, hybrid: bool) -> Choice:
     """How to rank for a request: as the calibration says, but for what it says otherwise."""
     options = RankingOptions(
-        "", asked.balance, asked.margin, asked.passages, hybrid if asked.hybrid is None else asked.hybrid
+        balance=asked.balance,
+        margin=asked.margin,
+        passages=asked.passages,
+        hybrid=hybrid if asked.hybrid is None else asked.hybrid,
+        weights=tuple(asked.weights or ()),
     )
     return choose(searcher.collection, searcher.calibration, options)

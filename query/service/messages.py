@@ -41,6 +41,9 @@ class SearchRequest(_Strict):
     k: int = Field(10, ge=1, le=MOST, description="How many hits.")
     balance: float | None = Field(None, ge=0, le=1, description="0 as the encoder ranks, 1 every language equal.")
     margin: Margin | None = Field(None, description="Form of the margin.")
+    weights: list[float] | None = Field(
+        None, min_length=1, max_length=8, description="Of the encoders that a collection combines, in their order."
+    )
     passages: bool = Field(True, description="Compare the head of the ranking by passages, too.")
     hybrid: bool | None = Field(None, description="Let shared words change the order within a language.")
     calibration: str = Field("", max_length=64, description="Beginning of an id, or none; the active one if empty.")

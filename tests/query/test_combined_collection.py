@@ -58,6 +58,16 @@ def test_weights_change_the_ranking_and_not_the_index(home: Settings) -> None:
     assert first != second
 
 
+def test_one_searcher_ranks_by_weights_of_each_query(home: Settings) -> None:
+    with Searcher.open("both", home, device="cpu") as searcher:
+        for weights in ((0.9, 0.1), (0.1, 0.9), (0.9, 0.1)):
+            found = [
+                [(hit.doc_id, hit.score) for hit in searcher.weighed(weights).search(text, lang=lang, k=5)]
+                for lang, text in QUERIES
+            ]
+            assert found == hits(home, "both", RankingOptions(weights=weights))
+
+
 def test_documents_that_one_part_does_not_know_are_ranked_by_the_other_on_one_scale(home: Settings) -> None:
     """Cr5 knows no Japanese: its pages' cosines are the other encoder's, and no smaller for that."""
     with Searcher.open("both", home, device="cpu", ranking=RankingOptions(passages=False)) as searcher:

@@ -13,7 +13,7 @@ from query.service.desk import Refused
 from query.service.messages import MOST, SearchRequest
 
 NAME = "cross_lingual"
-_ASKED = ("query", "lang", "to", "balance", "margin", "hybrid", "passages", "calibration")
+_ASKED = ("query", "lang", "to", "balance", "margin", "weights", "hybrid", "passages", "calibration")
 _HARMLESS = frozenset({"track_total_hits", "track_scores", "timeout", "version", "seq_no_primary_term"})
 _TAKEN = frozenset({"query", "from", "size", "_source", "highlight", "explain"})
 _QUIET = frozenset(

@@ -32,6 +32,8 @@ from query.service.options import ServiceOptions
 from query.service.shelf import Shelf
 
 _PRODUCT = {"x-elastic-product": "Elasticsearch"}
+_LOGGED = "x-dragoman-search"
+"""Where a log is kept: the search's id, which /api/clicks takes."""
 _PLAIN = "application/json"
 _BELIEVED = 2.0
 """Seconds that the list of collections is believed."""
@@ -101,8 +103,9 @@ class Front:
         if clause.has_clause(read):
             if call.endpoint != "_search" or not isinstance(read[0], dict) or len(call.indices) != 1:
                 raise Refused(400, f"{clause.NAME} is for _search of one index; give each a call of its own")
-            made = await self._cross_lingual(call, read[0], caller)
-            return Response(json.dumps(made, ensure_ascii=False), 200, _PRODUCT, media)
+            made, logged = await self._cross_lingual(call, read[0], caller)
+            said = {_LOGGED: logged} if logged else {}
+            return Response(json.dumps(made, ensure_ascii=False), 200, {**_PRODUCT, **said}, media)
         if call.kind == () and self._upstream is None:
             return Response(json.dumps(_INFO), 200, _PRODUCT, media)
         if self._upstream is not None and not caller.authorization and self._stale:
@@ -155,11 +158,14 @@ class Front:
         self._places = [_Place.of(row, self._options.settings) for row in self._shelf.rows()]
         self._looked = time.monotonic()
 
-    async def _cross_lingual(self, call: Call, body: Mapping[str, Any], caller: Caller) -> dict[str, Any]:
+    async def _cross_lingual(
+        self, call: Call, body: Mapping[str, Any], caller: Caller
+    ) -> tuple[dict[str, Any], str | None]:
         search = clause.parse(body, dict(call.query))
         return await self._desk.do(lambda: self._search(call.indices[0], search, caller))
 
-    def _search(self, index: str, search: CrossLingual, caller: Caller) -> dict[str, Any]:
+    def _search(self, index: str, search: CrossLingual, caller: Caller) -> tuple[dict[str, Any], str | None]:
+        """The answer's body, and the search's id in the query log."""
         begun = time.perf_counter()
         if self._stale:
             self._look()
@@ -168,11 +174,13 @@ class Front:
             raise Refused(404, f"no collection is served for the index {index!r}; see /api/collections")
         self._check(place, search, caller)
         with self._shelf.searcher(place.collection, search.asked.calibration) as whole:
-            searcher, filters = _narrowed(whole, search, caller.authorization)
-            hits = self._api.found(searcher, search.asked, filters).hits
+            weighed = whole.weighed(search.asked.weights or ())
+            searcher, filters = _narrowed(weighed, search, caller.authorization)
+            found = self._api.found(searcher, search.asked, filters)
+            hits = found.hits
             name, sources = _sources(searcher, hits[search.start : search.start + search.size], place)
         took = round(1000 * (time.perf_counter() - begun))
-        return shape.answer(search, hits, name, sources, place.text_field, took)
+        return shape.answer(search, hits, name, sources, place.text_field, took), found.logged
 
     def _check(self, place: _Place, search: CrossLingual, caller: Caller) -> None:
         """See that the caller's credentials are for where the documents are, and its filters for these."""

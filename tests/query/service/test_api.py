@@ -100,6 +100,8 @@ def test_many_threads_get_what_one_gets(service: httpx.Client, calibrated: Setti
         ({"query": "coffee", "calibration": "ffff"}, 400, "no calibrations of demo begin with 'ffff'"),
         ({"query": "coffee", "balance": 1.5}, 422, "balance"),
         ({"query": "coffee", "calibration": "none", "balance": 0.5}, 400, "margin and weights need a calibration"),
+        ({"query": "coffee", "calibration": "none", "weights": [1, 2]}, 400, "margin and weights need a calibration"),
+        ({"query": "coffee", "weights": [0.5, 0.5]}, 400, "weights"),
         ({"query": "coffee", "hybrid": True}, 400, "dragoman serve --hybrid"),
         ({"query": "coffee", "frobnicate": 1}, 422, "frobnicate"),
         ({"query": "\ud800"}, 422, "query"),

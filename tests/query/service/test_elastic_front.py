@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -15,6 +16,7 @@ from encoders.folder import ModelFolder
 from indexer.settings import Settings
 from query import Searcher
 from query.cli import run
+from query.clicks import logged_searches
 from query.service.options import ServiceOptions
 from tests.conftest import read_documents
 from tests.servers.service import serving
@@ -330,6 +332,19 @@ def test_other_indices_are_read_where_the_service_lets_them(site: Site) -> None:
         assert application.count(index=site.secret)["count"] == 1
         with pytest.raises(AuthorizationException):
             application.count(index="front-*")
+
+
+def test_a_logged_search_says_its_id_for_clicks(calibrated: Settings, tmp_path: Path) -> None:
+    shutil.copytree(calibrated.home, tmp_path / "home")
+    own = Settings.read(home=tmp_path / "home")
+    with serving(ServiceOptions(own, device="cpu", log=True)) as client:
+        asked = {"query": {"cross_lingual": {"query": "ночные поезда", "lang": "ru"}}}
+        answer = client.post("/demo/_search", json=asked)
+        opened = answer.json()["hits"]["hits"][2]["_id"]
+        click = {"search": answer.headers["x-dragoman-search"], "id": opened}
+        assert client.post("/api/clicks", json=click).status_code == 204
+    (search,) = logged_searches("demo", own)
+    assert list(search.relevant) == [opened]
 
 
 def test_a_collection_of_this_machine_answers_in_the_same_shape(calibrated: Settings) -> None:

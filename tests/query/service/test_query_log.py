@@ -15,7 +15,7 @@ from click.testing import CliRunner
 from indexer.database import connect, now, transaction
 from indexer.settings import Settings
 from query.cli import root
-from query.clicks import by_week, logged_queries, searches_with_clicks
+from query.clicks import by_week, logged_queries, logged_searches
 from query.service.log_tables import ClickRow, SearchRow
 from query.service.options import ServiceOptions
 from query.service.query_log import forget
@@ -54,11 +54,11 @@ def test_clicks_become_scores(own: Settings) -> None:
             for doc_id in (opened, opened, "not among the hits"):
                 assert client.post("/api/clicks", json={"search": found["search"], "id": doc_id}).status_code == 204
         client.post("/api/clicks", json={"search": "f" * 32, "id": "of no search"})
-    engine = connect(own.database)
-    searches = searches_with_clicks(engine, "demo")
+    searches = logged_searches("demo", own)
     assert [(one.lang, one.query) for one in searches] == list(ASKED)
-    assert [list(one.opened) for one in searches] == [[one.hits[1]] for one in searches]
+    assert [list(one.relevant) for one in searches] == [[one.hits[1]] for one in searches]
     assert list(by_week(searches).values()) == [(3, 0.5)]
+    engine = connect(own.database)
     with transaction(engine) as session:
         assert {one.settings["balance"] for one in session.scalars(sa.select(SearchRow))} == {0.7}
     engine.dispose()
@@ -90,9 +90,37 @@ def test_what_is_too_old_goes(own: Settings) -> None:
     assert [one.search for one in rows(own, ClickRow)] == ["1"]
 
 
+def test_judgements_of_what_was_asked_become_scores(own: Settings, tmp_path: Path) -> None:
+    with serving(ServiceOptions(own, device="cpu", log=True)) as client:
+        for lang, query in (*ASKED, ASKED[0]):
+            client.post("/api/search", json={"query": query, "lang": lang})
+
+    def run(*arguments: str) -> Any:
+        return CliRunner().invoke(root, [*arguments, "-c", "demo", "--home", str(own.home)])
+
+    assert run("queries", "-o", str(tmp_path / "asked.jsonl")).exit_code == 0
+    asked = [json.loads(line) for line in (tmp_path / "asked.jsonl").read_text("utf-8").splitlines()]
+    assert [(one["lang"], one["title"], one["asked"]) for one in asked[:1]] == [(*ASKED[0], 2)]
+    assert {len(one["shown"]) for one in asked} == {10}
+    assert {tuple(one["relevant"]) for one in asked} == {()}
+    assert ASKED[0][1] in run("queries").output
+    (tmp_path / "judged").write_text(
+        f"{asked[0]['qid']} 0 {asked[0]['shown'][3]} 2\n{asked[1]['qid']} 0 {asked[1]['shown'][0]} 0\n", "utf-8"
+    )
+    done = run("evaluate", "--from-log", "--qrels", str(tmp_path / "judged"), "--json")
+    assert done.exit_code == 0, done.output
+    weeks, evaluation = map(json.loads, done.stdout.splitlines())
+    assert list(weeks["weeks"].values()) == [{"searches": 2, "AP": 0.25}]
+    (only,) = (one for one in evaluation["runs"] if one["kind"] == "language")
+    assert (only["lang"], only["topics"], only["means"]["AP"]) == ("de", 1, 0.25)
+    (tmp_path / "judged").write_text("141 0 a 1\n", "utf-8")
+    refused = run("evaluate", "--from-log", "--qrels", str(tmp_path / "judged"))
+    assert "dragoman queries -c demo" in str(refused.exception)
+
+
 def test_without_clicks_there_is_nothing_to_score(own: Settings) -> None:
     done = CliRunner().invoke(root, ["evaluate", "--from-log", "-c", "demo", "--home", str(own.home)])
     assert done.exit_code == 1
-    assert "of which a hit was opened" in str(done.exception)
+    assert "keep one with: dragoman serve --log" in str(done.exception)
     both = CliRunner().invoke(root, ["evaluate", "-c", "demo", "--from-log", "--topics", "x", "--qrels", "y"])
     assert both.exit_code == 2

@@ -1,0 +1,51 @@
+"""``dragoman queries``: what a collection was asked, for people to look at and to judge."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+
+from encoders.console import Console, output_options
+from indexer.settings import Settings, place_options
+from query.clicks import require_searches, topic_lines
+from query.files import writable, write_lines
+
+_SHOWN = 30
+
+
+@click.command("queries", short_help="What people asked a collection, for you to judge.")
+@click.option("-c", "--collection", "name", required=True, help="The collection.")
+@click.option(
+    "-o", "--output", type=click.Path(path_type=Path, dir_okay=False), help="Write all of them here, as JSON lines."
+)
+@place_options
+@output_options
+def command(name: str, output: Path | None, settings: Settings, console: Console) -> None:
+    """List the queries that dragoman serve --log kept, most asked first.
+
+    The file has a line for each query: topics as dragoman evaluate reads them, with the documents that were shown and
+    those that were opened. Judge the shown ones in lines of "qid 0 document grade", and give these to
+    dragoman evaluate --from-log --qrels.
+    """
+    lines = list(topic_lines(require_searches(name, settings)))
+    if output:
+        writable(output)
+        write_lines(output, lines)
+        console.result(f"{len(lines):,} queries of {name} are in {output}")
+        console.emit({"collection": name, "queries": len(lines), "file": str(output)})
+        return
+    asked = [json.loads(line) for line in lines]
+    console.table(
+        [">asked", ">shown", ">opened", "in", "query", "qid"],
+        [
+            [f"{one['asked']:,}", f"{len(one['shown']):,}", f"{len(one['relevant']):,}"]
+            + [one[part] for part in ("lang", "title", "qid")]
+            for one in asked[:_SHOWN]
+        ],
+        title=f"what {name} was asked",
+    )
+    if len(asked) > _SHOWN:
+        console.say(f"{len(asked) - _SHOWN:,} more; all of them: dragoman queries -c {name} -o FILE")
+    console.emit({"collection": name, "queries": asked})
