@@ -26,6 +26,18 @@ from encoders.document import (
 from encoders.errors import BadInput
 
 BETWEEN = " + "
+
+
+def refuse_combined(encoder: str) -> None:
+    """See that vectors are to be of one encoder, by its name.
+
+    Raises:
+        BadInput: they are several encoders' as one.
+    """
+    if BETWEEN in encoder:
+        raise BadInput(f"combined vectors ({encoder}) can't be mapped yet; map a collection of one encoder")
+
+
 """Between the names of encoders, and of their methods, that are used as one."""
 
 

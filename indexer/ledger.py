@@ -157,13 +157,14 @@ class Ledger:
         A run that workers are at is nobody's to abandon.
 
         Raises:
-            BadInput: workers are at a run over other sources, or over these by other means.
+            BadInput: workers are at a run over other sources, or over these by other means or without pruning.
         """
         with transaction(engine) as session:
             query = sa.select(IndexRun).where(IndexRun.collection == collection, IndexRun.state.in_(ACTIVE))
             for run in session.scalars(query):
                 same = (run.fingerprint, run.model, run.spooled) == (fingerprint, model, spooled)
                 if same and (spooled or run.build == build):  # workers may have another build
+                    _add_pruning(run, prune=prune)
                     return cls(engine, run, resumed=True)
                 _refuse_if_at_work(run)
                 run.state = ABANDONED
@@ -222,8 +223,12 @@ class Ledger:
             spool: the documents, where workers shall find them.
             beaten: ids of which this chunk has the document that counts, with the number of the chunk that had it and
                 the positions there.
+
+        Raises:
+            BadInput: the run was given up meanwhile.
         """
         with transaction(self._engine) as session:
+            self._still_planning(session)
             chunk = Chunk(
                 run_id=self.run.id,
                 number=number,
@@ -264,15 +269,29 @@ class Ledger:
             return session.get_one(Spool, (self.run.id, number)).documents
 
     def release(self) -> None:
-        """The sources are read to their end: workers may begin. Chunks in which nothing is new are done."""
+        """The sources are read to their end: workers may begin. Chunks in which nothing is new are done.
+
+        Raises:
+            BadInput: the run was given up meanwhile.
+        """
         with transaction(self._engine) as session:
+            run = self._still_planning(session)
             idle = sa.update(Chunk).where(Chunk.run_id == self.run.id, Chunk.wanted == 0)
             session.execute(idle.values(state=DONE))
             counted = sa.select(sa.func.coalesce(sa.func.sum(Chunk.documents - Chunk.wanted), 0))
             unchanged = session.scalar(counted.where(Chunk.run_id == self.run.id))
-            run = session.get_one(IndexRun, self.run.id)
             run.state, run.unchanged = RUNNING, unchanged or 0
         self.run = run
+
+    def _still_planning(self, session: Session) -> IndexRun:
+        """The run, kept as it is until the transaction ends, if nobody gave it up."""
+        run = session.get(IndexRun, self.run.id, with_for_update=True)
+        if run is None or run.state != (READING if self.run.spooled else RUNNING):
+            raise BadInput(
+                f"run {self.run.id} of collection {self.run.collection} was {run.state if run else 'removed'} while "
+                "its sources were read; what is stored stays"
+            )
+        return run
 
     def _already(self, session: Session, doc_ids: Sequence[str]) -> set[int]:
         keys = [_key(doc_id) for doc_id in doc_ids]
@@ -295,7 +314,7 @@ class Ledger:
             forget_chunks(session, self.run.id)
 
     def unseen(self, doc_ids: Iterable[str]) -> list[str]:
-        """Those of the ids that this run did not meet."""
+        """Those of the ids that this run did not meet; none if it is over, for then nobody knows any more."""
         missing = []
         page: list[str] = []
         with transaction(self._engine) as session:
@@ -305,16 +324,19 @@ class Ledger:
                     missing += self._missing(session, page)
                     page = []
             missing += self._missing(session, page)
-        return missing
+            state = session.scalar(sa.select(IndexRun.state).where(IndexRun.id == self.run.id))
+        return missing if state == RUNNING else []
 
     def _missing(self, session: Session, page: Ids[str]) -> list[str]:
         known = self._already(session, list(page))
         return [doc_id for doc_id in page if _key(doc_id) not in known]
 
     def finish(self, pruned: int) -> None:
-        """The source is read to its end and everything of it is stored."""
+        """The source is read to its end and everything of it is stored; a run that is over stays as it is."""
         with transaction(self._engine) as session:
-            run = session.get_one(IndexRun, self.run.id)
+            run = session.get(IndexRun, self.run.id, with_for_update=True)
+            if run is None or run.state != RUNNING:
+                return
             run.state, run.finished, run.pruned = DONE, now(), pruned
             if run.spooled:
                 run.builds = _builds(session, run.id)
@@ -334,6 +356,16 @@ class Ledger:
     def findings(self) -> list[Note]:
         """What was refused or remarked in this run."""
         return findings(self._engine, [self.run.id])
+
+
+def _add_pruning(run: IndexRun, *, prune: bool) -> None:
+    """What a run that goes on is to do at its end, too; when workers are at it that is settled."""
+    if prune and not run.prune and run.spooled and run.state != READING:
+        raise BadInput(
+            f"workers are at run {run.id} of collection {run.collection}, which was begun without --prune; "
+            "give the same command again when it is done"
+        )
+    run.prune = run.prune or prune
 
 
 def refuse_while_workers(engine: sa.Engine, collection: str, *, unless: str = "") -> None:

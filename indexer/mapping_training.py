@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from encoders.combined import refuse_combined
 from encoders.console import Console
 from encoders.document import EncoderSpec, FloatArray
 from encoders.errors import BadInput
@@ -79,8 +80,9 @@ def learn(documents: ByConcept, spec: EncoderSpec, plan: Plan) -> Learnt:
         plan: how.
 
     Raises:
-        BadInput: languages share too few concepts, or the pivot is not among them.
+        BadInput: languages share too few concepts, the pivot is not among them, or vectors are of several encoders.
     """
+    refuse_combined(spec.name)
     langs = list(documents.vectors)
     if plan.pivot and plan.pivot not in langs:
         raise BadInput(f"the pivot {plan.pivot!r} is none of the languages learnt; they are {', '.join(langs)}")

@@ -62,7 +62,7 @@ command.add_command(train_mapping_command.command)
     show_default=True,
     help="Sentences to fit on, as many of each language.",
 )
-@click.option("--seed", type=int, default=0, show_default=True, help="Another one draws another sample.")
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Another one draws another sample.")
 @click.option("--device", type=click.Choice(["auto", "cpu", "cuda"]), default="auto", show_default=True)
 @reading_options
 @output_options
@@ -116,7 +116,9 @@ def lawdr_command(
 @click.option("--pivot", "pivots", multiple=True, metavar="LANG", help="For --pairs transitive; may be repeated.")
 @click.option("--languages", default="", metavar="LANG,…", help="Languages to learn.  [default: all]")
 @click.option("--precision", type=click.Choice(["int8", "fp32"]), default="int8", show_default=True)
-@click.option("--seed", type=int, default=0, show_default=True, help="Of the concepts drawn to choose the ridge by.")
+@click.option(
+    "--seed", type=click.IntRange(0), default=0, show_default=True, help="Of the concepts drawn to choose the ridge by."
+)
 @reading_options
 @output_options
 def cr5_command(

@@ -57,7 +57,7 @@ _SHOWN = 10
 @click.option(
     "--precision", type=click.Choice(get_args(Precision)), default="int8", show_default=True, help="Of the graphs."
 )
-@click.option("--seed", type=int, help="Another one draws other triples and other weights.  [default: 0]")
+@click.option("--seed", type=click.IntRange(0), help="Another one draws other triples and other weights.  [default: 0]")
 @click.option("--device", type=click.Choice(["auto", "cpu", "cuda"]), default="auto", show_default=True)
 @click.option("--force", is_flag=True, help="Publish below the parity bar; the report says so.")
 @reading_options

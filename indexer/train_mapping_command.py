@@ -38,7 +38,7 @@ from indexer.settings import place_options
 @click.option(
     "--dimensions", type=click.IntRange(1), help="Of LCC's codes (200); principal axes that LCA cuts to (all)."
 )
-@click.option("--seed", type=int, default=0, show_default=True, help="Of the held-out concepts.")
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of the held-out concepts.")
 @reading_options
 @place_options
 @aligned_options

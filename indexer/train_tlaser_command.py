@@ -54,7 +54,9 @@ _COUNT = click.IntRange(1)
 @click.option("--layers", type=_COUNT, help="Of the encoder.  [default: the preset's]")
 @click.option("--vocabulary", type=click.IntRange(50), help="Tokens of the joint BPE.  [default: the preset's]")
 @click.option("--max-tokens", type=click.IntRange(8), help="Longest sentence.  [default: the preset's]")
-@click.option("--seed", type=int, default=0, show_default=True, help="Of weights, order, dropout and negatives.")
+@click.option(
+    "--seed", type=click.IntRange(0), default=0, show_default=True, help="Of weights, order, dropout and negatives."
+)
 @click.option("--precision", type=click.Choice(get_args(Precision)), default="int8", show_default=True)
 @click.option("--device", type=click.Choice(["auto", "cpu", "cuda"]), default="auto", show_default=True)
 @click.option("--force", is_flag=True, help="Publish below the parity bar; the report says so.")

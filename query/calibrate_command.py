@@ -60,7 +60,7 @@ from query.topics import read_topics
     metavar="FOLDER",
     help="Rank with maps of dragoman train mapping.",
 )
-@click.option("--seed", type=int, default=0, show_default=True, help="Of the random samples.")
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of the random samples.")
 @click.option("--device", type=click.Choice(["auto", "cpu", "cuda"]), default="auto", show_default=True)
 @place_options
 @output_options

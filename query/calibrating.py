@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,7 @@ from encoders.errors import BadInput, StoreError
 from encoders.maps.space import SpaceMaps
 from encoders.session import Device
 from indexer import collection as collections
+from indexer import database
 from indexer.collection import Collection
 from indexer.database import connect
 from indexer.settings import Settings
@@ -128,15 +130,16 @@ class Opened:
         Raises:
             BadInput: there is none of that name, or nothing is in it.
         """
-        engine = connect(settings.database)
-        found = collections.require(engine, name)
-        settings.check_store(name, found.store or settings.home_store)
-        store = found.open_store(settings)
-        if not store.count():
-            store.close()
-            raise BadInput(f"collection {name} holds no documents; put some in: dragoman index SOURCE -c {name}")
-        encoder = open_named(found.encoder, found.method, console, device=device)
-        found.check(encoder.spec)
+        with ExitStack() as stack:
+            engine = stack.enter_context(database.opened(settings.database))
+            found = collections.require(engine, name)
+            settings.check_store(name, found.store or settings.home_store)
+            store = stack.enter_context(closing(found.open_store(settings)))
+            if not store.count():
+                raise BadInput(f"collection {name} holds no documents; put some in: dragoman index SOURCE -c {name}")
+            encoder = open_named(found.encoder, found.method, console, device=device)
+            found.check(encoder.spec)
+            stack.pop_all()
         return cls(engine, found, store, encoder)
 
     def asker(self, maps: SpaceMaps | None, device: Device, console: Console) -> Encoder:

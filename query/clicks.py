@@ -111,6 +111,14 @@ def require_searches(collection: str, settings: Settings) -> list[Asked]:
     return searches
 
 
+def forget(engine: sa.Engine, collection: str) -> None:
+    """Remove what a collection was asked."""
+    with transaction(engine) as session:
+        asked = sa.select(SearchRow.id).where(SearchRow.collection == collection)
+        session.execute(sa.delete(ClickRow).where(ClickRow.search.in_(asked)))
+        session.execute(sa.delete(SearchRow).where(SearchRow.collection == collection))
+
+
 def by_week(searches: Sequence[Asked]) -> dict[str, tuple[int, float]]:
     """By week: searches, and MAP of what they showed."""
     from ir_measures import Qrel  # noqa: PLC0415 - half a second

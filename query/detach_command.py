@@ -11,7 +11,7 @@ from indexer.attaching import detach
 from indexer.database import connect
 from indexer.settings import Settings, place_options
 from indexer.stores.elastic.attachment import Attachment, is_attached
-from query import calibration_table, history
+from query import calibration_table, clicks, history
 
 
 @click.command("detach", short_help="Take back what attach added to an index.")
@@ -21,8 +21,9 @@ from query import calibration_table, history
 def command(name: str, settings: Settings, console: Console) -> None:
     """Empty our field in every document of an attached index, and forget the collection.
 
-    With it go its runs, calibrations and logged evaluations. Their documents stay as they are. Interrupted, the same
-    command does the rest. What a mapping holds stays until its owner indexes anew; the command says what that is.
+    With it go its runs, calibrations, logged evaluations and logged queries. Their documents stay as they are.
+    Interrupted, the same command does the rest. What a mapping holds stays until its owner indexes anew; the command
+    says what that is.
     """
     engine = connect(settings.database)
     try:
@@ -33,6 +34,7 @@ def command(name: str, settings: Settings, console: Console) -> None:
         emptied = detach(engine, collection, settings)
         history.forget(engine, name)
         calibration_table.forget(engine, name)
+        clicks.forget(engine, name)
     finally:
         engine.dispose()
     left = "" if kept.companion else f"{kept.field}.models.{collection.model}.vector"

@@ -38,9 +38,7 @@ _FILE = click.Path(path_type=Path, dir_okay=False)
 @click.command("evaluate", short_help="Score a collection with topics and relevance judgements.")
 @click.option("--topics", "topic_files", multiple=True, metavar="FILE", help="CLEF, TREC, TSV, JSON lines.")
 @click.option("--qrels", "qrel_files", multiple=True, metavar="FILE", help="Judgements in TREC format.")
-@click.option(
-    "--from-log", is_flag=True, help="Ask what dragoman serve --log was asked; clicks judge, or --qrels."
-)
+@click.option("--from-log", is_flag=True, help="Ask what dragoman serve --log was asked; clicks judge, or --qrels.")
 @click.option("-c", "--collection", "name", required=True, help="Collection to search.")
 @click.option("--langs", default="", metavar="de,en", help="Languages of topics, one run each.  [default: all]")
 @click.option("--to", metavar="fr,it", help="Languages of documents.  [default: all of the collection's]")

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from encoders.document import FloatArray, unit_rows
-from encoders.errors import BadInput, ModelMismatch, StoreError
+from encoders.errors import ModelMismatch, StoreError
 from encoders.maps.space import SpaceMaps
 from query.calibration import Calibration
 
@@ -38,11 +38,8 @@ class MappedCalibration(Calibration):
 
         Raises:
             ModelMismatch: the maps are for vectors of another model.
-            BadInput: the vectors are several encoders' as one.
         """
         check_model(maps, statistics.model)
-        if len(statistics.parts.widths) > 1:
-            raise BadInput("combined vectors can't be mapped yet; map a collection of one encoder")
         parts = {name: getattr(statistics, name) for name in Calibration.__dataclass_fields__}
         return cls(**parts, maps=maps)
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from encoders.console import Console
+from encoders.errors import BadInput
 from encoders.maps.mates import Mates, mean
 from encoders.maps.parallel import Parallel, Split
 from query.mates import Method, by_pair, learnt
@@ -97,12 +98,15 @@ def swept(parallel: Parallel, sweep: Sweep, console: Console) -> list[Point]:
     """Every method at every value, over all splits.
 
     Raises:
-        BadInput: too few concepts are in all languages.
+        BadInput: too few concepts are in all languages, or fewer than are to be learnt from.
     """
     tried = [
         (method, value) for method in sweep.methods for value in (sweep.values if sweep.varies(method) else (None,))
     ]
     splits = [Split.of(parallel, sweep.seed + number) for number in range(sweep.splits)]
+    most = min(len(split.training.concepts) for split in splits)
+    if sweep.pairs and max(sweep.pairs) > most:
+        raise BadInput(f"there are {most:,} concepts to learn from, and --pairs asks for {max(sweep.pairs):,}")
     points = []
     with console.progress("mates", len(tried) * len(splits), "fits") as advance:
         for method, value in tried:

@@ -21,7 +21,7 @@ from query.migrating import KEPT, SAMPLE, MigrationReport, migrate
 @click.option("--sample", type=click.IntRange(1), default=SAMPLE, show_default=True, help="Documents to encode anew.")
 @click.option("--dry-run", is_flag=True, help="Say what migrating is worth, and change nothing.")
 @click.option("--anyway", is_flag=True, help="Migrate even where the sample advises to stay.")
-@click.option("--seed", type=int, default=0, show_default=True, help="Of the sample.")
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of the sample.")
 @click.option("--device", type=click.Choice(["auto", "cpu", "cuda"]), default="auto", show_default=True)
 @place_options
 @output_options

@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass
 import numpy as np
 import numpy.typing as npt
 
+from encoders.combined import refuse_combined
 from encoders.console import Console, Progress
 from encoders.document import Document, Encoder, FloatArray, Passages
 from encoders.errors import BadInput
@@ -22,7 +23,7 @@ from encoders.methods import open_encoder
 from encoders.session import Device
 from indexer.settings import Settings
 from indexer.stores.contract import VectorStore
-from onnx_export.models import find_model
+from onnx_export.models import absolute, find_model
 from query import calibration_table
 from query.calibrating import Given, Opened, calibrate
 from query.calibration_table import KeptCalibration
@@ -99,10 +100,13 @@ def migrate(
         DragomanError: whatever store, database or encoder refuse.
     """
     console, settings = console or Console(quiet=True), settings or Settings.read()
+    encoder = absolute(encoder)
+    refuse_combined(encoder)
     new = open_encoder(find_model(encoder, console), method, device=device)
     asker = Asker(encoder, new.spec.method, new.spec.model, new.spec.dim)
     opened = Opened.named(name, settings, device, console)
     try:
+        refuse_combined(opened.collection.encoder)
         model = opened.collection.model
         if model == new.spec.model:
             raise BadInput(

@@ -205,10 +205,17 @@ def _show_classes(reached: Sequence[dict[str, float]], taught: str, ours: str, c
         paper = [f"{value:.1f}" for value in PAPER_XLDC.get(lang, ())] if taught == "en" else []
         rows.append([lang, *(paper or [""] * len(SYSTEMS)), f"{np.mean(values):.1f}{spread}"])
         told[lang] = {"accuracy": round(float(np.mean(values)), 4), "spread": round(float(np.std(values)), 4)}
-    others = [float(np.mean([100 * one[lang] for lang in one if lang != taught])) for one in reached]
-    rows.append([f"others than {taught}", *[""] * len(SYSTEMS), f"{np.mean(others):.1f}"])
+    others = [100 * value for one in reached for lang, value in one.items() if lang != taught]
+    if others:
+        rows.append([f"others than {taught}", *[""] * len(SYSTEMS), f"{np.mean(others):.1f}"])
     title = f"Accuracy in %, learnt from {taught}; the paper fine-tunes its encoders, ours is frozen"
     console.table(["", *(f">{name}" for name in SYSTEMS), f">{ours}"], rows, title=title)
     console.emit(
-        {"encoder": ours, "train": taught, "draws": len(reached), "languages": told, "others": float(np.mean(others))}
+        {
+            "encoder": ours,
+            "train": taught,
+            "draws": len(reached),
+            "languages": told,
+            "others": float(np.mean(others)) if others else None,
+        }
     )

@@ -7,6 +7,7 @@ from dataclasses import asdict
 import click
 
 from encoders.console import Console, output_options
+from indexer import collection as collections
 from indexer import generations
 from indexer.database import connect
 from indexer.settings import Settings, place_options
@@ -20,13 +21,16 @@ from query.migration import leave
 def command(name: str, settings: Settings, console: Console) -> None:
     """Return to what a collection was before dragoman migrate, or else before dragoman index --rebuild.
 
-    Nothing is lost: the same again goes forward. What was indexed since the rebuild is in the rebuilt one only.
+    Nothing is lost: after a rebuild the same again goes forward, and after a migration dragoman migrate does. What was
+    indexed since a rebuild is in the rebuilt one only.
     """
     engine = connect(settings.database)
     try:
         if left := leave(engine, name):
             console.emit({"collection": name, "calibration": left})
             console.result(f"{name} is asked by its own encoder again, and ranked by calibration {left}")
+            if collections.require(engine, name).previous:
+                console.say("dragoman rollback once more returns to what it was before its rebuild")
             return
         back = generations.roll_back(engine, name, settings)
     finally:

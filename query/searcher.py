@@ -50,6 +50,7 @@ class Searcher:
         detector: tells a query's language among them.
         calibration: what makes languages comparable; none: they are ranked by plain cosine.
         choice: how to rank with it.
+        weights: of the parts of combined vectors, if they are to count otherwise than the calibration says.
     """
 
     collection: str
@@ -59,8 +60,16 @@ class Searcher:
     detector: Detector
     calibration: Calibration | None = None
     choice: Choice = PLAIN
+    weights: tuple[float, ...] = ()
+    _applied: Calibration | None = field(init=False, repr=False)
     _rankers: dict[Choice, FairRanker] = field(default_factory=dict, init=False, repr=False)
     _weighed: dict[tuple[float, ...], Searcher] = field(default_factory=dict, init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        """See what it ranks by."""
+        self._applied = self.calibration
+        if self.calibration and self.weights:
+            self._applied = self.calibration.with_weights(self.weights)
 
     @classmethod
     def open(
@@ -99,8 +108,6 @@ class Searcher:
         finally:
             engine.dispose()
         choice = choose(collection, calibrated, ranking)
-        if calibrated and ranking.weights:
-            calibrated = calibrated.with_weights(ranking.weights)
         store = found.open_store(settings)
         languages = store.count()
         if not languages:
@@ -114,10 +121,10 @@ class Searcher:
             encoder = encoder or open_query_encoder(found, calibrated, device, console)
             if choice.hybrid:
                 _make_words(store, languages, console)
+            return cls(collection, encoder, store, languages, detector, calibrated, choice, ranking.weights)
         except BaseException:
             store.close()
             raise
-        return cls(collection, encoder, store, languages, detector, calibrated, choice)
 
     @property
     def spec(self) -> EncoderSpec:
@@ -131,8 +138,8 @@ class Searcher:
 
     @property
     def space(self) -> str:
-        """Id of the space that rankings are made in: the model and the calibration."""
-        return short_hash(self.spec.model, self.calibration.id if self.calibration else "no calibration")
+        """Id of the space that rankings are made in: the model and the calibration, as it is weighed."""
+        return short_hash(self.spec.model, self._applied.id if self._applied else "no calibration")
 
     def describe(self) -> dict[str, Any]:
         """What decides a ranking, for the evaluation log."""
@@ -143,6 +150,7 @@ class Searcher:
             "build": self.spec.build,
             "space": self.space,
             "calibration": self.calibration.id if self.calibration else None,
+            "weights": list(self._applied.parts.weights) if self._applied else [],
             **asdict(self.choice),
             "languages": dict(self.languages),
         }
@@ -158,7 +166,7 @@ class Searcher:
         key = tuple(weights)
         found = self._weighed.get(key)
         if found is None:
-            found = self._weighed[key] = replace(self, calibration=self.calibration.with_weights(key))
+            found = self._weighed[key] = replace(self, weights=key)
             for oldest in list(self._weighed)[:-_WEIGHTS]:
                 self._weighed.pop(oldest, None)
         return found
@@ -215,7 +223,7 @@ class Searcher:
         for _ in range(_ATTEMPTS):
             try:
                 (ranking,) = self._ranked([query], vectors, k, targets, filters, choice, detailed=True)
-                plain = self.calibration.as_stored(vectors, query.lang) if self.calibration else vectors
+                plain = self._applied.as_stored(vectors, query.lang) if self._applied else vectors
                 return self._hits(ranking, plain[0], explain=explain)
             except KeyError:  # a document was deleted meanwhile: the ranking is made again, without it
                 continue
@@ -306,7 +314,7 @@ class Searcher:
         """One that is kept, with the pseudo-queries it corrected: the usual one, and some that a dial was at lately."""
         ranker = self._rankers.get(choice)
         if ranker is None:
-            calibration = self.calibration or Calibration.none(self.spec.model, self.spec.dim)
+            calibration = self._applied or Calibration.none(self.spec.model, self.spec.dim)
             ranker = self._rankers[choice] = FairRanker(self.store, calibration, choice)
             for oldest in [one for one in list(self._rankers) if one != self.choice][:-_RANKERS]:
                 self._rankers.pop(oldest, None)

@@ -129,9 +129,10 @@ def _show(console: Console, one: dict[str, Any], *, whole: bool) -> None:
             f"{previous['number']}, {previous['encoder']} by {previous['method']}"
         )
     if building := one["building"]:
+        at_work = any(run["state"] in {ledger.READING, ledger.RUNNING, ledger.PAUSED} for run in one["runs"])
         console.result(
-            f"  a rebuild as generation {building['number']}, {building['encoder']} by {building['method']}, "
-            "was interrupted: give the same dragoman index --rebuild again"
+            f"  being rebuilt as generation {building['number']}, {building['encoder']} by {building['method']}"
+            + ("" if at_work else "; if no process is at it, give the same dragoman index --rebuild again")
         )
     _show_calibrations(console, one, whole=whole)
     _show_runs(console, one, whole=whole)

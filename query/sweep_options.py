@@ -36,7 +36,7 @@ def sweep_options(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option(
             "--plot", type=click.Path(path_type=Path), metavar="FILE", help="Draw the figures: .png, .svg, .pdf."
         ),
-        click.option("--seed", type=int, default=0, show_default=True, help="Of the first split."),
+        click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of the first split."),
         click.option(
             "--splits", type=click.IntRange(1), default=3, show_default=True, help="Of the concepts, at random."
         ),

@@ -83,24 +83,23 @@ def wait_for(engine: sa.Engine, run_id: int, console: Console, *, every: float =
     with console.progress("indexing", None, "documents") as progress:
         shown = 0
         said = False
-        run = None
-        for look in looks(engine, run_id, every, console):
+        following = looks(engine, run_id, every, console)
+        while True:
+            look = next(following)
             run = look.standing.run
             if look.standing.done > shown:
                 progress.expect(look.standing.documents)
                 progress(look.standing.done - shown)
                 shown = look.standing.done
-            idle = run.state == PAUSED or (run.state in ACTIVE and is_waiting(look.standing))
-            if idle and not said:
+            if run.state not in ACTIVE:
+                return run
+            if not said and (run.state == PAUSED or is_waiting(look.standing)):
                 said = True
                 console.say(
                     f"run {run.id} is paused; let it go on: dragoman resume -c {run.collection}"
                     if run.state == PAUSED
                     else f"no worker of its model is alive; start one: dragoman worker -c {run.collection}"
                 )
-    if run is None:
-        raise StoreError(f"run {run_id} is not in the ledger; its collection was deleted")
-    return run
 
 
 def watch(engine: sa.Engine, run_id: int, every: float, console: Console) -> None:

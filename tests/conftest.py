@@ -133,3 +133,12 @@ def real_texts(data_dir: Path) -> list[Document]:
     for lang in news_languages:
         texts += read_documents(data_dir / "ntrex" / f"docs.{lang}.jsonl.gz", 10)
     return texts
+
+
+def until(happens: Callable[[], bool], seconds: float = 60.0) -> None:
+    """Wait for something that another process or thread does."""
+    waited = threading.Event()
+    deadline = time.monotonic() + seconds
+    while not happens():
+        assert time.monotonic() < deadline, "it did not happen in time"
+        waited.wait(0.05)

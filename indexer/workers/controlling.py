@@ -56,7 +56,9 @@ def cancel(engine: sa.Engine, collection: str) -> IndexRun:
     """Give the run up: workers drop what they have; what is stored stays."""
     run = active_run(engine, collection)
     with transaction(engine) as session:
-        row = session.get_one(IndexRun, run.id)
+        row = session.get_one(IndexRun, run.id, with_for_update=True)
+        if row.state not in ACTIVE:
+            raise BadInput(f"run {run.id} of collection {collection} is {row.state} by now: nothing can be given up")
         row.state, row.finished = CANCELLED, now()
         forget_chunks(session, run.id)
     return row
@@ -67,6 +69,8 @@ def _change(engine: sa.Engine, collection: str, before: str, after: str, refusal
     if run.state != before:
         raise BadInput(f"run {run.id} of collection {collection} is {run.state}: {refusal}")
     with transaction(engine) as session:
-        row = session.get_one(IndexRun, run.id)
+        row = session.get_one(IndexRun, run.id, with_for_update=True)
+        if row.state != before:
+            raise BadInput(f"run {run.id} of collection {collection} is {row.state} by now: {refusal}")
         row.state = after
     return row

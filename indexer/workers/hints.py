@@ -23,6 +23,9 @@ _PATIENCE = {"max_retries": 3, "interval_start": 0.2, "interval_step": 0.5, "int
 _CONNECT_SECONDS = 10
 
 
+_BROKERS = "amqp://USER@HOST (RabbitMQ) or redis://HOST, in --broker or DRAGOMAN_BROKER"
+
+
 def queue_of(model: str) -> str:
     """Name of the queue of a model's chunks: workers with another model never see them."""
     return f"dragoman.{model}"
@@ -32,14 +35,13 @@ def make_app(broker: str) -> Celery:
     """A Celery application of publisher or worker.
 
     Raises:
-        BadInput: the URL is of no broker that is known to keep messages.
+        BadInput: there is none, or the URL is of no broker that is known to keep messages.
         MissingPart: Celery is not installed.
     """
+    if not broker:
+        raise BadInput(f"no broker is named; give {_BROKERS}")
     if urlsplit(broker).scheme not in _SCHEMES:
-        raise BadInput(
-            f"{without_credentials(broker)} is no broker; give amqp://USER@HOST (RabbitMQ) or redis://HOST, "
-            "in --broker or DRAGOMAN_BROKER"
-        )
+        raise BadInput(f"{without_credentials(broker)} is no broker; give {_BROKERS}")
     try:
         from celery import Celery  # noqa: PLC0415 - a third of a second that commands without workers need not pay
     except ImportError as error:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import sqlalchemy as sa
 
+from encoders.errors import StoreError
 from indexer.database import transaction
 from indexer.ledger import DONE, PENDING, SPLIT, Chunk, IndexRun
 from indexer.workers import registry
@@ -42,10 +43,12 @@ def standing(engine: sa.Engine, run_id: int) -> Standing:
     """How far a run is.
 
     Raises:
-        StoreError: the database is away.
+        StoreError: the database is away, or the run was removed with its collection.
     """
     with transaction(engine) as session:
-        run = session.get_one(IndexRun, run_id)
+        run = session.get(IndexRun, run_id)
+        if run is None:
+            raise StoreError(f"run {run_id} is not in the ledger; its collection was deleted")
         count, wanted = sa.func.count(), sa.func.sum(Chunk.wanted)
         by_state = sa.select(Chunk.state, count, wanted).where(Chunk.run_id == run_id).group_by(Chunk.state)
         rows = {state: (number, int(documents)) for state, number, documents in session.execute(by_state)}

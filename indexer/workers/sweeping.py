@@ -38,31 +38,28 @@ def sweep(engine: sa.Engine, settings: Settings, hints: Hints, model: str, every
     if not _is_turn(engine, model, every):
         return []
     forget_the_dead(engine)
-    waiting = give_out(engine, hints, model)
-    ended = [run for run in going(engine, model) if run.id not in waiting]
+    give_out(engine, hints, model)
+    with transaction(engine) as session:
+        ended = list(session.scalars(sa.select(IndexRun).where(*_GOING, IndexRun.model == model, ~_UNDONE)))
     for run in ended:
         end(engine, settings, run)
     return [run.id for run in ended]
 
 
-def give_out(engine: sa.Engine, hints: Hints, model: str) -> set[int]:
-    """Send as many messages as chunks are waiting for one; returns the runs of which chunks wait or are worked on."""
+def give_out(engine: sa.Engine, hints: Hints, model: str) -> None:
+    """Let chunks go whose lease is over, and send as many messages as chunks are waiting for one."""
     with transaction(engine) as session:
         over = sa.update(Chunk).where(Chunk.state == LEASED, Chunk.until < clock())
         session.execute(over.values(state=PENDING, error=DIED), execution_options={"synchronize_session": False})
     runs = [run.id for run in going(engine, model)]
     with transaction(engine) as session:
         pending = sa.select(Chunk.run_id, Chunk.number).where(Chunk.run_id.in_(runs), Chunk.state == PENDING)
-        leased = sa.select(Chunk.run_id).distinct().where(Chunk.run_id.in_(runs), Chunk.state == LEASED)
-        busy = set(session.scalars(leased))
         left = session.scalar(sa.select(sa.func.count()).select_from(pending.subquery())) or 0
-        busy |= set(session.scalars(pending.with_only_columns(Chunk.run_id).distinct()))
         missing = min(left - hints.waiting(model), MOST_AT_ONCE) if left else 0
         ordered = pending.order_by(Chunk.run_id, Chunk.number).limit(max(missing, 0))
         chunks = [(run, number) for run, number in session.execute(ordered)] if missing > 0 else []
     if chunks:
         hints.send(model, chunks)
-    return busy
 
 
 def _is_turn(engine: sa.Engine, model: str, every: float) -> bool:
@@ -81,6 +78,8 @@ def going(engine: sa.Engine, model: str | None = None) -> list[IndexRun]:
 
 def end(engine: sa.Engine, settings: Settings, run: IndexRun) -> None:
     """Every chunk of a run is done: let its documents be seen, and a rebuilt collection take its place.
+
+    Several workers may be at it at once: who comes late finds the run over, and changes nothing.
 
     Raises:
         StoreError: store or database failed; the same call again goes on.
@@ -101,3 +100,5 @@ def end(engine: sa.Engine, settings: Settings, run: IndexRun) -> None:
 
 
 _GOING = (IndexRun.state == RUNNING, IndexRun.spooled)
+_UNDONE = sa.exists().where(Chunk.run_id == IndexRun.id, Chunk.state.in_((PENDING, LEASED)))
+"""Looked at in one statement with the run's state: a chunk that goes from hand to hand is in neither for no moment."""

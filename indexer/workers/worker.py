@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 import sqlalchemy as sa
 
-from encoders.document import Encoder
+from encoders.document import Document, Encoder
 from encoders.errors import DragomanError, StoreError
 from indexer import collection as collections
 from indexer.collection import Collection
@@ -109,17 +109,16 @@ class ChunkWorker:
         self._at = lease
         try:
             self._do(lease)
-        except StoreError as error:  # of database or store: nobody's documents are the reason
-            self._trouble = str(error)
-            logger.warning("given back: %s", error, extra=of(lease))
-            self._metrics.chunk("given back")
-            self._leave(self._leases.give_back, lease, str(error))
-            self._wait(_PAUSE)
+        except DragomanError as error:  # of database, store or this machine: nobody's documents are the reason
+            self._return(lease, str(error))
         except Exception as error:  # noqa: BLE001 - whatever a document does to an encoder, the others go on
             logger.warning("attempt %d failed: %s", lease.attempts, error, extra=of(lease), exc_info=True)
-            self._metrics.chunk("failed")
-            self._leave(self._leases.fail, lease, _sentence(error))
-            self._tell_others(lease.run, lease.number)
+            if self._is_well():
+                self._metrics.chunk("failed")
+                self._leave(self._leases.fail, lease, _sentence(error))
+                self._tell_others(lease.run, lease.number)
+            else:
+                self._return(lease, f"this worker encodes nothing any more: {_sentence(error)}")
         else:
             self._trouble = ""
         finally:
@@ -148,6 +147,22 @@ class ChunkWorker:
         self._metrics.chunk("done")
         self._metrics.stored(outcome.stored, len(outcome.notes))
         logger.info("%d documents stored, %d refused", outcome.stored, len(outcome.notes), extra=of(lease))
+
+    def _return(self, lease: Lease, error: str) -> None:
+        """Give a chunk back that others may do, say why, and rest a little."""
+        self._trouble = error
+        logger.warning("given back: %s", error, extra=of(lease))
+        self._metrics.chunk("given back")
+        self._leave(self._leases.give_back, lease, error)
+        self._wait(_PAUSE)
+
+    def _is_well(self) -> bool:
+        """Whether the encoder still encodes what every encoder can: else the documents are not the reason."""
+        try:
+            self._encoder.encode_documents([Document("well", "en", "Is this worker well?")])
+        except Exception:  # noqa: BLE001 - whatever it is: the answer is no
+            return False
+        return True
 
     def _lost(self, lease: Lease) -> None:
         self._metrics.chunk("lost")

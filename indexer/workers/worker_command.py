@@ -8,7 +8,6 @@ from typing import cast
 import click
 
 from encoders.console import Console, output_options
-from encoders.errors import BadInput
 from encoders.methods import METHODS
 from encoders.session import Device
 from indexer import collection as collections
@@ -61,15 +60,14 @@ def command(
 
     Broker, database and store must be reached from here: --broker and --database as given to dragoman index; a store's
     credentials in DRAGOMAN_ELASTIC_USER and _PASSWORD, or _API_KEY. A worker serves every collection of its encoder.
+    Where the encoder is a folder that lies elsewhere on this machine, name it beside the collection: -c and --encoder.
     Logs go to stderr, with --json as JSON lines.
     """
-    if name and not encoder:
+    if name:
         with opened(settings.database) as engine:
             found = collections.require(engine, name)
-        encoder, kept = (found.building or {}).get("encoder", found.encoder), found.method
-        method = method or (found.building or {}).get("method", kept)
-    elif name:
-        raise BadInput("give -c or --encoder, not both")
+        encoder = encoder or (found.building or {}).get("encoder", found.encoder)
+        method = method or (found.building or {}).get("method", found.method)
     plan = Plan(
         reference=encoder or DEFAULT,
         method=method,

@@ -28,6 +28,10 @@ from query.service.page import Page
 from query.service.query_log import QueryLog
 from query.service.shelf import Shelf
 
+_READY = "ready"
+_EVERY = 5.0
+"""Seconds between two looks at the collections."""
+
 
 class Service:
     """Everything that lives as long as the service does.
@@ -48,6 +52,7 @@ class Service:
         self._shelf = Shelf(
             options.settings, options.collections, options.device, hybrid=options.hybrid, metrics=self._metrics
         )
+        self._closing = threading.Event()
         self._desk = Desk(options.threads, options.waiting, options.seconds, self._metrics)
         self._log = QueryLog(self._shelf.engine, options.log_days, self._metrics) if options.log else None
         self._api = Api(self._shelf, self._desk, self._metrics, self._log, hybrid=options.hybrid)
@@ -97,22 +102,37 @@ class Service:
 
     @asynccontextmanager
     async def _lifespan(self, _: FastAPI) -> AsyncIterator[None]:
-        names = self._shelf.names()
-        self._api.state = dict.fromkeys(names, "opening")
-        threading.Thread(target=self._warm, args=(names,), name="opening", daemon=True).start()
+        self._api.state = dict.fromkeys(self._shelf.names(), "opening")
+        threading.Thread(target=self._look_after, name="opening", daemon=True).start()
         yield
+        self._closing.set()
         await asyncio.to_thread(self.close)
         if self._upstream:
             await self._upstream.close()
 
-    def _warm(self, names: list[str]) -> None:
-        for name in names:
+    def _look_after(self) -> None:
+        """Open what is not open yet, and see whether what was is still there, every few seconds."""
+        while True:
             try:
-                self._shelf.warm(name)
-                said = "ready"
-            except DragomanError as error:
-                said = str(refusals.refusal(error))
-            self._api.state = {**self._api.state, name: said}
+                state = {name: self._api.state.get(name, "opening") for name in self._shelf.names()}
+            except Exception as error:  # noqa: BLE001 - the database may be back the next time
+                self._api.state = dict.fromkeys(self._api.state, str(refusals.refusal(error)))
+            else:
+                self._api.state = state
+                for name, before in state.items():
+                    self._api.state = {**self._api.state, name: self._looked(name, before)}
+            if self._closing.wait(_EVERY):
+                return
+
+    def _looked(self, name: str, before: str) -> str:
+        try:
+            if before == _READY:
+                with self._shelf.searcher(name):
+                    return _READY
+            self._shelf.warm(name)
+        except Exception as error:  # noqa: BLE001 - one collection that can't be opened must not hide the others
+            return str(refusals.refusal(error))
+        return _READY
 
     def close(self) -> None:
         """End what runs, keep what was to be kept."""

@@ -14,6 +14,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from encoders.errors import StoreError
 from indexer.database import now, transaction
 from query.service.log_tables import ClickRow, SearchRow
 from query.service.metrics import Metrics
@@ -21,6 +22,7 @@ from query.service.metrics import Metrics
 _logger = logging.getLogger("dragoman.service")
 _ROOM = 10_000
 _AT_ONCE = 200
+_CLOSED_WITHIN = 30.0
 _EVERY = 3600.0
 """Seconds between two looks for what is too old."""
 
@@ -101,7 +103,7 @@ class QueryLog:
     def _attempt(self, act: Any) -> bool:
         try:
             act()
-        except sa.exc.SQLAlchemyError as error:
+        except (StoreError, sa.exc.SQLAlchemyError) as error:
             _logger.error("the query log can't be written: %s", error)  # noqa: TRY400 - one line is enough
             return False
         return True
@@ -120,9 +122,13 @@ class QueryLog:
         forget(self._engine, now() - dt.timedelta(days=self._days))
 
     def close(self) -> None:
-        """Write what waits."""
-        self._queue.put(None)
-        self._thread.join()
+        """Write what waits; what there is no room for any more is lost."""
+        try:
+            self._queue.put(None, timeout=_CLOSED_WITHIN)
+        except Full:
+            self._metrics.log_lost.inc(self._queue.qsize())
+            return
+        self._thread.join(_CLOSED_WITHIN)
 
 
 def forget(engine: sa.Engine, before: dt.datetime) -> None:

@@ -66,6 +66,9 @@ def test_one_searcher_ranks_by_weights_of_each_query(home: Settings) -> None:
                 for lang, text in QUERIES
             ]
             assert found == hits(home, "both", RankingOptions(weights=weights))
+            described, whole = searcher.weighed(weights).describe(), searcher.describe()
+            assert (described["weights"], described["calibration"]) == (list(weights), whole["calibration"])
+            assert described["space"] != whole["space"]
 
 
 def test_documents_that_one_part_does_not_know_are_ranked_by_the_other_on_one_scale(home: Settings) -> None:

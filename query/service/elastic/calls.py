@@ -154,15 +154,17 @@ def bodies(call: Call, body: bytes, content_type: str, encoding: str) -> list[An
     """What a body says: one value, or one a line.
 
     Raises:
-        Refused: it is no JSON, or has a name twice.
+        Refused: it is no JSON, has a name twice, or a blank line, which would be read as a header that says nothing.
     """
     if not body:
         return []
     if not _JSON.fullmatch(content_type.strip()) or encoding not in {"", "identity"}:
         raise Refused(415, "the body must be JSON, and not compressed")
-    lines = body.split(b"\n") if call.endpoint in {"_msearch", "_bulk"} else [body]
+    lines = body.removesuffix(b"\n").split(b"\n") if call.endpoint in {"_msearch", "_bulk"} else [body]
+    if not all(line.strip() for line in lines):
+        raise Refused(400, "the body has a blank line; leave it out")
     try:
-        return [json.loads(line.decode(), object_pairs_hook=_once) for line in lines if line.strip()]
+        return [json.loads(line.decode(), object_pairs_hook=_once) for line in lines]
     except (ValueError, RecursionError) as error:
         raise Refused(400, f"the body is no JSON that can be passed on ({error})") from None
 
@@ -183,9 +185,11 @@ def named_indices(call: Call, read: Sequence[Any]) -> list[str]:
     named = call.indices
     if call.endpoint == "_msearch":
         for header in read[::2]:
-            given = header.get("index", header.get("indices")) if isinstance(header, dict) else None
-            named = [*named, *_listed(given)]
-            if given is None and not call.indices:
+            if not isinstance(header, dict):
+                raise Refused(400, "a header of this _msearch is no object")
+            said = [*_listed(header.get("index")), *_listed(header.get("indices"))]
+            named = [*named, *said]
+            if not said and not call.indices:
                 raise Refused(403, "a search of this _msearch names no index; name one in each header")
     if call.endpoint == "_mget":
         documents = read[0].get("docs", []) if read and isinstance(read[0], dict) else []

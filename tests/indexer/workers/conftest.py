@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import json
 import os
-import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
@@ -141,15 +140,6 @@ def field(database: str, redis: RedisServer, tmp_path: Path) -> Iterator[Field]:
     made = Field(database, redis.url, tmp_path)
     yield made
     made.close()
-
-
-def until(happens: Callable[[], bool], seconds: float = 60.0) -> None:
-    """Wait for something that another process or thread does."""
-    waited = threading.Event()
-    deadline = time.monotonic() + seconds
-    while not happens():
-        assert time.monotonic() < deadline, "it did not happen in time"
-        waited.wait(0.05)
 
 
 def records(count: int) -> list[dict[str, object]]:

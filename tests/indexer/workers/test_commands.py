@@ -25,7 +25,7 @@ from indexer.settings import Settings
 from indexer.workers.progress import standing
 from query.cli import run
 from query.waiting import look_on
-from tests.indexer.workers.conftest import until
+from tests.conftest import until
 from tests.servers.elastic import free_port
 from tests.servers.rabbitmq import RabbitServer
 from tests.servers.redis import RedisServer

@@ -18,10 +18,12 @@ from indexer import collection as collections
 from indexer import generations, ledger, pipeline
 from indexer.batches import CHUNK_DOCUMENTS
 from indexer.database import connect, transaction
-from indexer.ledger import DONE, READING, Chunk, Seen, Spool
+from indexer.ledger import DONE, READING, Chunk, Ledger, Seen, Spool, runs
 from indexer.readers import ReadOptions
 from indexer.settings import Settings
 from indexer.stores import open_store
+from indexer.workers import sweeping
+from indexer.workers.controlling import cancel
 from indexer.workers.publishing import flags
 from indexer.workers.spool import packed, unpacked
 from indexer.workers.sweeping import sweep
@@ -143,6 +145,47 @@ def test_what_is_stored_unchanged_is_no_work_and_what_the_sources_lost_is_pruned
     run = ledger.runs(field.engine, "c")[-1]
     assert (run.encoded, run.unchanged, run.pruned, field.encoder.encoded) == (0, 128, 64, [])
     assert sum(field.store.count().values()) == 2 * CHUNK_DOCUMENTS
+
+
+def test_a_run_given_up_while_its_sources_are_read_stays_given_up(field: Field) -> None:
+    field.write(records(2))
+    arguments = (field.engine, "c", [str(field.source)], "mark", field.model, "build-c")
+    reading = Ledger.open(*arguments, spooled=True, prune=True)
+    reading.plan(0, [True], "digest", ["a"], [], spool=b"")
+    cancel(field.engine, "c")
+    for go_on in (lambda: reading.plan(1, [True], "digest", ["b"], [], spool=b""), reading.release):
+        with pytest.raises(BadInput, match=r"run 1 of collection c was cancelled while its sources were read"):
+            go_on()
+    assert [run.state for run in runs(field.engine, "c")] == ["cancelled"]
+    assert reading.unseen(["a", "b"]) == []
+    again = Ledger.open(*arguments, spooled=True)
+    assert (again.run.id, again.resumed) == (2, False)
+
+
+def test_pruning_can_be_asked_for_until_workers_begin(field: Field) -> None:
+    field.write(records(2))
+    arguments = (field.engine, "c", [str(field.source)], "mark", field.model, "build-c")
+    Ledger.open(*arguments, spooled=True).plan(0, [True], "digest", ["a"], [], spool=b"")
+    again = Ledger.open(*arguments, spooled=True, prune=True)
+    again.release()
+    assert [run.prune for run in runs(field.engine, "c")] == [True]
+    with transaction(field.engine) as session:
+        session.execute(sa.update(ledger.IndexRun).values(prune=False))
+    with pytest.raises(BadInput, match="begun without --prune"):
+        Ledger.open(*arguments, spooled=True, prune=True)
+
+
+def test_of_two_workers_that_end_a_run_the_late_one_changes_nothing(field: Field) -> None:
+    field.write(records(CHUNK_DOCUMENTS))
+    late = field.spool(prune=True)
+    assert late.unseen(["d0000", "gone"]) == ["gone"]
+    field.work_off(field.worker(), late.run.id)
+    sweep(field.engine, field.settings, field.hints, field.model, every=0.0)
+    (done,) = runs(field.engine, "c")
+    sweeping.end(field.engine, field.settings, late.run)
+    assert sum(field.store.count().values()) == CHUNK_DOCUMENTS
+    (still,) = runs(field.engine, "c")
+    assert (still.state, still.builds, still.finished) == ("done", done.builds, done.finished)
 
 
 def test_the_ledger_says_which_build_encoded_how_much_and_keeps_no_text(field: Field) -> None:

@@ -11,7 +11,7 @@ import pytest
 import sqlalchemy as sa
 
 from encoders.document import Document, Encoded
-from encoders.errors import StoreError
+from encoders.errors import MissingPart, StoreError
 from indexer import ledger
 from indexer.batches import CHUNK_DOCUMENTS
 from indexer.database import transaction
@@ -19,8 +19,9 @@ from indexer.ledger import PENDING, Chunk
 from indexer.workers import registry, worker
 from indexer.workers.progress import standing
 from indexer.workers.sweeping import sweep
+from tests.conftest import until
 from tests.indexer.counting import CountingEncoder
-from tests.indexer.workers.conftest import Field, records, until
+from tests.indexer.workers.conftest import Field, records
 
 
 class Poisoned(CountingEncoder):
@@ -77,6 +78,33 @@ def test_a_store_that_fails_counts_against_no_document(field: Field, monkeypatch
     assert (chunk.state, chunk.attempts, chunk.error) == (PENDING, 0, "the disk is full")
     field.work_off(at_work, run)
     assert sum(field.store.count().values()) == 5
+
+
+def test_a_worker_that_encodes_nothing_any_more_refuses_no_document(
+    field: Field, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Ill(CountingEncoder):
+        error: Exception = RuntimeError("CUDA failure 719: unspecified launch failure")
+
+        def encode_documents(self, documents: Sequence[Document]) -> Encoded:  # noqa: ARG002
+            raise self.error
+
+    monkeypatch.setattr(worker, "_PAUSE", 0.0)
+    field.write(records(3))
+    run = field.spool().run.id
+    ill = Ill()
+    ill.spec = field.encoder.spec
+    at_work = field.worker(ill)
+    for error in (ill.error, MissingPart("there is no CUDA any more")):
+        ill.error = error
+        for _ in range(10):
+            assert at_work.work(run, 0)
+        with transaction(field.engine) as session:
+            chunk = session.scalars(sa.select(Chunk)).one()
+        assert (chunk.state, chunk.attempts) == (PENDING, 0)
+        assert str(error) in chunk.error
+    field.work_off(field.worker(), run)
+    assert sum(field.store.count().values()) == 3
 
 
 def test_a_chunk_of_another_model_goes_to_its_own_workers_and_it_is_said_once(

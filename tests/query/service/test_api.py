@@ -9,13 +9,17 @@ from typing import Any
 
 import httpx
 import pytest
+import sqlalchemy as sa
 
-from indexer.database import connect
+from indexer.collection import Collection
+from indexer.database import connect, opened
 from indexer.settings import Settings
 from query import Searcher, calibration_table
 from query.ranking_options import RankingOptions
 from query.search_command import as_json_hit
+from query.service import app
 from query.service.options import ServiceOptions
+from tests.conftest import until
 from tests.servers.service import serving
 
 QUERIES = (
@@ -146,6 +150,24 @@ def test_health_readiness_and_metrics(service: httpx.Client) -> None:
     assert 'dragoman_requests_total{route="/api/search",status="200"}' in metrics
     assert 'dragoman_query_vectors_total{kept="yes"}' in metrics
     assert 'dragoman_searches_total{collection="demo",lang="en"}' in metrics
+
+
+def test_readiness_follows_what_happens(calibrated: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(app, "_EVERY", 0.1)
+    shutil.copytree(calibrated.home, tmp_path / "home")
+    own = Settings.read(home=tmp_path / "home")
+    (tmp_path / "home" / "store").rename(tmp_path / "away")
+
+    def becomes(client: httpx.Client, status: int) -> None:
+        until(lambda: client.get("/api/ready").status_code == status)
+
+    with serving(ServiceOptions(own, device="cpu")) as client:
+        becomes(client, 503)
+        (tmp_path / "away").rename(tmp_path / "home" / "store")
+        becomes(client, 200)
+        with opened(own.database) as engine, engine.begin() as connection:
+            connection.execute(sa.update(Collection).values(generation=7))
+        becomes(client, 503)
 
 
 def test_openapi_has_examples_that_are_answered(service: httpx.Client) -> None:

@@ -233,6 +233,19 @@ def test_without_credentials_of_their_own_callers_read_the_collections_alone(
             ask()
 
 
+def test_no_line_of_several_searches_hides_another(site: Site, service: httpx.Client) -> None:
+    ask, secret = '{"query": {"match_all": {}}}', f'{{"index": "{site.secret}"}}'
+    both = f'{{"index": "{site.index}", "indices": "{site.secret}"}}'
+    for lines in (("", ask, secret, ask), (" ", ask, secret, ask), ("\r", ask, secret, ask), (both, ask), ("[]", ask)):
+        answer = service.post(
+            f"/{site.index}/_msearch",
+            content="\n".join((*lines, "")),
+            headers={"Content-Type": "application/x-ndjson"},
+        )
+        assert answer.status_code in {400, 403}, answer.text
+        assert "the secret" not in answer.text
+
+
 WRITES = [
     ("PUT", "/{index}/_doc/new"),
     ("POST", "/{index}/_doc"),

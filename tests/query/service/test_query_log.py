@@ -14,7 +14,7 @@ from click.testing import CliRunner
 
 from indexer.database import connect, now, transaction
 from indexer.settings import Settings
-from query.cli import root
+from query.cli import root, run
 from query.clicks import by_week, logged_queries, logged_searches
 from query.service.log_tables import ClickRow, SearchRow
 from query.service.options import ServiceOptions
@@ -95,27 +95,36 @@ def test_judgements_of_what_was_asked_become_scores(own: Settings, tmp_path: Pat
         for lang, query in (*ASKED, ASKED[0]):
             client.post("/api/search", json={"query": query, "lang": lang})
 
-    def run(*arguments: str) -> Any:
+    def call(*arguments: str) -> Any:
         return CliRunner().invoke(root, [*arguments, "-c", "demo", "--home", str(own.home)])
 
-    assert run("queries", "-o", str(tmp_path / "asked.jsonl")).exit_code == 0
+    assert call("queries", "-o", str(tmp_path / "asked.jsonl")).exit_code == 0
     asked = [json.loads(line) for line in (tmp_path / "asked.jsonl").read_text("utf-8").splitlines()]
     assert [(one["lang"], one["title"], one["asked"]) for one in asked[:1]] == [(*ASKED[0], 2)]
     assert {len(one["shown"]) for one in asked} == {10}
     assert {tuple(one["relevant"]) for one in asked} == {()}
-    assert ASKED[0][1] in run("queries").output
+    assert ASKED[0][1] in call("queries").output
     (tmp_path / "judged").write_text(
         f"{asked[0]['qid']} 0 {asked[0]['shown'][3]} 2\n{asked[1]['qid']} 0 {asked[1]['shown'][0]} 0\n", "utf-8"
     )
-    done = run("evaluate", "--from-log", "--qrels", str(tmp_path / "judged"), "--json")
+    done = call("evaluate", "--from-log", "--qrels", str(tmp_path / "judged"), "--json")
     assert done.exit_code == 0, done.output
     weeks, evaluation = map(json.loads, done.stdout.splitlines())
     assert list(weeks["weeks"].values()) == [{"searches": 2, "AP": 0.25}]
     (only,) = (one for one in evaluation["runs"] if one["kind"] == "language")
     assert (only["lang"], only["topics"], only["means"]["AP"]) == ("de", 1, 0.25)
     (tmp_path / "judged").write_text("141 0 a 1\n", "utf-8")
-    refused = run("evaluate", "--from-log", "--qrels", str(tmp_path / "judged"))
+    refused = call("evaluate", "--from-log", "--qrels", str(tmp_path / "judged"))
     assert "dragoman queries -c demo" in str(refused.exception)
+
+
+def test_queries_go_with_their_collection(own: Settings) -> None:
+    with serving(ServiceOptions(own, device="cpu", log=True)) as client:
+        found = client.post("/api/search", json={"query": "coffee"}).json()
+        client.post("/api/clicks", json={"search": found["search"], "id": found["hits"][0]["id"]})
+    assert len(rows(own, ClickRow)) == 1
+    assert run(["delete", "--all", "-y", "-c", "demo", "--home", str(own.home)]) == 0
+    assert rows(own, SearchRow) == rows(own, ClickRow) == []
 
 
 def test_without_clicks_there_is_nothing_to_score(own: Settings) -> None:
