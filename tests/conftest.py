@@ -5,8 +5,10 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import threading
+import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from importlib.util import find_spec
 from pathlib import Path
