@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 import tempfile
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -24,6 +25,10 @@ from query.service.log_tables import ClickRow, SearchRow
 
 if TYPE_CHECKING:
     from ir_measures import Qrel
+
+
+_LATEST = 10_000
+"""Searches that say which documents are asked for most."""
 
 
 @dataclass(frozen=True)
@@ -70,6 +75,14 @@ def searches_with_clicks(engine: sa.Engine, collection: str) -> list[Asked]:
         for search, doc_id in session.execute(query):
             found.setdefault(search.id, (search, []))[1].append(doc_id)
     return [Asked(one.id, one.created, one.query, one.lang, one.hits, opened) for one, opened in found.values()]
+
+
+def most_asked(engine: sa.Engine, collection: str) -> list[str]:
+    """Ids of documents that the latest searches showed, those that most of them did first."""
+    query = sa.select(SearchRow.hits).where(SearchRow.collection == collection).order_by(SearchRow.created.desc())
+    with transaction(engine) as session:
+        shown = Counter(doc_id for hits in session.scalars(query.limit(_LATEST)) for doc_id in hits)
+    return [doc_id for doc_id, _ in shown.most_common()]
 
 
 def logged_queries(collection: str, settings: Settings) -> list[Document]:

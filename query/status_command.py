@@ -17,6 +17,8 @@ from indexer.database import opened
 from indexer.settings import Settings, place_options
 from indexer.workers.controlling import active_run
 from query import calibration_table
+from query.migration import BEFORE
+from query.two_fields import second_field
 from query.waiting import watch
 
 
@@ -72,6 +74,7 @@ def describe(engine: sa.Engine, collection: Collection, settings: Settings) -> d
         "previous": collection.previous,
         "documents": sum(languages.values()),
         "trouble": trouble,
+        "encoding_again": _encoding_again(engine, collection, settings),
         "languages": languages,
         "calibrations": [
             {
@@ -105,12 +108,27 @@ def describe(engine: sa.Engine, collection: Collection, settings: Settings) -> d
     }
 
 
-def _count(collection: Collection, settings: Settings) -> tuple[dict[str, int], str]:
+def _encoding_again(engine: sa.Engine, collection: Collection, settings: Settings) -> dict[str, Any] | None:
+    """The second field of vectors, where there is one: whose, and of how many documents."""
+    kept = second_field(engine, collection)
+    if kept is None:
+        return None
+    active = calibration_table.active(engine, collection)
+    documents, trouble = _count(collection, settings, kept.model)
+    return {
+        "encoder": kept.summary["encoder"],
+        "model": kept.model,
+        "documents": sum(documents.values()),
+        "searched": not trouble and active is not None and BEFORE in active.summary.get("map", {}),
+    }
+
+
+def _count(collection: Collection, settings: Settings, model: str = "") -> tuple[dict[str, int], str]:
     """Documents by language, or what keeps from counting them: one broken store must not hide the others."""
     try:
         store = collection.open_store(settings)
         try:
-            return store.count(), ""
+            return store.count(model), ""
         finally:
             store.close()
     except DragomanError as error:
@@ -123,6 +141,12 @@ def _show(console: Console, one: dict[str, Any], *, whole: bool) -> None:
     console.result(f"  {languages or one['trouble'] or 'no documents'}")
     console.result(f"  encoder {one['encoder']} by {one['method']} ({one['dim']} numbers, model {one['model']})")
     console.result(f"  store {one['store']}")
+    if again := one["encoding_again"]:
+        how = "searched with them" if again["searched"] else "not searched with them"
+        console.result(
+            f"  encoded again by {again['encoder']}: {again['documents']:,} of {one['documents']:,} documents, {how}; "
+            f"going on: dragoman migrate -c {one['collection']} --encoder {again['encoder']} --re-encode"
+        )
     if previous := one["previous"]:
         console.result(
             f"  generation {one['generation']}; dragoman rollback -c {one['collection']} returns to "
