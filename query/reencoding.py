@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 import sqlalchemy as sa
@@ -147,7 +148,7 @@ class _Filling:
         """A sample first, which says how the new vectors lie; then what is asked for most, then the rest."""
         if two_fields.second_field(self.engine, self.collection, self.asker.model) is None:
             self._encode(self._sample(), only_first=True)
-            self._calibrate()
+            calibrate_second_field(self.engine, self.collection, self.store, self.encoder, self.active, self.console)
         return self._encode(most_asked(self.engine, self.collection.name))
 
     def _sample(self) -> list[str]:
@@ -163,32 +164,34 @@ class _Filling:
             self.engine,
             self.collection.name,
             generation=self.collection.generation,
-            check=self._check,
+            check=partial(_see_that_it_migrates, self.engine, self.collection.name, self.asker),
             only_first=only_first,
             console=self.console,
         )
 
-    def _check(self) -> None:
-        """See that the collection is asked by this encoder still."""
-        name = self.collection.name
-        now = calibration_table.active(self.engine, collections.require(self.engine, name))
-        if now is None or BEFORE not in now.summary.get("map", {}):
-            raise BadInput(
-                f"{name} is not asked by {self.asker.encoder} any more, so encoding it again ends here; "
-                "what was encoded stays, and is there should it migrate again"
-            )
 
-    def _calibrate(self) -> None:
-        samples = draw(self.store, self.encoder, console=self.console)
-        made = calibration(samples, self.asker.model)
-        made = made.with_choice(balance=self.active.balance, margin=self.active.margin)
-        about = {
-            "decided_by": "the migration",
-            "encoder": self.asker.encoder,
-            "few": samples.few(),
-            two_fields.SECOND_FIELD: two_fields.place(self.collection),
-        }
-        calibration_table.keep(self.engine, self.collection.name, made, about)
+def _see_that_it_migrates(engine: sa.Engine, name: str, asker: Asker) -> None:
+    """Refuse to go on for a collection that is asked by another encoder by now."""
+    now = calibration_table.active(engine, collections.require(engine, name))
+    if now is None or BEFORE not in now.summary.get("map", {}):
+        raise BadInput(
+            f"{name} is not asked by {asker.encoder} any more, so encoding it again ends here; "
+            "what was encoded stays, and is there should it migrate again"
+        )
+
+
+def calibrate_second_field(
+    engine: sa.Engine, found: Collection, store: VectorStore, encoder: Encoder, active: Calibration, console: Console
+) -> None:
+    """Take statistics of the new vectors that there are; from then on they are searched."""
+    samples = draw(store, encoder, console=console)
+    made = calibration(samples, encoder.spec.model).with_choice(balance=active.balance, margin=active.margin)
+    about = {
+        "decided_by": "the migration",
+        "few": samples.few(),
+        two_fields.SECOND_FIELD: two_fields.place(found),
+    }
+    calibration_table.keep(engine, found.name, made, about)
 
 
 def _queries(name: str, store: VectorStore, asker: Asker, settings: Settings) -> tuple[list[Document], bool]:
@@ -210,6 +213,7 @@ def _tens(searcher: Searcher, queries: Sequence[Document]) -> list[set[str]]:
 
 def _switch(engine: sa.Engine, found: Collection, new: Encoder, asker: Asker, before: str, settings: Settings) -> None:
     """Let the second field be the one that is searched; going back leads to the old encoder as it was."""
+    _see_that_it_migrates(engine, found.name, asker)
     with transaction(engine) as session:
         calibration_table.choose(session, found, before)
         gone = generations.change_field(session, found.name, asker.encoder, new.spec)

@@ -116,7 +116,6 @@ def _encoding_again(engine: sa.Engine, collection: Collection, settings: Setting
     active = calibration_table.active(engine, collection)
     documents, trouble = _count(collection, settings, kept.model)
     return {
-        "encoder": kept.summary["encoder"],
         "model": kept.model,
         "documents": sum(documents.values()),
         "searched": not trouble and active is not None and BEFORE in active.summary.get("map", {}),
@@ -142,11 +141,8 @@ def _show(console: Console, one: dict[str, Any], *, whole: bool) -> None:
     console.result(f"  encoder {one['encoder']} by {one['method']} ({one['dim']} numbers, model {one['model']})")
     console.result(f"  store {one['store']}")
     if again := one["encoding_again"]:
-        how = "searched with them" if again["searched"] else "not searched with them"
-        console.result(
-            f"  encoded again by {again['encoder']}: {again['documents']:,} of {one['documents']:,} documents, {how}; "
-            f"going on: dragoman migrate -c {one['collection']} --encoder {again['encoder']} --re-encode"
-        )
+        do = "the same dragoman migrate --re-encode goes on" if again["searched"] else "it is not asked by them now"
+        console.result(f"  {again['documents']:,} of them have a vector of model {again['model']} too; {do}")
     if previous := one["previous"]:
         console.result(
             f"  generation {one['generation']}; dragoman rollback -c {one['collection']} returns to "

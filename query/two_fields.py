@@ -198,7 +198,8 @@ def among(languages: Mapping[str, slice], chosen: BoolArray) -> dict[str, slice]
 def _mean(values: FloatArray, counted: BoolArray) -> FloatArray:
     """(queries, 1) mean of what counts in each row; never next to nothing."""
     total = np.where(counted, values, np.float32(0)).sum(axis=1, keepdims=True)
-    return np.maximum(total / np.maximum(counted.sum(axis=1, keepdims=True), 1), FLOOR).astype(np.float32)
+    mean: FloatArray = total / np.maximum(counted.sum(axis=1, keepdims=True), 1).astype(np.float32)
+    return np.maximum(mean, FLOOR)
 
 
 def _chosen(doc_ids: Sequence[str], chosen: BoolArray) -> list[str]:
