@@ -10,8 +10,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+import sqlalchemy as sa
 
+from encoders.document import Document
 from encoders.errors import BadInput
 from indexer import collection as collections
 from indexer.collection import Collection
@@ -19,17 +22,19 @@ from indexer.database import connect, transaction
 from indexer.indexing import index
 from indexer.settings import Settings
 from indexer.stores.contract import PutReport, StoredDocument
+from indexer.stores.elastic.store import ElasticStore
 from indexer.stores.embedded import EmbeddedStore
 from onnx_export.models import DEFAULT
 from query import reencoding
 from query.cli import run
 from query.migrating import migrate
+from query.migration import leave
 from query.reencoding import re_encode
 from query.searcher import Searcher
 from query.service.log_tables import SearchRow
 from query.status_command import describe
 from query.two_fields import TwoFields
-from tests.query.conftest import DEMO
+from tests.query.conftest import DEMO, moved
 
 COMMAND = ["migrate", "-c", "demo", "--encoder", DEFAULT, "--method", "first", "--re-encode", "--device", "cpu", "-q"]
 SAMPLE = 40
@@ -213,3 +218,71 @@ def test_what_cannot_be_encoded_again_gets_one_sentence(
     monkeypatch.setenv("DRAGOMAN_HOME", str(calibrated.home))
     assert run([*COMMAND, "--dry-run"]) == 2
     assert "leave --re-encode out" in capsys.readouterr().err
+
+
+def test_on_elasticsearch_it_is_the_same(
+    migrated: Settings, elastic_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = moved(migrated, "demo", elastic_url, tmp_path / "moved")
+    monkeypatch.setenv("DRAGOMAN_HOME", str(home.home))
+    monkeypatch.setattr(reencoding, "SAMPLE", SAMPLE)
+    put, calls = ElasticStore.put, list[str]()
+
+    def interrupted_at_the_third(store: ElasticStore, model: str, documents: Sequence[StoredDocument]) -> PutReport:
+        calls.append(model)
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+        return put(store, model, documents)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(ElasticStore, "put", interrupted_at_the_third)
+        with pytest.raises(KeyboardInterrupt):
+            re_encode("demo", home, device="cpu")
+    again = status(home)["encoding_again"]
+    assert SAMPLE - 5 <= again["documents"] < 235
+    assert again["searched"]
+    with Searcher.open("demo", home, device="cpu") as searcher:
+        hits = searcher.search("Bienen im Garten", lang="de", k=400)
+        assert {hit.doc_id for hit in hits} == set(searcher.store.ids())
+        assert len({hit.doc_id for hit in hits}) == len(hits)
+        here = searcher.rank([Document("q", "de", "Bienen im Garten")], k=10)[0]
+    copied = Settings.read(home=tmp_path / "embedded")
+    shutil.copytree(migrated.home, copied.home)
+    shutil.copy(home.home / "dragoman.db", copied.home / "dragoman.db")
+    _embedded(copied, home)
+    with Searcher.open("demo", copied, device="cpu") as searcher:
+        there = searcher.rank([Document("q", "de", "Bienen im Garten")], k=10)[0]
+    assert here.doc_ids == there.doc_ids
+    np.testing.assert_allclose(here.scores, there.scores, atol=1e-4)
+    re_encode("demo", home, device="cpu")
+    assert row(home).method == "first"
+    assert len(vectors(home)) == 235
+    assert run(["rollback", "-c", "demo", "-q"]) == 0
+    assert first(home) == first(rolled_back(migrated, tmp_path))
+
+
+def _embedded(copied: Settings, home: Settings) -> None:
+    """Let a copy hold on its own disk what a home holds on a server."""
+    found = row(home)
+    source = found.open_store(home)
+    engine = connect(copied.database)
+    with transaction(engine) as session:
+        session.execute(sa.update(Collection).values(store=""))
+    target = row(copied).open_store(copied)
+    for model, dim in source.models().items():
+        target.create(model, dim)
+        for page in source.scan(model):
+            target.put(model, page)
+    target.close()
+    source.close()
+    engine.dispose()
+
+
+def rolled_back(migrated: Settings, tmp_path: Path) -> Settings:
+    """The migrated home, rolled back."""
+    home = Settings.read(home=tmp_path / "back")
+    shutil.copytree(migrated.home, home.home)
+    engine = connect(home.database)
+    leave(engine, "demo")
+    engine.dispose()
+    return home
