@@ -37,7 +37,7 @@ from query.calibrating import Given, calibrate
 from query.calibration import Calibration
 from query.clicks import logged_queries, most_asked
 from query.language_statistics import calibration, draw, pseudo_queries
-from query.migration import BEFORE
+from query.migration import leads_to, origin
 from query.ranking_options import RankingOptions
 from query.searcher import Searcher
 
@@ -74,9 +74,14 @@ class ReencodingReport:
 
 
 def is_migrating(name: str, encoder: str, method: str | None, settings: Settings) -> bool:
-    """Whether a collection is asked by this encoder already, through a map."""
+    """Whether a collection, which must be our own, is asked by this encoder already, through a map.
+
+    Raises:
+        BadInput: there is no such collection, or its documents are somebody else's.
+    """
     with opened(settings.database) as engine:
         found = collections.require(engine, name)
+        found.refuse_attached()
         asker = asker_of(calibration_table.load(engine, found))
     return asker is not None and asker.encoder == encoder and method in {None, asker.method}
 
@@ -114,7 +119,7 @@ def re_encode(
             if not store.count(asker.model):
                 raise BadInput(f"{asker.encoder} knows nothing of any document of {name}; dragoman rollback -c {name}")
             queries, logged = _queries(name, store, asker, settings)
-            before = str(kept.summary["map"][BEFORE])
+            before = origin(engine, found)
             options = RankingOptions(calibration=before)
             old = _tens(Searcher.open(name, settings, device=device, ranking=options, console=console), queries)
             _switch(engine, found, new, asker, before, settings)
@@ -173,7 +178,7 @@ class _Filling:
 def _see_that_it_migrates(engine: sa.Engine, name: str, asker: Asker) -> None:
     """Refuse to go on for a collection that is asked by another encoder by now."""
     now = calibration_table.active(engine, collections.require(engine, name))
-    if now is None or BEFORE not in now.summary.get("map", {}):
+    if not leads_to(now, asker.model):
         raise BadInput(
             f"{name} is not asked by {asker.encoder} any more, so encoding it again ends here; "
             "what was encoded stays, and is there should it migrate again"

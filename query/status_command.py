@@ -17,7 +17,7 @@ from indexer.database import opened
 from indexer.settings import Settings, place_options
 from indexer.workers.controlling import active_run
 from query import calibration_table
-from query.migration import BEFORE
+from query.migration import leads_to
 from query.two_fields import second_field
 from query.waiting import watch
 
@@ -58,6 +58,7 @@ def command(
 def describe(engine: sa.Engine, collection: Collection, settings: Settings) -> dict[str, Any]:
     """What is known of a collection, as JSON carries it."""
     languages, trouble = _count(collection, settings)
+    held, _ = _count(collection, settings, collection.model)
     runs = ledger.runs(engine, collection.name)
     notes = ledger.findings(engine, [run.id for run in runs])
     calibrations = calibration_table.every(engine, collection.name)
@@ -74,6 +75,7 @@ def describe(engine: sa.Engine, collection: Collection, settings: Settings) -> d
         "previous": collection.previous,
         "documents": sum(languages.values()),
         "trouble": trouble,
+        "not_found": sum(languages.values()) - sum(held.values()),
         "encoding_again": _encoding_again(engine, collection, settings),
         "languages": languages,
         "calibrations": [
@@ -118,7 +120,7 @@ def _encoding_again(engine: sa.Engine, collection: Collection, settings: Setting
     return {
         "model": kept.model,
         "documents": sum(documents.values()),
-        "searched": not trouble and active is not None and BEFORE in active.summary.get("map", {}),
+        "searched": not trouble and leads_to(active, kept.model),
     }
 
 
@@ -140,6 +142,8 @@ def _show(console: Console, one: dict[str, Any], *, whole: bool) -> None:
     console.result(f"  {languages or one['trouble'] or 'no documents'}")
     console.result(f"  encoder {one['encoder']} by {one['method']} ({one['dim']} numbers, model {one['model']})")
     console.result(f"  store {one['store']}")
+    if lost := one["not_found"]:
+        console.result(f"  {lost:,} of them have no vector of this model and are not found: index them again")
     if again := one["encoding_again"]:
         do = "the same dragoman migrate --re-encode goes on" if again["searched"] else "it is not asked by them now"
         console.result(f"  {again['documents']:,} of them have a vector of model {again['model']} too; {do}")
