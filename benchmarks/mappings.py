@@ -23,11 +23,11 @@ from indexer.aligned_documents import ByConcept, stored_by_concept
 from indexer.database import connect
 from indexer.mapping_training import Plan, learn
 from indexer.settings import Settings
+from query import two_fields
 from query.calibration import Calibration
 from query.evaluation import evaluate, parse_measures
 from query.mapped import MappedCalibration
 from query.qrels import read_qrels
-from query.ranking import FairRanker
 from query.run import Run
 from query.searcher import Searcher
 from query.topics import read_topics
@@ -123,7 +123,7 @@ def precision(
     qrels: Iterable[Qrel],
 ) -> dict[str, float]:
     """Average precision of each query, to a depth of fifty."""
-    ranker = FairRanker(searcher.store, calibration, searcher.choice)
+    ranker = two_fields.ranker(searcher.store, calibration, searcher.choice)
     run: dict[str, list[tuple[str, float]]] = {}
     for lang in sorted({query.lang for query in queries}):
         rows = [row for row, query in enumerate(queries) if query.lang == lang]
@@ -253,10 +253,55 @@ def migration_rows(old_home: Path, new_home: Path, encoder: str, sizes: Sequence
     return lines
 
 
+def reencoding_rows(old_home: Path, new_home: Path, encoder: str, shares: Sequence[float], share: float) -> list[str]:
+    """MAP while a migrated collection is encoded again: a random share of its documents has the new vector."""
+    import shutil
+    import tempfile
+
+    from query.migrating import migrate
+    from query.reencoding import calibrate_second_field
+
+    queries, qrels, relevant = topics(LANGS)
+    names = set(np.random.default_rng(0).permutation(sorted(relevant)).tolist()[: int(len(relevant) * share)])
+    asked = [query for query in queries if query.doc_id.rsplit(".", 1)[0] in names]
+    lines = [f"{len(asked):,} queries, depth {DEPTH}.", "", "| encoded again | MAP |", "|---:|---:|"]
+    with tempfile.TemporaryDirectory() as place:
+        home = Path(place) / "home"
+        shutil.copytree(old_home, home)
+        settings = Settings.read(home=home)
+        migrate("lohelp", encoder, None, settings, anyway=True, device="cpu")
+        engine = connect(settings.database)
+        found = collections.require(engine, "lohelp")
+        other = collections.require(connect(Settings.read(home=new_home).database), "lohelp")
+        again = other.open_store(Settings.read(home=new_home))
+        made = [item for page in again.scan(other.model) for item in page]
+        order = np.random.default_rng(0).permutation(len(made))
+        store, done = found.open_store(settings), 0
+        store.create(other.model, other.dim)
+        for part in shares:
+            upto = round(part * len(made))
+            store.put(other.model, [made[at] for at in order[done:upto]])
+            done = upto
+            with Searcher.open("lohelp", settings, device="cpu") as searcher:
+                assert searcher.calibration is not None
+                calibration = searcher.calibration
+                if done:
+                    calibrate_second_field(engine, found, store, searcher.encoder, calibration, Console(quiet=True))
+                    loaded = two_fields.load(engine, found)
+                    assert loaded is not None
+                    calibration = loaded
+                vectors = searcher.encoder.encode_queries(asked)
+                value = float(np.mean(list(precision(searcher, calibration, asked, vectors, qrels).values())))
+            lines.append(f"| {part:.0%} | {value:.3f} |")
+            print(lines[-1], flush=True)
+        store.close()
+    return lines
+
+
 def main() -> None:
     """Measure, and write the section."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("part", choices=["elsewhere", "search", "speed", "migration"])
+    parser.add_argument("part", choices=["elsewhere", "search", "speed", "migration", "reencoding"])
     parser.add_argument("--home", type=Path, help="Home of a collection lohelp, indexed and calibrated.")
     parser.add_argument("--other-home", type=Path, help="Home of the other collection, or of the one encoded again.")
     parser.add_argument("--other", default="ntrex")
@@ -264,6 +309,7 @@ def main() -> None:
     parser.add_argument("--folds", type=int, default=2)
     parser.add_argument("--share", type=float, default=1.0, help="Of the topics.")
     parser.add_argument("--sizes", default="500,2000")
+    parser.add_argument("--encoded", default="0,0.02,0.1,0.25,0.5,0.75,0.9,1", help="Shares of documents.")
     arguments = parser.parse_args()
     if arguments.part == "speed":
         name, lines = "Maps: speed", speed_rows()
@@ -274,6 +320,10 @@ def main() -> None:
         name = "Migration"
         sizes = [int(size) for size in arguments.sizes.split(",")]
         lines = migration_rows(arguments.home, arguments.other_home, arguments.encoder, sizes, arguments.share)
+    elif arguments.part == "reencoding":
+        name = "Encoding again"
+        shares = [float(part) for part in arguments.encoded.split(",")]
+        lines = reencoding_rows(arguments.home, arguments.other_home, arguments.encoder, shares, arguments.share)
     else:
         name, lines = "Mapped search", search_rows(arguments.home, arguments.folds, arguments.share)
     print("\n".join(lines))

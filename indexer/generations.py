@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass
 from typing import Self
 
 import sqlalchemy as sa
+from sqlalchemy.orm import Session
 
 from encoders.document import EncoderSpec
 from encoders.errors import BadInput
@@ -75,12 +76,24 @@ def switch(engine: sa.Engine, name: str, settings: Settings) -> None:
         row = session.get_one(Collection, name)
         if row.building is None:
             return
-        gone = row.previous
+        gone, before = row.previous, row.generation
         Generation(**row.building).take_place(row)
         row.building = None
         place = row.place(settings)
-    if gone:
+    if gone and gone["number"] != before:
         drop_store(place, name, gone["number"], credentials=settings.credentials)
+
+
+def change_field(session: Session, name: str, encoder: str, spec: EncoderSpec) -> int:
+    """Let another model's vectors in the same store be searched; ``roll_back`` returns to those searched till now.
+
+    Returns:
+        number of a generation that nothing returns to any more, whose store is the caller's to remove; 0 if none.
+    """
+    row = session.get_one(Collection, name)
+    gone = int(row.previous["number"]) if row.previous else row.generation
+    Generation(row.generation, encoder, spec.method, spec.model, spec.dim).take_place(row)
+    return gone if gone != row.generation else 0
 
 
 def roll_back(engine: sa.Engine, name: str, settings: Settings) -> Generation:

@@ -120,6 +120,18 @@ def index(
     return report_of(ledger, time.monotonic() - started)
 
 
+def encode(
+    documents: Iterable[Document],
+    encoder: Encoder,
+    store: VectorStore,
+    ledger: Ledger,
+    console: Console,
+    progress: Progress,
+) -> None:
+    """Encode documents that a store holds already and put what another encoder makes of them beside; by the ledger."""
+    _Work(encoder, store, ledger, {}, console, progress).run(batches(documents))
+
+
 class _Work:
     """Chunks on their way: planned and put by the caller's thread in their order, encoded by two others."""
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy.orm import Mapped, mapped_column
+from sqlalchemy.orm import Mapped, Session, mapped_column
 
 from encoders.errors import BadInput, ModelMismatch
 from indexer.collection import Collection, require
@@ -125,9 +125,18 @@ def load(engine: sa.Engine, collection: Collection, wanted: str = "") -> Calibra
             f"calibration {kept.id} is of model {kept.model} and collection {collection.name} holds vectors of model "
             f"{collection.model}; make another: dragoman calibrate -c {collection.name}"
         )
+    return read(engine, collection.name, kept.id)
+
+
+def read(engine: sa.Engine, collection: str, number: str) -> Calibration:
+    """A calibration by its id.
+
+    Raises:
+        StoreError: the artifact can't be read.
+    """
     with transaction(engine) as session:
         query = sa.select(CalibrationRow.artifact).where(
-            CalibrationRow.collection == collection.name, CalibrationRow.id == kept.id
+            CalibrationRow.collection == collection, CalibrationRow.id == number
         )
         return read_calibration(session.execute(query).scalar_one())
 
@@ -145,10 +154,14 @@ def use(engine: sa.Engine, name: str, wanted: str) -> KeptCalibration | None:
     if chosen:
         load(engine, collection, chosen.id)
     with transaction(engine) as session:
-        session.execute(_of_model(name, collection.model).values(active=False))
-        if chosen:
-            session.execute(_of_model(name, collection.model).where(CalibrationRow.id == chosen.id).values(active=True))
+        choose(session, collection, chosen.id if chosen else NONE)
     return replace(chosen, active=True) if chosen else None
+
+
+def choose(session: Session, collection: Collection, number: str) -> None:
+    """Make the calibration of an id the active one of a collection's model; ``none``: none of them."""
+    session.execute(_of_model(collection.name, collection.model).values(active=False))
+    session.execute(_of_model(collection.name, collection.model).where(CalibrationRow.id == number).values(active=True))
 
 
 def forget(engine: sa.Engine, collection: str) -> None:

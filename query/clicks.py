@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 import tempfile
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -26,6 +27,10 @@ from query.topics import normalise_qid
 
 if TYPE_CHECKING:
     from ir_measures import Qrel
+
+
+_LATEST = 10_000
+"""Searches that say which documents are asked for most."""
 
 
 @dataclass(frozen=True)
@@ -87,6 +92,14 @@ def judged(searches: Iterable[Asked], qrels: Iterable[Qrel]) -> list[Asked]:
         if one.relevance > 0:
             relevant.setdefault(one.query_id, []).append(one.doc_id)
     return [replace(one, relevant=relevant[one.qid]) for one in searches if one.qid in relevant]
+
+
+def most_asked(engine: sa.Engine, collection: str) -> list[str]:
+    """Ids of documents that the latest searches showed, those that most of them did first."""
+    query = sa.select(SearchRow.hits).where(SearchRow.collection == collection).order_by(SearchRow.created.desc())
+    with transaction(engine) as session:
+        shown = Counter(doc_id for hits in session.scalars(query.limit(_LATEST)) for doc_id in hits)
+    return [doc_id for doc_id, _ in shown.most_common()]
 
 
 def logged_queries(collection: str, settings: Settings) -> list[Document]:

@@ -12,6 +12,8 @@ from encoders.methods import METHODS
 from encoders.session import Device
 from indexer.settings import Settings, place_options
 from query.migrating import KEPT, SAMPLE, MigrationReport, migrate
+from query.reencoding import ReencodingReport, is_migrating
+from query.reencoding import re_encode as encode_again
 
 
 @click.command("migrate", short_help="Move a collection to another encoder without encoding it again.")
@@ -21,6 +23,7 @@ from query.migrating import KEPT, SAMPLE, MigrationReport, migrate
 @click.option("--sample", type=click.IntRange(1), default=SAMPLE, show_default=True, help="Documents to encode anew.")
 @click.option("--dry-run", is_flag=True, help="Say what migrating is worth, and change nothing.")
 @click.option("--anyway", is_flag=True, help="Migrate even where the sample advises to stay.")
+@click.option("--re-encode", is_flag=True, help="Encode the documents again too; broken off, the same command goes on.")
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of the sample.")
 @click.option("--device", type=click.Choice(["auto", "cpu", "cuda"]), default="auto", show_default=True)
 @place_options
@@ -32,6 +35,7 @@ def command(
     sample: int,
     dry_run: bool,
     anyway: bool,
+    re_encode: bool,
     seed: int,
     device: str,
     settings: Settings,
@@ -41,20 +45,47 @@ def command(
 
     A sample of documents is encoded by it, a linear map is learnt from that, and what it keeps is said; no document is
     touched. dragoman rollback -c NAME goes back at any moment. Documents that come later are encoded as before.
+
+    With --re-encode every document gets a vector of the new encoder beside the old one, those first that logged
+    searches showed most. Meanwhile all are found, by the new vector or by the old one through the map. At the end the
+    collection is the new encoder's; dragoman rollback still goes back.
     """
-    report = migrate(
-        name,
-        encoder,
-        method,
-        settings,
-        sample=sample,
-        anyway=anyway,
-        dry_run=dry_run,
-        seed=seed,
-        device=cast("Device", device),
-        console=console,
+    if re_encode and dry_run:
+        raise click.UsageError("--dry-run changes nothing; leave --re-encode out")
+    if not (re_encode and is_migrating(name, encoder, method, settings)):
+        report = migrate(
+            name,
+            encoder,
+            method,
+            settings,
+            sample=sample,
+            anyway=anyway,
+            dry_run=dry_run,
+            seed=seed,
+            device=cast("Device", device),
+            console=console,
+        )
+        _tell(report, name, console, dry_run=dry_run)
+        re_encode = re_encode and report.calibration is not None
+    if re_encode:
+        _tell_encoded(encode_again(name, settings, device=cast("Device", device), console=console), name, console)
+
+
+def _tell_encoded(report: ReencodingReport, name: str, console: Console) -> None:
+    told = asdict(report)
+    console.emit({"collection": name, **told, "refused": [note["doc_id"] for note in told["refused"]]})
+    of = "queries of the log" if report.logged else "pseudo-queries"
+    console.say(f"{report.encoded:,} documents encoded again, {report.unchanged:,} had their vector before")
+    console.say(f"of the first ten hits of {report.queries:,} {of} {report.overlap:.0%} are those of the old encoder")
+    if report.refused:
+        console.warn(
+            f"{report.encoder.encoder} knows nothing of {len(report.refused):,} documents, which are not found any "
+            f"more: dragoman status -c {name}"
+        )
+    console.result(
+        f"{name} is a collection of {report.encoder.encoder} by {report.encoder.method} from now on; "
+        f"back again: dragoman rollback -c {name}"
     )
-    _tell(report, name, console, dry_run=dry_run)
 
 
 _ANSWERED = {"concepts": "a document of their concept in another language", "titles": "their own document"}

@@ -28,7 +28,7 @@ from query import calibration_table
 from query.calibrating import Given, Opened, calibrate
 from query.calibration_table import KeptCalibration
 from query.language_statistics import pseudo_queries
-from query.migration import BEFORE
+from query.migration import BEFORE, TO
 from query.migration_map import FEWEST, Both, Way, Worth, chosen, learnt
 from query.probe import Setting
 from query.searcher import Searcher
@@ -126,6 +126,7 @@ def migrate(
         **asdict(way),
         "documents": sum(documents.values()),
         BEFORE: active.id if active else calibration_table.NONE,
+        TO: new.spec.model,
         **asdict(worth),
     }
     maps = SpaceMaps.rounded(model, {(ANY, ANY): weights}, about=about, asker=asker)

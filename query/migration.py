@@ -5,10 +5,28 @@ from __future__ import annotations
 import sqlalchemy as sa
 
 from indexer import collection as collections
+from indexer.collection import Collection
 from query import calibration_table
+from query.calibration_table import KeptCalibration
 
 BEFORE = "before"
 """Entry of a migration's map that names the calibration it took the place of."""
+TO = "to"
+"""Entry that names the model of the encoder that queries go to."""
+
+
+def leads_to(kept: KeptCalibration | None, model: str) -> bool:
+    """Whether a calibration is that of a migration to a model."""
+    return kept is not None and kept.summary.get("map", {}).get(TO) == model
+
+
+def origin(engine: sa.Engine, collection: Collection) -> str:
+    """Id of the calibration that a collection had before it migrated, however often; ``none`` where it had none."""
+    every = {one.id: one for one in calibration_table.every(engine, collection.name)}
+    kept = calibration_table.active(engine, collection)
+    while kept and BEFORE in (about := kept.summary.get("map", {})):
+        kept = every.get(about[BEFORE])
+    return kept.id if kept else calibration_table.NONE
 
 
 def leave(engine: sa.Engine, name: str) -> str:

@@ -41,6 +41,9 @@ _WINDOW = 500
 
 _Rows = npt.NDArray[np.intp]
 
+Found = Sequence[tuple[str, Sequence[Candidates]]]
+"""By language what each query found there; what is of one language stands together."""
+
 
 @dataclass(frozen=True)
 class Choice:
@@ -76,7 +79,7 @@ PLAIN = Choice(0.0, "absolute", passages=False)
 
 
 @dataclass(frozen=True)
-class _Documents:
+class Documents:
     """Documents of several languages, to be held against queries.
 
     Attributes:
@@ -115,7 +118,7 @@ class _Documents:
 
 
 @dataclass(frozen=True)
-class _WithPassages(_Documents):
+class _WithPassages(Documents):
     """The same with their passages.
 
     Attributes:
@@ -146,6 +149,23 @@ class _WithPassages(_Documents):
 
 
 @dataclass(frozen=True)
+class Level:
+    """What puts documents that are compared by vectors of different kinds on one scale.
+
+    Attributes:
+        lift: (queries, n) added to the neighbourhoods.
+        rate: (queries, n) that scores are multiplied by.
+    """
+
+    lift: FloatArray | np.float32
+    rate: FloatArray | np.float32
+
+
+SAME = Level(np.float32(0), np.float32(1))
+"""Nothing is to be done: there is one kind."""
+
+
+@dataclass(frozen=True)
 class _Scored:
     """Documents compared with queries.
 
@@ -157,7 +177,7 @@ class _Scored:
         scores: (queries, n) by margin; −∞ where a document is no candidate of that query.
     """
 
-    documents: _Documents
+    documents: Documents
     cosines: FloatArray
     fwd: FloatArray | None
     bwd: FloatArray | None
@@ -219,19 +239,12 @@ class FairRanker:
             detailed: give what a hit shows, too: an evaluation has no room for that.
         """
         if (calibration := self.calibration.towards(lang)) is not self.calibration:
-            ranker = self._towards.setdefault(lang, FairRanker(self._store, calibration, self.choice))
+            ranker = self._towards.setdefault(lang, type(self)(self._store, calibration, self.choice))
             return ranker.rank(queries, lang, targets, k, filters, texts=texts, detailed=detailed)
         corrected = self.calibration.queries(queries, lang, self._share)
-        asked = {target: self.calibration.asked(corrected, target, self._share) for target in targets}
         words = [self._words(text, lang, targets, filters) for text in texts] if self.choice.hybrid else []
         ends = self._ends(k)
-        found = self._store.search(
-            self.calibration.model,
-            asked,
-            ends[-1],
-            filters=filters,
-            with_vectors=len(queries) == 1 and not words,
-        )
+        found = self._found(corrected, targets, ends[-1], filters, with_vectors=len(queries) == 1 and not words)
         candidates, members, worded = self._candidates(found, words, ends)
         scored = self._scored(candidates, corrected, lang, members)
         if self.choice.passages:
@@ -260,25 +273,41 @@ class FairRanker:
         """What the lexical arm finds; in the query's own language too, which tells how much sharing words says."""
         return self._store.lexical(text, list(dict.fromkeys([*targets, lang])), DEPTH, filters=filters)
 
+    def _found(
+        self, queries: FloatArray, targets: Sequence[str], k: int, filters: Filters | None, *, with_vectors: bool
+    ) -> Found:
+        """The nearest documents of each language to corrected queries."""
+        asked = {target: self.calibration.asked(queries, target, self._share) for target in targets}
+        model = self.calibration.model
+        return list(self._store.search(model, asked, k, filters=filters, with_vectors=with_vectors).items())
+
+    def _raw(self, doc_ids: Sequence[str]) -> FloatArray:
+        """(n, dim) stored vectors."""
+        return self._store.vectors(self.calibration.model, doc_ids)
+
+    def _stored(self, doc_ids: Sequence[str], raw: FloatArray) -> list[Passages]:  # noqa: ARG002
+        """Stored passages of documents with these vectors."""
+        return self._store.passages(self.calibration.model, doc_ids)
+
     def _candidates(
-        self, found: Mapping[str, Sequence[Candidates]], words: Sequence[Words], ends: Sequence[int]
-    ) -> tuple[_Documents, list[BoolArray], BoolArray]:
+        self, found: Found, words: Sequence[Words], ends: Sequence[int]
+    ) -> tuple[Documents, list[BoolArray], BoolArray]:
         """Every document that was found once; which each query found, for each stretch; and which by their words."""
         doc_ids: dict[str, int] = {}
-        languages = {}
-        queries = len(next(iter(found.values()), []))
+        languages: dict[str, slice] = {}
+        queries = len(found[0][1]) if found else 0
         places: list[list[list[int]]] = [[] for _ in range(queries)]
         worded: list[list[int]] = [[] for _ in range(queries)]
-        for lang, lists in found.items():
-            start = len(doc_ids)
+        for lang, lists in found:
+            start = languages[lang].start if lang in languages else len(doc_ids)
             for own, one in zip(places, lists, strict=True):
                 own.append([doc_ids.setdefault(doc_id, len(doc_ids)) for doc_id in one.doc_ids])
             for said, hits in zip(worded, words, strict=False):
                 said += [doc_ids.setdefault(doc_id, len(doc_ids)) for doc_id, _ in hits[lang]]
             languages[lang] = slice(start, len(doc_ids))
-        given = [one.vectors for lists in found.values() for one in lists if one.vectors is not None]
+        given = [one.vectors for _, lists in found for one in lists if one.vectors is not None]
         alone = bool(found) and len(given) == len(found)
-        raw = np.concatenate(given) if alone else self._store.vectors(self.calibration.model, list(doc_ids))
+        raw = np.concatenate(given) if alone else self._raw(list(doc_ids))
         vectors = self.calibration.mixed(raw, languages, self._share)
         by_words = np.zeros((queries, len(doc_ids)), dtype=np.bool_)
         members = [by_words.copy() for _ in ends]
@@ -288,27 +317,37 @@ class FairRanker:
                 member[query, worded[query]] = True
                 for place in places[query]:
                     member[query, place[:end]] = True
-        return _Documents(list(doc_ids), languages, raw, vectors, self.calibration.parts), members, by_words
+        return Documents(list(doc_ids), languages, raw, vectors, self.calibration.parts), members, by_words
 
     def _scored(
-        self, documents: _Documents, queries: FloatArray, query_lang: str, members: Sequence[BoolArray]
+        self, documents: Documents, queries: FloatArray, query_lang: str, members: Sequence[BoolArray]
     ) -> _Scored:
         """Margins of documents, those of each query that the last stretch has, by the neighbourhoods of the first."""
         cosines = documents.cosines(queries).T
+        level = self._level(documents, queries, members[0])
         if self._beta == 0.0 or self.choice.margin == "absolute":
-            return _Scored(documents, cosines, None, None, np.where(members[-1], cosines, np.float32(-np.inf)))
-        fwd = np.empty_like(cosines)
-        near = np.where(members[0], cosines, np.float32(-np.inf))
-        for rows in documents.languages.values():
-            fwd[:, rows] = neighbourhood(near[:, rows], self.calibration.neighbours)[:, None]
+            scores = cosines * level.rate
+            return _Scored(documents, cosines, None, None, np.where(members[-1], scores, np.float32(-np.inf)))
+        fwd = self._neighbourhoods(documents, np.where(members[0], cosines, np.float32(-np.inf))) + level.lift
         bank, sources = self._bank(query_lang)
         near = documents.cosines(bank)
         for row, doc_id in enumerate(documents.doc_ids):
             if doc_id in sources:  # a title must not meet its own document
                 near[row, sources[doc_id]] = -np.inf
         bwd = neighbourhood(near, min(self.calibration.neighbours, max(1, len(bank) // 8)))
-        scores = margin(cosines, fwd, bwd, self.choice.margin, self._beta)
+        scores = margin(cosines, fwd, bwd, self.choice.margin, self._beta) * level.rate
         return _Scored(documents, cosines, fwd, bwd, np.where(members[-1], scores, np.float32(-np.inf)))
+
+    def _level(self, documents: Documents, queries: FloatArray, members: BoolArray) -> Level:  # noqa: ARG002
+        """What makes documents of several kinds comparable: there is one kind."""
+        return SAME
+
+    def _neighbourhoods(self, documents: Documents, near: FloatArray) -> FloatArray:
+        """(queries, n) mean of each query's largest in the document's language."""
+        fwd = np.empty_like(near)
+        for rows in documents.languages.values():
+            fwd[:, rows] = neighbourhood(near[:, rows], self.calibration.neighbours)[:, None]
+        return fwd
 
     def _bank(self, lang: str) -> tuple[FloatArray, dict[str, list[int]]]:
         if lang not in self._banks:
@@ -336,14 +375,14 @@ class FairRanker:
             shortlists.append(shortlist.copy())
         return shortlists
 
-    def _with_passages(self, candidates: _Documents, rows: _Rows) -> _WithPassages:
+    def _with_passages(self, candidates: Documents, rows: _Rows) -> _WithPassages:
         """Some of the candidates with their passages; a document without any is its own passage."""
         doc_ids = [candidates.doc_ids[int(row)] for row in rows]
         languages = {
             lang: slice(*(int(end) for end in np.searchsorted(rows, (those.start, those.stop))))
             for lang, those in candidates.languages.items()
         }
-        stored = self._store.passages(self.calibration.model, doc_ids)
+        stored = self._stored(doc_ids, candidates.raw[rows])
         lengths = np.array([max(len(one.vectors), 1) for one in stored], dtype=np.intp)
         borders = np.concatenate(([0], np.cumsum(lengths)))
         passages = np.empty((int(lengths.sum()), candidates.raw.shape[1]), dtype=np.float32)

@@ -19,7 +19,7 @@ from indexer.database import connect
 from indexer.detection import Detection, Detector
 from indexer.settings import Settings
 from indexer.stores.contract import Filters, VectorStore
-from query import calibration_table
+from query import calibration_table, two_fields
 from query.asking import open_query_encoder
 from query.calibration import Calibration
 from query.hits import Detail, Hit, Passage, Ranking
@@ -104,7 +104,7 @@ class Searcher:
             found = collections.require(engine, collection)
             settings.check_store(collection, found.store or settings.home_store)
             plain = ranking.calibration == calibration_table.NONE
-            calibrated = None if plain else calibration_table.load(engine, found, ranking.calibration)
+            calibrated = None if plain else two_fields.load(engine, found, ranking.calibration)
         finally:
             engine.dispose()
         choice = choose(collection, calibrated, ranking)
@@ -315,7 +315,7 @@ class Searcher:
         ranker = self._rankers.get(choice)
         if ranker is None:
             calibration = self._applied or Calibration.none(self.spec.model, self.spec.dim)
-            ranker = self._rankers[choice] = FairRanker(self.store, calibration, choice)
+            ranker = self._rankers[choice] = two_fields.ranker(self.store, calibration, choice)
             for oldest in [one for one in list(self._rankers) if one != self.choice][:-_RANKERS]:
                 self._rankers.pop(oldest, None)
         return ranker

@@ -17,6 +17,8 @@ from indexer.database import opened
 from indexer.settings import Settings, place_options
 from indexer.workers.controlling import active_run
 from query import calibration_table
+from query.migration import leads_to
+from query.two_fields import second_field
 from query.waiting import watch
 
 
@@ -56,6 +58,7 @@ def command(
 def describe(engine: sa.Engine, collection: Collection, settings: Settings) -> dict[str, Any]:
     """What is known of a collection, as JSON carries it."""
     languages, trouble = _count(collection, settings)
+    held, _ = _count(collection, settings, collection.model)
     runs = ledger.runs(engine, collection.name)
     notes = ledger.findings(engine, [run.id for run in runs])
     calibrations = calibration_table.every(engine, collection.name)
@@ -72,6 +75,8 @@ def describe(engine: sa.Engine, collection: Collection, settings: Settings) -> d
         "previous": collection.previous,
         "documents": sum(languages.values()),
         "trouble": trouble,
+        "not_found": sum(languages.values()) - sum(held.values()),
+        "encoding_again": _encoding_again(engine, collection, settings),
         "languages": languages,
         "calibrations": [
             {
@@ -105,12 +110,26 @@ def describe(engine: sa.Engine, collection: Collection, settings: Settings) -> d
     }
 
 
-def _count(collection: Collection, settings: Settings) -> tuple[dict[str, int], str]:
+def _encoding_again(engine: sa.Engine, collection: Collection, settings: Settings) -> dict[str, Any] | None:
+    """The second field of vectors, where there is one: whose, and of how many documents."""
+    kept = second_field(engine, collection)
+    if kept is None:
+        return None
+    active = calibration_table.active(engine, collection)
+    documents, trouble = _count(collection, settings, kept.model)
+    return {
+        "model": kept.model,
+        "documents": sum(documents.values()),
+        "searched": not trouble and leads_to(active, kept.model),
+    }
+
+
+def _count(collection: Collection, settings: Settings, model: str = "") -> tuple[dict[str, int], str]:
     """Documents by language, or what keeps from counting them: one broken store must not hide the others."""
     try:
         store = collection.open_store(settings)
         try:
-            return store.count(), ""
+            return store.count(model), ""
         finally:
             store.close()
     except DragomanError as error:
@@ -123,6 +142,11 @@ def _show(console: Console, one: dict[str, Any], *, whole: bool) -> None:
     console.result(f"  {languages or one['trouble'] or 'no documents'}")
     console.result(f"  encoder {one['encoder']} by {one['method']} ({one['dim']} numbers, model {one['model']})")
     console.result(f"  store {one['store']}")
+    if lost := one["not_found"]:
+        console.result(f"  {lost:,} of them have no vector of this model and are not found: index them again")
+    if again := one["encoding_again"]:
+        do = "the same dragoman migrate --re-encode goes on" if again["searched"] else "it is not asked by them now"
+        console.result(f"  {again['documents']:,} of them have a vector of model {again['model']} too; {do}")
     if previous := one["previous"]:
         console.result(
             f"  generation {one['generation']}; dragoman rollback -c {one['collection']} returns to "

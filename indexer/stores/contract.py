@@ -145,6 +145,7 @@ class VectorStore(Protocol):
         *,
         filters: Filters | None = None,
         with_vectors: bool = False,
+        lacking: str = "",
     ) -> dict[str, list[Candidates]]:
         """For each target language the nearest documents of each of its queries.
 
@@ -154,6 +155,7 @@ class VectorStore(Protocol):
             k: how many documents a query and language at most.
             filters: the user's fields a document must have.
             with_vectors: return the documents' vectors as well.
+            lacking: another model of which a document must have no vector.
         """
         ...
 
@@ -228,8 +230,8 @@ class VectorStore(Protocol):
         """Remove the whole collection; nothing of it stays behind."""
         ...
 
-    def count(self) -> dict[str, int]:
-        """Documents by language."""
+    def count(self, model: str = "") -> dict[str, int]:
+        """Documents by language; those with a vector of a model, if one is named."""
         ...
 
     def close(self) -> None:

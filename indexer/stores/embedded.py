@@ -240,15 +240,18 @@ class EmbeddedStore:
         *,
         filters: Filters | None = None,
         with_vectors: bool = False,
+        lacking: str = "",
     ) -> dict[str, list[Candidates]]:
         """Exact nearest documents in each target language."""
         matrix = self._matrix(model)
         allowed = None
         if filters:
-            allowed = np.zeros(len(matrix.doc_ids), dtype=np.bool_)
             with self._reading() as connection:
                 matching = connection.execute(_matching(filters, _documents.c.doc_id)).scalars().all()
-            allowed[[matrix.position[doc_id] for doc_id in matching if doc_id in matrix.position]] = True
+            allowed = matrix.rows_of(matching)
+        if lacking:
+            others = ~matrix.rows_of(self._matrix(lacking).doc_ids)
+            allowed = others if allowed is None else allowed & others
         return matrix.search(queries, k, allowed, with_vectors=with_vectors)
 
     def lexical(
@@ -383,13 +386,15 @@ class EmbeddedStore:
         with self._guarded():
             remove_file(self.path)
 
-    def count(self) -> dict[str, int]:
-        """Documents by language."""
+    def count(self, model: str = "") -> dict[str, int]:
+        """Documents by language; those with a vector of a model, if one is named."""
         query = (
             sa.select(_documents.c.lang, sa.func.count().label("documents"))
             .group_by(_documents.c.lang)
             .order_by(_documents.c.lang)
         )
+        if model:
+            query = query.join(_vectors, _vectors.c.row == _documents.c.row).where(_vectors.c.model == model)
         with self._reading() as connection:
             return {row.lang: row.documents for row in connection.execute(query)}
 

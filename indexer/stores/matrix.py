@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -41,6 +41,12 @@ class VectorMatrix:
             languages[lang] = slice(start, at + 1)
         doc_ids = [row[1] for row in rows]
         return cls(doc_ids, vectors, languages, {doc_id: at for at, doc_id in enumerate(doc_ids)})
+
+    def rows_of(self, doc_ids: Iterable[str]) -> BoolArray:
+        """(n,) rows of some ids; those that are not here count for nothing."""
+        rows = np.zeros(len(self.doc_ids), dtype=np.bool_)
+        rows[[self.position[doc_id] for doc_id in doc_ids if doc_id in self.position]] = True
+        return rows
 
     def search(
         self, queries: Mapping[str, FloatArray], k: int, allowed: BoolArray | None, *, with_vectors: bool

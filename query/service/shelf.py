@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import sqlalchemy as sa
+from sqlalchemy.orm import aliased
 
 from encoders.console import Console
 from encoders.errors import BadInput, DragomanError
@@ -19,7 +20,7 @@ from indexer.collection import Collection
 from indexer.database import connect
 from indexer.detection import Detector
 from indexer.settings import Settings
-from query import calibration_table
+from query import two_fields
 from query.asking import asker_of, open_query_encoder
 from query.calibration import Calibration
 from query.calibration_table import NONE, CalibrationRow
@@ -33,6 +34,12 @@ _COUNTED = 5.0
 _OTHERS = 4
 """Calibrations kept beside the active one, of those that requests named."""
 
+_BESIDE = aliased(CalibrationRow)
+_NEWEST = (
+    sa.select(sa.func.max(_BESIDE.created))
+    .where(_BESIDE.collection == Collection.name, _BESIDE.active)
+    .scalar_subquery()
+)
 _NOW = (
     sa.select(
         Collection.store,
@@ -41,6 +48,7 @@ _NOW = (
         Collection.encoder,
         Collection.method,
         CalibrationRow.id,
+        _NEWEST,
     )
     .outerjoin(
         CalibrationRow,
@@ -60,7 +68,7 @@ class _Open:
     """A collection, open.
 
     Attributes:
-        state: what the database said of it when it was opened; its last item is the calibration.
+        state: what the database said of it when it was opened; its last items are of calibrations.
         searcher: with the active calibration.
         others: the same store by other calibrations, by the name that requests gave.
         counted: when its documents were counted.
@@ -181,7 +189,7 @@ class Shelf:
             if before is not None and before.state == state:
                 before.users += 1
                 return before
-        if before is not None and before.state[:-1] == state[:-1]:
+        if before is not None and before.state[:-2] == state[:-2]:
             searcher = self._calibrated(before.searcher, "")
             with self._lock:  # the same store: the open collection goes on with another calibration
                 before.state, before.searcher, before.others = state, searcher, {}
@@ -195,7 +203,7 @@ class Shelf:
 
     def _opened(self, name: str) -> Searcher:
         row = collections.require(self._engine, name)
-        encoder = self._encoder(row, calibration_table.load(self._engine, row))
+        encoder = self._encoder(row, two_fields.load(self._engine, row))
         ranking = RankingOptions(hybrid=self._hybrid)
         searcher = Searcher.open(
             name, self._settings, device=self._device, ranking=ranking, encoder=encoder, console=Console()
@@ -232,7 +240,7 @@ class Shelf:
         """The same store and encoder by another calibration."""
         row = collections.require(self._engine, searcher.collection)
         plain = wanted == NONE
-        calibration = None if plain else calibration_table.load(self._engine, row, wanted)
+        calibration = None if plain else two_fields.load(self._engine, row, wanted)
         choice = choose(row.name, calibration, RankingOptions(calibration=wanted, hybrid=self._hybrid))
         return replace(searcher, encoder=self._encoder(row, calibration), calibration=calibration, choice=choice)
 

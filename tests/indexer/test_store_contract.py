@@ -396,3 +396,21 @@ def test_any_order_of_writes_leaves_the_words_of_the_texts(
         for word in ("amber", "beryl"):
             there = sorted(doc_id for doc_id, stored in expected.items() if stored == (lang, word))
             assert sorted(found(store, word, lang)) == there
+
+
+def test_documents_without_a_vector_of_another_model_can_be_asked_alone(store: VectorStore) -> None:
+    store.create("model-b", DIM)
+    items = [item(name, lang) for name, lang in (("a", "en"), ("b", "en"), ("c", "de"))]
+    store.put(MODEL, items)
+    query = dict.fromkeys(("de", "en"), random_vectors(1))
+    store.put("model-b", items[:1])
+
+    def found(**more: str) -> list[str]:
+        lists = store.search(MODEL, query, 5, **more).values()
+        return sorted(doc_id for (one,) in lists for doc_id in one.doc_ids)
+
+    assert found() == ["a", "b", "c"]
+    assert found(lacking="model-b") == ["b", "c"]
+    assert store.count("model-b") == {"en": 1}
+    assert store.count(MODEL) == {"de": 1, "en": 2}
+    assert store.vectors(MODEL, ["a"]).tobytes() == items[0].vector.tobytes()

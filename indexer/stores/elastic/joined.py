@@ -145,9 +145,10 @@ class JoinedStore(ElasticStore, ABC):
         *,
         filters: Filters | None = None,
         with_vectors: bool = False,
+        lacking: str = "",
     ) -> dict[str, list[Candidates]]:
         """Approximate nearest documents in each target language, their cosines exact."""
-        found = super().search(model, queries, k, filters=filters, with_vectors=with_vectors)
+        found = super().search(model, queries, k, filters=filters, with_vectors=with_vectors, lacking=lacking)
         self._layout.seen.brought = [doc_id for lists in found.values() for one in lists for doc_id in one.doc_ids]
         return found
 

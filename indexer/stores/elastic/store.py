@@ -297,6 +297,7 @@ class ElasticStore:
         *,
         filters: Filters | None = None,
         with_vectors: bool = False,
+        lacking: str = "",
     ) -> dict[str, list[Candidates]]:
         """Approximate nearest documents in each target language, their cosines exact."""
         dim = self._field(model).dim
@@ -307,7 +308,7 @@ class ElasticStore:
         for start in range(0, len(asked), some):
             answers += self._msearch(
                 [
-                    self.request(model, lang, query, k, filters=filters, with_vectors=with_vectors)
+                    self.request(model, lang, query, k, filters=filters, with_vectors=with_vectors, lacking=lacking)
                     for lang, query in asked[start : start + some]
                 ]
             )
@@ -328,10 +329,13 @@ class ElasticStore:
         *,
         filters: Filters | None = None,
         with_vectors: bool = False,
+        lacking: str = "",
     ) -> dict[str, Any]:
         """The body of a search for the nearest documents of one language to one query, (dim,) float32."""
         vectors = self._field(model)
         field, clauses = self._layout.vector(model), self._layout.filters(lang, filters)
+        if lacking:
+            clauses.append({"bool": {"must_not": [{"exists": {"field": self._layout.vector(lacking)}}]}})
         body: dict[str, Any] = {"size": k, "_source": False, "track_total_hits": False}
         if with_vectors:
             body["docvalue_fields"] = [{"field": field, "format": "binary"}]
@@ -572,12 +576,13 @@ class ElasticStore:
         self._fields, self._worded = {}, set()
         self.close()
 
-    def count(self) -> dict[str, int]:
-        """Documents by language."""
+    def count(self, model: str = "") -> dict[str, int]:
+        """Documents by language; those with a vector of a model, if one is named."""
         self._refresh()
+        among = {"exists": {"field": self._layout.vector(model)}} if model else {"match_all": {}}
         terms = {"terms": {"field": self._layout.name("lang"), "size": _LANGUAGES, "order": {"_key": "asc"}}}
         with self._guarded():
-            answer = self._client.search(index=self.index, size=0, aggs={"langs": terms})
+            answer = self._client.search(index=self.index, size=0, query=among, aggs={"langs": terms})
         return {one["key"]: one["doc_count"] for one in answer["aggregations"]["langs"]["buckets"]}
 
     def close(self) -> None:

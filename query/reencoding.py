@@ -1,0 +1,226 @@
+"""Encode a collection that has migrated again, in the background: what ``dragoman migrate --re-encode`` does.
+
+The new encoder's vectors fill a second field of the same store. Meanwhile every document is found, by its new vector if
+it has one and else by its old one through the map (``query.two_fields``). At the end the second field is searched, and
+the old one stays for ``rollback``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+from functools import partial
+
+import numpy as np
+import sqlalchemy as sa
+
+from encoders.console import Console
+from encoders.document import Document, Encoder
+from encoders.errors import BadInput
+from encoders.maps.space import Asker
+from encoders.session import Device
+from indexer import collection as collections
+from indexer import generations
+from indexer.collection import Collection
+from indexer.database import opened, transaction
+from indexer.indexing import alone
+from indexer.ledger import Note, refuse_while_workers
+from indexer.pipeline import IndexReport
+from indexer.reencoding import reencode
+from indexer.settings import Settings
+from indexer.stores import drop_store
+from indexer.stores.contract import VectorStore
+from query import calibration_table, two_fields
+from query.asking import asker_of, open_asker
+from query.calibrating import Given, calibrate
+from query.calibration import Calibration
+from query.clicks import logged_queries, most_asked
+from query.language_statistics import calibration, draw, pseudo_queries
+from query.migration import leads_to, origin
+from query.ranking_options import RankingOptions
+from query.searcher import Searcher
+
+SAMPLE = 2000
+"""Documents over all languages that are encoded first: the second field's statistics are taken of them."""
+_COMPARED = 100
+"""Queries that the old encoder and the new one are compared on."""
+_HITS = 10
+
+
+@dataclass(frozen=True)
+class ReencodingReport:
+    """What encoding a collection again did.
+
+    Attributes:
+        encoder: the one that it is of now.
+        encoded: documents that got a vector, by the run that brought it to its end.
+        unchanged: documents that had one before that run.
+        refused: documents that the encoder knows nothing of, and that are not found any more.
+        queries: how many the old encoder and the new one were compared on.
+        logged: whether those were really asked, or else documents' titles and first sentences.
+        overlap: share of the first ten hits that both have.
+        seconds: of this process.
+    """
+
+    encoder: Asker
+    encoded: int
+    unchanged: int
+    refused: Sequence[Note]
+    queries: int
+    logged: bool
+    overlap: float
+    seconds: float
+
+
+def is_migrating(name: str, encoder: str, method: str | None, settings: Settings) -> bool:
+    """Whether a collection, which must be our own, is asked by this encoder already, through a map.
+
+    Raises:
+        BadInput: there is no such collection, or its documents are somebody else's.
+    """
+    with opened(settings.database) as engine:
+        found = collections.require(engine, name)
+        found.refuse_attached()
+        asker = asker_of(calibration_table.load(engine, found))
+    return asker is not None and asker.encoder == encoder and method in {None, asker.method}
+
+
+def re_encode(
+    name: str, settings: Settings | None = None, *, device: Device = "auto", console: Console | None = None
+) -> ReencodingReport:
+    """Encode every document of a migrating collection by the encoder of its queries; killed, the same call goes on.
+
+    Args:
+        name: the collection.
+        settings: where things are; read from the environment unless given.
+        device: where to encode.
+        console: where progress goes; nowhere unless given.
+
+    Raises:
+        BadInput: it has not migrated, left its migration meanwhile, or its documents are somebody else's.
+        DragomanError: whatever store, database or encoder refuse; what is done stays done.
+    """
+    console, settings = console or Console(quiet=True), settings or Settings.read()
+    with opened(settings.database) as engine:
+        found = collections.require(engine, name)
+        settings.check_store(name, found.store or settings.home_store)
+        found.refuse_attached()
+        refuse_while_workers(engine, name)
+        kept, active = calibration_table.active(engine, found), calibration_table.load(engine, found)
+        asker = asker_of(active)
+        if asker is None or kept is None or active is None:
+            raise BadInput(
+                f"{name} has not migrated; choose an encoder: dragoman migrate -c {name} --encoder NAME --re-encode"
+            )
+        new = open_asker(found, asker, device, console)
+        with alone(settings, name), closing(found.open_store(settings)) as store:
+            report = _Filling(engine, found, store, asker, new, active, console).run()
+            if not store.count(asker.model):
+                raise BadInput(f"{asker.encoder} knows nothing of any document of {name}; dragoman rollback -c {name}")
+            queries, logged = _queries(name, store, asker, settings)
+            before = origin(engine, found)
+            options = RankingOptions(calibration=before)
+            old = _tens(Searcher.open(name, settings, device=device, ranking=options, console=console), queries)
+            _switch(engine, found, new, asker, before, settings)
+    given = replace(Given.of(kept, None), asked=Given.of(kept, active).asked)
+    calibrate(name, settings, given=given, device=device, console=console)
+    tens = _tens(Searcher.open(name, settings, device=device, console=console, encoder=new), queries)
+    overlap = float(np.mean([len(a & b) / max(len(a), 1) for a, b in zip(old, tens, strict=True)] or [0.0]))
+    refused = report.refused
+    return ReencodingReport(
+        asker, report.encoded, report.unchanged, refused, len(queries), logged, overlap, report.seconds
+    )
+
+
+class _Filling:
+    """The second field of one collection, while it is filled."""
+
+    def __init__(
+        self,
+        engine: sa.Engine,
+        collection: Collection,
+        store: VectorStore,
+        asker: Asker,
+        encoder: Encoder,
+        active: Calibration,
+        console: Console,
+    ) -> None:
+        self.engine, self.collection, self.store, self.asker = engine, collection, store, asker
+        self.encoder, self.active, self.console = encoder, active, console
+
+    def run(self) -> IndexReport:
+        """A sample first, which says how the new vectors lie; then what is asked for most, then the rest."""
+        if two_fields.second_field(self.engine, self.collection, self.asker.model) is None:
+            self._encode(self._sample(), only_first=True)
+            calibrate_second_field(self.engine, self.collection, self.store, self.encoder, self.active, self.console)
+        return self._encode(most_asked(self.engine, self.collection.name))
+
+    def _sample(self) -> list[str]:
+        counts = self.store.count()
+        each = max(1, SAMPLE // len(counts))
+        return [doc_id for lang in counts for doc_id in self.store.sample(self.collection.model, lang, each)]
+
+    def _encode(self, first: Sequence[str], *, only_first: bool = False) -> IndexReport:
+        return reencode(
+            first,
+            self.encoder,
+            self.store,
+            self.engine,
+            self.collection.name,
+            generation=self.collection.generation,
+            check=partial(_see_that_it_migrates, self.engine, self.collection.name, self.asker),
+            only_first=only_first,
+            console=self.console,
+        )
+
+
+def _see_that_it_migrates(engine: sa.Engine, name: str, asker: Asker) -> None:
+    """Refuse to go on for a collection that is asked by another encoder by now."""
+    now = calibration_table.active(engine, collections.require(engine, name))
+    if not leads_to(now, asker.model):
+        raise BadInput(
+            f"{name} is not asked by {asker.encoder} any more, so encoding it again ends here; "
+            "what was encoded stays, and is there should it migrate again"
+        )
+
+
+def calibrate_second_field(
+    engine: sa.Engine, found: Collection, store: VectorStore, encoder: Encoder, active: Calibration, console: Console
+) -> None:
+    """Take statistics of the new vectors that there are; from then on they are searched."""
+    samples = draw(store, encoder, console=console)
+    made = calibration(samples, encoder.spec.model).with_choice(balance=active.balance, margin=active.margin)
+    about = {
+        "decided_by": "the migration",
+        "few": samples.few(),
+        two_fields.SECOND_FIELD: two_fields.place(found),
+    }
+    calibration_table.keep(engine, found.name, made, about)
+
+
+def _queries(name: str, store: VectorStore, asker: Asker, settings: Settings) -> tuple[list[Document], bool]:
+    """Queries out of the log, or else of documents; and which."""
+    counts = store.count(asker.model)
+    each = max(1, _COMPARED // len(counts))
+    drawn = [doc_id for lang in counts for doc_id in store.sample(asker.model, lang, each, seed=1)]
+    try:
+        asked = logged_queries(name, settings)
+    except BadInput:
+        return pseudo_queries(store.get(drawn)), False
+    return [asked[at] for at in np.random.default_rng(0).permutation(len(asked))[:_COMPARED]], True
+
+
+def _tens(searcher: Searcher, queries: Sequence[Document]) -> list[set[str]]:
+    with searcher:
+        return [set(ranking.doc_ids) for ranking in searcher.rank(queries, k=_HITS)]
+
+
+def _switch(engine: sa.Engine, found: Collection, new: Encoder, asker: Asker, before: str, settings: Settings) -> None:
+    """Let the second field be the one that is searched; going back leads to the old encoder as it was."""
+    _see_that_it_migrates(engine, found.name, asker)
+    with transaction(engine) as session:
+        calibration_table.choose(session, found, before)
+        gone = generations.change_field(session, found.name, asker.encoder, new.spec)
+    if gone:
+        drop_store(found.place(settings), found.name, gone, credentials=settings.credentials)

@@ -1,0 +1,288 @@
+"""Encoding a migrated collection again: every document is found meanwhile, and at the end it is the new encoder's."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import sqlalchemy as sa
+
+from encoders.document import Document
+from encoders.errors import BadInput
+from indexer import collection as collections
+from indexer.collection import Collection
+from indexer.database import connect, transaction
+from indexer.indexing import index
+from indexer.settings import Settings
+from indexer.stores.contract import PutReport, StoredDocument
+from indexer.stores.elastic.store import ElasticStore
+from indexer.stores.embedded import EmbeddedStore
+from onnx_export.models import DEFAULT
+from query import reencoding
+from query.cli import run
+from query.migrating import migrate
+from query.migration import leave
+from query.reencoding import re_encode
+from query.searcher import Searcher
+from query.service.log_tables import SearchRow
+from query.status_command import describe
+from query.two_fields import TwoFields
+from tests.query.conftest import DEMO, moved
+
+COMMAND = ["migrate", "-c", "demo", "--encoder", DEFAULT, "--method", "first", "--re-encode", "--device", "cpu", "-q"]
+SAMPLE = 40
+"""Documents of the sample: few, so that most of the demo's 235 come after it."""
+
+
+@pytest.fixture(scope="module")
+def migrated(calibrated: Settings, tmp_path_factory: pytest.TempPathFactory) -> Settings:
+    """The demo collection, asked by another model: documents are their first tokens."""
+    home = tmp_path_factory.mktemp("migrated") / "home"
+    shutil.copytree(calibrated.home, home)
+    settings = Settings.read(home=home)
+    migrate("demo", DEFAULT, "first", settings, anyway=True, device="cpu")
+    return settings
+
+
+@pytest.fixture
+def home(migrated: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
+    shutil.copytree(migrated.home, tmp_path / "home")
+    monkeypatch.setenv("DRAGOMAN_HOME", str(tmp_path / "home"))
+    monkeypatch.setattr(reencoding, "SAMPLE", SAMPLE)
+    return Settings.read(home=tmp_path / "home")
+
+
+def first(settings: Settings) -> list[str]:
+    with Searcher.open("demo", settings, device="cpu") as searcher:
+        return [hit.doc_id for hit in searcher.search("Bienen im Garten", lang="de", k=10)]
+
+
+def row(settings: Settings) -> Collection:
+    engine = connect(settings.database)
+    found = collections.require(engine, "demo")
+    engine.dispose()
+    return found
+
+
+def vectors(settings: Settings) -> dict[str, bytes]:
+    """What the model of the collection's row made of each document."""
+    found = row(settings)
+    store = found.open_store(settings)
+    held = {one.document.doc_id: one.vector.tobytes() for page in store.scan(found.model) for one in page}
+    store.close()
+    return held
+
+
+def status(settings: Settings) -> dict[str, Any]:
+    engine = connect(settings.database)
+    described = describe(engine, collections.require(engine, "demo"), settings)
+    engine.dispose()
+    return described
+
+
+KILLED = """
+import os, signal
+from indexer.stores.embedded import EmbeddedStore
+from query import reencoding
+from query.cli import run
+reencoding.SAMPLE = {sample}
+put, calls = EmbeddedStore.put, []
+def dying(store, model, documents):
+    calls.append(model)
+    if len(calls) == {at}:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return put(store, model, documents)
+EmbeddedStore.put = dying
+run({command!r})
+"""
+
+
+def killed(settings: Settings, at: int) -> None:
+    """Encode again in another process, which is killed when it is about to write for the nth time."""
+    program = KILLED.format(sample=SAMPLE, at=at, command=COMMAND)
+    environment = dict(os.environ, DRAGOMAN_HOME=str(settings.home), PYTHONPATH=str(DEMO.parent.parent))
+    process = subprocess.run([sys.executable, "-c", program], env=environment, check=False, capture_output=True)
+    assert process.returncode == -signal.SIGKILL, process.stderr.decode()
+
+
+def test_killed_in_the_middle_every_document_is_found_and_the_same_command_goes_on_to_the_same_bytes(
+    home: Settings, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shutil.copytree(home.home, tmp_path / "undisturbed")
+    undisturbed = Settings.read(home=tmp_path / "undisturbed")
+    re_encode("demo", undisturbed, device="cpu")
+    for at in (1, 3):  # in the sample; after the second chunk of the others
+        killed(home, at)
+    again = status(home)["encoding_again"]
+    assert SAMPLE - 5 <= again["documents"] < 235
+    assert again["searched"]
+    with Searcher.open("demo", home, device="cpu") as searcher:
+        assert isinstance(searcher.calibration, TwoFields)
+        hits = searcher.search("Bienen im Garten", lang="de", k=400, explain=True)
+        assert {hit.doc_id for hit in hits} == set(searcher.store.ids())
+        fresh = searcher.store.stamps(searcher.spec.model, [hit.doc_id for hit in hits])
+        assert 0 < len(fresh) < 235
+        assert all(-1 <= hit.cosine <= 1.0001 and hit.passage for hit in hits)
+    assert run([*COMMAND, "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert 0 < told["encoded"] < 235
+    assert vectors(home) == vectors(undisturbed)
+    assert row(home).method == "first"
+    assert status(home)["encoding_again"] is None
+
+
+def test_at_the_end_it_answers_as_if_it_had_been_indexed_so_and_rollback_goes_back_and_forth(
+    home: Settings, calibrated: Settings, tmp_path: Path
+) -> None:
+    report = re_encode("demo", home, device="cpu")
+    assert report.encoded + report.unchanged == 235
+    assert 0.3 < report.overlap <= 1
+    assert not report.logged
+    found = row(home)
+    assert (found.method, found.generation) == ("first", 1)
+    anew = Settings.read(home=tmp_path / "anew")
+    sources = [str(path) for path in sorted(DEMO.glob("docs.*.jsonl"))]
+    index(sources, "demo", settings=anew, device="cpu", method="first")
+    with Searcher.open("demo", home, device="cpu") as ours, Searcher.open("demo", anew, device="cpu") as theirs:
+        assert ours.model == theirs.model == ours.spec.model
+        ids = list(theirs.store.ids())
+        cosines = (ours.store.vectors(ours.model, ids) * theirs.store.vectors(ours.model, ids)).sum(axis=1)
+        assert cosines.min() > 0.99  # int8 depends a little on what is encoded together
+    new = first(home)
+    assert run(["rollback", "-c", "demo", "-q"]) == 0
+    assert first(home) == first(calibrated)
+    assert run(["rollback", "-c", "demo", "-q"]) == 0
+    assert first(home) == new
+
+
+def test_left_in_the_middle_it_stops_with_one_sentence_and_the_old_encoder_answers(
+    home: Settings, calibrated: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put, calls = EmbeddedStore.put, list[str]()
+
+    def left_at_the_second(store: EmbeddedStore, model: str, documents: Sequence[StoredDocument]) -> PutReport:
+        calls.append(model)
+        if len(calls) == 2:
+            assert run(["rollback", "-c", "demo", "-q"]) == 0
+        return put(store, model, documents)
+
+    monkeypatch.setattr(EmbeddedStore, "put", left_at_the_second)
+    monkeypatch.setattr("indexer.reencoding.CHUNK_DOCUMENTS", 8)
+    with pytest.raises(BadInput, match=r"not asked by .+ any more"):
+        re_encode("demo", home, device="cpu")
+    assert first(home) == first(calibrated)
+    assert not status(home)["encoding_again"]["searched"]
+
+
+def test_documents_that_logged_searches_showed_most_are_encoded_first(
+    home: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Searcher.open("demo", home, device="cpu") as searcher:
+        last = list(searcher.store.ids())[-3:]
+    engine = connect(home.database)
+    with transaction(engine) as session:
+        for number in range(3):
+            session.add(
+                SearchRow(
+                    id=str(number), created=row(home).created, collection="demo", query=f"Honig {number}", lang="de",
+                    space="", settings={}, hits=["gone", *last[: number + 1]], took=1,
+                )
+            )  # fmt: skip
+    engine.dispose()
+    order = list[str]()
+    put = EmbeddedStore.put
+
+    def noted(store: EmbeddedStore, model: str, documents: Sequence[StoredDocument]) -> PutReport:
+        order.extend(one.document.doc_id for one in documents)
+        return put(store, model, documents)
+
+    monkeypatch.setattr(EmbeddedStore, "put", noted)
+    report = re_encode("demo", home, device="cpu")
+    rest = order[len(order) - report.encoded :]
+    assert [doc_id for doc_id in last if doc_id in rest] == rest[: len([one for one in last if one in rest])]
+    assert (report.logged, report.queries) == (True, 3)
+
+
+def test_what_cannot_be_encoded_again_gets_one_sentence(
+    calibrated: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(BadInput, match="demo has not migrated"):
+        re_encode("demo", calibrated, device="cpu")
+    monkeypatch.setenv("DRAGOMAN_HOME", str(calibrated.home))
+    assert run([*COMMAND, "--dry-run"]) == 2
+    assert "leave --re-encode out" in capsys.readouterr().err
+
+
+def test_on_elasticsearch_it_is_the_same(
+    migrated: Settings, elastic_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = moved(migrated, "demo", elastic_url, tmp_path / "moved")
+    monkeypatch.setenv("DRAGOMAN_HOME", str(home.home))
+    monkeypatch.setattr(reencoding, "SAMPLE", SAMPLE)
+    put, calls = ElasticStore.put, list[str]()
+
+    def interrupted_at_the_third(store: ElasticStore, model: str, documents: Sequence[StoredDocument]) -> PutReport:
+        calls.append(model)
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+        return put(store, model, documents)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(ElasticStore, "put", interrupted_at_the_third)
+        with pytest.raises(KeyboardInterrupt):
+            re_encode("demo", home, device="cpu")
+    again = status(home)["encoding_again"]
+    assert SAMPLE - 5 <= again["documents"] < 235
+    assert again["searched"]
+    with Searcher.open("demo", home, device="cpu") as searcher:
+        hits = searcher.search("Bienen im Garten", lang="de", k=400)
+        assert {hit.doc_id for hit in hits} == set(searcher.store.ids())
+        assert len({hit.doc_id for hit in hits}) == len(hits)
+        here = searcher.rank([Document("q", "de", "Bienen im Garten")], k=10)[0]
+    copied = Settings.read(home=tmp_path / "embedded")
+    shutil.copytree(migrated.home, copied.home)
+    shutil.copy(home.home / "dragoman.db", copied.home / "dragoman.db")
+    _embedded(copied, home)
+    with Searcher.open("demo", copied, device="cpu") as searcher:
+        there = searcher.rank([Document("q", "de", "Bienen im Garten")], k=10)[0]
+    assert here.doc_ids == there.doc_ids
+    np.testing.assert_allclose(here.scores, there.scores, atol=1e-4)
+    re_encode("demo", home, device="cpu")
+    assert row(home).method == "first"
+    assert len(vectors(home)) == 235
+    assert run(["rollback", "-c", "demo", "-q"]) == 0
+    assert first(home) == first(rolled_back(migrated, tmp_path))
+
+
+def _embedded(copied: Settings, home: Settings) -> None:
+    """Let a copy hold on its own disk what a home holds on a server."""
+    found = row(home)
+    source = found.open_store(home)
+    engine = connect(copied.database)
+    with transaction(engine) as session:
+        session.execute(sa.update(Collection).values(store=""))
+    target = row(copied).open_store(copied)
+    for model, dim in source.models().items():
+        target.create(model, dim)
+        for page in source.scan(model):
+            target.put(model, page)
+    target.close()
+    source.close()
+    engine.dispose()
+
+
+def rolled_back(migrated: Settings, tmp_path: Path) -> Settings:
+    """The migrated home, rolled back."""
+    home = Settings.read(home=tmp_path / "back")
+    shutil.copytree(migrated.home, home.home)
+    engine = connect(home.database)
+    leave(engine, "demo")
+    engine.dispose()
+    return home

@@ -1,0 +1,135 @@
+"""Documents with the new encoder's vectors and documents with the old one's, in one ranking."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from encoders.document import Document, Encoded, EncoderSpec, FloatArray, Passages, int8_rows, unit_rows
+from encoders.maps.space import ANY, Asker, SpaceMaps
+from indexer.stores.contract import StoredDocument
+from indexer.stores.embedded import EmbeddedStore
+from query.language_statistics import calibration, draw
+from query.mapped import MappedCalibration
+from query.ranking import Choice, FairRanker
+from query.two_fields import TwoFieldRanker, TwoFields
+from tests.query.synthetic import DIM, TopicEncoder, filled, page
+
+LANGS = ("de", "en", "fr")
+TOPICS = 30
+CENTRED = Choice(0.5, "absolute", passages=False)
+MARGIN = Choice(0.75, "ratio")
+WIDTH = 40
+NOISE = 3.0
+TURN = np.random.default_rng(0).standard_normal((DIM, WIDTH)).astype(np.float32) / np.float32(WIDTH**0.5)
+
+
+class New(TopicEncoder):
+    """Another encoder: 40 numbers, with less noise than the old one."""
+
+    spec = EncoderSpec("new", "segments", WIDTH, (), "new-model", "new")
+
+    def encode_documents(self, documents: Sequence[Document]) -> Encoded:
+        made = super().encode_documents(documents)
+        passages = [Passages(int8_rows(unit_rows(one.unit_vectors() @ TURN)), one.offsets) for one in made.passages]
+        return Encoded(unit_rows(made.vectors @ TURN), passages, made.known)
+
+    def encode_queries(self, queries: Sequence[Document]) -> FloatArray:
+        return unit_rows(super().encode_queries(queries) @ TURN)
+
+
+class Migrating:
+    """A collection of ninety pages, some of which have the new encoder's vectors."""
+
+    def __init__(self, folder: Path, fresh: Sequence[int]) -> None:
+        self.new, old = New(bias=1.0, noise=0.3), TopicEncoder(bias=1.0, noise=NOISE)
+        self.pages = [page(lang, f"topic{n}") for lang in LANGS for n in range(TOPICS)]
+        self.store: EmbeddedStore = filled(folder, old, self.pages)
+        self.store.create("new-model", WIDTH)
+        # the map is too sure of itself: its cosines are larger than true ones
+        shared = np.stack([old.encode_documents([one]).vectors[0] for one in self.pages]).mean(axis=0)
+        weights = (TURN + 2.0 * shared[:, None] * TURN.mean(axis=0)).astype(np.float32)
+        maps = SpaceMaps.rounded("topics", {(ANY, ANY): weights}, asker=Asker("new", "segments", "new-model", WIDTH))
+        self.mapped = MappedCalibration.on(calibration(draw(self.store, self.new, stored=old.spec), "topics"), maps)
+        everything = EmbeddedStore(folder / "all", "all")
+        everything.create("new-model", WIDTH)
+        self.encode(range(len(self.pages)), everything)
+        self.fresh = calibration(draw(everything, self.new), "new-model")
+        self.all = everything
+        self.encode(fresh, self.store)
+
+    def encode(self, numbers: Sequence[int], store: EmbeddedStore) -> None:
+        """Put the new vectors of some pages."""
+        some = [self.pages[number] for number in numbers]
+        if some:
+            made = self.new.encode_documents(some)
+            store.put("new-model", [StoredDocument.of(one, made, at) for at, one in enumerate(some)])
+
+    def ranker(self, choice: Choice) -> TwoFieldRanker:
+        return TwoFieldRanker(self.store, TwoFields.beside(self.mapped, self.fresh), choice)
+
+    def queries(self, lang: str) -> FloatArray:
+        return self.new.encode_queries([Document("", lang, f"topic{n} asked") for n in range(TOPICS)])
+
+    def found(self, choice: Choice, ranker: FairRanker | None = None) -> float:
+        """Of the first three hits of each German query, how many are its topic's pages."""
+        rankings = (ranker or self.ranker(choice)).rank(self.queries("de"), "de", LANGS, 3)
+        right = [doc_id.split(":")[1] == f"topic{n}" for n, one in enumerate(rankings) for doc_id in one.doc_ids]
+        return float(np.mean(right))
+
+
+@pytest.mark.parametrize("choice", [CENTRED, MARGIN, Choice(0.75, "distance", passages=False)])
+def test_before_the_first_document_it_is_the_map_and_after_the_last_the_new_vectors(
+    tmp_path: Path, choice: Choice
+) -> None:
+    none, every = Migrating(tmp_path / "none", ()), Migrating(tmp_path / "every", range(90))
+    for migrating, alone in (
+        (none, FairRanker(none.store, none.mapped, choice)),
+        (every, FairRanker(every.all, every.fresh, choice)),
+    ):
+        query = migrating.queries("de")[:5]
+        ours, theirs = (one.rank(query, "de", LANGS, 20) for one in (migrating.ranker(choice), alone))
+        for mine, other in zip(ours, theirs, strict=True):
+            assert mine.doc_ids == other.doc_ids
+            np.testing.assert_allclose(mine.scores, other.scores, atol=2e-3)  # means of queries are of two draws
+
+
+def test_every_document_is_found_once_and_by_its_new_vector_if_it_has_one(tmp_path: Path) -> None:
+    fresh = range(0, 90, 2)
+    migrating = Migrating(tmp_path, fresh)
+    (ranking,) = migrating.ranker(CENTRED).rank(migrating.queries("de")[7:8], "de", LANGS, 90, detailed=True)
+    assert sorted(ranking.doc_ids) == sorted(one.doc_id for one in migrating.pages)
+    assert all(doc_id.startswith(lang) for doc_id, lang in zip(ranking.doc_ids, ranking.langs, strict=True))
+    query = migrating.mapped.towards("de").queries(migrating.queries("de")[7:8], "de")[0]
+    expected = {}
+    for number in fresh:
+        one = migrating.pages[number]
+        vector = migrating.all.vectors("new-model", [one.doc_id])
+        expected[one.doc_id] = float(migrating.fresh.documents(vector, one.lang)[0] @ query)
+    scores = dict(zip(ranking.doc_ids, ranking.scores.tolist(), strict=True))
+    assert max(abs(scores[doc_id] - value) for doc_id, value in expected.items()) < 1e-5
+    details = dict(zip(ranking.doc_ids, ranking.details or (), strict=True))
+    raw = migrating.queries("de")[7]
+    for doc_id in expected:  # what is shown is the new encoder's own cosine
+        assert abs(details[doc_id].parts.cosine - float(migrating.all.vectors("new-model", [doc_id])[0] @ raw)) < 1e-5
+
+
+@pytest.mark.parametrize("choice", [CENTRED, MARGIN])
+@pytest.mark.parametrize("share", [0.05, 0.3, 0.6, 0.95])
+def test_at_no_time_is_less_found_than_through_the_map_alone(tmp_path: Path, choice: Choice, share: float) -> None:
+    order = np.random.default_rng(1).permutation(90)
+    migrating = Migrating(tmp_path, order[: int(90 * share)].tolist())
+    by_map = migrating.found(choice, FairRanker(migrating.store, migrating.mapped, choice))
+    by_new = migrating.found(choice, FairRanker(migrating.all, migrating.fresh, choice))
+    assert by_map < by_new
+    assert by_map - 0.03 <= migrating.found(choice) <= by_new + 0.03
+
+
+def test_a_few_new_vectors_of_other_topics_come_first_no_oftener_than_by_chance(tmp_path: Path) -> None:
+    """A margin is over neighbours, and two documents alone have none that are near: the map says what they lack."""
+    others = [lang * TOPICS + topic for lang in range(3) for topic in (20, 21)]
+    migrating = Migrating(tmp_path, others)
+    rankings = migrating.ranker(MARGIN).rank(migrating.queries("de")[:15], "de", LANGS, 3)
+    few = {migrating.pages[number].doc_id for number in others}
+    assert np.mean([doc_id in few for one in rankings for doc_id in one.doc_ids]) < len(few) / 90
