@@ -1,7 +1,7 @@
-"""HMDE against the mean of its sentences, segments and first tokens: trained on half of the concepts, asked of the rest.
+"""HMDE against *first*, *segments* and *sentences*: trained on half of the concepts, asked of the rest.
 
-``train`` makes a model folder for each seed, ``lohelp``, ``ntrex`` and ``ddtp`` measure it and the baselines of the same
-lower encoder, ``table`` writes the section. Sentence vectors are made once (``benchmarks.hmde_vectors``).
+``train`` makes a model folder for each seed, ``lohelp``, ``ntrex`` and ``ddtp`` measure it and the baselines of the
+same lower encoder, ``table`` writes the section. Sentence vectors are made once (``benchmarks.hmde_vectors``).
 """
 
 from __future__ import annotations
