@@ -226,7 +226,7 @@ def _read(
 
 
 def _prepared(documents: Sequence[Document], lower: Lower, file: Path, digest: str) -> Part:
-    from onnx_export.hmde import checkpoint  # noqa: PLC0415 - torch
+    from encoders.training.checkpoint import write_whole  # noqa: PLC0415 - torch
 
     if file.is_file():
         with np.load(file) as kept:
@@ -236,7 +236,7 @@ def _prepared(documents: Sequence[Document], lower: Lower, file: Path, digest: s
     buffer = io.BytesIO()
     arrays: dict[str, Any] = {"digest": np.array(digest), **part}
     np.savez(buffer, **arrays)
-    checkpoint.write(file, buffer.getvalue())
+    write_whole(file, buffer.getvalue())
     return part
 
 

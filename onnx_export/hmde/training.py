@@ -17,7 +17,7 @@ from encoders.document import FloatArray
 from encoders.errors import BadInput
 from encoders.hmde.triples import Rows, Triples
 from encoders.hmde.upper import UpperShape
-from onnx_export.hmde import checkpoint
+from encoders.training.checkpoint import load_checkpoint, save_checkpoint
 from onnx_export.hmde.lower import Lower
 from onnx_export.hmde.model import Upper
 from onnx_export.hmde.objective import Objective
@@ -89,7 +89,7 @@ class Training:
             BadInput: it is damaged, or of another training.
         """
         self._about = about
-        state = checkpoint.load(self._place)
+        state = load_checkpoint(self._place, random=False)
         if state is None:
             return False
         if state["about"] != about:
@@ -148,7 +148,7 @@ class Training:
             "optimiser": self._optimiser.state_dict(),
             "said": json.dumps(said),
         }
-        checkpoint.save(self._place, state)
+        save_checkpoint(self._place, state)
 
     def documents(self, rows: Sequence[int]) -> FloatArray:
         """Vectors of documents without their titles by the model as it is, (rows, dim)."""

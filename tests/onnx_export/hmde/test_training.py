@@ -148,7 +148,9 @@ def test_a_disk_that_fills_up_leaves_the_checkpoint_before(
     handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (1000, limit[1]))
     try:
-        with pytest.raises(MissingPart, match="make room and give the same command: it goes on where it stopped"):
+        with pytest.raises(
+            MissingPart, match="its disk is full.; make room and give the same command: it goes on from what"
+        ):
             training.save()
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limit)
