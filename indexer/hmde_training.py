@@ -161,7 +161,7 @@ def train_hmde(
     curve = training.run(console)
     drawn = triples.languages(triples.draw(0, training.step * settings.batch * settings.accumulate))
     documents = Counter(page.lang for page in material.pages)
-    said = _said(settings, curve, training.step, documents, drawn, encoder)
+    said = training_facts(settings, curve, training.step, documents, drawn, encoder)
     folder, parity = publish(
         training.upper, base, target, precision, said, {_FILES["curve"]: _picture(curve)}, console, force=force
     )
@@ -226,7 +226,7 @@ def _read(
 
 
 def _prepared(documents: Sequence[Document], lower: Lower, file: Path, digest: str) -> Part:
-    from onnx_export.hmde import checkpoint  # noqa: PLC0415 - torch
+    from encoders.training.checkpoint import write_whole  # noqa: PLC0415 - torch
 
     if file.is_file():
         with np.load(file) as kept:
@@ -236,14 +236,14 @@ def _prepared(documents: Sequence[Document], lower: Lower, file: Path, digest: s
     buffer = io.BytesIO()
     arrays: dict[str, Any] = {"digest": np.array(digest), **part}
     np.savez(buffer, **arrays)
-    checkpoint.write(file, buffer.getvalue())
+    write_whole(file, buffer.getvalue())
     return part
 
 
-def _said(
+def training_facts(
     settings: Settings, curve: Curve, steps: int, documents: Counter[str], drawn: Counter[tuple[str, str]], encoder: str
 ) -> dict[str, Any]:
-    """What ``hmde.json`` says of the training."""
+    """What ``hmde.json`` of a folder says of its training."""
     return {
         "lower": Path(encoder).name,
         "settings": asdict(settings),

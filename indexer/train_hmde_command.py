@@ -43,7 +43,7 @@ _SHOWN = 10
 )
 @click.option("--freeze/--train-lower", "frozen", default=None, help="Whether the lower encoder keeps its weights.")
 @click.option("--adapters", type=click.IntRange(0), metavar="RANK", help="Train matrices of this rank in it instead.")
-@click.option("--form", type=click.Choice(get_args(Form)), help="residual: the document begins as its sentences' mean.")
+@click.option("--form", type=click.Choice(get_args(Form)), help="weighted: begins as the sentences' mean.")
 @click.option("--steps", type=click.IntRange(1), help="Of the optimiser.")
 @click.option("--batch", type=click.IntRange(2), help="Triples that are each other's negatives.")
 @click.option("--accumulate", type=click.IntRange(1), metavar="N", help="Batches a step.")

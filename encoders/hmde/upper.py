@@ -20,7 +20,7 @@ _TOGETHER = 64
 """Windows a batch; what fills them up to the longest is masked."""
 _AGAIN = "train it again: dragoman train hmde SOURCE… -o FOLDER"
 
-Form = Literal["paper", "residual", "weighted"]
+Form = Literal["paper", "weighted"]
 
 
 @dataclass(frozen=True)
@@ -34,9 +34,8 @@ class UpperShape:
         feed_forward: width inside the feed-forward part.
         sentences: the most it sees at once; of longer documents windows are averaged.
         tokens: the most a sentence may have, special tokens and prefix included.
-        form: ``paper``: the mean of the sentences' outputs. ``residual``: the sentences' mean, plus a linear map of the
-            mean of their outputs that is nothing before training. ``weighted``: the sentences' mean with weights that a
-            softmax over their outputs gives, equal before training. Documents of both begin where queries are.
+        form: ``paper``: the mean of the sentences' outputs. ``weighted``: the mean of the sentences, with weights that
+            their outputs give, and a linear map of it added; before training it is the plain mean, where queries are.
     """
 
     dim: int
@@ -116,7 +115,8 @@ class UpperSession:
     def documents(self, sentences: Sequence[FloatArray]) -> FloatArray:
         """Documents' sentence vectors, (sentences, dim) each → (documents, dim) unit rows; nothing gives a zero row.
 
-        A document that is longer than the transformer is the mean over its windows, each counted by its sentences.
+        A document that is longer than the transformer is the mean over its windows, each counted by its sentences over
+        the square of its place: the paper reads the first alone.
         """
         size = self.file.shape.sentences
         cuts = [(row, at) for row, one in enumerate(sentences) for at in range(0, len(one), size)]
@@ -126,8 +126,8 @@ class UpperSession:
             windows = [sentences[row][at : at + size] for row, at in cuts[start : start + _TOGETHER]]
             stack, mask = padded(windows)
             vectors = self._session.run(["vectors"], {"sentences": stack, "mask": mask})[0]
-            for (row, _), window, vector in zip(cuts[start : start + _TOGETHER], windows, vectors, strict=True):
-                sums[row] += len(window) * vector
+            for (row, at), window, vector in zip(cuts[start : start + _TOGETHER], windows, vectors, strict=True):
+                sums[row] += len(window) / (1 + at // size) ** 2 * vector
         return unit_rows(sums)
 
 

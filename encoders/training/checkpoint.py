@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import hashlib
 import io
 import os
 from collections.abc import Mapping
@@ -12,6 +13,9 @@ from typing import Any
 import torch
 
 from encoders.errors import BadInput, MissingPart
+
+_DIGEST = 32
+_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 
 def save_checkpoint(file: Path, state: Mapping[str, Any]) -> None:
@@ -26,20 +30,30 @@ def save_checkpoint(file: Path, state: Mapping[str, Any]) -> None:
     """
     buffer = io.BytesIO()
     torch.save({"state": dict(state), "random": _random_state()}, buffer)
+    data = buffer.getvalue()
+    write_whole(file, hashlib.sha256(data).digest() + data)
+
+
+def write_whole(file: Path, data: bytes) -> None:
+    """Write a file beside the old one and give it its name, so that a crash leaves one of the two.
+
+    Raises:
+        MissingPart: the disk is full or can't be written; what was there is there still.
+    """
     temporary = file.with_name(f".{file.name}.{os.getpid()}")
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
         with temporary.open("wb") as out:
-            out.write(buffer.getbuffer())
+            out.write(data)
             out.flush()
             os.fsync(out.fileno())
         temporary.replace(file)
     except OSError as error:
         temporary.unlink(missing_ok=True)
-        what = "its disk is full" if error.errno in {errno.ENOSPC, errno.EDQUOT} else error.strerror
+        what = "its disk is full" if error.errno in _FULL else error.strerror
         raise MissingPart(
-            f"the checkpoint {file} can't be written ({what}); make room and run the same command again: it goes on "
-            "from the checkpoint before"
+            f"{file} can't be written ({what}); make room and give the same command: it goes on from what was saved "
+            "before"
         ) from error
 
 
@@ -51,20 +65,20 @@ def load_checkpoint(file: Path, *, random: bool = True) -> dict[str, Any] | None
         random: put torch's random numbers back to where they were.
 
     Raises:
-        BadInput: the file is no checkpoint.
+        BadInput: it is not what was written.
     """
-    if not file.exists():
-        return None
     try:
-        stored = torch.load(file, map_location="cpu", weights_only=True)
-        state: dict[str, Any] = stored["state"]
-        generators = stored["random"]
-    except Exception as error:  # pickle, zipfile and torch raise classes of their own
-        raise BadInput(f"{file} is no checkpoint that can be read; remove its folder to begin anew") from error
+        data = file.read_bytes()
+    except FileNotFoundError:
+        return None
+    if hashlib.sha256(data[_DIGEST:]).digest() != data[:_DIGEST]:
+        raise BadInput(f"the checkpoint {file} is damaged; delete it to begin again")
+    stored = torch.load(io.BytesIO(data[_DIGEST:]), map_location="cpu", weights_only=True)
+    state: dict[str, Any] = stored["state"]
     if random:
-        torch.set_rng_state(generators["cpu"])
-        if "cuda" in generators and torch.cuda.is_available():
-            torch.cuda.set_rng_state(generators["cuda"])
+        torch.set_rng_state(stored["random"]["cpu"])
+        if "cuda" in stored["random"] and torch.cuda.is_available():
+            torch.cuda.set_rng_state(stored["random"]["cuda"])
     return state
 
 

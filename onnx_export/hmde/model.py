@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 import transformers
 
@@ -9,6 +11,8 @@ from encoders.hmde.upper import UpperShape
 
 _EPSILON = 1e-12
 _SPREAD = 0.02
+_BOUND = math.log(3)
+"""Of a sentence's score either way: none counts more than nine times as much as another."""
 
 
 class Upper(torch.nn.Module):
@@ -40,11 +44,9 @@ class Upper(torch.nn.Module):
         self.transformer = transformers.BertModel(config, add_pooling_layer=False)
         # Sentences come as vectors: there are no words to look up.
         del self.transformer.embeddings.word_embeddings
-        self.correction = self.weighing = None
-        if shape.form == "residual":
-            self.correction = _silent(shape.dim, shape.dim)
         if shape.form == "weighted":
             self.weighing = _silent(shape.dim, 1)
+            self.map = _silent(shape.dim, shape.dim)
 
     def forward(self, sentences: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
         """(documents, sentences, dim) float32 and (documents, sentences) int64 → (documents, dim) unit rows."""
@@ -54,13 +56,13 @@ class Upper(torch.nn.Module):
             inputs_embeds=torch.cat((start, sentences), dim=1), attention_mask=torch.cat((ones, mask), dim=1)
         ).last_hidden_state
         outputs = states[:, 1:]
-        if self.weighing is not None:
-            scores = self.weighing(outputs).squeeze(-1).masked_fill(mask == 0, -1e4)
-            document = (torch.softmax(scores, dim=1).unsqueeze(-1) * sentences).sum(dim=1)
-        elif self.correction is not None:
-            document = _mean(sentences, mask) + self.correction(_mean(outputs, mask))
-        else:
+        if self.shape.form == "paper":
             document = _mean(outputs, mask)
+        else:
+            scores = _BOUND * torch.tanh(self.weighing(outputs).squeeze(-1) / _BOUND)
+            weights = torch.softmax(scores.masked_fill(mask == 0, -1e4), dim=1)
+            mean = (weights.unsqueeze(-1) * sentences).sum(dim=1)
+            document = mean + self.map(mean)
         return torch.nn.functional.normalize(document, dim=1)
 
 

@@ -158,7 +158,8 @@ def _described(said: Mapping[str, Any], report: ParityReport) -> str:
 most {shape["tokens"]} tokens, and `mask` (documents, sentences) int64 → `vectors` (documents, {shape["dim"]}) float32,
 unit rows.
 {shape["layers"]} layers, {shape["heads"]} heads, feed-forward {shape["feed_forward"]}, form `{shape["form"]}`; at most
-{shape["sentences"]} sentences at once: a longer document is the mean over its windows, each counted by its sentences.
+{shape["sentences"]} sentences at once: a longer document is the mean over its windows, each counted by its
+sentences over the square of its place.
 A query is encoded by `model.onnx` alone. It makes `hmde` the folder's default method.
 
 Trained on {said["documents"]:,} documents in {len(said["languages"])} languages; lower encoder \

@@ -31,9 +31,12 @@ class Settings:
         warmup: steps until then; it falls to nothing in a line afterwards.
         decay: weight decay of AdamW.
         temperature: τ of the loss; the paper does not say its own.
-        hard: whether each triple's hard negative counts.
-        titles: weight of a second loss that the paper has not: a title as a query against the mates of its page.
+        pairs: weight of the paper's loss, a document against its mate.
+        hard: whether each triple's hard negative counts in it.
+        titles: weight of a title, as a query, against the mate of its page; the paper has no such loss.
+        excerpts: weight of the mean of four sentences, as the lower encoder gives them, against the mate of their page.
         bare: share of pages that are learnt from without their titles, so that a title is not found by its translation.
+        centred: take the mean of each language out before cosines, as a calibration does.
         budget: padded tokens of sentences that are encoded at once.
         held_out: share of the concepts that is kept for validation.
         evaluate: steps between two validations.
@@ -56,9 +59,12 @@ class Settings:
     warmup: int = 1_000
     decay: float = 0.01
     temperature: float = 0.05
+    pairs: float = 1.0
     hard: bool = True
     titles: float = 0.0
+    excerpts: float = 0.0
     bare: float = 0.0
+    centred: bool = False
     budget: int = 4_096
     held_out: float = 0.1
     evaluate: int = 100
@@ -70,15 +76,18 @@ PAPER = Settings()
 """1.1 million triples once, in steps of 64 batches of two: 8,600 steps."""
 SMALL = Settings(
     frozen=True,
-    form="residual",
+    form="weighted",
     feed_forward=512,
-    steps=300,
+    steps=150,
     batch=64,
     accumulate=1,
-    rate=5e-4,
-    warmup=20,
+    rate=3e-4,
+    warmup=10,
+    pairs=0.0,
     titles=1.0,
-    bare=0.5,
+    excerpts=1.0,
+    bare=1.0,
+    centred=True,
     evaluate=25,
     patience=4,
 )

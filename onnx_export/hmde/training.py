@@ -17,9 +17,10 @@ from encoders.document import FloatArray
 from encoders.errors import BadInput
 from encoders.hmde.triples import Rows, Triples
 from encoders.hmde.upper import UpperShape
-from onnx_export.hmde import checkpoint
-from onnx_export.hmde.lower import Lower, each
-from onnx_export.hmde.model import Upper, contrastive_loss
+from encoders.training.checkpoint import load_checkpoint, save_checkpoint
+from onnx_export.hmde.lower import Lower
+from onnx_export.hmde.model import Upper
+from onnx_export.hmde.objective import Objective
 from onnx_export.hmde.settings import Curve, Point, Settings
 from onnx_export.hmde.validation import mean_average_precision
 
@@ -71,8 +72,7 @@ class Training:
         self.upper = Upper(shape, settings.dropout).to(device)
         self._weights = [*self.upper.parameters(), *lower.parameters()]
         self._optimiser = torch.optim.AdamW(self._weights, lr=settings.rate, weight_decay=settings.decay)
-        numbers = {concept: at for at, concept in enumerate(dict.fromkeys(page.concept for page in triples.pages))}
-        self._concepts = np.array([numbers[page.concept] for page in triples.pages], dtype=np.int64)
+        self._objective = Objective(self.upper, lower, triples, settings)
         self.curve = Curve()
         self.step = 0
         self._best: State = self._copied()
@@ -89,7 +89,7 @@ class Training:
             BadInput: it is damaged, or of another training.
         """
         self._about = about
-        state = checkpoint.load(self._place)
+        state = load_checkpoint(self._place, random=False)
         if state is None:
             return False
         if state["about"] != about:
@@ -99,6 +99,7 @@ class Training:
             )
         self._set(state["now"])
         self._best = state["best"]
+        self._objective.means = state["means"]
         self._optimiser.load_state_dict(state["optimiser"])
         said = json.loads(state["said"])
         self.step, self._losses = said["step"], said["losses"]
@@ -114,6 +115,7 @@ class Training:
         """
         settings = self.settings
         if not self.curve.points:
+            self._objective.measure_means()
             self._validate(console)
         saved = time.monotonic()
         with console.progress("training", settings.steps, "steps") as progress:
@@ -142,10 +144,11 @@ class Training:
             "about": self._about,
             "now": self._copied(),
             "best": self._best,
+            "means": self._objective.means,
             "optimiser": self._optimiser.state_dict(),
             "said": json.dumps(said),
         }
-        checkpoint.save(self._place, state)
+        save_checkpoint(self._place, state)
 
     def documents(self, rows: Sequence[int]) -> FloatArray:
         """Vectors of documents without their titles by the model as it is, (rows, dim)."""
@@ -156,7 +159,7 @@ class Training:
         with torch.no_grad():
             for start in range(0, len(order), _TOGETHER):
                 batch = order[start : start + _TOGETHER]
-                result[batch] = self._encoded([rows[at] for at in batch], None, 1.0).cpu().numpy()
+                result[batch] = self._objective.documents([rows[at] for at in batch], None, 1.0).cpu().numpy()
         return result
 
     def _learn(self) -> None:
@@ -167,7 +170,7 @@ class Training:
         total = 0.0
         for part in range(settings.accumulate):
             number = self.step * settings.accumulate + part
-            loss = self._loss(number, (settings.seed << 32) + 2 * number)
+            loss = self._objective.loss(number, (settings.seed << 32) + 2 * number)
             (loss / settings.accumulate).backward()  # type: ignore[no-untyped-call]
             self.lower.learn()
             total += loss.item() / settings.accumulate
@@ -177,37 +180,6 @@ class Training:
         self._optimiser.step()
         self._optimiser.zero_grad()
         self._losses.append(total)
-
-    def _loss(self, number: int, seed: int | None) -> torch.Tensor:
-        """Of a batch by its number; with a seed for training."""
-        settings = self.settings
-        triples = self._triples.draw(number * settings.batch, settings.batch)
-        used = triples if settings.hard else triples[:, :2]
-        rows, places = np.unique(used, return_inverse=True)
-        vectors = self._encoded(rows.tolist(), seed, settings.bare)
-        first, second, *negative = (
-            vectors[torch.from_numpy(column).to(self._device)] for column in places.reshape(used.shape).T
-        )
-        concepts = torch.from_numpy(self._concepts[triples[:, 0]]).to(self._device)
-        loss = contrastive_loss(first, second, negative[0] if negative else None, concepts, settings.temperature)
-        if settings.titles:
-            titles = self.lower.queries(triples[:, 0].tolist(), training=seed)
-            loss = loss + settings.titles * contrastive_loss(titles, second, None, concepts, settings.temperature)
-        return loss
-
-    def _encoded(self, rows: Sequence[int], seed: int | None, bare: float) -> torch.Tensor:
-        """Document vectors, a share of them without their titles."""
-        sentences = self.lower.sentences(rows, training=seed)
-        counts, titles = (values[list(rows)] for values in (self.lower.lengths(), self.lower.openings()))
-        without = np.random.default_rng((seed or 0, 1)).random(len(rows)) < bare
-        left_out = np.where(without, titles, 0)
-        kept = [one[start:] for one, start in zip(each(counts.tolist(), sentences), left_out.tolist(), strict=True)]
-        stack = torch.nn.utils.rnn.pad_sequence(kept, batch_first=True)
-        mask = np.arange(stack.shape[1])[None, :] < (counts - left_out)[:, None]
-        if seed is not None:
-            torch.manual_seed(seed)
-        vectors: torch.Tensor = self.upper(stack, torch.from_numpy(mask.astype(np.int64)).to(self._device))
-        return vectors
 
     def _rate(self) -> float:
         """Up in a line to the peak, then down in a line to nothing."""
@@ -243,7 +215,7 @@ class Training:
     def _first_loss(self) -> float:
         self.upper.eval()
         with torch.no_grad():
-            return self._loss(0, None).item()
+            return self._objective.loss(0, None).item()
 
     def _copied(self) -> State:
         return {

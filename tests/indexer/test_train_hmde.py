@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import subprocess
+import sys
+import textwrap
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -10,10 +15,11 @@ import numpy as np
 import pytest
 
 import query
-from encoders.document import Document
+from encoders.document import Document, unit_rows
 from encoders.errors import BadInput
 from encoders.folder import ModelFolder
 from encoders.hmde.encoder import Hmde
+from encoders.hmde.upper import UpperSession
 from encoders.methods import open_encoder
 from encoders.sentence import SentenceEncoder
 from encoders.sentences import Sentences
@@ -86,6 +92,44 @@ def test_a_query_is_the_lower_encoders_and_a_document_the_upper_ones_over_its_pa
     means = Sentences(lower).encode_documents(documents)
     assert np.einsum("ij,ij->i", encoded.vectors, means.vectors)[:2].min() > 0.5
     assert encoder.spec.model != Sentences(SentenceEncoder(trained, device="cpu")).spec.model
+
+
+def test_later_windows_of_a_long_document_count_less_by_the_square_of_their_place(trained: ModelFolder) -> None:
+    upper = UpperSession(trained, "cpu")
+    sentences = unit_rows(np.random.default_rng(0).standard_normal((70, 384)).astype(np.float32))
+    first, second, third = (upper.documents([sentences[at : at + 32]])[0] for at in (0, 32, 64))
+    expected = unit_rows((32 * first + 32 / 4 * second + 6 / 9 * third)[None])
+    np.testing.assert_allclose(upper.documents([sentences]), expected, atol=1e-5)
+
+
+def test_a_command_that_is_killed_goes_on_to_the_same_files(
+    trained: ModelFolder, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ["train", "hmde", *SOURCES, "-o", str(tmp_path / "documents"), *FEW]
+    script = textwrap.dedent(
+        """
+        import sys
+        from onnx_export.hmde import training
+        from query.cli import run
+        training._SAVE_SECONDS = 0.0
+        run(sys.argv[1:])
+        """
+    )
+    command = [sys.executable, "-c", script, *arguments]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment) as process:
+        assert process.stderr is not None
+        for line in process.stderr:
+            if line.startswith("step 2:"):
+                process.kill()
+                break
+        else:
+            pytest.fail("it ended before it was killed")
+    assert process.returncode == -signal.SIGKILL
+    assert run([*arguments, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["resumed"] in {1, 2, 3}
+    for file in ("upper.onnx", "hmde.json", "curve.png", "model.onnx"):
+        assert (tmp_path / "documents" / file).read_bytes() == (trained.path / file).read_bytes(), file
 
 
 def test_the_same_lower_encoder_keeps_its_own_methods_and_ids(

@@ -55,5 +55,5 @@ def test_a_file_that_is_no_checkpoint_is_named(tmp_path: Path) -> None:
     from encoders.training.checkpoint import load_checkpoint
 
     (tmp_path / "last.pt").write_bytes(b"nothing of the kind")
-    with pytest.raises(BadInput, match=r"last\.pt is no checkpoint that can be read; remove its folder"):
+    with pytest.raises(BadInput, match=r"the checkpoint .*last\.pt is damaged; delete it"):
         load_checkpoint(tmp_path / "last.pt")

@@ -46,11 +46,14 @@ def weights(training: Any) -> bytes:
     return b"".join(state[name].numpy().tobytes() for name in sorted(state))
 
 
-@pytest.mark.parametrize("form", ["paper", "residual", "weighted"])
+AS_SMALL = replace(SETTINGS, form="weighted", pairs=0.0, titles=1.0, excerpts=1.0, bare=1.0, centred=True)
+
+
+@pytest.mark.parametrize("settings", [SETTINGS, replace(SETTINGS, titles=0.5, bare=0.5), AS_SMALL])
 def test_the_loss_falls_and_the_best_weights_are_kept(
-    form: Any, small_model: Path, pages: list[Document], tmp_path: Path
+    settings: Settings, small_model: Path, pages: list[Document], tmp_path: Path
 ) -> None:
-    training = training_of(small_model, pages, tmp_path, replace(SETTINGS, form=form, titles=0.5, bare=0.5))
+    training = training_of(small_model, pages, tmp_path, settings)
     training.resume("it")
     curve = training.run(Console(quiet=True))
     assert [point.step for point in curve.points] == [0, 4, 8, 12]
@@ -67,10 +70,12 @@ def test_it_stops_when_nothing_gets_better(small_model: Path, pages: list[Docume
     assert training.step < SETTINGS.steps
 
 
+@pytest.mark.parametrize("name", ["SETTINGS", "AS_SMALL"])
 def test_a_process_that_is_killed_goes_on_to_the_same_bytes(
-    small_model: Path, pages: list[Document], tmp_path: Path
+    name: str, small_model: Path, pages: list[Document], tmp_path: Path
 ) -> None:
-    whole = training_of(small_model, pages, tmp_path)
+    settings = {"SETTINGS": SETTINGS, "AS_SMALL": AS_SMALL}[name]
+    whole = training_of(small_model, pages, tmp_path, settings)
     whole.resume("it")
     whole.run(Console(quiet=True))
     (tmp_path / "killed").mkdir()
@@ -79,9 +84,10 @@ def test_a_process_that_is_killed_goes_on_to_the_same_bytes(
         import os, pickle, signal, sys
         from pathlib import Path
         from encoders.console import Console
-        from tests.onnx_export.hmde.test_training import training_of
-        model, folder = map(Path, sys.argv[1:])
-        training = training_of(model, pickle.loads((folder / "pages").read_bytes()), folder)
+        from tests.onnx_export.hmde import test_training
+        model, folder = map(Path, sys.argv[1:3])
+        pages = pickle.loads((folder / "pages").read_bytes())
+        training = test_training.training_of(model, pages, folder, getattr(test_training, sys.argv[3]))
         training.resume("it")
         learn = training._learn
         def step():
@@ -97,14 +103,14 @@ def test_a_process_that_is_killed_goes_on_to_the_same_bytes(
 
     (tmp_path / "killed" / "pages").write_bytes(pickle.dumps(pages))
     done = subprocess.run(
-        [sys.executable, "-c", script, str(small_model), str(tmp_path / "killed")],
+        [sys.executable, "-c", script, str(small_model), str(tmp_path / "killed"), name],
         check=False,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
         capture_output=True,
         timeout=300,
     )
     assert done.returncode == -signal.SIGKILL, done.stderr.decode()
-    again = training_of(small_model, pages, tmp_path / "killed")
+    again = training_of(small_model, pages, tmp_path / "killed", settings)
     assert again.resume("it")
     assert again.step == 7
     again.run(Console(quiet=True))
@@ -142,7 +148,9 @@ def test_a_disk_that_fills_up_leaves_the_checkpoint_before(
     handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (1000, limit[1]))
     try:
-        with pytest.raises(MissingPart, match="make room and give the same command: it goes on where it stopped"):
+        with pytest.raises(
+            MissingPart, match="its disk is full.; make room and give the same command: it goes on from what"
+        ):
             training.save()
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limit)

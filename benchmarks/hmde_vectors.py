@@ -1,0 +1,122 @@
+"""Documents of the open collections and what the baselines of HMDE make of them, encoded once and kept in a folder."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from benchmarks.cr5_quality import read
+from encoders.console import Console
+from encoders.document import Document, Int8Array, int8_rows
+from encoders.hmde.triples import held_out
+from encoders.methods import open_encoder
+from onnx_export.models import DEFAULT, find_model
+
+LANGUAGES = ("en", "de", "fr", "it", "es", "ru", "fi", "ja", "zh")
+METHODS = ("first", "segments", "sentences")
+SPLIT = 2023
+"""Seed of the halves: another one than a training's, which draws its validation concepts by the same hash."""
+_TOGETHER = 64
+
+
+@dataclass(frozen=True)
+class Kept:
+    """Passages of some documents, one after another.
+
+    Attributes:
+        vectors: (passages, dim) int8.
+        offsets: (passages, 2) characters.
+        counts: (documents,) passages of each.
+    """
+
+    vectors: Int8Array
+    offsets: npt.NDArray[np.int32]
+    counts: npt.NDArray[np.int64]
+
+    @property
+    def starts(self) -> npt.NDArray[np.int64]:
+        """Where each document begins, and where the last one ends."""
+        return np.concatenate([np.zeros(1, np.int64), np.cumsum(self.counts)])
+
+
+def documents(collection: str, lang: str) -> list[Document]:
+    """A collection's documents of one language."""
+    return [
+        Document(
+            one["id"],
+            lang,
+            one["text"],
+            one["title"],
+            {name: one[name] for name in ("concept", "label") if name in one},
+        )
+        for one in read(collection, [lang])[lang]
+    ]
+
+
+def seen(document: Document) -> bool:
+    """Whether a document is of the half of the concepts that is trained on."""
+    return held_out(str(document.fields["concept"]), 0.5, SPLIT)
+
+
+def passages(collection: str, lang: str, method: str, folder: Path) -> Kept:
+    """What a method makes of a collection's documents of one language; of *first* and *segments* of the unseen half.
+
+    *ntrex* is all unseen.
+    """
+    file = folder / f"{collection}.{lang}.{method}.npz"
+    if not file.is_file():
+        encoder = open_encoder(find_model(DEFAULT, Console(quiet=True)), method, device="cpu")
+        asked = [
+            one
+            for one in documents(collection, lang)
+            if method == "sentences" or collection == "ntrex" or not seen(one)
+        ]
+        found = [
+            part
+            for at in range(0, len(asked), _TOGETHER)
+            for part in encoder.encode_documents(asked[at : at + _TOGETHER]).passages
+        ]
+        np.savez(
+            file.with_suffix(".part.npz"),
+            vectors=np.concatenate([one.vectors for one in found]),
+            offsets=np.concatenate([one.offsets for one in found]),
+            counts=np.array([len(one.vectors) for one in found], dtype=np.int64),
+        )
+        file.with_suffix(".part.npz").replace(file)
+        print(file.name, len(asked), flush=True)
+    with np.load(file) as kept:
+        return Kept(kept["vectors"], kept["offsets"], kept["counts"])
+
+
+def titles(collection: str, lang: str, folder: Path) -> Int8Array:
+    """The titles of a collection's documents of one language as queries, (documents, dim)."""
+    file = folder / f"{collection}.{lang}.titles.npy"
+    if not file.is_file():
+        encoder = open_encoder(find_model(DEFAULT, Console(quiet=True)), "sentences", device="cpu")
+        asked = [Document(one.doc_id, lang, one.title or one.text[:200]) for one in documents(collection, lang)]
+        np.save(file, int8_rows(encoder.encode_queries(asked)))
+        print(file.name, len(asked), flush=True)
+    found: Int8Array = np.load(file)
+    return found
+
+
+def main() -> None:
+    """Encode what is not there yet."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--folder", type=Path, required=True)
+    parser.add_argument("--collections", default="ntrex,ddtp,lohelp")
+    arguments = parser.parse_args()
+    arguments.folder.mkdir(parents=True, exist_ok=True)
+    for collection in arguments.collections.split(","):
+        for lang in LANGUAGES:
+            titles(collection, lang, arguments.folder)
+            for method in METHODS:
+                passages(collection, lang, method, arguments.folder)
+
+
+if __name__ == "__main__":
+    main()
