@@ -62,13 +62,24 @@ class _Factor:
     """A Cholesky factor in float64."""
 
     def __init__(self, matrix: csr_array, lam: float) -> None:
-        wide = matrix.astype(np.float64) if _is_wide(matrix) else matrix.T.astype(np.float64)
-        gram = (wide @ wide.T).toarray()
+        gram = _gram(matrix if _is_wide(matrix) else csr_array(matrix.T))
         gram[np.diag_indices_from(gram)] += lam
         self._factor = cho_factor(gram, lower=True, overwrite_a=True, check_finite=False)
 
     def __call__(self, right: FloatArray) -> FloatArray:
         return np.asarray(cho_solve(self._factor, right.astype(np.float64), check_finite=False), dtype=np.float32)
+
+
+_ROWS = 128
+"""Rows that are written out at a time to be multiplied with all."""
+
+
+def _gram(matrix: csr_array) -> Float64Array:
+    """XXᵀ, dense as it nearly always is."""
+    gram = np.empty((matrix.shape[0], matrix.shape[0]))
+    for start in range(0, len(gram), _ROWS):
+        gram[:, start : start + _ROWS] = matrix @ matrix[start : start + _ROWS].toarray(order="F").T
+    return gram.T
 
 
 class _Iteration:

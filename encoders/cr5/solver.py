@@ -10,19 +10,25 @@ never written out. With B = XᵀX + λI, a block a language, S = X B⁻¹ Xᵀ a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
 from scipy.sparse import csr_array
+from threadpoolctl import threadpool_limits
 
 from encoders.cr5 import conjugate_gradients, eigenvectors
 from encoders.cr5.ridge import DIRECT, Ridge, ridge
 from encoders.document import FloatArray
+from encoders.session import available_cores
 
 Float64Array = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
+
+T = TypeVar("T")
 
 _NOTHING = 1e-6
 """Share of the largest variance below which a direction of Φ is noise."""
@@ -46,7 +52,8 @@ class Solution:
     """What was learnt.
 
     Attributes:
-        columns: by language, (words, dimensions) float32: Φᵀ, whose columns are orthonormal over all languages.
+        columns: by language, (words, dimensions) float32: Φᵀ, whose columns are orthonormal over all languages. Where
+            documents are fewer than words, a language's are made each time they are asked for, and not kept.
         eigenvalues: (dimensions,) of the concepts' K × K matrix (eq. 12), largest first.
     """
 
@@ -77,68 +84,97 @@ def solve(
         tolerance: of iterated solutions.
         progress: is told of vectors that went through the operator.
     """
-    regression = _Regression(blocks, lam, direct, tolerance)
-    dimensions = min(dimensions, regression.concepts - 1)
-    top, eigenvalues = eigenvectors.leading(
-        regression.concepts_seen, regression.concepts, dimensions, seed=seed, small=small, progress=progress
-    )
-    return Solution(regression.orthonormal_columns(top), eigenvalues)
+    with ThreadPoolExecutor(available_cores()) as pool, threadpool_limits(1):
+        regression = _Regression(blocks, lam, direct, tolerance, pool)
+        dimensions = min(dimensions, regression.concepts - 1)
+        top, eigenvalues = eigenvectors.leading(
+            regression.concepts_seen, regression.concepts, dimensions, seed=seed, small=small, progress=progress
+        )
+        return Solution(regression.orthonormal_columns(top), eigenvalues)
+
+
+class _Columns(Mapping[str, FloatArray]):
+    """Φᵀ, made of each language's solution when it is asked for."""
+
+    def __init__(self, ridges: Mapping[str, Ridge], solved: Mapping[str, FloatArray]) -> None:
+        self._ridges, self._solved = ridges, solved
+
+    def __getitem__(self, lang: str) -> FloatArray:
+        return self._ridges[lang].weights(self._solved[lang])
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._ridges)
+
+    def __len__(self) -> int:
+        return len(self._ridges)
 
 
 class _Regression:
-    """Regression of concepts on bags of words, all languages together.
+    """Regression of concepts on bags of words, all languages together, each in a thread of its own.
 
     Attributes:
         concepts: how many.
     """
 
-    def __init__(self, blocks: Mapping[str, Block], lam: float, direct: int, tolerance: float) -> None:
-        self.concepts = 1 + max(int(block.concepts.max()) for block in blocks.values())
-        self._each: dict[str, Ridge] = {}
-        self._labels: dict[str, IntArray] = {}
-        self._members: dict[str, csr_array] = {}
-        self._ones: dict[str, FloatArray] = {}
-        for lang, block in blocks.items():
-            count = len(block.concepts)
-            self._each[lang] = ridge(block.matrix, lam, direct=direct, tolerance=tolerance)
-            self._labels[lang] = block.concepts
-            self._members[lang] = csr_array(
-                (np.ones(count, np.float32), (block.concepts, np.arange(count))), shape=(self.concepts, count)
+    def __init__(
+        self, blocks: Mapping[str, Block], lam: float, direct: int, tolerance: float, pool: ThreadPoolExecutor
+    ) -> None:
+        self._pool = pool
+        self._labels = {lang: blocks[lang].concepts for lang in blocks}
+        self.concepts = 1 + max(int(labels.max()) for labels in self._labels.values())
+        self._members = {
+            lang: csr_array(
+                (np.ones(len(labels), np.float32), (labels, np.arange(len(labels)))), shape=(self.concepts, len(labels))
             )
-            self._ones[lang] = self._each[lang].smooth(np.ones((count, 1), np.float32))
+            for lang, labels in self._labels.items()
+        }
+        self._ridges = self._each(lambda lang: ridge(blocks[lang].matrix, lam, direct=direct, tolerance=tolerance))
+        self._ones = self._each(lambda lang: self._ridges[lang].smooth(np.ones((len(self._labels[lang]), 1), "f")))
         self._documents = sum(map(len, self._labels.values()))
         self._rest = self._documents - sum(float(ones.sum(dtype=np.float64)) for ones in self._ones.values())
 
     def concepts_seen(self, concepts: FloatArray) -> FloatArray:
         """Ŷᵀ X̂ (X̂ᵀX̂ + λI)⁻¹ X̂ᵀ Ŷ U (eq. 12), (concepts, columns)."""
-        targets = self._centred(concepts)
-        shared = self._shared(targets)
-        seen = {lang: self._each[lang].smooth(targets[lang]) + self._ones[lang] * shared for lang in targets}
-        mean = sum(values.sum(axis=0, dtype=np.float64) for values in seen.values()) / self._documents
+        mean, shared = self._mean(concepts), self._shared(concepts)
+        seen = self._each(
+            lambda lang: self._ridges[lang].smooth(self._targets(lang, concepts) - mean) + self._ones[lang] * shared
+        )
+        of_all = sum(values.sum(axis=0, dtype=np.float64) for values in seen.values()) / self._documents
         total = np.zeros_like(concepts)
         for lang, values in seen.items():
-            total += self._members[lang] @ (values - np.asarray(mean, dtype=np.float32))
+            total += self._members[lang] @ (values - np.asarray(of_all, dtype=np.float32))
         return total
 
-    def orthonormal_columns(self, concepts: FloatArray) -> dict[str, FloatArray]:
+    def orthonormal_columns(self, concepts: FloatArray) -> Mapping[str, FloatArray]:
         """Φᵀ = (X̂ᵀX̂ + λI)⁻¹ X̂ᵀ Ŷ U (eq. 14) turned and scaled so that its columns are orthonormal (eq. 15)."""
-        targets = self._centred(concepts)
-        shared = self._shared(targets)
-        targets = {lang: rows + shared for lang, rows in targets.items()}
-        solved = {lang: self._each[lang].solve(rows) for lang, rows in targets.items()}
-        inner = np.asarray(sum(self._each[lang].inner(rows, solved[lang]) for lang, rows in targets.items()))
+        moved = self._shared(concepts) - self._mean(concepts)
+
+        def solved(lang: str) -> tuple[FloatArray, Float64Array]:
+            targets = self._targets(lang, concepts) + moved
+            found = self._ridges[lang].solve(targets)
+            return found, self._ridges[lang].inner(targets, found)
+
+        each = self._each(solved)
+        inner = np.asarray(sum(own for _, own in each.values()))
         variances, turn = np.linalg.eigh((inner + inner.T) / 2)
         kept = variances > _NOTHING * variances[-1]
         scaled = (turn[:, kept] / np.sqrt(variances[kept]))[:, ::-1].astype(np.float32)
-        return {lang: self._each[lang].weights(rows @ scaled) for lang, rows in solved.items()}
+        return _Columns(self._ridges, {lang: found @ scaled for lang, (found, _) in each.items()})
 
-    def _centred(self, concepts: FloatArray) -> dict[str, FloatArray]:
-        """ŶU by language."""
-        targets = {lang: concepts[labels] for lang, labels in self._labels.items()}
-        mean = sum(rows.sum(axis=0, dtype=np.float64) for rows in targets.values()) / self._documents
-        return {lang: rows - np.asarray(mean, dtype=np.float32) for lang, rows in targets.items()}
+    def _each(self, work: Callable[[str], T]) -> dict[str, T]:
+        return dict(zip(self._labels, self._pool.map(work, self._labels), strict=True))
 
-    def _shared(self, targets: Mapping[str, FloatArray]) -> FloatArray:
-        """sᵀV / (n − 1ᵀs), (1, columns): all that one language's regression has to know of the others."""
-        total = sum(self._ones[lang].T.astype(np.float64) @ rows for lang, rows in targets.items())
-        return np.asarray(total / self._rest, dtype=np.float32)
+    def _targets(self, lang: str, concepts: FloatArray) -> FloatArray:
+        """YU of a language."""
+        return concepts[self._labels[lang]]
+
+    def _mean(self, concepts: FloatArray) -> FloatArray:
+        """Of YU over all documents, (columns,)."""
+        total = sum(np.bincount(labels, minlength=self.concepts) for labels in self._labels.values())
+        return np.asarray(total @ concepts.astype(np.float64) / self._documents, dtype=np.float32)
+
+    def _shared(self, concepts: FloatArray) -> FloatArray:
+        """sᵀŶU / (n − 1ᵀs), (1, columns): all that one language's regression has to know of the others."""
+        mean = self._mean(concepts)
+        parts = self._each(lambda lang: self._ones[lang].T.astype(np.float64) @ (self._targets(lang, concepts) - mean))
+        return np.asarray(sum(parts.values()) / self._rest, dtype=np.float32)
