@@ -95,7 +95,7 @@ def pieces(text: str, lang: str, size: int) -> Pieces:
 
 
 def _is_in_place(text: str, same: str) -> bool:
-    """Whether every character of a text is where it was in the folded one: NFKC changes nothing, nor folding a length."""
+    """Whether every character of a text stays where it is: NFKC changes nothing, and folding makes nothing longer."""
     return len(same) == len(text) and unicodedata.is_normalized("NFKC", text)
 
 

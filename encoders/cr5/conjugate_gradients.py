@@ -24,7 +24,7 @@ _CHECKED = 4
 
 
 def solve(operator: Operator, right: FloatArray, tolerance: float = TOLERANCE) -> FloatArray:
-    """Solve for all columns at once in float32, checked in float64, and solved for again while the residual is too large.
+    """Solve for all columns at once in float32, checked in float64, and again while the residual is too large.
 
     The check is of a few sums of all columns with random signs, whose residuals are about as large as all columns'
     together: it costs a fraction of a step, and float32 is seen to have lost its way in any of them.

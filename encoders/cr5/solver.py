@@ -54,10 +54,12 @@ class Solution:
     Attributes:
         columns: by language, (words, dimensions) float32: Φᵀ, whose columns are orthonormal over all languages. Where
             documents are fewer than words, a language's are made each time they are asked for, and not kept.
-        eigenvalues: (dimensions,) of the concepts' K × K matrix (eq. 12), largest first.
+        dimensions: how many.
+        eigenvalues: of the concepts' K × K matrix (eq. 12), largest first.
     """
 
     columns: Mapping[str, FloatArray]
+    dimensions: int
     eigenvalues: Float64Array
 
 
@@ -90,14 +92,16 @@ def solve(
         top, eigenvalues = eigenvectors.leading(
             regression.concepts_seen, regression.concepts, dimensions, seed=seed, small=small, progress=progress
         )
-        return Solution(regression.orthonormal_columns(top), eigenvalues)
+        solved = regression.orthonormal_columns(top)
+        return Solution(solved, solved.dimensions, eigenvalues)
 
 
 class _Columns(Mapping[str, FloatArray]):
     """Φᵀ, made of each language's solution when it is asked for."""
 
-    def __init__(self, ridges: Mapping[str, Ridge], solved: Mapping[str, FloatArray]) -> None:
+    def __init__(self, ridges: Mapping[str, Ridge], solved: Mapping[str, FloatArray], dimensions: int) -> None:
         self._ridges, self._solved = ridges, solved
+        self.dimensions = dimensions
 
     def __getitem__(self, lang: str) -> FloatArray:
         return self._ridges[lang].weights(self._solved[lang])
@@ -145,7 +149,7 @@ class _Regression:
             total += self._members[lang] @ (values - np.asarray(of_all, dtype=np.float32))
         return total
 
-    def orthonormal_columns(self, concepts: FloatArray) -> Mapping[str, FloatArray]:
+    def orthonormal_columns(self, concepts: FloatArray) -> _Columns:
         """Φᵀ = (X̂ᵀX̂ + λI)⁻¹ X̂ᵀ Ŷ U (eq. 14) turned and scaled so that its columns are orthonormal (eq. 15)."""
         moved = self._shared(concepts) - self._mean(concepts)
 
@@ -159,7 +163,7 @@ class _Regression:
         variances, turn = np.linalg.eigh((inner + inner.T) / 2)
         kept = variances > _NOTHING * variances[-1]
         scaled = (turn[:, kept] / np.sqrt(variances[kept]))[:, ::-1].astype(np.float32)
-        return _Columns(self._ridges, {lang: found @ scaled for lang, (found, _) in each.items()})
+        return _Columns(self._ridges, {lang: found @ scaled for lang, (found, _) in each.items()}, int(kept.sum()))
 
     def _each(self, work: Callable[[str], T]) -> dict[str, T]:
         return dict(zip(self._labels, self._pool.map(work, self._labels), strict=True))
