@@ -18,20 +18,16 @@ DIRECT = 4_000
 class Ridge(Protocol):
     """Ridge regression on the rows of one language's X, (documents, words)."""
 
-    def smooth(self, targets: FloatArray) -> FloatArray:
-        """X(XᵀX + λI)⁻¹Xᵀ V, (documents, columns): what regression on V predicts for its own documents."""
-        ...
-
     def solve(self, targets: FloatArray) -> FloatArray:
         """Its coefficients, (documents or words, columns), whichever are fewer: linear in V (documents, columns)."""
         ...
 
-    def inner(self, targets: FloatArray, solved: FloatArray) -> Float64Array:
-        """WᵀW, (columns, columns), of the weights W = (XᵀX + λI)⁻¹Xᵀ V that were solved for."""
+    def predicted(self, targets: FloatArray, solved: FloatArray) -> FloatArray:
+        """X(XᵀX + λI)⁻¹Xᵀ V, (documents, columns): what regression on V predicts for its own documents."""
         ...
 
     def weights(self, solved: FloatArray) -> FloatArray:
-        """W, (words, columns)."""
+        """(XᵀX + λI)⁻¹Xᵀ V, (words, columns), of what was solved for V."""
         ...
 
 
@@ -103,15 +99,11 @@ class _Dual:
     def __init__(self, matrix: csr_array, lam: float, solver: _Solver) -> None:
         self._matrix, self._lam, self._solver = matrix, np.float32(lam), solver
 
-    def smooth(self, targets: FloatArray) -> FloatArray:
-        return targets - self._lam * self._solver(targets)
-
     def solve(self, targets: FloatArray) -> FloatArray:
         return self._solver(targets)
 
-    def inner(self, targets: FloatArray, solved: FloatArray) -> Float64Array:
-        exact = solved.astype(np.float64)
-        return np.asarray(exact.T @ (targets - self._lam * exact))
+    def predicted(self, targets: FloatArray, solved: FloatArray) -> FloatArray:
+        return targets - self._lam * solved
 
     def weights(self, solved: FloatArray) -> FloatArray:
         found: FloatArray = self._matrix.T @ solved
@@ -122,16 +114,12 @@ class _Primal:
     def __init__(self, matrix: csr_array, solver: _Solver) -> None:
         self._matrix, self._solver = matrix, solver
 
-    def smooth(self, targets: FloatArray) -> FloatArray:
-        found: FloatArray = self._matrix @ self.solve(targets)
-        return found
-
     def solve(self, targets: FloatArray) -> FloatArray:
         return self._solver(self._matrix.T @ targets)
 
-    def inner(self, targets: FloatArray, solved: FloatArray) -> Float64Array:  # noqa: ARG002 - the dual form's need
-        exact = solved.astype(np.float64)
-        return exact.T @ exact
+    def predicted(self, targets: FloatArray, solved: FloatArray) -> FloatArray:  # noqa: ARG002 - the dual form's need
+        found: FloatArray = self._matrix @ solved
+        return found
 
     def weights(self, solved: FloatArray) -> FloatArray:
         return solved

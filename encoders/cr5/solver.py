@@ -21,6 +21,7 @@ from scipy.sparse import csr_array
 from threadpoolctl import threadpool_limits
 
 from encoders.cr5 import conjugate_gradients, eigenvectors
+from encoders.cr5.eigenvectors import Leading
 from encoders.cr5.ridge import DIRECT, Ridge, ridge
 from encoders.document import FloatArray
 from encoders.session import available_cores
@@ -30,6 +31,8 @@ IntArray = npt.NDArray[np.int64]
 
 T = TypeVar("T")
 
+KEPT = 2**31
+"""Bytes of solutions that are kept while eigenvectors are looked for."""
 _NOTHING = 1e-6
 """Share of the largest variance below which a direction of Φ is noise."""
 
@@ -89,11 +92,11 @@ def solve(
     with ThreadPoolExecutor(available_cores()) as pool, threadpool_limits(1):
         regression = _Regression(blocks, lam, direct, tolerance, pool)
         dimensions = min(dimensions, regression.concepts - 1)
-        top, eigenvalues = eigenvectors.leading(
+        top = eigenvectors.leading(
             regression.concepts_seen, regression.concepts, dimensions, seed=seed, small=small, progress=progress
         )
-        solved = regression.orthonormal_columns(top)
-        return Solution(solved, solved.dimensions, eigenvalues)
+        columns = regression.orthonormal_columns(top)
+        return Solution(columns, columns.dimensions, top.values)
 
 
 class _Columns(Mapping[str, FloatArray]):
@@ -133,30 +136,39 @@ class _Regression:
             for lang, labels in self._labels.items()
         }
         self._ridges = self._each(lambda lang: ridge(blocks[lang].matrix, lam, direct=direct, tolerance=tolerance))
-        self._ones = self._each(lambda lang: self._ridges[lang].smooth(np.ones((len(self._labels[lang]), 1), "f")))
         self._documents = sum(map(len, self._labels.values()))
+        self._of_ones = self._each(lambda lang: self._ridges[lang].solve(_ones(len(self._labels[lang]))))
+        self._ones = self._each(
+            lambda lang: self._ridges[lang].predicted(_ones(len(self._labels[lang])), self._of_ones[lang])
+        )
         self._rest = self._documents - sum(float(ones.sum(dtype=np.float64)) for ones in self._ones.values())
+        self._kept: dict[str, list[FloatArray]] | None = {lang: [] for lang in self._labels}
 
     def concepts_seen(self, concepts: FloatArray) -> FloatArray:
         """Ŷᵀ X̂ (X̂ᵀX̂ + λI)⁻¹ X̂ᵀ Ŷ U (eq. 12), (concepts, columns)."""
-        mean, shared = self._mean(concepts), self._shared(concepts)
+        moved = self._moved(concepts)
+        solved = self._each(lambda lang: self._solved(lang, concepts, moved))
         seen = self._each(
-            lambda lang: self._ridges[lang].smooth(self._targets(lang, concepts) - mean) + self._ones[lang] * shared
+            lambda lang: self._ridges[lang].predicted(self._targets(lang, concepts) + moved.whole, solved[lang])
         )
+        self._keep(solved)
         of_all = sum(values.sum(axis=0, dtype=np.float64) for values in seen.values()) / self._documents
         total = np.zeros_like(concepts)
         for lang, values in seen.items():
             total += self._members[lang] @ (values - np.asarray(of_all, dtype=np.float32))
         return total
 
-    def orthonormal_columns(self, concepts: FloatArray) -> _Columns:
+    def orthonormal_columns(self, top: Leading) -> _Columns:
         """Φᵀ = (X̂ᵀX̂ + λI)⁻¹ X̂ᵀ Ŷ U (eq. 14) turned and scaled so that its columns are orthonormal (eq. 15)."""
-        moved = self._shared(concepts) - self._mean(concepts)
+        moved = self._moved(top.vectors)
 
         def solved(lang: str) -> tuple[FloatArray, Float64Array]:
-            targets = self._targets(lang, concepts) + moved
-            found = self._ridges[lang].solve(targets)
-            return found, self._ridges[lang].inner(targets, found)
+            if self._kept is None:
+                found = self._solved(lang, top.vectors, moved)
+            else:
+                found = np.concatenate(self._kept.pop(lang), axis=1) @ top.made_of
+            weights = self._ridges[lang].weights(found)
+            return found, np.asarray(weights.T @ weights, dtype=np.float64)
 
         each = self._each(solved)
         inner = np.asarray(sum(own for _, own in each.values()))
@@ -165,6 +177,15 @@ class _Regression:
         scaled = (turn[:, kept] / np.sqrt(variances[kept]))[:, ::-1].astype(np.float32)
         return _Columns(self._ridges, {lang: found @ scaled for lang, (found, _) in each.items()}, int(kept.sum()))
 
+    def _keep(self, solved: dict[str, FloatArray]) -> None:
+        """Keep what was solved, of which Φ is a sum, as long as there is room; else Φ is solved for by itself."""
+        if self._kept is None:
+            return
+        for lang, values in solved.items():
+            self._kept[lang].append(values)
+        if sum(values.nbytes for each in self._kept.values() for values in each) > KEPT:
+            self._kept = None
+
     def _each(self, work: Callable[[str], T]) -> dict[str, T]:
         return dict(zip(self._labels, self._pool.map(work, self._labels), strict=True))
 
@@ -172,13 +193,36 @@ class _Regression:
         """YU of a language."""
         return concepts[self._labels[lang]]
 
-    def _mean(self, concepts: FloatArray) -> FloatArray:
-        """Of YU over all documents, (columns,)."""
-        total = sum(np.bincount(labels, minlength=self.concepts) for labels in self._labels.values())
-        return np.asarray(total @ concepts.astype(np.float64) / self._documents, dtype=np.float32)
+    def _solved(self, lang: str, concepts: FloatArray, moved: _Moved) -> FloatArray:
+        """A language's share of (X̂ᵀX̂ + λI)⁻¹ X̂ᵀ Ŷ U, in its ridge's own form."""
+        own = self._ridges[lang].solve(self._targets(lang, concepts) - moved.mean)
+        own += self._of_ones[lang] * moved.shared
+        return own
 
-    def _shared(self, concepts: FloatArray) -> FloatArray:
-        """sᵀŶU / (n − 1ᵀs), (1, columns): all that one language's regression has to know of the others."""
-        mean = self._mean(concepts)
+    def _moved(self, concepts: FloatArray) -> _Moved:
+        total = sum(np.bincount(labels, minlength=self.concepts) for labels in self._labels.values())
+        mean = np.asarray(total @ concepts.astype(np.float64) / self._documents, dtype=np.float32)
         parts = self._each(lambda lang: self._ones[lang].T.astype(np.float64) @ (self._targets(lang, concepts) - mean))
-        return np.asarray(sum(parts.values()) / self._rest, dtype=np.float32)
+        return _Moved(mean, np.asarray(sum(parts.values()) / self._rest, dtype=np.float32))
+
+
+@dataclass(frozen=True)
+class _Moved:
+    """How one language's targets are moved by those of the others.
+
+    Attributes:
+        mean: (columns,) of YU over all documents, which centring takes out.
+        shared: sᵀŶU / (n − 1ᵀs), (1, columns): all that one language's regression has to know of the others.
+    """
+
+    mean: FloatArray
+    shared: FloatArray
+
+    @property
+    def whole(self) -> FloatArray:
+        """Both."""
+        return self.shared - self.mean
+
+
+def _ones(count: int) -> FloatArray:
+    return np.ones((count, 1), dtype=np.float32)
