@@ -11,7 +11,7 @@ from encoders.console import Console
 from encoders.cr5 import ridge_choice
 from encoders.cr5.corpus import Corpus, Counts
 from encoders.cr5.model import Cr5Model, Table
-from encoders.cr5.selection import dealt, linked, of_fitting_length
+from encoders.cr5.selection import Rows, dealt, linked, of_fitting_length
 from encoders.cr5.settings import Settings
 from encoders.cr5.solver import Block, Solution, solve
 from encoders.cr5.vocabulary import Vocabulary, fit_vocabulary
@@ -86,8 +86,9 @@ class Cr5:
         if self.settings.pairs == "transitive":
             rows = dealt(counts, rows, self.settings.pivots)
         vocabularies, blocks = {}, dict[str, Block]()
+        whole, rows = rows, linked(counts, rows)
+        self._say_left_out(corpus, counts, whole, rows)
         while True:
-            rows = linked(counts, rows)
             for lang, those in rows.items():
                 one = counts[lang]
                 vocabularies[lang], matrix = fit_vocabulary(
@@ -102,14 +103,16 @@ class Cr5:
                     f"no word is in {self.settings.least} documents of its language, so there is no vocabulary; "
                     "give more documents"
                 )
-            rows = {lang: those[~empty[lang]] for lang, those in rows.items()}
-        self._say_left_out(corpus, counts, rows)
+            rows = linked(counts, {lang: those[~empty[lang]] for lang, those in rows.items()})
         present = np.unique(np.concatenate([blocks[lang].concepts for lang in rows]))
         return vocabularies, {
             lang: Block(blocks[lang].matrix, np.searchsorted(present, blocks[lang].concepts)) for lang in sorted(rows)
         }
 
-    def _say_left_out(self, corpus: Corpus, counts: Mapping[str, Counts], rows: Mapping[str, object]) -> None:
+    def _say_left_out(self, corpus: Corpus, counts: Mapping[str, Counts], whole: Rows, rows: Rows) -> None:
+        alone = sum(len(whole[lang]) - len(those) for lang, those in rows.items())
+        if alone:
+            self.remarks_.append(f"{alone:,} documents about concepts that no other language has teach nothing")
         gone = sorted(counts.keys() - rows.keys())
         if gone:
             self.remarks_.append(
