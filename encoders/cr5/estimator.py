@@ -9,9 +9,9 @@ import numpy as np
 
 from encoders.console import Console
 from encoders.cr5 import ridge_choice
-from encoders.cr5.corpus import Corpus, Counts
+from encoders.cr5.corpus import Corpus
 from encoders.cr5.model import Cr5Model, Table
-from encoders.cr5.selection import Rows, dealt, linked, of_fitting_length
+from encoders.cr5.selection import dealt, linked, of_fitting_length
 from encoders.cr5.settings import Settings
 from encoders.cr5.solver import Block, Solution, solve
 from encoders.cr5.vocabulary import Vocabulary, fit_vocabulary
@@ -87,7 +87,7 @@ class Cr5:
             rows = dealt(counts, rows, self.settings.pivots)
         vocabularies, blocks = {}, dict[str, Block]()
         whole, rows = rows, linked(counts, rows)
-        self._say_left_out(corpus, counts, whole, rows)
+        alone = sum(len(whole[lang]) - len(those) for lang, those in rows.items())
         while True:
             for lang, those in rows.items():
                 one = counts[lang]
@@ -104,16 +104,15 @@ class Cr5:
                     "give more documents"
                 )
             rows = linked(counts, {lang: those[~empty[lang]] for lang, those in rows.items()})
+        self._say_left_out(corpus, alone, sorted(counts.keys() - rows.keys()))
         present = np.unique(np.concatenate([blocks[lang].concepts for lang in rows]))
         return vocabularies, {
             lang: Block(blocks[lang].matrix, np.searchsorted(present, blocks[lang].concepts)) for lang in sorted(rows)
         }
 
-    def _say_left_out(self, corpus: Corpus, counts: Mapping[str, Counts], whole: Rows, rows: Rows) -> None:
-        alone = sum(len(whole[lang]) - len(those) for lang, those in rows.items())
+    def _say_left_out(self, corpus: Corpus, alone: int, gone: Sequence[str]) -> None:
         if alone:
             self.remarks_.append(f"{alone:,} documents about concepts that no other language has teach nothing")
-        gone = sorted(counts.keys() - rows.keys())
         if gone:
             self.remarks_.append(
                 f"{', '.join(gone)} {'is' if len(gone) == 1 else 'are'} left out: "
