@@ -156,7 +156,7 @@ def int8_rows(matrix: FloatArray) -> Int8Array:
     return result
 
 
-def short_hash(*parts: str | bytes) -> str:
+def short_hash(*parts: str | bytes | memoryview) -> str:
     """Return 16 hex digits that identify the parts in their order: how model, build and space ids are made."""
     digest = hashlib.sha256()
     for part in parts:

@@ -5,23 +5,30 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import cache
 from itertools import repeat
+from operator import add
 
 _KATAKANA = r"\u30a0-\u30ff\u31f0-\u31ff"
 _HIRAGANA = r"\u3040-\u309f"
-_BIGRAMS = (
+_HAN_HANGUL = (
     r"\u1100-\u11ff\uac00-\ud7af"  # Hangul
-    rf"{_HIRAGANA}{_KATAKANA}"
     r"\u3005-\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"  # Han
 )
+_BIGRAMS = f"{_HIRAGANA}{_KATAKANA}{_HAN_HANGUL}"
 _TRIGRAMS = r"\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"  # Thai, Lao, Burmese, Khmer
 
 _WITHOUT_BLANKS = re.compile(f"[{_BIGRAMS}{_TRIGRAMS}]")
 _SCRIPT_RUN = re.compile(f"(?P<bigrams>[{_BIGRAMS}]+)|(?P<trigrams>[{_TRIGRAMS}]+)|(?P<word>[^{_BIGRAMS}{_TRIGRAMS}]+)")
-_ANYTHING = re.compile(r".+", re.DOTALL)
 _SIZES = {"bigrams": 2, "trigrams": 3, "word": 0}
-_JAPANESE_RUN = re.compile(f"(?P<word>[{_KATAKANA}]+)|[{_HIRAGANA}]+|[^{_KATAKANA}{_HIRAGANA}]+")
+_CUT = re.compile(
+    f"(?P<katakana>[{_KATAKANA}]+)|(?P<pairs>[{_HIRAGANA}]+|[{_HAN_HANGUL}]+)|(?P<triples>[{_TRIGRAMS}]+)"
+    f"|(?P<word>[^{_BIGRAMS}{_TRIGRAMS}]+)"
+)
+"""Parts of a word: one of Katakana mostly is a word of its own."""
+_BLANKS = ("\xa0", "\u202f", "\u3000")
+"""Blanks that NFKC makes plain ones, and that stand in texts otherwise normal."""
 
 
 def folded(text: str, lang: str) -> str:
@@ -54,71 +61,111 @@ def words(text: str, lang: str) -> list[str]:
     if not _WITHOUT_BLANKS.search(text):
         every: list[str] = word_pattern().findall(text)
         return every
-    return [gram for run, size in runs(text) for gram in (_grams(run, size) if size else (run,))]
+    return _words_and_places(text)[0]
 
 
-def pieces(text: str, lang: str, size: int) -> list[tuple[int, int, list[str]]]:
-    """The words of a text, so many at a time: start and end in characters of each piece, and its words.
+@dataclass(frozen=True)
+class Pieces:
+    """The words of a text, so many at a time.
 
-    Together they are the words of the whole; an end is the next one's start, and the last is the text's end.
+    Attributes:
+        words: of the whole.
+        ends: (1 + pieces,) where each piece begins among these, and where the last one ends.
+        places: the same in characters: from 0 to the text's end.
     """
+
+    words: Sequence[str]
+    ends: Sequence[int]
+    places: Sequence[int]
+
+
+_NO_PIECES = Pieces([], [0], [0])
+
+
+def pieces(text: str, lang: str, size: int) -> Pieces:
+    """The words of a text in pieces of so many; of a few more where folding makes several of one."""
     if _WITHOUT_BLANKS.search(text):
         return _pieces_without_blanks(text, lang, size)
-    return [
-        (*found.span(), word_pattern().findall(folded(found.group(), lang)))
-        for found in _piece_pattern(size).finditer(text)
-    ]
+    same = folded(text, lang)
+    if not _is_in_place(text, same) and not _keeps_every_word(text):
+        return _folded_by_piece(text, lang, size)
+    found = word_pattern().findall(same)
+    places = [0, *(piece.end() for piece in _piece_pattern(size).finditer(text))]
+    return Pieces(found, [*range(0, len(found), size), len(found)], places) if found else _NO_PIECES
 
 
-def _pieces_without_blanks(text: str, lang: str, size: int) -> list[tuple[int, int, list[str]]]:
-    """Word by word: a piece ends with a word, or inside one after a character."""
+def _is_in_place(text: str, same: str) -> bool:
+    """Whether every character of a text stays where it is: NFKC changes nothing, and folding makes nothing longer."""
+    return len(same) == len(text) and unicodedata.is_normalized("NFKC", text)
+
+
+def _keeps_every_word(text: str) -> bool:
+    return unicodedata.is_normalized("NFC", text) and all(map(_keeps_words, set(text)))
+
+
+@cache
+def _keeps_words(character: str) -> bool:
+    """Whether words begin and end where they did after a character is folded, as ß and … do and ½ and ™ don't."""
+    return (
+        len({(one.isalnum(), unicodedata.category(one)[0] == "M") for one in (character, *folded(character, ""))}) == 1
+    )
+
+
+def _folded_by_piece(text: str, lang: str, size: int) -> Pieces:
+    found: list[str] = []
+    ends, places = [0], [0]
+    for piece in _piece_pattern(size).finditer(text):
+        found += word_pattern().findall(folded(piece.group(), lang))
+        ends.append(len(found))
+        places.append(piece.end())
+    return Pieces(found, ends, places)
+
+
+def _pieces_without_blanks(text: str, lang: str, size: int) -> Pieces:
+    """A piece ends with a word, or inside one after a character."""
     found: list[str] = []
     starts: list[int] = []
+    for blank in _BLANKS:
+        text = text.replace(blank, " ")
+    same = folded(text, lang)
+    if _is_in_place(text, same):
+        found, starts = _words_and_places(same)
+    else:
+        for word in word_pattern().finditer(text):
+            same = folded(word.group(), lang)
+            inside, places = _words_and_places(same)
+            found += inside
+            kept = len(same) == len(word.group())
+            starts += [word.start() + place for place in places] if kept else [word.start()] * len(inside)
+    if not found:
+        return _NO_PIECES
+    return Pieces(found, [*range(0, len(found), size), len(found)], [0, *starts[size::size], len(text)])
+
+
+def _words_and_places(text: str) -> tuple[list[str], list[int]]:
+    """Words of a folded text some of which is written without blanks, and where each begins."""
+    found: list[str] = []
+    places: list[int] = []
     for word in word_pattern().finditer(text):
-        inside = words(word.group(), lang)
-        places = _places(folded(word.group(), lang))
-        found += inside
-        if len(places) == len(inside) and places[-1] < word.end() - word.start():
-            starts += [word.start() + place for place in places]
-        else:  # a character that is several when folded
-            starts += [word.start()] * len(inside)
-    ends = [*starts[size::size], len(text)]
-    firsts = [0, *starts[size::size]]
-    return [
-        (start, end, found[at * size : (at + 1) * size])
-        for at, (start, end) in enumerate(zip(firsts, ends, strict=True))
-        if found
-    ]
+        start, end = word.span()
+        if not _WITHOUT_BLANKS.search(text, start, end):
+            found.append(word.group())
+            places.append(start)
+            continue
+        for part in _CUT.finditer(text, start, end):
+            run = part.group()
+            size = _GRAMS[part.lastgroup or "word"]
+            if not size or len(run) <= size:
+                found.append(run)
+                places.append(part.start())
+                continue
+            pairs = map(add, run, run[1:])
+            found += pairs if size == 2 else map(add, pairs, run[2:])
+            places += range(part.start(), part.end() - size + 1)
+    return found, places
 
 
-def _grams(run: str, size: int) -> Sequence[str]:
-    return [gram for part, length in _parts(run, size) for gram in _cut(part.group(), length)]
-
-
-def _places(word: str) -> list[int]:
-    """Where the n-grams of a word begin."""
-    return [
-        run.start() + part.start() + place
-        for run in _SCRIPT_RUN.finditer(word)
-        for part, length in _parts(run.group(), _SIZES[run.lastgroup or "word"])
-        for place in range(len(_cut(part.group(), length)))
-    ]
-
-
-def _parts(run: str, size: int) -> Iterator[tuple[re.Match[str], int]]:
-    """A run of Katakana is a word; Hiragana and what is written in pairs of characters beside it are n-grams apart."""
-    if size != 2:
-        whole = _ANYTHING.fullmatch(run)
-        yield from [(whole, size)] if whole else []
-        return
-    for part in _JAPANESE_RUN.finditer(run):
-        yield part, 0 if part["word"] else size
-
-
-def _cut(run: str, size: int) -> Sequence[str]:
-    if not size or len(run) <= size:
-        return (run,)
-    return [run[start : start + size] for start in range(len(run) - size + 1)]
+_GRAMS = {"katakana": 0, "pairs": 2, "triples": 3, "word": 0}
 
 
 @cache

@@ -41,7 +41,7 @@ def publish(model: Cr5Model, target: Path, precision: Precision, about: Mapping[
         document_prefix="",
         languages=tuple(model.vocabularies),
         precision=precision,
-        weights=short_hash(exact.tobytes()),
+        weights=short_hash(exact.data.cast("B")),
         tokenizer="",
         graph="",
     )
@@ -115,7 +115,7 @@ def _external(name: str, values: np.ndarray, start: int) -> TensorProto:
 
 def _write_table(table: Table, file: Path) -> None:
     with file.open("wb") as out:
-        out.write(np.ascontiguousarray(table.rows).tobytes())
+        out.write(np.ascontiguousarray(table.rows).data.cast("B"))
         if table.scales is not None:
             out.write(b"\0" * (-out.tell() % ALIGNMENT))
             out.write(table.scales.tobytes())

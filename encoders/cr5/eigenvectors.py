@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -12,6 +13,22 @@ from encoders.cr5.conjugate_gradients import orthonormal
 from encoders.document import FloatArray
 
 Float64Array = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Leading:
+    """Eigenvectors of the largest eigenvalues.
+
+    Attributes:
+        vectors: (size, count) float32, orthonormal.
+        values: (count,), largest first.
+        made_of: (seen, count) float32: the same vectors as sums of those that the operator was shown, in their order.
+    """
+
+    vectors: FloatArray
+    values: Float64Array
+    made_of: FloatArray
+
 
 SMALL = 1_500
 """Size up to which the operator is written out and decomposed whole."""
@@ -31,8 +48,8 @@ def leading(
     tolerance: float = TOLERANCE,
     small: int = SMALL,
     progress: Callable[[int], None] | None = None,
-) -> tuple[FloatArray, Float64Array]:
-    """Eigenvectors of the largest eigenvalues, (size, count) float32 orthonormal, and these, largest first.
+) -> Leading:
+    """Find them.
 
     Block Krylov: the space of a random block and its images, each made orthogonal to all before, and the best vectors
     in it (Rayleigh–Ritz). It is widened until the residuals are small.
@@ -51,7 +68,8 @@ def leading(
         progress(size)
         whole = operator(np.eye(size, dtype=np.float32)).astype(np.float64)
         values, vectors = np.linalg.eigh((whole + whole.T) / 2)
-        return np.ascontiguousarray(vectors[:, ::-1][:, :count], dtype=np.float32), values[::-1][:count].copy()
+        found = np.ascontiguousarray(vectors[:, ::-1][:, :count], dtype=np.float32)
+        return Leading(found, values[::-1][:count].copy(), found)
     most = min(size // BLOCK, _MOST * (1 + count // BLOCK)) * BLOCK
     block, _ = orthonormal(np.random.default_rng(seed).standard_normal((size, BLOCK), dtype=np.float32))
     basis = np.empty((size, most), dtype=np.float32, order="F")
@@ -76,4 +94,5 @@ def leading(
         residuals = np.linalg.norm(rest @ best[-BLOCK:], axis=0)
         if residuals.max() <= tolerance * values[-1]:
             break
-    return known @ best.astype(np.float32), values[::-1][:count].copy()
+    made_of = best.astype(np.float32)
+    return Leading(known @ made_of, values[::-1][:count].copy(), made_of)

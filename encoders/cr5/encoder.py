@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import accumulate
 
 import numpy as np
 
@@ -87,12 +86,10 @@ class BagsOfWords:
 
     def _cut(self, document: Document) -> _Cut:
         lang = self.model.language(document.lang)
-        found = pieces(document.content, document.lang, _PIECE) if lang else []
-        if not lang or not found:
+        if not lang:
             return _Cut(np.zeros(0, np.int32), [0], [0])
-        ids = self.model.ids([word for _, _, inside in found for word in inside], lang)
-        ends = [0, *accumulate(len(inside) for _, _, inside in found)]
-        return _Cut(ids, ends, [0, *(end for _, end, _ in found)])
+        found = pieces(document.content, document.lang, _PIECE)
+        return _Cut(self.model.ids(found.words, lang), found.ends, found.places)
 
 
 @dataclass(frozen=True)

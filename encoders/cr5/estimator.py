@@ -9,14 +9,15 @@ import numpy as np
 
 from encoders.console import Console
 from encoders.cr5 import ridge_choice
-from encoders.cr5.corpus import Corpus, Counts
+from encoders.cr5.corpus import Corpus
 from encoders.cr5.model import Cr5Model, Table
 from encoders.cr5.selection import dealt, linked, of_fitting_length
 from encoders.cr5.settings import Settings
-from encoders.cr5.solver import Block, solve
+from encoders.cr5.solver import Block, Solution, solve
 from encoders.cr5.vocabulary import Vocabulary, fit_vocabulary
 from encoders.document import Document, FloatArray
 from encoders.errors import BadInput
+from encoders.session import available_cores
 
 
 class Cr5:
@@ -63,13 +64,8 @@ class Cr5:
         with console.progress("solving", None, "vectors") as progress:
             solution = solve(blocks, dimensions, self.ridge_, seed=self.settings.seed, progress=progress)
         self.eigenvalues_ = solution.eigenvalues
-        rows = [solution.columns[lang] * vocabularies[lang].idf[:, None] for lang in blocks]
-        dim = rows[0].shape[1]
-        self.model_ = Cr5Model(
-            {lang: vocabularies[lang].words for lang in blocks},
-            Table(np.concatenate([np.zeros((1, dim), np.float32), *rows])),
-            dim,
-        )
+        table = _table(solution, {lang: vocabularies[lang] for lang in blocks})
+        self.model_ = Cr5Model({lang: vocabularies[lang].words for lang in blocks}, Table(table), table.shape[1])
         return self
 
     def transform(self, documents: Sequence[Document]) -> FloatArray:
@@ -90,8 +86,9 @@ class Cr5:
         if self.settings.pairs == "transitive":
             rows = dealt(counts, rows, self.settings.pivots)
         vocabularies, blocks = {}, dict[str, Block]()
+        whole, rows = rows, linked(counts, rows)
+        alone = sum(len(whole[lang]) - len(those) for lang, those in rows.items())
         while True:
-            rows = linked(counts, rows)
             for lang, those in rows.items():
                 one = counts[lang]
                 vocabularies[lang], matrix = fit_vocabulary(
@@ -106,15 +103,16 @@ class Cr5:
                     f"no word is in {self.settings.least} documents of its language, so there is no vocabulary; "
                     "give more documents"
                 )
-            rows = {lang: those[~empty[lang]] for lang, those in rows.items()}
-        self._say_left_out(corpus, counts, rows)
+            rows = linked(counts, {lang: those[~empty[lang]] for lang, those in rows.items()})
+        self._say_left_out(corpus, alone, sorted(counts.keys() - rows.keys()))
         present = np.unique(np.concatenate([blocks[lang].concepts for lang in rows]))
         return vocabularies, {
             lang: Block(blocks[lang].matrix, np.searchsorted(present, blocks[lang].concepts)) for lang in sorted(rows)
         }
 
-    def _say_left_out(self, corpus: Corpus, counts: Mapping[str, Counts], rows: Mapping[str, object]) -> None:
-        gone = sorted(counts.keys() - rows.keys())
+    def _say_left_out(self, corpus: Corpus, alone: int, gone: Sequence[str]) -> None:
+        if alone:
+            self.remarks_.append(f"{alone:,} documents about concepts that no other language has teach nothing")
         if gone:
             self.remarks_.append(
                 f"{', '.join(gone)} {'is' if len(gone) == 1 else 'are'} left out: "
@@ -132,6 +130,17 @@ class Cr5:
             return ridge_choice.choose_ridge(blocks, dimensions, seed=self.settings.seed, progress=progress)
 
 
+def _table(solution: Solution, vocabularies: Mapping[str, Vocabulary]) -> FloatArray:
+    """Φᵀ times idf, one language after the other; a language's columns are let go before the next one's are made."""
+    table = np.zeros((1 + sum(len(one.words) for one in vocabularies.values()), solution.dimensions), np.float32)
+    row = 1
+    for lang, vocabulary in vocabularies.items():
+        own = table[row : row + len(vocabulary.words)]
+        np.multiply(solution.columns[lang], vocabulary.idf[:, None], out=own)
+        row += len(own)
+    return table
+
+
 def _counted(documents: Iterable[Document]) -> Corpus:
     corpus = Corpus()
     for document in documents:
@@ -140,7 +149,9 @@ def _counted(documents: Iterable[Document]) -> Corpus:
 
 
 _KRYLOV = 3
-_BLOCKS = 6
+"""Arrays of (concepts, dimensions) that the Krylov space and what is taken of it mostly come to."""
+_WORKING = 7
+"""Arrays of one row an equation that conjugate gradients hold."""
 
 
 def _check_memory(blocks: Mapping[str, Block], concepts: int, dimensions: int) -> None:
@@ -151,7 +162,8 @@ def _check_memory(blocks: Mapping[str, Block], concepts: int, dimensions: int) -
     """
     documents = sum(block.matrix.shape[0] for block in blocks.values())
     vocabulary = sum(block.matrix.shape[1] for block in blocks.values())
-    needed = 4 * dimensions * (_KRYLOV * concepts + documents + 3 * vocabulary) + 4 * 64 * _BLOCKS * documents
+    at_work = max(_WORKING * min(block.matrix.shape) + block.matrix.shape[1] for block in blocks.values())
+    needed = 4 * dimensions * (_KRYLOV * concepts + documents + vocabulary + at_work * available_cores())
     free = _free_memory()
     if needed > free:
         raise BadInput(

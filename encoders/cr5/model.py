@@ -112,6 +112,16 @@ class Cr5Model:
 
 def quantised(rows: FloatArray) -> Table:
     """The table in int8 with a scale a row: a quarter of the size."""
-    peaks = np.abs(rows).max(axis=1, initial=0.0)
-    scales = (np.maximum(peaks, np.finfo(np.float32).tiny) / 127.0).astype(np.float32)
-    return Table(np.rint(rows / scales[:, None]).astype(np.int8), scales)
+    levels = np.empty(rows.shape, dtype=np.int8)
+    scales = np.empty(len(rows), dtype=np.float32)
+    for start in range(0, len(rows), _AT_ONCE):
+        some = rows[start : start + _AT_ONCE]
+        peaks = np.abs(some).max(axis=1, initial=0.0)
+        step = (np.maximum(peaks, np.finfo(np.float32).tiny) / 127.0).astype(np.float32)
+        levels[start : start + _AT_ONCE] = np.rint(some / step[:, None])
+        scales[start : start + _AT_ONCE] = step
+    return Table(levels, scales)
+
+
+_AT_ONCE = 50_000
+"""Rows that are quantised at a time: the table may fill most of the memory."""

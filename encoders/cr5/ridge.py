@@ -18,20 +18,16 @@ DIRECT = 4_000
 class Ridge(Protocol):
     """Ridge regression on the rows of one language's X, (documents, words)."""
 
-    def smooth(self, targets: FloatArray) -> FloatArray:
-        """X(XᵀX + λI)⁻¹Xᵀ V, (documents, columns): what regression on V predicts for its own documents."""
-        ...
-
     def solve(self, targets: FloatArray) -> FloatArray:
         """Its coefficients, (documents or words, columns), whichever are fewer: linear in V (documents, columns)."""
         ...
 
-    def inner(self, targets: FloatArray, solved: FloatArray) -> Float64Array:
-        """WᵀW, (columns, columns), of the weights W = (XᵀX + λI)⁻¹Xᵀ V that were solved for."""
+    def predicted(self, targets: FloatArray, solved: FloatArray) -> FloatArray:
+        """X(XᵀX + λI)⁻¹Xᵀ V, (documents, columns): what regression on V predicts for its own documents."""
         ...
 
     def weights(self, solved: FloatArray) -> FloatArray:
-        """W, (words, columns)."""
+        """(XᵀX + λI)⁻¹Xᵀ V, (words, columns), of what was solved for V."""
         ...
 
 
@@ -62,13 +58,24 @@ class _Factor:
     """A Cholesky factor in float64."""
 
     def __init__(self, matrix: csr_array, lam: float) -> None:
-        wide = matrix.astype(np.float64) if _is_wide(matrix) else matrix.T.astype(np.float64)
-        gram = (wide @ wide.T).toarray()
+        gram = _gram(matrix if _is_wide(matrix) else csr_array(matrix.T))
         gram[np.diag_indices_from(gram)] += lam
         self._factor = cho_factor(gram, lower=True, overwrite_a=True, check_finite=False)
 
     def __call__(self, right: FloatArray) -> FloatArray:
         return np.asarray(cho_solve(self._factor, right.astype(np.float64), check_finite=False), dtype=np.float32)
+
+
+_ROWS = 128
+"""Rows that are written out at a time to be multiplied with all."""
+
+
+def _gram(matrix: csr_array) -> Float64Array:
+    """XXᵀ, dense as it nearly always is."""
+    gram = np.empty((matrix.shape[0], matrix.shape[0]))
+    for start in range(0, len(gram), _ROWS):
+        gram[:, start : start + _ROWS] = matrix @ matrix[start : start + _ROWS].toarray(order="F").T
+    return gram.T
 
 
 class _Iteration:
@@ -92,15 +99,11 @@ class _Dual:
     def __init__(self, matrix: csr_array, lam: float, solver: _Solver) -> None:
         self._matrix, self._lam, self._solver = matrix, np.float32(lam), solver
 
-    def smooth(self, targets: FloatArray) -> FloatArray:
-        return targets - self._lam * self._solver(targets)
-
     def solve(self, targets: FloatArray) -> FloatArray:
         return self._solver(targets)
 
-    def inner(self, targets: FloatArray, solved: FloatArray) -> Float64Array:
-        exact = solved.astype(np.float64)
-        return np.asarray(exact.T @ (targets - self._lam * exact))
+    def predicted(self, targets: FloatArray, solved: FloatArray) -> FloatArray:
+        return targets - self._lam * solved
 
     def weights(self, solved: FloatArray) -> FloatArray:
         found: FloatArray = self._matrix.T @ solved
@@ -111,16 +114,12 @@ class _Primal:
     def __init__(self, matrix: csr_array, solver: _Solver) -> None:
         self._matrix, self._solver = matrix, solver
 
-    def smooth(self, targets: FloatArray) -> FloatArray:
-        found: FloatArray = self._matrix @ self.solve(targets)
-        return found
-
     def solve(self, targets: FloatArray) -> FloatArray:
         return self._solver(self._matrix.T @ targets)
 
-    def inner(self, targets: FloatArray, solved: FloatArray) -> Float64Array:  # noqa: ARG002 - the dual form's need
-        exact = solved.astype(np.float64)
-        return exact.T @ exact
+    def predicted(self, targets: FloatArray, solved: FloatArray) -> FloatArray:  # noqa: ARG002 - the dual form's need
+        found: FloatArray = self._matrix @ solved
+        return found
 
     def weights(self, solved: FloatArray) -> FloatArray:
         return solved

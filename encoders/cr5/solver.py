@@ -10,20 +10,29 @@ never written out. With B = XᵀX + λI, a block a language, S = X B⁻¹ Xᵀ a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
 from scipy.sparse import csr_array
+from threadpoolctl import threadpool_limits
 
 from encoders.cr5 import conjugate_gradients, eigenvectors
+from encoders.cr5.eigenvectors import Leading
 from encoders.cr5.ridge import DIRECT, Ridge, ridge
 from encoders.document import FloatArray
+from encoders.session import available_cores
 
 Float64Array = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
 
+T = TypeVar("T")
+
+KEPT = 2**31
+"""Bytes of solutions that are kept while eigenvectors are looked for."""
 _NOTHING = 1e-6
 """Share of the largest variance below which a direction of Φ is noise."""
 
@@ -46,11 +55,14 @@ class Solution:
     """What was learnt.
 
     Attributes:
-        columns: by language, (words, dimensions) float32: Φᵀ, whose columns are orthonormal over all languages.
-        eigenvalues: (dimensions,) of the concepts' K × K matrix (eq. 12), largest first.
+        columns: by language, (words, dimensions) float32: Φᵀ, whose columns are orthonormal over all languages. Where
+            documents are fewer than words, a language's are made each time they are asked for, and not kept.
+        dimensions: how many.
+        eigenvalues: of the concepts' K × K matrix (eq. 12), largest first.
     """
 
     columns: Mapping[str, FloatArray]
+    dimensions: int
     eigenvalues: Float64Array
 
 
@@ -77,68 +89,140 @@ def solve(
         tolerance: of iterated solutions.
         progress: is told of vectors that went through the operator.
     """
-    regression = _Regression(blocks, lam, direct, tolerance)
-    dimensions = min(dimensions, regression.concepts - 1)
-    top, eigenvalues = eigenvectors.leading(
-        regression.concepts_seen, regression.concepts, dimensions, seed=seed, small=small, progress=progress
-    )
-    return Solution(regression.orthonormal_columns(top), eigenvalues)
+    with ThreadPoolExecutor(available_cores()) as pool, threadpool_limits(1):
+        regression = _Regression(blocks, lam, direct, tolerance, pool)
+        dimensions = min(dimensions, regression.concepts - 1)
+        top = eigenvectors.leading(
+            regression.concepts_seen, regression.concepts, dimensions, seed=seed, small=small, progress=progress
+        )
+        columns = regression.orthonormal_columns(top)
+        return Solution(columns, columns.dimensions, top.values)
+
+
+class _Columns(Mapping[str, FloatArray]):
+    """Φᵀ, made of each language's solution when it is asked for."""
+
+    def __init__(self, ridges: Mapping[str, Ridge], solved: Mapping[str, FloatArray], dimensions: int) -> None:
+        self._ridges, self._solved = ridges, solved
+        self.dimensions = dimensions
+
+    def __getitem__(self, lang: str) -> FloatArray:
+        return self._ridges[lang].weights(self._solved[lang])
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._ridges)
+
+    def __len__(self) -> int:
+        return len(self._ridges)
 
 
 class _Regression:
-    """Regression of concepts on bags of words, all languages together.
+    """Regression of concepts on bags of words, all languages together, each in a thread of its own.
 
     Attributes:
         concepts: how many.
     """
 
-    def __init__(self, blocks: Mapping[str, Block], lam: float, direct: int, tolerance: float) -> None:
-        self.concepts = 1 + max(int(block.concepts.max()) for block in blocks.values())
-        self._each: dict[str, Ridge] = {}
-        self._labels: dict[str, IntArray] = {}
-        self._members: dict[str, csr_array] = {}
-        self._ones: dict[str, FloatArray] = {}
-        for lang, block in blocks.items():
-            count = len(block.concepts)
-            self._each[lang] = ridge(block.matrix, lam, direct=direct, tolerance=tolerance)
-            self._labels[lang] = block.concepts
-            self._members[lang] = csr_array(
-                (np.ones(count, np.float32), (block.concepts, np.arange(count))), shape=(self.concepts, count)
+    def __init__(
+        self, blocks: Mapping[str, Block], lam: float, direct: int, tolerance: float, pool: ThreadPoolExecutor
+    ) -> None:
+        self._pool = pool
+        self._labels = {lang: blocks[lang].concepts for lang in blocks}
+        self.concepts = 1 + max(int(labels.max()) for labels in self._labels.values())
+        self._members = {
+            lang: csr_array(
+                (np.ones(len(labels), np.float32), (labels, np.arange(len(labels)))), shape=(self.concepts, len(labels))
             )
-            self._ones[lang] = self._each[lang].smooth(np.ones((count, 1), np.float32))
+            for lang, labels in self._labels.items()
+        }
+        self._ridges = self._each(lambda lang: ridge(blocks[lang].matrix, lam, direct=direct, tolerance=tolerance))
         self._documents = sum(map(len, self._labels.values()))
+        self._of_ones = self._each(lambda lang: self._ridges[lang].solve(_ones(len(self._labels[lang]))))
+        self._ones = self._each(
+            lambda lang: self._ridges[lang].predicted(_ones(len(self._labels[lang])), self._of_ones[lang])
+        )
         self._rest = self._documents - sum(float(ones.sum(dtype=np.float64)) for ones in self._ones.values())
+        self._kept: dict[str, list[FloatArray]] | None = {lang: [] for lang in self._labels}
 
     def concepts_seen(self, concepts: FloatArray) -> FloatArray:
         """Ŷᵀ X̂ (X̂ᵀX̂ + λI)⁻¹ X̂ᵀ Ŷ U (eq. 12), (concepts, columns)."""
-        targets = self._centred(concepts)
-        shared = self._shared(targets)
-        seen = {lang: self._each[lang].smooth(targets[lang]) + self._ones[lang] * shared for lang in targets}
-        mean = sum(values.sum(axis=0, dtype=np.float64) for values in seen.values()) / self._documents
+        moved = self._moved(concepts)
+        solved = self._each(lambda lang: self._solved(lang, concepts, moved))
+        seen = self._each(
+            lambda lang: self._ridges[lang].predicted(self._targets(lang, concepts) + moved.whole, solved[lang])
+        )
+        self._keep(solved)
+        of_all = sum(values.sum(axis=0, dtype=np.float64) for values in seen.values()) / self._documents
         total = np.zeros_like(concepts)
         for lang, values in seen.items():
-            total += self._members[lang] @ (values - np.asarray(mean, dtype=np.float32))
+            total += self._members[lang] @ (values - np.asarray(of_all, dtype=np.float32))
         return total
 
-    def orthonormal_columns(self, concepts: FloatArray) -> dict[str, FloatArray]:
+    def orthonormal_columns(self, top: Leading) -> _Columns:
         """Φᵀ = (X̂ᵀX̂ + λI)⁻¹ X̂ᵀ Ŷ U (eq. 14) turned and scaled so that its columns are orthonormal (eq. 15)."""
-        targets = self._centred(concepts)
-        shared = self._shared(targets)
-        targets = {lang: rows + shared for lang, rows in targets.items()}
-        solved = {lang: self._each[lang].solve(rows) for lang, rows in targets.items()}
-        inner = np.asarray(sum(self._each[lang].inner(rows, solved[lang]) for lang, rows in targets.items()))
+        moved = self._moved(top.vectors)
+
+        def solved(lang: str) -> tuple[FloatArray, Float64Array]:
+            if self._kept is None:
+                found = self._solved(lang, top.vectors, moved)
+            else:
+                found = np.concatenate(self._kept.pop(lang), axis=1) @ top.made_of
+            weights = self._ridges[lang].weights(found)
+            return found, np.asarray(weights.T @ weights, dtype=np.float64)
+
+        each = self._each(solved)
+        inner = np.asarray(sum(own for _, own in each.values()))
         variances, turn = np.linalg.eigh((inner + inner.T) / 2)
         kept = variances > _NOTHING * variances[-1]
         scaled = (turn[:, kept] / np.sqrt(variances[kept]))[:, ::-1].astype(np.float32)
-        return {lang: self._each[lang].weights(rows @ scaled) for lang, rows in solved.items()}
+        return _Columns(self._ridges, {lang: found @ scaled for lang, (found, _) in each.items()}, int(kept.sum()))
 
-    def _centred(self, concepts: FloatArray) -> dict[str, FloatArray]:
-        """ŶU by language."""
-        targets = {lang: concepts[labels] for lang, labels in self._labels.items()}
-        mean = sum(rows.sum(axis=0, dtype=np.float64) for rows in targets.values()) / self._documents
-        return {lang: rows - np.asarray(mean, dtype=np.float32) for lang, rows in targets.items()}
+    def _keep(self, solved: dict[str, FloatArray]) -> None:
+        """Keep what was solved, of which Φ is a sum, as long as there is room; else Φ is solved for by itself."""
+        if self._kept is None:
+            return
+        for lang, values in solved.items():
+            self._kept[lang].append(values)
+        if sum(values.nbytes for each in self._kept.values() for values in each) > KEPT:
+            self._kept = None
 
-    def _shared(self, targets: Mapping[str, FloatArray]) -> FloatArray:
-        """sᵀV / (n − 1ᵀs), (1, columns): all that one language's regression has to know of the others."""
-        total = sum(self._ones[lang].T.astype(np.float64) @ rows for lang, rows in targets.items())
-        return np.asarray(total / self._rest, dtype=np.float32)
+    def _each(self, work: Callable[[str], T]) -> dict[str, T]:
+        return dict(zip(self._labels, self._pool.map(work, self._labels), strict=True))
+
+    def _targets(self, lang: str, concepts: FloatArray) -> FloatArray:
+        """YU of a language."""
+        return concepts[self._labels[lang]]
+
+    def _solved(self, lang: str, concepts: FloatArray, moved: _Moved) -> FloatArray:
+        """A language's share of (X̂ᵀX̂ + λI)⁻¹ X̂ᵀ Ŷ U, in its ridge's own form."""
+        own = self._ridges[lang].solve(self._targets(lang, concepts) - moved.mean)
+        own += self._of_ones[lang] * moved.shared
+        return own
+
+    def _moved(self, concepts: FloatArray) -> _Moved:
+        total = sum(np.bincount(labels, minlength=self.concepts) for labels in self._labels.values())
+        mean = np.asarray(total @ concepts.astype(np.float64) / self._documents, dtype=np.float32)
+        parts = self._each(lambda lang: self._ones[lang].T.astype(np.float64) @ (self._targets(lang, concepts) - mean))
+        return _Moved(mean, np.asarray(sum(parts.values()) / self._rest, dtype=np.float32))
+
+
+@dataclass(frozen=True)
+class _Moved:
+    """How one language's targets are moved by those of the others.
+
+    Attributes:
+        mean: (columns,) of YU over all documents, which centring takes out.
+        shared: sᵀŶU / (n − 1ᵀs), (1, columns): all that one language's regression has to know of the others.
+    """
+
+    mean: FloatArray
+    shared: FloatArray
+
+    @property
+    def whole(self) -> FloatArray:
+        """Both."""
+        return self.shared - self.mean
+
+
+def _ones(count: int) -> FloatArray:
+    return np.ones((count, 1), dtype=np.float32)

@@ -29,14 +29,21 @@ def test_words_are_folded_and_cut_by_their_script(lang: str, text: str, expected
     assert words(text, lang) == expected
 
 
-@given(st.text(alphabet="ab Ü\n½-中ファひ한ไ.", max_size=200), st.integers(1, 9))
+@given(st.text(alphabet="ab Ü\n½-中ファひ한ไ.\xa0ſﬀ…", max_size=200), st.integers(1, 9))
 def test_pieces_together_are_the_words_of_the_whole(text: str, size: int) -> None:
     found = pieces(text, "ja", size)
-    assert [word for _, _, inside in found for word in inside] == words(text, "ja")
-    borders = [place for start, end, _ in found for place in (start, end)]
-    assert borders == sorted(borders)
-    assert all(end == start for (_, end, _), (start, _, _) in pairwise(found))
-    assert not found or (found[0][0], found[-1][1]) == (0, len(text))
+    assert list(found.words) == words(text, "ja")
+    assert found.places == sorted(found.places)
+    assert len(found.ends) == len(found.places)
+    assert (found.ends[0], found.ends[-1]) == (0, len(found.words))
+    assert (found.places[0], found.places[-1]) == (0, len(text) if found.words else 0)
+
+
+@given(st.text(alphabet="ab Üß\nИж.,\xa0İ", max_size=200), st.integers(1, 9))
+def test_a_piece_is_the_words_of_its_place(text: str, size: int) -> None:
+    found = pieces(text, "ru", size)
+    for (first, last), (start, end) in zip(pairwise(found.ends), pairwise(found.places), strict=True):
+        assert found.words[first:last] == words(text[start:end], "ru")
 
 
 @pytest.mark.data
@@ -44,7 +51,8 @@ def test_pieces_of_real_texts_are_as_long_as_asked_and_where_their_words_are(dat
     for lang in ("en", "ja", "ru"):
         for document in read_documents(data_dir / "lohelp" / f"docs.{lang}.jsonl.gz", 20):
             found = pieces(document.content, lang, 42)
-            assert all(42 <= len(inside) <= 60 for _, _, inside in found[:-1])
-            for start, end, inside in found:
+            assert all(42 <= end - start <= 60 for start, end in pairwise(found.ends[:-1]))
+            for (first, last), (start, end) in zip(pairwise(found.ends), pairwise(found.places), strict=True):
+                inside = found.words[first:last]
                 near = words(document.content[start:end], lang)
                 assert len(set(inside) & set(near)) >= 0.9 * len(set(inside))

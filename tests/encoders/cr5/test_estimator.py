@@ -86,11 +86,12 @@ def test_short_documents_are_left_out_where_enough_others_are_there() -> None:
     assert {lang: len(those) for lang, those in rows.items()} == {"de": 6, "en": 6}
 
 
-def test_a_concept_in_one_language_only_teaches_nothing() -> None:
+def test_a_concept_in_one_language_only_teaches_nothing_and_that_is_said() -> None:
     alone = [Document("x", "de", "de1x1 " * 3, fields={"concept": "alone"})]
     fitted = Cr5(QUICK).fit(corpus(["de", "en"]) + alone)
     assert fitted.concepts_ == 48
     assert fitted.documents_ == {"de": 48, "en": 48}
+    assert fitted.remarks_[-1] == "1 documents about concepts that no other language has teach nothing"
 
 
 def test_a_language_that_shares_no_concept_is_left_out_and_named() -> None:

@@ -6,10 +6,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
+from encoders.cr5 import solver
 from encoders.cr5.conjugate_gradients import orthonormal
 from encoders.cr5.conjugate_gradients import solve as solve_block
 from encoders.cr5.eigenvectors import BLOCK, leading
 from encoders.cr5.solver import Block, solve
+from encoders.document import FloatArray
 from tests.encoders.cr5.paper import embedding, random_blocks
 
 WORDS = {"de": 80, "en": 15, "fi": 60}
@@ -47,6 +49,15 @@ def test_by_a_krylov_space_it_is_the_paper() -> None:
     columns = np.concatenate(list(found.columns.values()))
     np.testing.assert_allclose(found.eigenvalues, values, rtol=0.01)
     assert np.linalg.svd(golden @ columns)[1].min() > 0.95
+
+
+def test_without_room_for_what_was_solved_it_is_solved_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    blocks = random_blocks(5, 40, WORDS)
+    kept = solve(blocks, 6, 0.3).columns
+    monkeypatch.setattr(solver, "KEPT", 0)
+    again = solve(blocks, 6, 0.3).columns
+    for lang, columns in kept.items():
+        np.testing.assert_allclose(np.abs(again[lang]), np.abs(columns), atol=1e-4)
 
 
 def test_rows_of_the_embedding_are_orthonormal_over_all_languages() -> None:
@@ -95,8 +106,15 @@ def test_leading_eigenvectors_are_those_of_the_whole_matrix() -> None:
     values = np.concatenate([np.linspace(5, 3, 10), np.linspace(1, 0, 590)])
     matrix = ((turn * values) @ turn.T).astype(np.float32)
     told: list[int] = []
-    vectors, found = leading(lambda block: matrix @ block, 600, 10, small=0, tolerance=1e-4, progress=told.append)
-    np.testing.assert_allclose(found, values[:10], rtol=1e-3)
-    assert np.linalg.svd(turn[:, :10].T @ vectors)[1].min() > 0.999
+    shown: list[FloatArray] = []
+
+    def operator(block: FloatArray) -> FloatArray:
+        shown.append(block)
+        return np.asarray(matrix @ block)
+
+    found = leading(operator, 600, 10, small=0, tolerance=1e-4, progress=told.append)
+    np.testing.assert_allclose(found.values, values[:10], rtol=1e-3)
+    assert np.linalg.svd(turn[:, :10].T @ found.vectors)[1].min() > 0.999
+    np.testing.assert_allclose(np.concatenate(shown, axis=1) @ found.made_of, found.vectors, atol=1e-5)
     assert set(told) == {BLOCK}
     assert sum(told) < 600
