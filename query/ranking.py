@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from encoders.document import BoolArray, FloatArray, Int32Array, Passages, unit_rows
 from encoders.vector_parts import VectorParts
-from indexer.stores.contract import Candidates, Filters, VectorStore
+from indexer.stores.contract import Candidates, Filters, VectorStore, Wording
 from indexer.stores.matrix import largest
 from query.calibration import Calibration
 from query.fusion import DEPTH, fuse, lexical_scores, strongest
@@ -242,9 +242,10 @@ class FairRanker:
             ranker = self._towards.setdefault(lang, type(self)(self._store, calibration, self.choice))
             return ranker.rank(queries, lang, targets, k, filters, texts=texts, detailed=detailed)
         corrected = self.calibration.queries(queries, lang, self._share)
-        words = [self._words(text, lang, targets, filters) for text in texts] if self.choice.hybrid else []
         ends = self._ends(k)
-        found = self._found(corrected, targets, ends[-1], filters, with_vectors=len(queries) == 1 and not words)
+        langs = list(dict.fromkeys([*targets, lang]))  # its own, too, tells how much sharing words says
+        wording = Wording(texts, langs, DEPTH) if self.choice.hybrid and texts else None
+        found, words = self._found(corrected, targets, ends[-1], filters, wording)
         candidates, members, worded = self._candidates(found, words, ends)
         scored = self._scored(candidates, corrected, lang, members)
         if self.choice.passages:
@@ -269,17 +270,17 @@ class FairRanker:
         needed = [end for end, before in zip(STRETCHES, (0, *STRETCHES), strict=False) if before < k]
         return [*needed, k] if k > STRETCHES[-1] else needed
 
-    def _words(self, text: str, lang: str, targets: Sequence[str], filters: Filters | None) -> Words:
-        """What the lexical arm finds; in the query's own language too, which tells how much sharing words says."""
-        return self._store.lexical(text, list(dict.fromkeys([*targets, lang])), DEPTH, filters=filters)
-
     def _found(
-        self, queries: FloatArray, targets: Sequence[str], k: int, filters: Filters | None, *, with_vectors: bool
-    ) -> Found:
-        """The nearest documents of each language to corrected queries."""
+        self, queries: FloatArray, targets: Sequence[str], k: int, filters: Filters | None, wording: Wording | None
+    ) -> tuple[Found, Sequence[Words]]:
+        """The nearest documents of each language to corrected queries, and what the lexical arm finds for each."""
         asked = {target: self.calibration.asked(queries, target, self._share) for target in targets}
         model = self.calibration.model
-        return list(self._store.search(model, asked, k, filters=filters, with_vectors=with_vectors).items())
+        if wording is None:
+            near = self._store.search(model, asked, k, filters=filters, with_vectors=len(queries) == 1)
+            return list(near.items()), []
+        near, words = self._store.search_with_words(model, asked, k, wording, filters=filters)
+        return list(near.items()), words
 
     def _raw(self, doc_ids: Sequence[str]) -> FloatArray:
         """(n, dim) stored vectors."""

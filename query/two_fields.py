@@ -18,13 +18,13 @@ import sqlalchemy as sa
 
 from encoders.document import BoolArray, FloatArray, Passages, short_hash
 from indexer.collection import Collection
-from indexer.stores.contract import Filters, VectorStore
+from indexer.stores.contract import Filters, VectorStore, Wording
 from query import calibration_table
 from query.calibration import Calibration
 from query.calibration_table import KeptCalibration
 from query.mapped import MappedCalibration
 from query.margin import FLOOR
-from query.ranking import SAME, Choice, Documents, FairRanker, Found, Level
+from query.ranking import SAME, Choice, Documents, FairRanker, Found, Level, Words
 
 SECOND_FIELD = "second_field"
 """Entry of a calibration's summary: it is of vectors that are made beside those of another model and generation."""
@@ -105,16 +105,19 @@ class TwoFieldRanker(FairRanker):
         targets: Sequence[str],
         k: int,
         filters: Filters | None,
-        *,
-        with_vectors: bool,  # noqa: ARG002 - each field has its own
-    ) -> Found:
+        wording: Wording | None,
+    ) -> tuple[Found, Sequence[Words]]:
         """The nearest of those without a new vector first: one that gets it meanwhile is found twice, not never."""
         old, new = self.calibration.model, self.calibration.fresh.model
         by_map = {lang: self.calibration.asked(queries, lang, self._share) for lang in targets}
         by_own = {lang: self.calibration.fresh.asked(queries, lang, self._share) for lang in targets}
-        waiting = self._store.search(old, by_map, k, filters=filters, lacking=new)
+        words: Sequence[Words] = []
+        if wording is None:
+            waiting = self._store.search(old, by_map, k, filters=filters, lacking=new)
+        else:
+            waiting, words = self._store.search_with_words(old, by_map, k, wording, filters=filters, lacking=new)
         fresh = self._store.search(new, by_own, k, filters=filters)
-        return [(lang, field[lang]) for lang in targets for field in (waiting, fresh)]
+        return [(lang, field[lang]) for lang in targets for field in (waiting, fresh)], words
 
     def _raw(self, doc_ids: Sequence[str]) -> FloatArray:
         """(n, old dim + new dim) of each document the vector that counts."""

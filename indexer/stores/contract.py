@@ -110,6 +110,21 @@ class OnServer(Protocol):
         ...
 
 
+@dataclass(frozen=True)
+class Wording:
+    """What a lexical arm is asked for.
+
+    Attributes:
+        texts: queries, in any language.
+        langs: of the documents.
+        k: how many a text and language at most.
+    """
+
+    texts: Sequence[str]
+    langs: Sequence[str]
+    k: int
+
+
 class VectorStore(Protocol):
     """Documents of one collection with raw unit vectors, a named field of them for each model."""
 
@@ -156,6 +171,28 @@ class VectorStore(Protocol):
             filters: the user's fields a document must have.
             with_vectors: return the documents' vectors as well.
             lacking: another model of which a document must have no vector.
+        """
+        ...
+
+    def search_with_words(
+        self,
+        model: str,
+        queries: Mapping[str, FloatArray],
+        k: int,
+        wording: Wording,
+        *,
+        filters: Filters | None = None,
+        lacking: str = "",
+    ) -> tuple[dict[str, list[Candidates]], list[dict[str, list[tuple[str, float]]]]]:
+        """``search``, and ``lexical`` for each text: a server is asked for both at once.
+
+        Args:
+            model: whose vectors to ask.
+            queries: (queries, dim) float32 by target language.
+            k: how many documents a query and language at most.
+            wording: what to look for by words.
+            filters: the user's fields a document must have, by whichever way it is found.
+            lacking: another model of which a document must have no vector; words find it nevertheless.
         """
         ...
 

@@ -19,7 +19,7 @@ from encoders.document import Document, FloatArray, Passages
 from encoders.errors import BadInput, ModelMismatch, StoreError
 from indexer.stores import words
 from indexer.stores.admission import admit
-from indexer.stores.contract import Candidates, Filters, PutReport, Stamp, StoredDocument
+from indexer.stores.contract import Candidates, Filters, PutReport, Stamp, StoredDocument, Wording
 from indexer.stores.matrix import VectorMatrix
 
 _SCHEMAS = (words.WITHOUT_WORDS, words.WITH_WORDS)
@@ -253,6 +253,20 @@ class EmbeddedStore:
             others = ~matrix.rows_of(self._matrix(lacking).doc_ids)
             allowed = others if allowed is None else allowed & others
         return matrix.search(queries, k, allowed, with_vectors=with_vectors)
+
+    def search_with_words(
+        self,
+        model: str,
+        queries: Mapping[str, FloatArray],
+        k: int,
+        wording: Wording,
+        *,
+        filters: Filters | None = None,
+        lacking: str = "",
+    ) -> tuple[dict[str, list[Candidates]], list[dict[str, list[tuple[str, float]]]]]:
+        """One after the other."""
+        worded = [self.lexical(text, wording.langs, wording.k, filters=filters) for text in wording.texts]
+        return self.search(model, queries, k, filters=filters, lacking=lacking), worded
 
     def lexical(
         self, text: str, langs: Sequence[str], k: int, *, filters: Filters | None = None

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from encoders.document import Document, FloatArray, Passages, int8_rows, unit_rows
 from encoders.errors import BadInput, ModelMismatch
 from indexer.stores import open_store
-from indexer.stores.contract import Stamp, StoredDocument, VectorStore
+from indexer.stores.contract import Stamp, StoredDocument, VectorStore, Wording
 
 MODEL, DIM = "model-a", 8
 
@@ -396,6 +396,22 @@ def test_any_order_of_writes_leaves_the_words_of_the_texts(
         for word in ("amber", "beryl"):
             there = sorted(doc_id for doc_id, stored in expected.items() if stored == (lang, word))
             assert sorted(found(store, word, lang)) == there
+
+
+def test_words_are_asked_for_together_with_vectors(store: VectorStore) -> None:
+    places = (("a", "en", 1), ("b", "en", 2), ("c", "de", 1))
+    store.put(MODEL, [item(name, lang, text=f"gift {name}", year=year) for name, lang, year in places])
+    queries = dict.fromkeys(("de", "en"), random_vectors(2))
+    wording = Wording(["gift", "nothing there", "!"], ["en", "de", "fr"], 5)
+    assert [len(store.lexical("gift", wording.langs, 5)[lang]) for lang in wording.langs] == [2, 1, 0]
+    for filters in (None, {"year": 1}):
+        near, words = store.search_with_words(MODEL, queries, 5, wording, filters=filters)
+        alone = store.search(MODEL, queries, 5, filters=filters)
+        assert words == [store.lexical(text, wording.langs, wording.k, filters=filters) for text in wording.texts]
+        for lang, lists in near.items():
+            for one, other in zip(lists, alone[lang], strict=True):
+                assert one.doc_ids == other.doc_ids
+                assert one.scores.tolist() == other.scores.tolist()
 
 
 def test_documents_without_a_vector_of_another_model_can_be_asked_alone(store: VectorStore) -> None:

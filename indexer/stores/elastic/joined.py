@@ -13,7 +13,7 @@ from encoders.errors import BadInput
 from indexer.stores.contract import Candidates, Filters, Stamp
 from indexer.stores.elastic import changes, door
 from indexer.stores.elastic.layout import Layout
-from indexer.stores.elastic.store import ElasticStore
+from indexer.stores.elastic.store import ElasticStore, Hits
 from indexer.stores.elastic.users_index import UsersIndex
 
 
@@ -137,18 +137,10 @@ class JoinedStore(ElasticStore, ABC):
             without: how many documents their index has to which nothing is attached.
         """
 
-    def search(
-        self,
-        model: str,
-        queries: Mapping[str, FloatArray],
-        k: int,
-        *,
-        filters: Filters | None = None,
-        with_vectors: bool = False,
-        lacking: str = "",
+    def _candidates(
+        self, model: str, queries: Mapping[str, FloatArray], answers: Iterator[Hits], *, with_vectors: bool
     ) -> dict[str, list[Candidates]]:
-        """Approximate nearest documents in each target language, their cosines exact."""
-        found = super().search(model, queries, k, filters=filters, with_vectors=with_vectors, lacking=lacking)
+        found = super()._candidates(model, queries, answers, with_vectors=with_vectors)
         self._layout.seen.brought = [doc_id for lists in found.values() for one in lists for doc_id in one.doc_ids]
         return found
 

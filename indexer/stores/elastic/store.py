@@ -23,6 +23,7 @@ from indexer.stores.contract import (
     PutReport,
     Stamp,
     StoredDocument,
+    Wording,
 )
 from indexer.stores.elastic import connection, writing
 from indexer.stores.elastic.connection import Address, Credentials
@@ -49,6 +50,9 @@ _LANGUAGES = 10_000
 
 
 T = TypeVar("T")
+
+Hits = list[dict[str, Any]]
+"""Of one search, as the server gives them."""
 
 
 class ElasticStore:
@@ -300,24 +304,57 @@ class ElasticStore:
         lacking: str = "",
     ) -> dict[str, list[Candidates]]:
         """Approximate nearest documents in each target language, their cosines exact."""
-        dim = self._field(model).dim
         self._refresh()
-        asked = [(lang, query) for lang, rows in queries.items() for query in rows]
-        answers: list[list[dict[str, Any]]] = []
-        some = max(1, _HITS // k)
-        for start in range(0, len(asked), some):
-            answers += self._msearch(
-                [
-                    self.request(model, lang, query, k, filters=filters, with_vectors=with_vectors, lacking=lacking)
-                    for lang, query in asked[start : start + some]
-                ]
-            )
+        near = self._near(model, queries, k, filters=filters, with_vectors=with_vectors, lacking=lacking)
+        return self._candidates(model, queries, iter(self._msearch(near)), with_vectors=with_vectors)
+
+    def search_with_words(
+        self,
+        model: str,
+        queries: Mapping[str, FloatArray],
+        k: int,
+        wording: Wording,
+        *,
+        filters: Filters | None = None,
+        lacking: str = "",
+    ) -> tuple[dict[str, list[Candidates]], list[dict[str, list[tuple[str, float]]]]]:
+        """Both in one request."""
+        self._refresh()
+        near = self._near(model, queries, k, filters=filters, with_vectors=False, lacking=lacking)
+        worded = [self._worded_bodies(text, wording.langs, wording.k, filters) for text in wording.texts]
+        answers = iter(self._msearch([*near, *(body for bodies in worded for body in bodies.values())]))
+        candidates = self._candidates(model, queries, answers, with_vectors=False)
+        return candidates, [_by_words(wording.langs, bodies, answers) for bodies in worded]
+
+    def _near(
+        self,
+        model: str,
+        queries: Mapping[str, FloatArray],
+        k: int,
+        *,
+        filters: Filters | None,
+        with_vectors: bool,
+        lacking: str,
+    ) -> list[dict[str, Any]]:
+        return [
+            self.request(model, lang, query, k, filters=filters, with_vectors=with_vectors, lacking=lacking)
+            for lang, rows in queries.items()
+            for query in rows
+        ]
+
+    def _candidates(
+        self, model: str, queries: Mapping[str, FloatArray], answers: Iterator[Hits], *, with_vectors: bool
+    ) -> dict[str, list[Candidates]]:
+        dim = self._field(model).dim
         found: dict[str, list[Candidates]] = {lang: [] for lang in queries}
-        for (lang, query), hits in zip(asked, answers, strict=True):
-            vectors = self._unpacked(model, hits, dim) if with_vectors else None
-            norm = float(np.linalg.norm(query))
-            scores = np.array([(2.0 * hit["_score"] - 1.0) * norm if norm else 0.0 for hit in hits], dtype=np.float32)
-            found[lang].append(Candidates([hit["_id"] for hit in hits], scores, vectors))
+        for lang, rows in queries.items():
+            for query in rows:
+                hits = next(answers)
+                vectors = self._unpacked(model, hits, dim) if with_vectors else None
+                norm = float(np.linalg.norm(query))
+                scores = [(2.0 * hit["_score"] - 1.0) * norm if norm else 0.0 for hit in hits]
+                ids = [hit["_id"] for hit in hits]
+                found[lang].append(Candidates(ids, np.array(scores, dtype=np.float32), vectors))
         return found
 
     def request(
@@ -353,8 +390,18 @@ class ElasticStore:
             body["knn"]["rescore_vector"] = {"oversample": 1.0}
         return body
 
-    def _msearch(self, bodies: Sequence[Mapping[str, Any]]) -> list[list[dict[str, Any]]]:
-        """The hits of several searches."""
+    def _msearch(self, bodies: Sequence[Mapping[str, Any]]) -> list[Hits]:
+        """The hits of several searches, so many at once that their answer stays small."""
+        found: list[Hits] = []
+        some: list[Mapping[str, Any]] = []
+        for body in bodies:
+            if some and sum(one["size"] for one in some) + body["size"] > _HITS:
+                found += self._msearch_at_once(some)
+                some = []
+            some.append(body)
+        return [*found, *(self._msearch_at_once(some) if some else ())]
+
+    def _msearch_at_once(self, bodies: Sequence[Mapping[str, Any]]) -> list[Hits]:
         searches = [part for body in bodies for part in ({"index": self.index}, body)]
         with self._guarded():
             answer = self._client.msearch(searches=searches)
@@ -376,13 +423,13 @@ class ElasticStore:
     ) -> dict[str, list[tuple[str, float]]]:
         """BM25 of the server over the terms that are made here, all languages in one request."""
         self._refresh()
-        bodies = {lang: body for lang in langs if (body := self._matching(text, lang, k, filters))}
-        answers = self._msearch(list(bodies.values())) if bodies else []
-        found = {
-            lang: [(hit["_id"], float(hit["_score"])) for hit in hits]
-            for lang, hits in zip(bodies, answers, strict=True)
-        }
-        return {lang: found.get(lang, []) for lang in langs}
+        bodies = self._worded_bodies(text, langs, k, filters)
+        return _by_words(langs, bodies, iter(self._msearch(list(bodies.values()))))
+
+    def _worded_bodies(
+        self, text: str, langs: Sequence[str], k: int, filters: Filters | None
+    ) -> dict[str, dict[str, Any]]:
+        return {lang: body for lang in langs if (body := self._matching(text, lang, k, filters))}
 
     def _matching(self, text: str, lang: str, k: int, filters: Filters | None) -> dict[str, Any] | None:
         """The body of a search for documents of one language that share terms with a text; none without terms."""
@@ -607,6 +654,14 @@ def _alias(address: Address, collection: str) -> str:
 
 def _index(alias: str, generation: int) -> str:
     return f"{alias}-{generation:06d}"
+
+
+def _by_words(
+    langs: Sequence[str], asked: Mapping[str, object], answers: Iterator[Hits]
+) -> dict[str, list[tuple[str, float]]]:
+    """Ids with BM25 scores by language; those without terms were not asked for and have none."""
+    found = {lang: [(hit["_id"], float(hit["_score"])) for hit in next(answers)] for lang in asked}
+    return {lang: found.get(lang, []) for lang in langs}
 
 
 def _unfit(item: StoredDocument) -> str | None:
