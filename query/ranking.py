@@ -11,7 +11,7 @@ first hits are the same however many are asked for: what an evaluation to depth 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -271,7 +271,13 @@ class FairRanker:
 
     def _words(self, text: str, lang: str, targets: Sequence[str], filters: Filters | None) -> Words:
         """What the lexical arm finds; in the query's own language too, which tells how much sharing words says."""
-        return self._store.lexical(text, list(dict.fromkeys([*targets, lang])), DEPTH, filters=filters)
+        found = self._store.lexical(text, list(dict.fromkeys([*targets, lang])), DEPTH, filters=filters)
+        held = self._held([doc_id for hits in found.values() for doc_id, _ in hits])
+        return {lang: [hit for hit in hits if hit[0] in held] for lang, hits in found.items()}
+
+    def _held(self, doc_ids: Sequence[str]) -> Collection[str]:
+        """Those that have a vector: documents that only another encoder knew have words, too."""
+        return self._store.stamps(self.calibration.model, doc_ids)
 
     def _found(
         self, queries: FloatArray, targets: Sequence[str], k: int, filters: Filters | None, *, with_vectors: bool

@@ -116,6 +116,11 @@ class TwoFieldRanker(FairRanker):
         fresh = self._store.search(new, by_own, k, filters=filters)
         return [(lang, field[lang]) for lang in targets for field in (waiting, fresh)]
 
+    def _held(self, doc_ids: Sequence[str]) -> set[str]:
+        """Those that have a vector of either kind."""
+        models = (self.calibration.model, self.calibration.fresh.model)
+        return {doc_id for model in models for doc_id in self._store.stamps(model, doc_ids)}
+
     def _raw(self, doc_ids: Sequence[str]) -> FloatArray:
         """(n, old dim + new dim) of each document the vector that counts."""
         old, new = self.calibration.model, self.calibration.fresh.model
