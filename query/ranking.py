@@ -244,7 +244,7 @@ class FairRanker:
         corrected = self.calibration.queries(queries, lang, self._share)
         ends = self._ends(k)
         langs = list(dict.fromkeys([*targets, lang]))  # its own, too, tells how much sharing words says
-        wording = Wording(texts, langs, DEPTH) if self.choice.hybrid and texts else None
+        wording = Wording(texts, langs, DEPTH, self._models) if self.choice.hybrid and texts else None
         found, words = self._found(corrected, targets, ends[-1], filters, wording)
         candidates, members, worded = self._candidates(found, words, ends)
         scored = self._scored(candidates, corrected, lang, members)
@@ -281,6 +281,11 @@ class FairRanker:
             return list(near.items()), []
         near, words = self._store.search_with_words(model, asked, k, wording, filters=filters)
         return list(near.items()), words
+
+    @property
+    def _models(self) -> tuple[str, ...]:
+        """Of documents' vectors: documents that only another encoder knew have words, too."""
+        return (self.calibration.model,)
 
     def _raw(self, doc_ids: Sequence[str]) -> FloatArray:
         """(n, dim) stored vectors."""

@@ -119,6 +119,10 @@ class TwoFieldRanker(FairRanker):
         fresh = self._store.search(new, by_own, k, filters=filters)
         return [(lang, field[lang]) for lang in targets for field in (waiting, fresh)], words
 
+    @property
+    def _models(self) -> tuple[str, ...]:
+        return self.calibration.model, self.calibration.fresh.model
+
     def _raw(self, doc_ids: Sequence[str]) -> FloatArray:
         """(n, old dim + new dim) of each document the vector that counts."""
         old, new = self.calibration.model, self.calibration.fresh.model

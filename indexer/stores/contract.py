@@ -118,11 +118,13 @@ class Wording:
         texts: queries, in any language.
         langs: of the documents.
         k: how many a text and language at most.
+        models: documents without a vector of one of these are left out.
     """
 
     texts: Sequence[str]
     langs: Sequence[str]
     k: int
+    models: Sequence[str]
 
 
 class VectorStore(Protocol):

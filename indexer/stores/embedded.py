@@ -266,7 +266,10 @@ class EmbeddedStore:
     ) -> tuple[dict[str, list[Candidates]], list[dict[str, list[tuple[str, float]]]]]:
         """One after the other."""
         worded = [self.lexical(text, wording.langs, wording.k, filters=filters) for text in wording.texts]
-        return self.search(model, queries, k, filters=filters, lacking=lacking), worded
+        ids = list({doc_id for found in worded for hits in found.values() for doc_id, _ in hits})
+        held = {doc_id for one in wording.models for doc_id in self.stamps(one, ids)}
+        kept = [{lang: [hit for hit in hits if hit[0] in held] for lang, hits in found.items()} for found in worded]
+        return self.search(model, queries, k, filters=filters, lacking=lacking), kept
 
     def lexical(
         self, text: str, langs: Sequence[str], k: int, *, filters: Filters | None = None

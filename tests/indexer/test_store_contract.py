@@ -402,12 +402,20 @@ def test_words_are_asked_for_together_with_vectors(store: VectorStore) -> None:
     places = (("a", "en", 1), ("b", "en", 2), ("c", "de", 1))
     store.put(MODEL, [item(name, lang, text=f"gift {name}", year=year) for name, lang, year in places])
     queries = dict.fromkeys(("de", "en"), random_vectors(2))
-    wording = Wording(["gift", "nothing there", "!"], ["en", "de", "fr"], 5)
-    assert [len(store.lexical("gift", wording.langs, 5)[lang]) for lang in wording.langs] == [2, 1, 0]
+    store.create("model-b", DIM)
+    store.put("model-b", [item("of another model", text="gift")])
+    wording = Wording(["gift", "nothing there", "!"], ["en", "de", "fr"], 5, [MODEL])
     for filters in (None, {"year": 1}):
         near, words = store.search_with_words(MODEL, queries, 5, wording, filters=filters)
         alone = store.search(MODEL, queries, 5, filters=filters)
-        assert words == [store.lexical(text, wording.langs, wording.k, filters=filters) for text in wording.texts]
+        assert [{lang: sorted(doc_id for doc_id, _ in hits) for lang, hits in one.items()} for one in words] == [
+            {"en": ["a"] if filters else ["a", "b"], "de": ["c"], "fr": []},
+            *[{"en": [], "de": [], "fr": []}] * 2,
+        ]
+        scores = {doc_id: score for hits in words[0].values() for doc_id, score in hits}
+        by_words = store.lexical("gift", wording.langs, wording.k, filters=filters)
+        everything = {doc_id: score for hits in by_words.values() for doc_id, score in hits}
+        assert scores == {doc_id: everything[doc_id] for doc_id in scores}
         for lang, lists in near.items():
             for one, other in zip(lists, alone[lang], strict=True):
                 assert one.doc_ids == other.doc_ids

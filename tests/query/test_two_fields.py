@@ -115,6 +115,17 @@ def test_every_document_is_found_once_and_by_its_new_vector_if_it_has_one(tmp_pa
         assert abs(details[doc_id].parts.cosine - float(migrating.all.vectors("new-model", [doc_id])[0] @ raw)) < 1e-5
 
 
+def test_words_find_documents_with_either_vector_and_none_without(tmp_path: Path) -> None:
+    migrating = Migrating(tmp_path, range(0, 90, 2))
+    hybrid = Choice(0.75, "ratio", hybrid=True)
+    query, text = migrating.queries("de")[7:8], ["topic7 sentence"]
+    (ranking,) = migrating.ranker(hybrid).rank(query, "de", LANGS, 90, texts=text)
+    assert sorted(ranking.doc_ids) == sorted(one.doc_id for one in migrating.pages)
+    alone = FairRanker(migrating.store, migrating.fresh, hybrid)
+    (ranking,) = alone.rank(query, "de", LANGS, 90, texts=text)
+    assert sorted(ranking.doc_ids) == sorted(one.doc_id for one in migrating.pages[::2])
+
+
 @pytest.mark.parametrize("choice", [CENTRED, MARGIN])
 @pytest.mark.parametrize("share", [0.05, 0.3, 0.6, 0.95])
 def test_at_no_time_is_less_found_than_through_the_map_alone(tmp_path: Path, choice: Choice, share: float) -> None:

@@ -321,7 +321,9 @@ class ElasticStore:
         """Both in one request."""
         self._refresh()
         near = self._near(model, queries, k, filters=filters, with_vectors=False, lacking=lacking)
-        worded = [self._worded_bodies(text, wording.langs, wording.k, filters) for text in wording.texts]
+        worded = [
+            self._worded_bodies(text, wording.langs, wording.k, filters, wording.models) for text in wording.texts
+        ]
         answers = iter(self._msearch([*near, *(body for bodies in worded for body in bodies.values())]))
         candidates = self._candidates(model, queries, answers, with_vectors=False)
         return candidates, [_by_words(wording.langs, bodies, answers) for bodies in worded]
@@ -427,12 +429,17 @@ class ElasticStore:
         return _by_words(langs, bodies, iter(self._msearch(list(bodies.values()))))
 
     def _worded_bodies(
-        self, text: str, langs: Sequence[str], k: int, filters: Filters | None
+        self, text: str, langs: Sequence[str], k: int, filters: Filters | None, models: Sequence[str] = ()
     ) -> dict[str, dict[str, Any]]:
-        return {lang: body for lang in langs if (body := self._matching(text, lang, k, filters))}
+        return {lang: body for lang in langs if (body := self._matching(text, lang, k, filters, models))}
 
-    def _matching(self, text: str, lang: str, k: int, filters: Filters | None) -> dict[str, Any] | None:
-        """The body of a search for documents of one language that share terms with a text; none without terms."""
+    def _matching(
+        self, text: str, lang: str, k: int, filters: Filters | None, models: Sequence[str]
+    ) -> dict[str, Any] | None:
+        """The body of a search for documents of one language that share terms with a text; none without terms.
+
+        With models, of documents that have a vector of one of them.
+        """
         field = self._layout.words(lang)
         terms = analyser(lang).query_terms(text)
         clauses = [
@@ -442,6 +449,8 @@ class ElasticStore:
         if not clauses:
             return None
         among = self._layout.filters(lang, filters)
+        if models:
+            among.append({"bool": {"should": [{"exists": {"field": self._layout.vector(one)}} for one in models]}})
         return {
             "size": k,
             "_source": False,
