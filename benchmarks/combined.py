@@ -14,9 +14,21 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks import results
-from benchmarks.cr5_quality import TESTED, TRAINED, Records, concepts, only, ranked, read, spread, trained
+from benchmarks.cr5_quality import (
+    TESTED,
+    TRAINED,
+    Records,
+    concepts,
+    first_mates,
+    only,
+    ranked,
+    read,
+    spread,
+    trained,
+    vectors,
+)
 from encoders.combined import Combined
-from encoders.document import Document, Encoded, Encoder, EncoderSpec, FloatArray
+from encoders.document import Document, Encoded, Encoder, EncoderSpec, FloatArray, unit_rows
 from encoders.folder import ModelFolder
 from encoders.methods import open_encoder
 from indexer.detection import Detector
@@ -30,6 +42,7 @@ from query.ranking import PLAIN, Choice
 from query.ranking_options import RankingOptions
 from query.searcher import Searcher
 
+_PLAIN = RankingOptions(calibration="none")
 E5, CR5, BOTH = "multilingual-E5-small", "Cr5", "both"
 
 
@@ -157,17 +170,49 @@ def curve_rows(kept: Kept, records: Records, sizes: Sequence[int], seed: int = 0
     return [*lines, "", f"{E5} alone: " + ", ".join(f"{way} {first[way]:.3f}" for way in ways) + "."]
 
 
+def transfer_rows(records: Records, home: Path, collection: str) -> list[str]:
+    """Mates in another collection that is indexed with the default encoder; Cr5 trained on all of lohelp."""
+    theirs = read(collection, TESTED)
+    with tempfile.TemporaryDirectory() as place:
+        words = vectors(trained(records, set(concepts(records)), Path(place)), theirs)
+    with Searcher.open(collection, Settings.read(home=home), device="cpu", ranking=_PLAIN) as whole:
+        model = whole.spec.model
+        e5 = {lang: whole.store.vectors(model, [one["id"] for one in some]) for lang, some in theirs.items()}
+    centred = {
+        name: {lang: unit_rows(rows - rows.mean(axis=0)) for lang, rows in some.items()}
+        for name, some in ((E5, e5), (CR5, words))
+    }
+    ways = {
+        f"{E5}, plain cosine": e5,
+        f"{E5}, centred": centred[E5],
+        f"{CR5}, plain cosine": words,
+        f"{CR5}, centred": centred[CR5],
+        "both, centred, equal weights": {
+            lang: np.concatenate([centred[E5][lang], centred[CR5][lang]], axis=1) for lang in theirs
+        },
+    }
+    lines = [f"Mates, P@1, {len(theirs)} languages.", "", "| vectors | P@1 |", "|---|---:|"]
+    return [*lines, *(f"| {way} | {first_mates(some, theirs):.3f} |" for way, some in ways.items())]
+
+
 def main() -> None:
     """Measure, and write the section."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("part", choices=["splits", "curve"])
-    parser.add_argument("--home", type=Path, required=True, help="Where lohelp is indexed with the default encoder.")
+    parser.add_argument("part", choices=["splits", "curve", "transfer"])
+    parser.add_argument(
+        "--home", type=Path, required=True, help="Where the collection is indexed with the default encoder."
+    )
+    parser.add_argument("--collection", default="ntrex", help="Of transfer.")
     parser.add_argument("--splits", type=int, default=3)
     parser.add_argument("--sizes", default="50,100,200,400,700")
     arguments = parser.parse_args()
     records = read("lohelp", TRAINED)
-    plain = RankingOptions(calibration="none")
-    with Searcher.open("lohelp", Settings.read(home=arguments.home), device="cpu", ranking=plain) as whole:
+    if arguments.part == "transfer":
+        lines = transfer_rows(records, arguments.home, arguments.collection)
+        command = f"python -m benchmarks.combined transfer --home HOME --collection {arguments.collection}"
+        results.write(f"Combined vectors elsewhere, {arguments.collection}", command, lines)
+        return
+    with Searcher.open("lohelp", Settings.read(home=arguments.home), device="cpu", ranking=_PLAIN) as whole:
         kept = Kept(whole.encoder, whole.store)
         if arguments.part == "splits":
             name, lines = "Combined vectors", split_rows(kept, records, arguments.splits)

@@ -168,23 +168,23 @@ def timed(work: Callable[[], Solution]) -> tuple[Solution, tuple[float, float]]:
     return made, (perf_counter() - started, process_time() - spent)
 
 
-def grown(share: float, langs: int) -> tuple[int, int, float, float, float]:
+def grown(share: float, langs: int, dimensions: int) -> tuple[int, int, float, float, float]:
     """Words, non-zeros, CPU seconds, seconds, and gigabytes resident at most, of a share of the paper's size."""
     with tempfile.TemporaryDirectory() as place:
         sizes = int(100_000 * share), int(200_000 * share)
         blocks = on_disk(synthetic(*sizes, langs, length=300), Path(place))
         entries = sum(block.matrix.nnz for block in blocks.values())
         started, spent = perf_counter(), process_time()
-        solution = solve(blocks, DIMENSIONS, LAM)
+        solution = solve(blocks, dimensions, LAM)
         words_learnt = sum(len(solution.columns[lang]) for lang in blocks)
         seconds, spent = perf_counter() - started, process_time() - spent
     return words_learnt, entries, spent, seconds, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
 
 
-def growth(cases: Sequence[str]) -> list[str]:
+def growth(cases: Sequence[str], dimensions: int) -> list[str]:
     """Seconds and memory by words × documents and by languages, each case in a process of its own."""
     lines = [
-        f"r = {DIMENSIONS}, λ = {LAM}; the whole is 100,000 documents and 200,000 words a language, matrices read from "
+        f"r = {dimensions}, λ = {LAM}; the whole is 100,000 documents and 200,000 words a language, matrices read from "
         "disk where they are used. Memory is what was resident at most, mapped files and making the data included.",
         "",
         "| share × languages | words | non-zeros | CPU s | s | GB |",
@@ -193,7 +193,9 @@ def growth(cases: Sequence[str]) -> list[str]:
     for case in cases:
         share, langs = case.split("x")
         with get_context("spawn").Pool(1) as pool:
-            vocabulary, entries, spent, seconds, peak = pool.apply(grown, (float(Fraction(share)), int(langs)))
+            vocabulary, entries, spent, seconds, peak = pool.apply(
+                grown, (float(Fraction(share)), int(langs), dimensions)
+            )
         row = f"| {share} × {langs} | {vocabulary:,} | {entries:,} | {spent:,.0f} | {seconds:,.0f} | {peak:.1f} |"
         lines.append(row)
         print(row, flush=True)
@@ -284,14 +286,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("part", choices=["training", "growth", "encoding"])
     parser.add_argument("--cases", default="1/16x2,1/16x8,1/16x28,1/4x2,1/4x8,1x2")
+    parser.add_argument("--dimensions", type=int, default=DIMENSIONS)
     parser.add_argument("--rounds", type=int, default=3)
     arguments = parser.parse_args()
     command = f"python -m benchmarks.cr5 {arguments.part}"
     if arguments.part == "training":
         results.write("Cr5: training against the published algorithm", command, training())
     elif arguments.part == "growth":
-        lines = growth(arguments.cases.split(","))
-        results.write("Cr5: training as it grows", f"{command} --cases {arguments.cases}", lines)
+        lines = growth(arguments.cases.split(","), arguments.dimensions)
+        command += f" --cases {arguments.cases} --dimensions {arguments.dimensions}"
+        results.write("Cr5: training as it grows", command, lines)
     else:
         results.write("Cr5: encoding", f"{command} --rounds {arguments.rounds}", encoding(arguments.rounds))
 

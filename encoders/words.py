@@ -10,6 +10,9 @@ from functools import cache
 from itertools import repeat
 from operator import add
 
+import numpy as np
+import numpy.typing as npt
+
 _KATAKANA = r"\u30a0-\u30ff\u31f0-\u31ff"
 _HIRAGANA = r"\u3040-\u309f"
 _HAN_HANGUL = (
@@ -27,8 +30,6 @@ _CUT = re.compile(
     f"|(?P<word>[^{_BIGRAMS}{_TRIGRAMS}]+)"
 )
 """Parts of a word: one of Katakana mostly is a word of its own."""
-_BLANKS = ("\xa0", "\u202f", "\u3000")
-"""Blanks that NFKC makes plain ones, and that stand in texts otherwise normal."""
 
 
 def folded(text: str, lang: str) -> str:
@@ -84,9 +85,9 @@ _NO_PIECES = Pieces([], [0], [0])
 
 def pieces(text: str, lang: str, size: int) -> Pieces:
     """The words of a text in pieces of so many; of a few more where folding makes several of one."""
-    if _WITHOUT_BLANKS.search(text):
-        return _pieces_without_blanks(text, lang, size)
     same = folded(text, lang)
+    if _WITHOUT_BLANKS.search(same):
+        return _pieces_without_blanks(text, same, lang, size)
     if not _is_in_place(text, same) and not _keeps_every_word(text):
         return _folded_by_piece(text, lang, size)
     found = word_pattern().findall(same)
@@ -105,10 +106,9 @@ def _keeps_every_word(text: str) -> bool:
 
 @cache
 def _keeps_words(character: str) -> bool:
-    """Whether words begin and end where they did after a character is folded, as ß and … do and ½ and ™ don't."""
-    return (
-        len({(one.isalnum(), unicodedata.category(one)[0] == "M") for one in (character, *folded(character, ""))}) == 1
-    )
+    """Whether words begin and end where they did after a character is folded: those with ß and … do, with ½ not."""
+    kinds = {(one.isalnum(), unicodedata.category(one)[0] == "M") for one in (character, *folded(character, ""))}
+    return len(kinds) == 1
 
 
 def _folded_by_piece(text: str, lang: str, size: int) -> Pieces:
@@ -121,25 +121,28 @@ def _folded_by_piece(text: str, lang: str, size: int) -> Pieces:
     return Pieces(found, ends, places)
 
 
-def _pieces_without_blanks(text: str, lang: str, size: int) -> Pieces:
+def _pieces_without_blanks(text: str, same: str, lang: str, size: int) -> Pieces:
     """A piece ends with a word, or inside one after a character."""
-    found: list[str] = []
-    starts: list[int] = []
-    for blank in _BLANKS:
-        text = text.replace(blank, " ")
-    same = folded(text, lang)
-    if _is_in_place(text, same):
-        found, starts = _words_and_places(same)
-    else:
-        for word in word_pattern().finditer(text):
-            same = folded(word.group(), lang)
-            inside, places = _words_and_places(same)
-            found += inside
-            kept = len(same) == len(word.group())
-            starts += [word.start() + place for place in places] if kept else [word.start()] * len(inside)
+    found, starts = _words_and_places(same)
     if not found:
         return _NO_PIECES
-    return Pieces(found, [*range(0, len(found), size), len(found)], [0, *starts[size::size], len(text)])
+    borders = starts[size::size]
+    if not _is_in_place(text, same):
+        borders = _origins(text, same, lang)[borders].tolist()
+    return Pieces(found, [*range(0, len(found), size), len(found)], [0, *borders, len(text)])
+
+
+def _origins(text: str, same: str, lang: str) -> npt.NDArray[np.intp]:
+    """Which character of a text each one of the folded text comes from; nearly, where characters were composed."""
+    lengths = [_folded_length(character, lang) for character in text]
+    if sum(lengths) == len(same):
+        return np.repeat(np.arange(len(text)), lengths)
+    return np.arange(len(same)) * len(text) // len(same)
+
+
+@cache
+def _folded_length(character: str, lang: str) -> int:
+    return len(folded(character, lang))
 
 
 def _words_and_places(text: str) -> tuple[list[str], list[int]]:

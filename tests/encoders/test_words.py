@@ -29,7 +29,7 @@ def test_words_are_folded_and_cut_by_their_script(lang: str, text: str, expected
     assert words(text, lang) == expected
 
 
-@given(st.text(alphabet="ab Ü\n½-中ファひ한ไ.\xa0ſﬀ…", max_size=200), st.integers(1, 9))
+@given(st.text(alphabet="ab Ü\n½-中ファひ한ไ.\xa0ſﬀ…ﾊﾟ㋀", max_size=200), st.integers(1, 9))
 def test_pieces_together_are_the_words_of_the_whole(text: str, size: int) -> None:
     found = pieces(text, "ja", size)
     assert list(found.words) == words(text, "ja")
