@@ -149,7 +149,7 @@ def test_a_disk_that_fills_up_leaves_the_checkpoint_before(
     resource.setrlimit(resource.RLIMIT_FSIZE, (1000, limit[1]))
     try:
         with pytest.raises(
-            MissingPart, match="its disk is full.; make room and give the same command: it goes on from what"
+            MissingPart, match=r"its disk is full\); make room and give the same command: it goes on from what"
         ):
             training.save()
     finally:
