@@ -143,8 +143,8 @@ def judged(collection: str, present: set[str]) -> tuple[list[Document], list[Qre
 
 def searched(
     collection: str, system: str, encoder: Encoder, memory: dict[tuple[str, str], FloatArray], folder: Path
-) -> dict[str, dict[str, float]]:
-    """Average precision by topic, by way to rank: the calibration and its probe are the product's."""
+) -> Iterator[tuple[str, dict[str, float]]]:
+    """Each way to rank, and average precision by topic: the calibration and its probe are the product's."""
     model = encoder.spec.model
     with tempfile.TemporaryDirectory() as place:
         store = EmbeddedStore(Path(place), "unseen")
@@ -163,7 +163,6 @@ def searched(
             made = calibration(samples, model, rank=setting.rank)
             made = made.with_choice(balance=setting.balance, margin=setting.margin)
             queries, qrels = judged(collection, set(store.ids()))
-            told = {}
             for way, calibrated, choice in (
                 ("plain cosine", None, PLAIN),
                 ("centred", calibration(samples, model), Choice(0.5, "ratio", passages=False)),
@@ -178,9 +177,8 @@ def searched(
                     },
                 )
                 scores = evaluate(run, qrels, parse_measures(["AP"]), {query.doc_id for query in queries})
-                told[way] = {qid: values["AP"] for qid, values in scores.topics.items()}
                 print(f"{system} {way} {scores.means['AP']:.4f} {setting}", flush=True)
-    return told
+                yield way, {qid: values["AP"] for qid, values in scores.topics.items()}
 
 
 def classified(system: str, folder: Path) -> list[float]:
@@ -276,14 +274,16 @@ def main() -> None:
     encoder = open_encoder(find_model(DEFAULT, QUIET), "sentences", device="cpu")
     memory: dict[tuple[str, str], FloatArray] = {}
     for name in (*METHODS, *names.values()):
-        if name in told:
+        if len(told.get(name, ())) == (SPLITS if arguments.part == "ddtp" else len(WAYS)):
             continue
         system = name if name in METHODS else str(folder / name)
         if arguments.part == "ddtp":
             told[name] = classified(system, folder)
-        else:
-            told[name] = searched(arguments.part, system, encoder, memory, folder)
-        file.write_text(json.dumps(told), encoding="utf-8")
+            file.write_text(json.dumps(told), encoding="utf-8")
+            continue
+        for way, values in searched(arguments.part, system, encoder, memory, folder):
+            told.setdefault(name, {})[way] = values
+            file.write_text(json.dumps(told), encoding="utf-8")
 
 
 if __name__ == "__main__":

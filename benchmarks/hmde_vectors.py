@@ -113,7 +113,8 @@ def main() -> None:
     arguments.folder.mkdir(parents=True, exist_ok=True)
     for collection in arguments.collections.split(","):
         for lang in LANGUAGES:
-            titles(collection, lang, arguments.folder)
+            if collection != "ntrex":
+                titles(collection, lang, arguments.folder)
             for method in METHODS:
                 passages(collection, lang, method, arguments.folder)
 

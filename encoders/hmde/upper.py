@@ -15,7 +15,7 @@ from encoders.folder import ModelFolder, file_hash
 from encoders.session import Device, load_graph
 
 GRAPH, ABOUT = "upper.onnx", "hmde.json"
-FORMAT = 1
+FORMAT = 2
 _TOGETHER = 64
 """Windows a batch; what fills them up to the longest is masked."""
 _AGAIN = "train it again: dragoman train hmde SOURCE… -o FOLDER"

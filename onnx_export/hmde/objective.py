@@ -93,10 +93,11 @@ class Objective:
         chance = np.random.default_rng((seed or 0, 2))
         sentences = self._lower.sentences(rows, training=seed)
         counts = self._lower.lengths()[list(rows)].tolist()
-        return torch.stack([
-            one[torch.from_numpy(chance.permutation(len(one))[:_EXCERPT]).to(one.device)].mean(dim=0)
-            for one in each(counts, sentences)
-        ])  # fmt: skip
+        means = []
+        for one in each(counts, sentences):
+            drawn = torch.from_numpy(chance.permutation(len(one))[:_EXCERPT]).to(one.device)
+            means.append(one[drawn].mean(dim=0))
+        return torch.stack(means)
 
     def _plain(self, rows: Sequence[int]) -> torch.Tensor:
         """The mean of all sentences of each document, (rows, dim), not of unit length."""

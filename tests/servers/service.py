@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import socket
 import threading
 import time
@@ -37,6 +38,7 @@ def serving(options: ServiceOptions, **client: Any) -> Iterator[httpx.Client]:
         running.should_exit = True
         thread.join()
         listening.close()
+        gc.collect()  # an application is full of cycles, and holds a whole encoder
 
 
 def _wait(url: str) -> None:
