@@ -290,6 +290,7 @@ class Shelf:
                 self._retire(opened)
             self._open.clear()
             encoders = list(self._encoders.values())
+            self._encoders.clear()
         for encoder in encoders:
             encoder.close()
         self._engine.dispose()

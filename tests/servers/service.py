@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import socket
 import threading
 import time
@@ -38,7 +37,6 @@ def serving(options: ServiceOptions, **client: Any) -> Iterator[httpx.Client]:
         running.should_exit = True
         thread.join()
         listening.close()
-        gc.collect()  # an application is full of cycles, and holds a whole encoder
 
 
 def _wait(url: str) -> None:
