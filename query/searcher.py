@@ -169,6 +169,7 @@ class Searcher:
             found = self._weighed[key] = replace(self, weights=key)
             for oldest in list(self._weighed)[:-_WEIGHTS]:
                 self._weighed.pop(oldest, None)
+        found.languages, found.detector = self.languages, self.detector  # documents may have come since
         return found
 
     def detect(self, text: str) -> Detection:

@@ -69,6 +69,8 @@ def test_one_searcher_ranks_by_weights_of_each_query(home: Settings) -> None:
             described, whole = searcher.weighed(weights).describe(), searcher.describe()
             assert (described["weights"], described["calibration"]) == (list(weights), whole["calibration"])
             assert described["space"] != whole["space"]
+        searcher.languages = {"de": 1}
+        assert searcher.weighed((0.9, 0.1)).targets(None) == ["de"]
 
 
 def test_documents_that_one_part_does_not_know_are_ranked_by_the_other_on_one_scale(home: Settings) -> None:
