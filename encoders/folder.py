@@ -47,6 +47,7 @@ class ModelConfig:
         tokenizer: hash of ``tokenizer.json``, or of ``vocabulary.json``.
         graph: hash of the ONNX graph with its weights.
         licence: of the source weights, as their publisher states it; empty where unknown.
+        forced: published although the graph is below the parity bar.
         format: version of this layout.
     """
 
@@ -62,13 +63,15 @@ class ModelConfig:
     tokenizer: str
     graph: str
     licence: str = ""
+    forced: bool = False
     format: int = FORMAT
 
     def model_id(self, method: str, **settings: object) -> str:
         """The id of vectors made with this model by a document method with these settings.
 
         It depends on what decides the vectors' meaning (source weights, tokenizer, prefixes, pooling, method) and not
-        on the build, so that int8 on a CPU and fp16 on a GPU write into one index.
+        on the build, so that int8 on a CPU and fp16 on a GPU write into one index. A graph that is not proved to make
+        the same vectors is a model of its own.
         """
         return short_hash(
             self.weights,
@@ -78,6 +81,7 @@ class ModelConfig:
             self.document_prefix,
             method,
             json.dumps(settings, sort_keys=True),
+            *([self.graph] if self.forced else []),
         )
 
     @property
@@ -172,6 +176,7 @@ def publishing(target: Path, config: ModelConfig) -> Iterator[Path]:
             config,
             graph=file_hash(temporary / "model.onnx", *sorted(temporary.glob("*.onnx.data"))),
             tokenizer=file_hash(temporary / config.tokenizer_name),
+            forced=_is_forced(temporary / "parity.json"),
         )
         (temporary / "config.json").write_text(
             json.dumps(asdict(config), indent=2, ensure_ascii=False) + "\n", encoding="utf-8"
@@ -186,6 +191,11 @@ def publishing(target: Path, config: ModelConfig) -> Iterator[Path]:
         ) from error
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
+
+
+def _is_forced(report: Path) -> bool:
+    """What a parity report says; a folder without one was proved where its models were made, or needs no proof."""
+    return report.exists() and bool(json.loads(report.read_text(encoding="utf-8")).get("forced"))
 
 
 def link_files(base: ModelFolder, made: Path, besides: Collection[str]) -> None:

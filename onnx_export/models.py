@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from encoders.combined import BETWEEN, Combined
@@ -103,8 +104,11 @@ def _default(console: Console) -> ModelFolder:
 
 def exported() -> list[ModelFolder]:
     """The models in the cache, by name; folders that are none are left out."""
-    files = sorted(model_cache().glob("[!.]*/config.json"))
-    return [ModelFolder.open(file.parent) for file in files]
+    found: list[ModelFolder] = []
+    for file in sorted(model_cache().glob("[!.]*/config.json")):
+        with suppress(BadInput):
+            found.append(ModelFolder.open(file.parent))
+    return found
 
 
 def _known() -> str:

@@ -20,7 +20,7 @@ from indexer.stores.elastic.attachment import Attachment
 from indexer.stores.elastic.connection import INDEX_TYPES, SCHEMES, Address, passes
 from onnx_export.models import DEFAULT
 from query.calibrate_command import tell_upkeep
-from query.calibrating import has_calibration, keep_calibrated
+from query.calibrating import is_calibrated, keep_calibrated
 
 _SHOWN = 10
 _DRIFT = 0.1
@@ -29,7 +29,9 @@ _DRIFT = 0.1
 
 @click.command("attach", short_help="Make an existing Elasticsearch index cross-lingual in place.")
 @click.argument("index", required=False)
-@click.option("-c", "--collection", "name", required=True, help="Name of the collection it becomes.")
+@click.option(
+    "-c", "--collection", "name", required=True, envvar="DRAGOMAN_COLLECTION", help="Name of the collection it becomes."
+)
 @click.option("--text", metavar="FIELD", help="Its field of texts, with dots into objects: content.body.")
 @click.option("--title", metavar="FIELD", default="", help="Its field of titles.")
 @click.option("--lang-field", metavar="FIELD", default="", help="Its field of languages.")
@@ -144,7 +146,7 @@ class _Upkeep:
 
     def _is_due(self, report: AttachReport) -> bool:
         if self.seen is None:
-            return bool(self.changed) or not has_calibration(self.name, self.settings)
+            return bool(self.changed) or not is_calibrated(self.name, self.settings)
         new = report.languages.keys() - self.seen.languages.keys()
         return bool(new) or self.changed > _DRIFT * sum(report.languages.values())
 

@@ -32,7 +32,9 @@ from query.topics import read_topics
 
 
 @click.command("calibrate", short_help="Make languages comparable: after index by itself, again when wanted.")
-@click.option("-c", "--collection", "name", required=True, help="The collection to calibrate.")
+@click.option(
+    "-c", "--collection", "name", required=True, envvar="DRAGOMAN_COLLECTION", help="The collection to calibrate."
+)
 @click.option("--list", "listing", is_flag=True, help="Show the calibrations there are; make none.")
 @click.option("--use", "wanted", default="", metavar="ID|none", help="Search with this one from now on; make none.")
 @click.option("--topics", "topic_files", multiple=True, metavar="FILE", help="Topics to decide by, with --qrels.")

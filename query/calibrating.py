@@ -266,11 +266,21 @@ class Upkeep:
     reason: str
 
 
-def has_calibration(name: str, settings: Settings) -> bool:
-    """Whether a collection was ever calibrated."""
+def is_calibrated(name: str, settings: Settings) -> bool:
+    """Whether a collection's calibration knows all its languages; one that a person searches without is all right."""
     engine = connect(settings.database)
     try:
-        return bool(calibration_table.every(engine, name))
+        found = collections.require(engine, name)
+        if calibration_table.active(engine, found) is None:
+            return bool(calibration_table.every(engine, name))
+        active = calibration_table.load(engine, found)
+        store = found.open_store(settings)
+        try:
+            return active is None or store.count().keys() <= active.languages.keys()
+        finally:
+            store.close()
+    except StoreError:
+        return False  # what can't be read is made again
     finally:
         engine.dispose()
 

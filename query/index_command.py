@@ -21,13 +21,20 @@ from indexer.reading_options import reading_options
 from indexer.settings import Settings, place_options
 from onnx_export.models import DEFAULT
 from query.calibrate_command import tell_upkeep
-from query.calibrating import has_calibration, keep_calibrated
+from query.calibrating import is_calibrated, keep_calibrated
 from query.waiting import look_on
 
 
 @click.command("index", short_help="Read, encode and store documents; go on where it stopped.")
 @click.argument("sources", nargs=-1, required=True, metavar="SOURCE…")
-@click.option("-c", "--collection", "name", required=True, help="Name of the collection to put them into.")
+@click.option(
+    "-c",
+    "--collection",
+    "name",
+    required=True,
+    envvar="DRAGOMAN_COLLECTION",
+    help="Name of the collection to put them into.",
+)
 @click.option(
     "--encoder",
     "encoders",
@@ -96,10 +103,9 @@ def command(
     _tell(report, name, console)
     if not report.encoded and not report.unchanged:
         raise BadInput(f"nothing of the sources could be indexed; see why: dragoman status -c {name}")
-    if not no_calibration and (
-        report.encoded or report.pruned or report.resumed or not has_calibration(name, settings)
-    ):
-        tell_upkeep(keep_calibrated(name, settings, device=cast("Device", device), console=console), name, console)
+    if not no_calibration and (report.encoded or report.pruned or report.resumed or not is_calibrated(name, settings)):
+        with _said_how_to_go_on(console):
+            tell_upkeep(keep_calibrated(name, settings, device=cast("Device", device), console=console), name, console)
 
 
 @contextmanager

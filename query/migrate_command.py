@@ -17,7 +17,7 @@ from query.reencoding import re_encode as encode_again
 
 
 @click.command("migrate", short_help="Move a collection to another encoder without encoding it again.")
-@click.option("-c", "--collection", "name", required=True, help="The collection.")
+@click.option("-c", "--collection", "name", required=True, envvar="DRAGOMAN_COLLECTION", help="The collection.")
 @click.option("--encoder", required=True, metavar="NAME|FOLDER", help="The new encoder.")
 @click.option("--method", type=click.Choice(METHODS), help="How it makes a document's vector.")
 @click.option("--sample", type=click.IntRange(1), default=SAMPLE, show_default=True, help="Documents to encode anew.")

@@ -16,7 +16,7 @@ _SHOWN = 30
 
 
 @click.command("queries", short_help="What people asked a collection, for you to judge.")
-@click.option("-c", "--collection", "name", required=True, help="The collection.")
+@click.option("-c", "--collection", "name", required=True, envvar="DRAGOMAN_COLLECTION", help="The collection.")
 @click.option(
     "-o", "--output", type=click.Path(path_type=Path, dir_okay=False), help="Write all of them here, as JSON lines."
 )

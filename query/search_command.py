@@ -25,7 +25,7 @@ _INDENT = 11
 
 @click.command("search", short_help="Find documents in any language.")
 @click.argument("text")
-@click.option("-c", "--collection", required=True, help="The collection to search.")
+@click.option("-c", "--collection", required=True, envvar="DRAGOMAN_COLLECTION", help="The collection to search.")
 @click.option("--lang", help="Language of the query.  [default: detected among the collection's]")
 @click.option("--to", help="Languages of documents, with commas: en,fr.  [default: all of the collection's]")
 @click.option("-k", type=click.IntRange(1, 10_000), default=10, show_default=True, help="How many hits.")
@@ -101,11 +101,12 @@ def _filters(given: Sequence[str]) -> dict[str, list[str]] | None:
 
 
 def show(hits: Sequence[Hit]) -> None:
-    """Print hits for a person: rank, cosine, language, title, id, and the passage."""
+    """Print hits for a person: rank, score, language, title, id, cosine where it is not the score, and the passage."""
     width = min(shutil.get_terminal_size((100, 24)).columns, 120)
     for rank, hit in enumerate(hits, start=1):
         title = hit.document.title or textwrap.shorten(hit.document.text, 80, placeholder=" …")
-        click.echo(f"{rank:3d}  {hit.score:.3f}  {hit.lang:<4} {title}  [{hit.doc_id}]")
+        cosine = "" if hit.parts or hit.score == hit.cosine else f"  cosine {hit.cosine:.3f}"
+        click.echo(f"{rank:3d}  {hit.score:.3f}  {hit.lang:<4} {title}  [{hit.doc_id}]{cosine}")
         if hit.parts:
             click.echo(f"{' ' * _INDENT}{explained(hit.parts)}")
         if hit.passage:

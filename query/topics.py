@@ -11,7 +11,7 @@ from typing import Any
 
 from encoders.errors import BadInput
 from encoders.languages import UNDETERMINED, normalise
-from indexer.readers.encodings import declared_encoding, decode
+from indexer.readers.encodings import UndecodableError, declared_encoding, decode, known_encoding
 from indexer.readers.files import SourceFile, UnreadableFileError
 from indexer.readers.markup import Tag, tokens
 from indexer.readers.record import one_line
@@ -93,10 +93,11 @@ def read_topics(path: str | Path, *, lang: str = "", encoding: str = "") -> list
         data = file.whole()
     except UnreadableFileError as error:
         raise BadInput(f"the topics {file.shown} can't be read: {error}") from error
+    stated = known_encoding(encoding) if encoding else ""
     try:
-        text, _ = decode(data, normalise(lang), stated=encoding, declared=declared_encoding(data))
-    except UnicodeDecodeError as error:
-        raise BadInput(f"the topics {file.shown} are not {encoding or 'UTF-8'}; say which with --encoding") from error
+        text, _ = decode(data, normalise(lang), stated=stated, declared=declared_encoding(data))
+    except UndecodableError as error:
+        raise BadInput(f"the topics {file.shown} can't be read: {error}") from error
     if "\0" in text:
         raise BadInput(f"the topics {file.shown} are binary; give a text file")
     text = text.removeprefix("\ufeff")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+from collections import deque
 from collections.abc import Iterator
 from itertools import chain
 
@@ -81,21 +82,49 @@ def _rows(file: SourceFile, lines: Iterator[str], *, tabs: bool) -> Iterator[tup
     """Each row with its place; an error instead of the row that has one."""
     first = next(lines, "")
     delimiter = "\t" if tabs else max(",;\t|", key=first.count)
-    rows = csv.reader(
-        chain([first], lines),
-        delimiter=delimiter,
-        quoting=csv.QUOTE_NONE if tabs else csv.QUOTE_MINIMAL,
-        strict=True,
-    )
-    line = 1
+    again = _Again(chain([first], lines), file)
     while True:
+        rows = csv.reader(
+            again, delimiter=delimiter, quoting=csv.QUOTE_NONE if tabs else csv.QUOTE_MINIMAL, strict=True
+        )
         try:
-            yield file.at(line), next(rows)
-        except StopIteration:
-            return
+            for row in rows:
+                yield file.at(again.taken[0][0]), row
+                again.taken.clear()
         except csv.Error as error:
-            yield file.at(line), error
-        line = file.line + 1
+            yield file.at(again.taken[0][0]), error
+            again.go_back()
+        else:
+            return
+
+
+class _Again:
+    """Lines that can be read again from the second of a row on: a stray quote takes those after it along.
+
+    Attributes:
+        taken: number and text of the lines of the row that is being read.
+    """
+
+    def __init__(self, lines: Iterator[str], file: SourceFile) -> None:
+        self._lines, self._file = lines, file
+        self._ahead: deque[tuple[int, str]] = deque()
+        self.taken: list[tuple[int, str]] = []
+
+    def __iter__(self) -> Iterator[str]:
+        return self
+
+    def __next__(self) -> str:
+        if self._ahead:
+            self.taken.append(self._ahead.popleft())
+        else:
+            text = next(self._lines)
+            self.taken.append((self._file.line, text))
+        return self.taken[-1][1]
+
+    def go_back(self) -> None:
+        """Give all lines of this row but the first again."""
+        self._ahead.extendleft(reversed(self.taken[1:]))
+        self.taken.clear()
 
 
 def _document(row: list[str], header: list[str], where: str, options: ReadOptions) -> Reading:

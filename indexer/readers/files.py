@@ -213,12 +213,16 @@ def text_lines(path: Path) -> Iterator[tuple[str, str]]:
 
 
 def source_files(source: Path) -> Iterator[SourceFile]:
-    """A file, or all files under a folder in a fixed order; names that begin with a dot are left out."""
+    """A file, or all files under a folder in a fixed order; names that begin with a dot are left out.
+
+    A link to a folder is not followed: it is given as a file, which is refused, so that it is said.
+    """
     if not source.is_dir():
         yield SourceFile(source, source.name)
         return
     for folder, folders, names in os.walk(source, onerror=_unreadable):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
-        for name in sorted(name for name in names if not name.startswith(".")):
+        links = [name for name in folders if (Path(folder) / name).is_symlink()]
+        for name in sorted(name for name in [*names, *links] if not name.startswith(".")):
             path = Path(folder) / name
             yield SourceFile(path, path.relative_to(source).as_posix())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -133,6 +134,8 @@ def _clean_value(value: Any, depth: int = 0) -> Any:
         return [_clean_value(item, depth + 1) for item in value]
     if isinstance(value, dict):
         return {clean(key): _clean_value(item, depth + 1) for key, item in value.items()}
+    if isinstance(value, float) and not math.isfinite(value):
+        raise _RefusedError("a field of it is a number too large to keep; write it as a string")
     return value
 
 

@@ -1,5 +1,6 @@
 """A model folder is whole or not there."""
 
+import errno
 import json
 import shutil
 from dataclasses import replace
@@ -57,6 +58,23 @@ def test_publishing_again_replaces(tmp_path: Path) -> None:
     after = _publish(tmp_path / "m", b"new").config
     assert before.build_id != after.build_id
     assert [path.name for path in tmp_path.iterdir()] == ["m"]
+
+
+def test_a_full_disk_is_one_sentence_and_leaves_nothing(tmp_path: Path) -> None:
+    with pytest.raises(MissingPart, match="is full; make room"), publishing(tmp_path / "m", _CONFIG):
+        raise OSError(errno.ENOSPC, "No space left on device")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_graph_that_is_not_proved_is_a_model_of_its_own(tmp_path: Path) -> None:
+    proved = _publish(tmp_path / "proved").config
+    with publishing(tmp_path / "forced", _CONFIG) as folder:
+        (folder / "model.onnx").write_bytes(b"rounded away")
+        (folder / "tokenizer.json").write_text("{}")
+        (folder / "parity.json").write_text('{"passed": false, "forced": true}')
+    forced = ModelFolder.open(tmp_path / "forced").config
+    assert forced.forced
+    assert forced.model_id("first") != proved.model_id("first")
 
 
 def test_the_model_id_changes_with_what_vectors_mean_and_not_with_the_build() -> None:

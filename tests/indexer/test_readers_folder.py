@@ -65,6 +65,7 @@ def test_files_that_cannot_be_read_are_refused_and_the_rest_goes_on(tmp_path: Pa
     (tmp_path / "z.dtd").write_text("<!ELEMENT DOC ANY>")
     (tmp_path / "gone.txt").symlink_to(tmp_path / "nowhere")
     os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "elsewhere").symlink_to(tmp_path.parent, target_is_directory=True)
     found = readings(tmp_path)
     assert [item.doc_id for item in found if isinstance(item, Document)] == ["a.txt"]
     reasons = refusals(found)
@@ -78,6 +79,7 @@ def test_files_that_cannot_be_read_are_refused_and_the_rest_goes_on(tmp_path: Pa
         "old.Z": "gzip -d",
         "gone.txt": "can't be opened (No such file",
         "pipe": "no regular file",
+        "elsewhere": "no regular file",
     }
     assert reasons.keys() == expected.keys()
     assert all(expected[name] in reasons[name] for name in expected)

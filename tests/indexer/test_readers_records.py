@@ -7,6 +7,7 @@ import gzip
 import json
 import lzma
 import random
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -111,6 +112,8 @@ def test_a_file_named_gz_that_is_none_is_said(tmp_path: Path) -> None:
     [
         (b'{"id": "x", "text": ', "not valid JSON"),
         (b'{"id": "x", "text": "a", "n": NaN}', "NaN"),
+        (b'{"id": "x", "text": "a", "n": 1e999}', "too large to keep"),
+        (b'{"id": "x", "text": "a", "n": {"m": [-1e999]}}', "too large to keep"),
         (b"[" * 100_000, "not valid JSON"),
         (b'{"id": "x", "text": "a", "n": ' + b"1" * 5000 + b"}", "not valid JSON"),
         (b'["x", "y"]', "JSON list"),
@@ -188,6 +191,10 @@ json_values = st.recursive(
 )
 
 
+def _json(fields: Mapping[str, Any]) -> str:
+    return json.dumps(fields, ensure_ascii=False, allow_nan=False)
+
+
 @settings(max_examples=300, deadline=None)
 @given(st.dictionaries(st.sampled_from(["id", "lang", "title", "text", "revision", "x"]), json_values))
 def test_any_record_gives_a_clean_document_or_a_refusal(record: dict[str, Any]) -> None:
@@ -195,7 +202,7 @@ def test_any_record_gives_a_clean_document_or_a_refusal(record: dict[str, Any]) 
     if isinstance(made, Document):
         assert made.doc_id
         assert made.title or made.text
-        for text in (made.doc_id, made.title, made.text, made.lang, json.dumps(made.fields, ensure_ascii=False)):
+        for text in (made.doc_id, made.title, made.text, made.lang, _json(made.fields)):
             text.encode("utf-8")
         assert "\0" not in made.title + made.text
     else:
@@ -231,6 +238,16 @@ def test_csv_rows_are_read_with_quotes_and_line_breaks(tmp_path: Path) -> None:
         Document("1", "und", 'a, "b"\nc', "", {"label": "x"}),
         Document("2", "und", "d"),
     ]
+
+
+@pytest.mark.parametrize("quoted", ['"open', '"closed" too early'])
+def test_a_stray_quote_costs_its_own_csv_row_alone(tmp_path: Path, quoted: str) -> None:
+    (tmp_path / "a.csv").write_text(f'id,text\n1,a\n2,{quoted}\n3,"c\nd"\n4,e\n', encoding="utf-8")
+    found = readings(tmp_path / "a.csv")
+    assert [document.doc_id for document in documents(found)] == ["1", "3", "4"]
+    (refusal,) = refusals(found)
+    assert refusal.where.endswith("a.csv:3")
+    assert "see to its quotes" in refusal.reason
 
 
 def test_csv_with_semicolons_is_read(tmp_path: Path) -> None:

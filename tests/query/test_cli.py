@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +11,8 @@ from pathlib import Path
 import pytest
 
 import query
+from encoders.folder import ModelFolder, model_cache
+from query import index_command
 from query.cli import _COMMANDS, run
 
 ROOT = Path(query.__file__).parent.parent
@@ -236,6 +239,40 @@ def test_encoders_are_listed_and_shown(capsys: pytest.CaptureFixture[str], defau
     assert json.loads(capsys.readouterr().out)["dim"] == 384
     assert run(["encoders", "show", "nothing"]) == 1
     assert "dragoman export nothing" in capsys.readouterr().err
+
+
+def test_a_broken_folder_in_the_cache_is_no_encoder_and_hides_none(
+    tmp_path: Path, default_folder: ModelFolder, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("DRAGOMAN_CACHE", str(tmp_path))
+    shutil.copytree(default_folder.path, model_cache() / default_folder.path.name)
+    (model_cache() / "broken").mkdir()
+    (model_cache() / "broken/config.json").write_text("{")
+    assert run(["encoders", "list", "--json"]) == 0
+    assert [json.loads(line)["name"] for line in capsys.readouterr().out.splitlines()] == ["multilingual-e5-small"]
+
+
+def test_a_new_language_is_calibrated_although_the_command_was_stopped_while_it_was(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shutil.copytree(home, tmp_path / "home")
+    source = tmp_path / "nl.jsonl"
+    texts = ["Schaken is een bordspel voor twee spelers.", "De dijk beschermt het land tegen het water."]
+    source.write_text("".join(json.dumps({"id": text, "lang": "nl", "text": text}) + "\n" for text in texts))
+    command = ["index", str(source), "-c", "mini", "--home", str(tmp_path / "home"), "--device", "cpu"]
+    assert run(["calibrate", *command[2:]]) == 0
+
+    def stopped(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(index_command, "keep_calibrated", stopped)
+        assert run(command) == 130
+    assert "Give the same command again" in capsys.readouterr().err
+    assert run(command) == 0
+    assert "new languages: nl" in capsys.readouterr().err
+    assert run(command) == 0
+    assert "calibration" not in capsys.readouterr().err
 
 
 def test_a_home_that_is_a_file_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -75,6 +75,19 @@ def test_russian_topics_are_read_in_the_encoding_of_their_language(tmp_path: Pat
         assert read_topics(write(tmp_path / "ru.txt", text, encoding), lang="ru")[0].title == "Мельницы и мосты на реке"
 
 
+@pytest.mark.parametrize(("stated", "said"), [("utf-8", r"t\.txt can't be read: .*utf-8"), ("klingon", "no encoding")])
+def test_topics_in_another_encoding_than_stated_are_refused(tmp_path: Path, stated: str, said: str) -> None:
+    path = write(tmp_path / "t.txt", "<top><num>1</num><title>Mühlen</title></top>", "latin-1")
+    with pytest.raises(BadInput, match=said):
+        read_topics(path, encoding=stated)
+
+
+def test_topics_that_no_encoding_of_their_language_explains_are_refused(tmp_path: Path) -> None:
+    path = write(tmp_path / "t.txt", "<top><num>1</num><title>Mühlen</title></top>", "latin-1")
+    with pytest.raises(BadInput, match=r"t\.txt can't be read"):
+        read_topics(path, lang="ja")
+
+
 def test_xml_topics_are_read(tmp_path: Path) -> None:
     path = write(
         tmp_path / "t.xml",
