@@ -47,7 +47,7 @@ from query.topics import read_topics
     help="Queries that were really asked, as topics are written.",
 )
 @click.option("--from-log", is_flag=True, help="Those too that dragoman serve --log kept.")
-@click.option("--balance", type=float, help="0 as the encoder ranks … 1 every language equal.  [default: decided]")
+@click.option("--balance", type=float, help="0: nothing is balanced … 1: every language equal.  [default: decided]")
 @click.option("--margin", type=click.Choice(MARGINS), help="Form of the margin.  [default: decided]")
 @click.option(
     "--rank",
@@ -88,7 +88,8 @@ def command(
 
     How is decided by --topics with --qrels where they are given; else by documents that have the same `concept`;
     else by whether neighbours share a language while titles still find their documents. Giving --balance, --margin,
-    --rank or --weights decides it yourself. No document is encoded again and the index is not touched.
+    --rank or --weights decides it yourself; of these what is not given is ¾, ratio, the mean and equal weights. No
+    document is encoded again and the index is not touched.
     """
     if bool(topic_files) != bool(qrel_files):
         raise click.UsageError("--topics and --qrels belong together; give both")
@@ -103,6 +104,8 @@ def command(
     if mapping and rank:
         raise click.UsageError("--map and --rank don't go together: maps are of what the mean's removal leaves")
     given = balance is not None or margin is not None or rank is not None or weights
+    if given and topic_files:
+        raise click.UsageError("--topics decides how to rank; leave --balance, --margin, --rank and --weights out")
     setting = Setting(
         DEFAULT.rank if rank is None else rank,
         cast("Margin", margin) if margin else DEFAULT.margin,

@@ -14,6 +14,7 @@ from encoders.document import Document, Encoder, FloatArray, unit_rows
 from encoders.errors import BadInput, StoreError
 from encoders.maps.space import SpaceMaps
 from encoders.session import Device
+from encoders.vector_parts import VectorParts
 from indexer import collection as collections
 from indexer import database
 from indexer.collection import Collection
@@ -204,6 +205,10 @@ def calibrate(
         chosen, tried = (setting or DEFAULT), list[Tried]()
         if found:
             chosen, tried = probe(samples, opened.encoder.spec.model, found)
+        if chosen.rank >= (narrowest := min(VectorParts.of(opened.encoder.spec).widths)):
+            raise BadInput(
+                f"{chosen.rank} directions can't be taken out of vectors of {narrowest} numbers; nothing would be left"
+            )
         if given.maps:
             chosen = replace(chosen, rank=0)
         made = calibration(samples, opened.encoder.spec.model, rank=chosen.rank)

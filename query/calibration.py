@@ -81,7 +81,7 @@ class Calibration:
         parts: what the vectors are made of, and how much each part counts.
         rank: directions of the language subspace that are taken out; 0: the mean is.
         margin: form of the margin.
-        balance: 0 as the encoder ranks … 1 every language equal.
+        balance: 0: nothing is balanced … 1: every language is equal.
         neighbours: k of the margin's two means.
     """
 

@@ -37,6 +37,9 @@ class Parts:
         compared: what the margin is taken of: the corrected cosine, or the mean of all three.
         fwd: its mean over the query's nearest documents of this language; none where no margin was taken.
         bwd: its mean over the pseudo-queries nearest to the document, in the query's language; likewise.
+        score: by the margin. A hit has another where words moved it to another's place, or beyond the first fifty,
+            which are compared among themselves.
+        words: its BM25 score as a share of the best of any language; none where words were not asked for.
     """
 
     cosine: float
@@ -46,6 +49,8 @@ class Parts:
     compared: float
     fwd: float | None
     bwd: float | None
+    score: float
+    words: float | None
 
 
 @dataclass(frozen=True)

@@ -67,8 +67,9 @@ def draw(
         store: holds the documents.
         encoder: encodes the pseudo-queries, as queries.
         stored: what encoded the documents, where it is another.
-        log: queries that were really asked; a language's come before titles and first sentences.
-        asked: more of those, by language, (n, dim) as the encoder made them once.
+        log: queries that were really asked; as many of a language as fill half of its bank, drawn at random, and more
+            where there are too few titles and first sentences: those tell the probe which documents belong to them.
+        asked: more of those, by language, (n, dim) as the encoder made them once; they come before the log's.
         sample: documents a language at most.
         bank: pseudo-queries a language at most.
         seed: of the draw.
@@ -77,6 +78,7 @@ def draw(
     spec = stored or encoder.spec
     model, parts = spec.model, VectorParts.of(spec)
     samples, before = Samples(), asked or {}
+    earlier: dict[str, FloatArray] = {}
     pseudo: list[Document] = []
     for lang in store.count():
         doc_ids = store.sample(model, lang, sample, seed=seed)
@@ -84,19 +86,21 @@ def draw(
         passages = [one.unit_vectors() for one in store.passages(model, doc_ids[:bank])]
         samples.passages[lang] = PartMoments(parts)
         samples.passages[lang].add(np.concatenate([np.zeros((0, spec.dim), np.float32), *passages]))
-        really = [Document("", lang, query.content) for query in log if query.lang == lang]
-        room = max(0, bank - len(before.get(lang, ())))
-        pseudo += [*really, *pseudo_queries(store.get(doc_ids[:bank]))][:room]
+        titles = pseudo_queries(store.get(doc_ids[:bank]))
+        most = max(bank // 2, bank - len(titles))
+        earlier[lang] = before.get(lang, np.zeros((0, encoder.spec.dim), np.float32))[:most]
+        logged = [Document("", lang, query.content) for query in log if query.lang == lang]
+        order = np.random.default_rng(seed).permutation(len(logged))[: most - len(earlier[lang])]
+        pseudo += [*(logged[at] for at in sorted(order)), *titles][: bank - len(earlier[lang])]
     vectors = _encoded(encoder, pseudo, console or Console(quiet=True))
     known = np.any(vectors, axis=1).tolist()
     for lang in samples.documents:
         rows = [row for row, query in enumerate(pseudo) if query.lang == lang and known[row]]
-        earlier = before.get(lang, vectors[:0])[:bank]
-        queries = np.concatenate([earlier, vectors[rows]])
+        queries = np.concatenate([earlier[lang], vectors[rows]])
         moments = samples.queries[lang] = PartMoments(VectorParts.of(encoder.spec))
         moments.add(queries)
         samples.bank[lang] = int8_rows(queries)
-        samples.sources[lang] = (*([""] * len(earlier)), *(pseudo[row].doc_id for row in rows))
+        samples.sources[lang] = (*([""] * len(earlier[lang])), *(pseudo[row].doc_id for row in rows))
     return samples
 
 

@@ -38,9 +38,7 @@ def check(balance: float, form: str) -> None:
         BadInput: the balance is not between 0 and 1, or there is no such margin.
     """
     if not 0.0 <= balance <= 1.0:
-        raise BadInput(
-            f"balance goes from 0 (as the encoder ranks) to 1 (every language equal), and {balance:g} is not"
-        )
+        raise BadInput(f"balance goes from 0 (nothing is balanced) to 1 (every language equal), and {balance:g} is not")
     if form not in MARGINS:
         raise BadInput(f"there is no margin {form!r}; take one of {', '.join(MARGINS)}")
 

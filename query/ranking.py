@@ -39,6 +39,8 @@ Words = Mapping[str, Sequence[tuple[str, float]]]
 _WINDOW = 500
 """Characters of an opening: about the 128 tokens of a window in an alphabet."""
 
+_NEXT_TO_NOTHING = 1e-9
+
 _Rows = npt.NDArray[np.intp]
 
 Found = Sequence[tuple[str, Sequence[Candidates]]]
@@ -50,7 +52,7 @@ class Choice:
     """How to rank with a calibration.
 
     Attributes:
-        balance: 0 as the encoder ranks … 1 every language equal.
+        balance: 0: nothing is balanced … 1: every language is equal.
         margin: form of the margin.
         passages: compare the head of the ranking by passages too.
         hybrid: let the words that a query shares with documents change their order within a language.
@@ -259,7 +261,9 @@ class FairRanker:
             found_words = words[query] if words else None
             rows, scores = _in_stretches(scored, query, [one[query] for one in members], ends, found_words)
             rows, scores = rows[:k], scores[:k]
-            details = self._details(scored, query, rows, plain[query], corrected[query]) if detailed else None
+            details = (
+                self._details(scored, query, rows, plain[query], corrected[query], found_words) if detailed else None
+            )
             rankings.append(scored.documents.ranking(rows, scores, details))
         return rankings
 
@@ -402,11 +406,11 @@ class FairRanker:
         return _WithPassages(doc_ids, languages, raw, vectors, parts, stored, corrected, borders[:-1], openings)
 
     def _details(
-        self, scored: _Scored, query: int, rows: _Rows, raw: FloatArray, corrected: FloatArray
+        self, scored: _Scored, query: int, rows: _Rows, raw: FloatArray, corrected: FloatArray, words: Words | None
     ) -> list[Detail]:
         """What hits show of their documents; passages that the ranking had are not asked for again."""
         documents = scored.documents
-        parts = _parts(scored, query, rows, raw, corrected)
+        parts = _parts(scored, query, rows, raw, corrected, words)
         order = np.argsort(rows)
         shown = documents if isinstance(documents, _WithPassages) else self._with_passages(documents, rows[order])
         places = rows if shown is documents else np.argsort(order)
@@ -451,12 +455,17 @@ def _openings(parts: VectorParts, passages: FloatArray, starts: _Rows, lengths: 
     return parts.weighed(parts.unit(unit_rows(sums)))
 
 
-def _parts(scored: _Scored, query: int, rows: _Rows, raw: FloatArray, corrected: FloatArray) -> list[Parts]:
+def _parts(
+    scored: _Scored, query: int, rows: _Rows, raw: FloatArray, corrected: FloatArray, words: Words | None
+) -> list[Parts]:
     """What the scores of some documents are made of, for a query as the encoder made it and as it was corrected."""
     documents = scored.documents
     best = opening = None
     if isinstance(documents, _WithPassages):
         best, opening = (cosines[:, 0] for cosines in documents.passage_cosines(corrected[None]))
+    lexical = None
+    if words is not None:
+        lexical = lexical_scores(documents.doc_ids, words) / max(strongest(words), _NEXT_TO_NOTHING)
     return [
         Parts(
             cosine=float(documents.raw[row] @ raw),
@@ -466,6 +475,8 @@ def _parts(scored: _Scored, query: int, rows: _Rows, raw: FloatArray, corrected:
             compared=float(scored.cosines[query, row]),
             fwd=float(scored.fwd[query, row]) if scored.fwd is not None else None,
             bwd=float(scored.bwd[row]) if scored.bwd is not None else None,
+            score=float(scored.scores[query, row]),
+            words=float(lexical[row]) if lexical is not None else None,
         )
         for row in rows
     ]

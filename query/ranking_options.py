@@ -19,7 +19,8 @@ class RankingOptions:
 
     Attributes:
         calibration: beginning of an id; ``none``: plain cosine; empty: the active one.
-        balance: 0 as the encoder ranks … 1 every language equal; none: the calibration's.
+        balance: 0: nothing is balanced, and with ``passages`` off too that is how the encoder ranks; 1: every language
+            is equal; none: the calibration's.
         margin: its form; none: the calibration's.
         passages: compare the head of the ranking by passages too; without a calibration they are not.
         hybrid: let the words that a query shares with documents change their order within a language.
@@ -76,7 +77,7 @@ def ranking_options(command: Callable[..., Any]) -> Callable[..., Any]:
             "--balance",
             type=float,
             metavar="0…1",
-            help="0 as the encoder ranks … 1 every language equal.  [default: the calibration's]",
+            help="0: nothing is balanced … 1: every language equal.  [default: the calibration's]",
         ),
     )
     return functools.reduce(lambda wrapped, option: option(wrapped), options, with_options)

@@ -7,7 +7,7 @@ import textwrap
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 import click
 
@@ -17,7 +17,11 @@ from encoders.session import Device
 from indexer.detection import SURE, preload
 from indexer.settings import Settings, place_options
 from query.hits import Hit, Parts
+from query.margin import exponent
 from query.ranking_options import RankingOptions, ranking_options
+
+if TYPE_CHECKING:
+    from query.ranking import Choice
 
 _PASSAGE_CHARACTERS = 240
 _INDENT = 11
@@ -73,6 +77,7 @@ def command(
             explain=explain,
         )
         unread = searcher.unread(text)
+        choice = searcher.choice
     if unread:
         beginning = textwrap.shorten(unread, 40, placeholder=" …")
         console.warn(f"the query is longer than the encoder reads; what comes from {beginning!r} on was left out")
@@ -85,6 +90,8 @@ def command(
             {"query": text, "lang": language, "collection": collection, "hits": [as_json_hit(hit) for hit in hits]}
         )
     elif hits:
+        if explain:
+            console.say(how(choice))
         show(hits)
     else:
         console.result("nothing found" + (": no document passes the filter" if filters else ""))
@@ -125,8 +132,21 @@ def explained(parts: Parts) -> str:
     if parts.passage is not None and parts.opening is not None:
         said += f", best passage {parts.passage:.3f}, opening {parts.opening:.3f}: mean {parts.compared:.3f}"
     if parts.fwd is not None and parts.bwd is not None:
-        said += f"; near the query {parts.fwd:.3f}, near the document {parts.bwd:.3f}"
+        said += f"; near the query {parts.fwd:.3f}, near the document {parts.bwd:.3f}: by the margin {parts.score:.3f}"
+    if parts.words is not None:
+        said += f"; words {parts.words:.2f} of the most that any document shares"
     return said
+
+
+def how(choice: Choice) -> str:
+    """A sentence that says how parts become a score."""
+    beta = exponent(choice.balance)
+    near = "the mean of near the query and near the document"
+    ways = {"ratio": f"divided by {near}, to the power {beta:g}", "distance": f"less {beta:g} times {near}"}
+    said = ways[choice.margin] if beta and choice.margin in ways else "and nothing else"
+    words = "; words change the order within a language, scores stay with the places" if choice.hybrid else ""
+    compared = "the mean of document, best passage and opening" if choice.passages else "the document's cosine"
+    return f"balance {choice.balance:g}: a score is {compared}, without languages, {said}{words}"
 
 
 def _cells(text: str) -> int:

@@ -200,7 +200,7 @@ def dial_figure(points: Sequence[DialPoint], chosen: float, fair: float, measure
     axes.axvline(chosen, color=_INK, linewidth=1, linestyle=":", label=f"balance that searches use ({chosen:g})")
     axes.set_xlim(-0.02, 1.02)
     axes.set_ylim(0, 1.0)
-    axes.set_xlabel("balance: 0 as the encoder ranks … 1 every language equal")
+    axes.set_xlabel("balance: 0 nothing balanced … 1 every language equal")
     axes.set_ylabel("share, or value of the measure" if valued else "share of the first hits")
     axes.grid(axis="y", linewidth=0.4, alpha=0.5)
     axes.set_axisbelow(True)

@@ -175,6 +175,17 @@ def test_what_a_person_chose_and_asked_stays_when_the_collection_is_calibrated_a
         assert "nl" in opened.calibration.languages
 
 
+def test_more_directions_than_there_are_numbers_are_refused(home: Settings) -> None:
+    with pytest.raises(BadInput, match="384 directions can't be taken out of vectors of 384 numbers"):
+        calibrate("demo", home, setting=Setting(rank=384), device="cpu")
+
+
+def test_judgements_and_a_setting_do_not_go_together(home: Settings, capsys: pytest.CaptureFixture[str]) -> None:
+    judged = ["--topics", str(DEMO / "topics.tsv"), "--qrels", str(DEMO / "qrels.txt")]
+    assert run(["calibrate", "-c", "demo", *judged, "--balance", "0.5", "--home", str(home.home)]) == 2
+    assert "--topics decides how to rank" in capsys.readouterr().err
+
+
 def test_a_choice_outlives_an_artifact_that_cannot_be_read(home: Settings) -> None:
     calibrate("demo", home, setting=Setting(balance=0.3), device="cpu")
     engine = connect(home.database)

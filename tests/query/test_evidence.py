@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from ir_measures import Qrel
 
-from encoders.document import Document
+from encoders.document import Document, Int8Array, unit_rows
 from indexer.stores.embedded import EmbeddedStore
 from query import evidence
 from query.evidence import from_concepts, from_judgements, from_titles
@@ -32,6 +32,29 @@ def test_documents_of_one_concept_answer_each_other(tmp_path: Path) -> None:
     assert (found.kind, len(set(found.topics))) == ("concepts", 30)
     for topic, rows in zip(found.topics, found.relevant, strict=True):
         assert {found.doc_ids[row] for row in rows} == {f"{lang}:{topic}:0" for lang in ("de", "fr", "ja")}
+
+
+def test_a_large_query_log_leaves_titles_to_decide_by(tmp_path: Path) -> None:
+    """Half of the bank is what was asked, drawn from all of the log, and what is taken over counts among it."""
+    encoder, langs = TopicEncoder(bias=1.0), ("de", "fr")
+    pages = [page(lang, f"t{at % 60}", at, concept=f"t{at % 60}") for lang in langs for at in range(200)]
+    store = filled(tmp_path, encoder, pages)
+    log = [Document(f"{lang}{at}", lang, f"{at:04d} asked") for lang in langs for at in range(600)]
+    samples = draw(store, encoder, log=log)
+    assert from_concepts(store, MODEL, samples) is not None
+    for lang in langs:
+        assert samples.sources[lang].count("") == 128
+        assert len(samples.bank[lang]) == 256
+    again = draw(store, encoder, log=log, asked={"de": encoder.encode_queries(log[:400])})
+    assert (again.sources["de"].count(""), again.sources["fr"].count("")) == (128, 128)
+    assert draw(filled(tmp_path / "few", encoder, pages[:3]), encoder, log=log).sources["de"].count("") == 253
+    numbers = [int(query.content[:4]) for query in log[:600] if _stands(samples.bank["de"], encoder, query)]
+    assert len(numbers) == 128
+    assert max(numbers) > 500
+
+
+def _stands(bank: Int8Array, encoder: TopicEncoder, query: Document) -> bool:
+    return bool((unit_rows(bank.astype(np.float32)) @ encoder.encode_queries([query])[0]).max() > 0.999)
 
 
 def test_a_category_is_no_concept(tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ from query.qrels import read_qrels
 from query.ranking import Choice, FairRanker, opening
 from query.ranking_options import RankingOptions
 from query.run import Run
-from query.search_command import explained
+from query.search_command import explained, how
 from query.topics import read_topics
 from tests.query.conftest import DEMO
 from tests.query.synthetic import TopicEncoder, filled, page
@@ -113,13 +113,15 @@ def test_calibrated_search_is_better_and_fairer_than_plain_cosine(searcher: Sear
     assert share < before_share / 3
 
 
-def test_the_own_language_share_falls_from_one_end_of_the_dial_to_the_other(searcher: Searcher) -> None:
+@pytest.mark.parametrize("passages", [False, True])
+def test_the_own_language_share_falls_from_one_end_of_the_dial_to_the_other(searcher: Searcher, passages: bool) -> None:
     queries = [query for lang in searcher.languages for query in topics(lang)[::3]]
     shares = []
     for balance in np.linspace(0, 1, 9):
-        rankings = searcher.rank(queries, k=10, choice=Choice(float(balance), "ratio", passages=False))
+        rankings = searcher.rank(queries, k=10, choice=Choice(float(balance), "ratio", passages=passages))
         shares.append(np.mean([one.langs.count(query.lang) / 10 for query, one in zip(queries, rankings, strict=True)]))
-    assert all(after <= before + 0.005 for before, after in pairwise(shares))
+    noise = 0.01 if passages else 0.005  # from the middle on the demo's shares lie within a hundredth of each other
+    assert all(after <= before + noise for before, after in pairwise(shares))
     assert shares[-1] < shares[0] / 3
 
 
@@ -229,9 +231,13 @@ def test_filters_and_target_languages_hold(searcher: Searcher) -> None:
     assert searcher.search("Erdbeben", lang="de", filters={"concept": "nothing"}) == []
 
 
+@pytest.mark.parametrize("hybrid", [False, True])
 @pytest.mark.parametrize("lang", ["und", "it", "sw"])
-def test_a_query_in_a_language_that_the_collection_lacks_is_answered(searcher: Searcher, lang: str) -> None:
-    hits = searcher.search("cosa fare durante un terremoto", lang=lang, k=10)
+def test_a_query_in_a_language_that_the_collection_lacks_is_answered(
+    searcher: Searcher, lang: str, hybrid: bool
+) -> None:
+    choice = replace(searcher.choice, hybrid=hybrid)
+    hits = searcher.search("cosa fare durante un terremoto", lang=lang, k=10, choice=choice)
     assert len(hits) == 10
     assert np.isfinite([hit.score for hit in hits]).all()
     assert sum(hit.document.fields["concept"] == "earthquake" for hit in hits) >= 3
@@ -316,6 +322,29 @@ def test_the_passage_shown_is_the_one_that_the_score_is_of(searcher: Searcher) -
             start, end = passages.offsets[int(near.argmax())]
             assert hit.passage is not None
             assert start <= hit.passage.start < hit.passage.end <= end + 1
+
+
+@pytest.mark.parametrize("hybrid", [False, True])
+def test_the_parts_of_a_hit_make_its_score(searcher: Searcher, hybrid: bool) -> None:
+    """Where words are not asked for, that is the hit's; with them, what it had before they moved it."""
+    choice = replace(searcher.choice, balance=0.75, margin="ratio", hybrid=hybrid)
+    hits = searcher.search("Le Teil", lang="fr", k=50, choice=choice, explain=True)
+    assert {hit.parts is not None for hit in hits} == {True}
+    all_parts = [hit.parts for hit in hits if hit.parts]
+    for parts in all_parts:
+        assert parts.fwd is not None
+        assert parts.bwd is not None
+        assert parts.score == pytest.approx(parts.compared / max((parts.fwd + parts.bwd) / 2, 0.1) ** 0.5, rel=1e-5)
+    own = [parts.score for parts in all_parts]
+    if hybrid:
+        assert max(parts.words or 0 for parts in all_parts) == 1
+        assert own != sorted(own, reverse=True)
+        assert "words 1.00 of the most" in "".join(explained(parts) for parts in all_parts)
+    else:
+        assert {parts.words for parts in all_parts} == {None}
+        assert own == pytest.approx([hit.score for hit in hits], rel=1e-5)
+    assert ("words change the order" in how(choice)) == hybrid
+    assert "to the power 0.5" in how(choice)
 
 
 def test_plain_cosine_says_nothing_of_neighbours(demo: Settings) -> None:
