@@ -1,4 +1,4 @@
-"""``python -m benchmarks``: all of them, one after another; ``python -m benchmarks.NAME`` is one."""
+"""``python -m benchmarks``: those that need the open data alone, in turn; ``python -m benchmarks.NAME`` is one."""
 
 import runpy
 import sys
