@@ -161,9 +161,10 @@ def in_turn(x: FloatArray, y: FloatArray, rows: IntArray, cols: IntArray) -> Can
     """
     rows = rows[: len(cols)]
     taken, cosines = np.zeros(len(rows), np.int64), np.zeros(len(rows), np.float32)
-    free = np.zeros(len(cols), np.float32)
-    for start in range(0, len(rows), _ROWS):
-        tile = x[rows[start : start + _ROWS]] @ y[cols].T
+    free, columns = np.zeros(len(cols), np.float32), y[cols].T
+    step = max(1, _ROWS * _COLS // max(1, len(cols)))
+    for start in range(0, len(rows), step):
+        tile = x[rows[start : start + step]] @ columns
         for at, row in enumerate(tile, start):
             taken[at] = (row + free).argmax()
             cosines[at], free[taken[at]] = row[taken[at]], -np.inf

@@ -79,57 +79,83 @@ def mine(a: Side, b: Side, plan: Plan) -> Mined:
     plan = replace(plan, k=max(1, min(plan.k, smaller // 4)))  # of most there is the mean would be next to nothing
     plain = x, y = debiased(a, plan.debias), debiased(b, plan.debias)
     learnt_from = 0
+    looked: _Looked | None = None
     for _ in range(plan.rounds if a.doc_ids and b.doc_ids else 0):
-        scored = _scored(x, y, plan)
+        if plan.passages:
+            looked = _Looked.at(x, y, plan)
+            scored = looked.scored(plan.margin)
+        else:
+            around = neighbourhood(x.vectors, y.vectors, plan.k)
+            scored = candidates(x.vectors, y.vectors, around, margin=plan.margin)
         clear = clear_pairs(scored, len(x.doc_ids), len(y.doc_ids))
         maps = helpful_maps(plain[0].vectors[scored.rows[clear]], plain[1].vectors[scored.cols[clear]])
         if maps is None:
             break
-        learnt_from = len(clear)
+        learnt_from, looked = len(clear), None
         x, y = mapped(plain[0], maps.x), mapped(plain[1], maps.y)
     if plan.passages:
-        pairs = _matched_by_passages(x, y, plan)
+        pairs = _matched_by_passages(x, y, plan, looked)
     else:
         pairs = align(x.vectors, y.vectors, k=plan.k, margin=plan.margin, threshold=plan.threshold)
     cosines = np.einsum("ij,ij->i", a.vectors[pairs.rows], b.vectors[pairs.cols])
     return Mined(Pairs(pairs.rows, pairs.cols, cosines, pairs.scores), learnt_from, plan.k)
 
 
-def _scored(x: Side, y: Side, plan: Plan) -> Candidates:
-    """Candidates with the score that pairs are matched by."""
-    around = neighbourhood(x.vectors, y.vectors, plan.k)
-    found = candidates(x.vectors, y.vectors, around, margin=plan.margin)
-    if not plan.passages:
-        return found
-    covered = coverage(x.passages, y.passages, found.rows, found.cols)
-    near = _neighbourhood_of(found, covered, (len(x.doc_ids), len(y.doc_ids)), plan.k)
-    return _with_margins(found, covered, near, plan.margin)
+@dataclass(frozen=True)
+class _Looked:
+    """Two sides' candidates, seen once.
+
+    Attributes:
+        around: how near documents are by their vectors.
+        found: the candidates.
+        covered: (c,) how well their passages cover each other.
+        near: how near documents are by that.
+    """
+
+    around: Neighbourhood
+    found: Candidates
+    covered: FloatArray
+    near: Neighbourhood
+
+    @classmethod
+    def at(cls, x: Side, y: Side, plan: Plan) -> _Looked:
+        """Look for them."""
+        around = neighbourhood(x.vectors, y.vectors, plan.k)
+        found = candidates(x.vectors, y.vectors, around, margin=plan.margin)
+        covered = coverage(x.passages, y.passages, found.rows, found.cols)
+        near = _neighbourhood_of(found, covered, (len(x.doc_ids), len(y.doc_ids)), plan.k)
+        return cls(around, found, covered, near)
+
+    def scored(self, margin: Margin) -> Candidates:
+        """The candidates with the score that pairs are matched by."""
+        return _with_margins(self.found, self.covered, self.near, margin)
 
 
-def _matched_by_passages(x: Side, y: Side, plan: Plan) -> Pairs:
+def _matched_by_passages(x: Side, y: Side, plan: Plan, looked: _Looked | None) -> Pairs:
     """Match over candidates; documents whose candidates all went to others get new ones among those left."""
     if not (x.doc_ids and y.doc_ids):
         return in_order([])
-    around = neighbourhood(x.vectors, y.vectors, plan.k)
+    looked = looked or _Looked.at(x, y, plan)
+    around, near = looked.around, looked.near
     rows, cols = np.arange(len(x.doc_ids)), np.arange(len(y.doc_ids))
-    near: Neighbourhood | None = None
+    scored = looked.scored(plan.margin)
     parts: list[Candidates] = []
-    for _ in range(_ROUNDS):
+    for attempt in range(_ROUNDS):
         if not (len(rows) and len(cols)):
             break
-        there = Neighbourhood(around.forward[rows], around.backward[cols])
-        found = candidates(x.vectors[rows], y.vectors[cols], there, margin=plan.margin)
-        found = Candidates(rows[found.rows], cols[found.cols], found.cosines, found.scores)
-        covered = coverage(x.passages, y.passages, found.rows, found.cols)
-        near = near or _neighbourhood_of(found, covered, (len(x.doc_ids), len(y.doc_ids)), plan.k)
-        taken = match(_with_margins(found, covered, near, plan.margin), plan.threshold)
+        if attempt:
+            there = Neighbourhood(around.forward[rows], around.backward[cols])
+            found = candidates(x.vectors[rows], y.vectors[cols], there, margin=plan.margin)
+            found = Candidates(rows[found.rows], cols[found.cols], found.cosines, found.scores)
+            covered = coverage(x.passages, y.passages, found.rows, found.cols)
+            scored = _with_margins(found, covered, near, plan.margin)
+        taken = match(scored, plan.threshold)
         if not len(taken.rows):
             break
         parts.append(taken)
         rows, cols = np.setdiff1d(rows, taken.rows), np.setdiff1d(cols, taken.cols)
     else:
-        if near is not None:
-            parts.append(_taken_in_turn(x, y, plan, near, rows, cols))
+        parts.append(_taken_in_turn(x, y, plan, near, rows, cols))
     return in_order(parts)
 
 
