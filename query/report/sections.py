@@ -91,15 +91,16 @@ def dial_section(store: VectorStore, calibration: Calibration, summary: Mapping[
     points = _probed(summary)
     measure = _EVIDENCE.get(str(summary.get("decided_by")), "")
     fair = 1 / max(len(calibration.languages), 1)
+    hits = "the first hits that are no answers"  # as the probe counts
     if len(points) < 3:
-        points = _measured(store, calibration)
+        points, hits = _measured(store, calibration), "the pseudo-queries' first hits"
         measure = ""
         if not points:
             return Section(DIAL, "", "The calibration has no pseudo-queries: there was no text to make them of.")
     first, last = points[0], points[-1]
     text = (
-        f"From balance {first.balance:g} to {last.balance:g} the share of the first hits that are in the query's "
-        f"own language goes from {_percent(first.own_language)} to {_percent(last.own_language)}; {_percent(fair)} "
+        f"From balance {first.balance:g} to {last.balance:g}, by documents' vectors alone, the share of {hits} that are "
+        f"in the query's own language goes from {_percent(first.own_language)} to {_percent(last.own_language)}; {_percent(fair)} "
         "would be fair."
     )
     if first.value is not None and last.value is not None:
