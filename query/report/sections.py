@@ -99,9 +99,9 @@ def dial_section(store: VectorStore, calibration: Calibration, summary: Mapping[
             return Section(DIAL, "", "The calibration has no pseudo-queries: there was no text to make them of.")
     first, last = points[0], points[-1]
     text = (
-        f"From balance {first.balance:g} to {last.balance:g}, by documents' vectors alone, the share of {hits} that are "
-        f"in the query's own language goes from {_percent(first.own_language)} to {_percent(last.own_language)}; {_percent(fair)} "
-        "would be fair."
+        f"From balance {first.balance:g} to {last.balance:g}, by documents' vectors alone, the share of {hits} that "
+        f"are in the query's own language goes from {_percent(first.own_language)} to {_percent(last.own_language)}; "
+        f"{_percent(fair)} would be fair."
     )
     if first.value is not None and last.value is not None:
         best = max(points, key=lambda point: point.value or 0.0)
