@@ -12,6 +12,7 @@ from encoders.console import Console, output_options
 from encoders.errors import BadInput
 from indexer import collection as collections
 from indexer.database import opened
+from indexer.indexing import alone
 from indexer.settings import Settings, place_options
 from query import calibration_table, clicks, history
 
@@ -57,7 +58,8 @@ def _delete(
     if everything:
         if asks:
             click.confirm(f"Remove {name} with its documents, runs and evaluations?", abort=True, err=True)
-        collections.remove(engine, collection, settings)
+        with alone(settings, name):
+            collections.remove(engine, collection, settings)
         history.forget(engine, name)
         calibration_table.forget(engine, name)
         clicks.forget(engine, name)

@@ -12,6 +12,8 @@ import pytest
 
 import query
 from encoders.folder import ModelFolder, model_cache
+from indexer.indexing import alone
+from indexer.settings import Settings
 from query import index_command
 from query.cli import _COMMANDS, run
 
@@ -130,6 +132,9 @@ def test_delete_removes_documents_then_the_collection(
     assert "1 of 1 documents deleted" in capsys.readouterr().out
     assert run(["delete", "demo:tr:chess", "-c", "c", *place]) == 1
     assert run(["delete", "-c", "c", *place]) == 2
+    with alone(Settings.read(home=tmp_path), "c"):
+        assert run(["delete", "--all", "-c", "c", *place]) == 1
+    assert "another process is indexing collection c" in capsys.readouterr().err
     assert run(["delete", "--all", "-c", "c", *place]) == 0
     assert "c is gone, with everything that belonged to it" in capsys.readouterr().out
     assert run(["search", "x", "-c", "c", *place]) == 1
