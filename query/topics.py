@@ -66,11 +66,13 @@ class Topic:
 
 
 def normalise_qid(qid: str) -> str:
-    """Strip what CLEF puts around a topic's number: ``C141``, ``141-AH`` and ``10.2452/141-AH`` are ``141``.
+    """Strip what CLEF and TREC put around a topic's number: ``C141``, ``141-AH`` and ``10.2452/141-AH`` are ``141``.
 
-    Every other id stays as it is.
+    ``051`` is ``51``, in topics and in judgements. Every other id stays as it is.
     """
     qid = qid.strip()
+    if qid.isdecimal():
+        return qid.lstrip("0") or "0"
     found = _CLEF_QID.fullmatch(qid)
     return (found[1] or found[2]) if found else qid
 
@@ -210,7 +212,6 @@ def _versions(markup: str) -> list[dict[str, str]]:
             current = part
             qid = "" if part[1] == "qid" else qid
     qid = _LEADING_WORD["qid"].sub("", qid).strip()
-    qid = qid.lstrip("0") if qid.isdecimal() else qid
     return [
         {
             "qid": qid,
