@@ -4,21 +4,28 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import replace
 
 import numpy as np
 import pytest
 import sqlalchemy as sa
 
+from encoders.console import Console
 from encoders.document import Document, Encoded
 from encoders.errors import MissingPart, StoreError
+from indexer import collection as collections
 from indexer import ledger
 from indexer.batches import CHUNK_DOCUMENTS
 from indexer.database import transaction
 from indexer.ledger import PENDING, Chunk
+from indexer.readers import ReadOptions
+from indexer.stores import open_store
 from indexer.workers import registry, worker
 from indexer.workers.progress import standing
+from indexer.workers.publishing import spool
 from indexer.workers.sweeping import sweep
+from indexer.workers.worker import ChunkWorker
 from tests.conftest import until
 from tests.indexer.counting import CountingEncoder
 from tests.indexer.workers.conftest import Field, records
@@ -55,6 +62,42 @@ def test_poison_is_refused_with_its_reason_and_everything_else_is_stored(field: 
     assert sum(field.store.count().values()) == 2 * CHUNK_DOCUMENTS - 3
 
 
+def test_one_worker_puts_each_collection_s_documents_into_its_own_store(field: Field) -> None:
+    at_work = field.worker()
+    expected = {"a": 3, "b": 5}
+    for name, count in expected.items():
+        finished(field, at_work, name, count)
+    assert {name: stored(field, name) for name in expected} == {
+        name: [f"{name}{at}" for at in range(count)] for name, count in expected.items()
+    }
+
+
+def test_a_collection_deleted_and_indexed_again_is_written_into_its_new_store(field: Field) -> None:
+    at_work = field.worker()
+    for count in (3, 5, 2):
+        finished(field, at_work, "a", count)
+        assert stored(field, "a") == [f"a{at}" for at in range(count)]
+        collections.remove(field.engine, collections.require(field.engine, "a"), field.settings)
+
+
+def finished(field: Field, at_work: ChunkWorker, name: str, count: int) -> None:
+    """A run of some documents into a new collection, by one worker."""
+    collections.register(field.engine, name, field.settings, "counting", field.encoder.spec)
+    field.write([{"id": f"{name}{at}", "lang": "en", "text": f"text {at} of {name}"} for at in range(count)])
+    with closing(open_store(field.settings.store, name)) as store:
+        run = spool(
+            [str(field.source)], ReadOptions(), field.encoder.spec, store, field.engine, name,
+            console=Console(quiet=True),
+        ).run.id  # fmt: skip
+    field.work_off(at_work, run)
+    assert sweep(field.engine, field.settings, field.hints, field.model, every=0.0) == [run]
+
+
+def stored(field: Field, name: str) -> list[str]:
+    with closing(collections.require(field.engine, name).open_store(field.settings)) as store:
+        return sorted(store.ids())
+
+
 def test_a_store_that_fails_counts_against_no_document(field: Field, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(worker, "_PAUSE", 0.0)
     field.write(records(3))
@@ -68,7 +111,7 @@ def test_a_store_that_fails_counts_against_no_document(field: Field, monkeypatch
     def broken(*_: object) -> object:
         raise StoreError("the disk is full")
 
-    (store,) = at_work._stores.values()
+    ((_, store),) = at_work._stores.values()
     with monkeypatch.context() as patched:
         patched.setattr(store, "put", broken)
         for _ in range(10):
