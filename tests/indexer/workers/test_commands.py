@@ -103,7 +103,9 @@ def test_two_processes_write_into_the_embedded_store_what_one_writes(
     assert {event["run"] for event in stored} == {number}
     assert all(event["worker"] for event in events)
     looks = [json.loads(line) for line in watching.communicate(timeout=30)[0].splitlines()]
-    assert (looks[-1]["state"], looks[0]["documents"]) == ("done", 640)
+    assert (looks[-1]["state"], looks[0]["documents"], looks[-1]["documents"]) == ("done", 640, 640)
+    assert looks[-1]["done"] == 640
+    assert min(look["rate"] for look in looks) >= 0
 
 
 @pytest.mark.slow

@@ -18,11 +18,12 @@ from indexer import collection as collections
 from indexer import ledger
 from indexer.batches import CHUNK_DOCUMENTS
 from indexer.database import transaction
-from indexer.ledger import PENDING, Chunk
+from indexer.ledger import CANCELLED, DONE, PENDING, Chunk
 from indexer.readers import ReadOptions
 from indexer.stores import open_store
 from indexer.workers import registry, worker
-from indexer.workers.progress import standing
+from indexer.workers.controlling import cancel
+from indexer.workers.progress import Rate, standing
 from indexer.workers.publishing import spool
 from indexer.workers.sweeping import sweep
 from indexer.workers.worker import ChunkWorker
@@ -209,3 +210,21 @@ def test_how_a_run_stands_is_told_by_the_ledger(field: Field) -> None:
     field.worker().work(run, 0)
     seen = standing(field.engine, run)
     assert (seen.chunks, seen.documents, seen.done) == ({"done": 1, "pending": 2}, 192, 64)
+
+
+@pytest.mark.parametrize("end", [DONE, CANCELLED])
+def test_a_run_that_is_over_shows_what_it_stored_and_no_rate_below_zero(field: Field, end: str) -> None:
+    field.write([*records(CHUNK_DOCUMENTS), {"id": "d9", "lang": "en", "text": "nothing known"}])
+    run = field.spool().run.id
+    rate = Rate()
+    field.work_off(field.worker(), run)
+    before = standing(field.engine, run)
+    rate(before.done)
+    if end == DONE:
+        sweep(field.engine, field.settings, field.hints, field.model, every=0.0)
+    else:
+        cancel(field.engine, "c")
+    after = standing(field.engine, run)
+    assert before.documents == CHUNK_DOCUMENTS + 1
+    assert (after.run.state, after.documents, after.done) == (end, CHUNK_DOCUMENTS, CHUNK_DOCUMENTS)
+    assert rate(after.done) == 0.0
