@@ -268,6 +268,9 @@ class ChunkWorker:
             try:
                 for run in sweep(self._engine, self._settings, self._hints, self.who.model, every):
                     logger.info("the run is done", extra={"run": run})
+                for other in going(self._engine):  # no message of theirs comes here: their queue is another
+                    if other.model != self.who.model:
+                        self._say_declined(other)
             except DragomanError as error:
                 logger.warning("sweeping: %s", error)
             except Exception:  # noqa: BLE001 - the next sweep may go well

@@ -20,7 +20,7 @@ from indexer.batches import CHUNK_DOCUMENTS
 from indexer.database import transaction
 from indexer.ledger import CANCELLED, DONE, PENDING, Chunk
 from indexer.readers import ReadOptions
-from indexer.stores import open_store
+from indexer.stores import drop_store, open_store
 from indexer.workers import registry, worker
 from indexer.workers.controlling import cancel
 from indexer.workers.progress import Rate, standing
@@ -83,15 +83,19 @@ def test_a_collection_deleted_and_indexed_again_is_written_into_its_new_store(fi
 
 def finished(field: Field, at_work: ChunkWorker, name: str, count: int) -> None:
     """A run of some documents into a new collection, by one worker."""
+    run = begun(field, name, count)
+    field.work_off(at_work, run)
+    assert sweep(field.engine, field.settings, field.hints, field.model, every=0.0) == [run]
+
+
+def begun(field: Field, name: str, count: int) -> int:
     collections.register(field.engine, name, field.settings, "counting", field.encoder.spec)
     field.write([{"id": f"{name}{at}", "lang": "en", "text": f"text {at} of {name}"} for at in range(count)])
     with closing(open_store(field.settings.store, name)) as store:
-        run = spool(
+        return spool(
             [str(field.source)], ReadOptions(), field.encoder.spec, store, field.engine, name,
             console=Console(quiet=True),
         ).run.id  # fmt: skip
-    field.work_off(at_work, run)
-    assert sweep(field.engine, field.settings, field.hints, field.model, every=0.0) == [run]
 
 
 def stored(field: Field, name: str) -> list[str]:
@@ -168,6 +172,31 @@ def test_a_chunk_of_another_model_goes_to_its_own_workers_and_it_is_said_once(
         "for all; start one that matches: dragoman worker -c c"
     ]
     assert stranger.encoded == []
+
+
+def test_a_worker_that_gets_no_message_says_of_which_runs_it_has_no_part(
+    field: Field, caplog: pytest.LogCaptureFixture
+) -> None:
+    field.write(records(3))
+    field.spool()
+    stranger = CountingEncoder()
+    stranger.spec = replace(stranger.spec, model="another")
+    with caplog.at_level(logging.WARNING):
+        field.worker(stranger, lease=1.0)
+        until(lambda: "start one that matches: dragoman worker -c c" in caplog.text)
+
+
+def test_a_run_whose_end_fails_keeps_no_other_from_ending(field: Field, caplog: pytest.LogCaptureFixture) -> None:
+    at_work = field.worker()
+    runs = {}
+    for name in ("broken", "whole"):
+        runs[name] = begun(field, name, 2)
+        field.work_off(at_work, runs[name])
+    drop_store(field.settings.store, "broken")
+    with caplog.at_level(logging.WARNING):
+        assert sweep(field.engine, field.settings, field.hints, field.model, every=0.0) == [runs["whole"]]
+    assert "the run's end failed: the store" in caplog.text
+    assert [ledger.runs(field.engine, name)[0].state for name in runs] == ["running", "done"]
 
 
 def test_another_build_of_the_same_model_is_welcome_and_written_down(field: Field) -> None:
