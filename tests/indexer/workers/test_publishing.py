@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import threading
 from contextlib import closing
 from pathlib import Path
 
@@ -160,6 +161,25 @@ def test_a_run_given_up_while_its_sources_are_read_stays_given_up(field: Field) 
     assert reading.unseen(["a", "b"]) == []
     again = Ledger.open(*arguments, spooled=True)
     assert (again.run.id, again.resumed) == (2, False)
+
+
+def test_a_run_cancelled_while_it_is_released_stays_cancelled(field: Field) -> None:
+    """A cancel that comes right after release's first look: of the two transactions one waits for the other."""
+    field.write(records(2))
+    reading = Ledger.open(field.engine, "c", [str(field.source)], "mark", field.model, "build-c", spooled=True)
+    reading.plan(0, [True], "digest", ["a"], [], spool=b"")
+    other = connect(field.settings.database)
+    cancelling = threading.Thread(target=cancel, args=(other, "c"))
+
+    @sa.event.listens_for(field.engine, "after_cursor_execute", once=True)
+    def cut_in(*_: object) -> None:
+        cancelling.start()
+        cancelling.join(0.5)
+
+    reading.release()
+    cancelling.join()
+    other.dispose()
+    assert [run.state for run in runs(field.engine, "c")] == ["cancelled"]
 
 
 def test_pruning_can_be_asked_for_until_workers_begin(field: Field) -> None:
