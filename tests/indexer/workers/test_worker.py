@@ -27,6 +27,7 @@ from indexer.workers.progress import Rate, standing
 from indexer.workers.publishing import spool
 from indexer.workers.sweeping import sweep
 from indexer.workers.worker import ChunkWorker
+from query.cli import run as run_command
 from tests.conftest import until
 from tests.indexer.counting import CountingEncoder
 from tests.indexer.workers.conftest import Field, records
@@ -199,7 +200,9 @@ def test_a_run_whose_end_fails_keeps_no_other_from_ending(field: Field, caplog: 
     assert [ledger.runs(field.engine, name)[0].state for name in runs] == ["running", "done"]
 
 
-def test_another_build_of_the_same_model_is_welcome_and_written_down(field: Field) -> None:
+def test_another_build_of_the_same_model_is_welcome_and_written_down(
+    field: Field, capsys: pytest.CaptureFixture[str]
+) -> None:
     field.write(records(2 * CHUNK_DOCUMENTS))
     run = field.spool().run.id
     halved = CountingEncoder()
@@ -208,6 +211,11 @@ def test_another_build_of_the_same_model_is_welcome_and_written_down(field: Fiel
     assert field.worker(halved).work(run, 1)
     sweep(field.engine, field.settings, field.hints, field.model, every=0.0)
     assert ledger.runs(field.engine, "c")[0].builds == {"build-c": 64, "build-fp16": 64}
+    assert (
+        run_command(["status", "-c", "c", "--home", str(field.settings.home), "--database", field.settings.database])
+        == 0
+    )
+    assert "builds of the model: 64 by build-c, 64 by build-fp16" in capsys.readouterr().out
 
 
 def test_a_worker_shows_life_while_it_encodes_and_a_busy_one_keeps_its_chunk(field: Field) -> None:
