@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.worker_accidents import contents, sentences
+from benchmarks.trial_documents import contents, sentences
 from encoders.console import Console
 from encoders.folder import ModelFolder
 from indexer import ledger
