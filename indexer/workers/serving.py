@@ -149,7 +149,8 @@ class _Pool:
             self.begin()
         except Exception:  # noqa: BLE001 - Celery would log it and let messages come
             logger.exception("this process can't begin: the worker ends")
-            self._failed.value = 1
+            if not self.stop.asked:
+                self._failed.value = 1
             os.kill(os.getppid(), signal.SIGTERM)
 
     def work(self, run: int, number: int) -> None:
