@@ -16,16 +16,19 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeVar
 
+import sqlalchemy as sa
 from kombu import Connection
 
 from benchmarks import results
+from benchmarks.trial_documents import contents, findings, poison, sentences
 from encoders.errors import StoreError
 from indexer import collection as collections
 from indexer import ledger
-from indexer.database import connect, open_engine, upgrade
+from indexer.database import connect, open_engine, transaction, upgrade
 from indexer.indexing import index
-from indexer.ledger import DONE, READING
+from indexer.ledger import DONE, LEASED, READING, RUNNING, Chunk
 from indexer.settings import Settings
 from indexer.workers.hints import Hints, queue_of
 from tests.servers.elastic import ElasticServer
@@ -37,8 +40,10 @@ from tests.servers.redis import RedisServer
 
 ROOT = Path(__file__).parent.parent
 WORKERS = 2
+PUBLISHER = "the publisher killed"
 LEASE = 3.0
 BROKERS: dict[str, type[RabbitServer] | type[RedisServer]] = {"rabbitmq": RabbitServer, "redis": RedisServer}
+T = TypeVar("T")
 _HOUR_FAST = """
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -80,10 +85,11 @@ class Outcome:
     """What a trial came to.
 
     Attributes:
-        happened: accidents by kind.
+        happened: accidents by kind, those alone that hit something.
         lost: ids that are not in the store.
         doubled: documents that are there too often, or should not be.
         different: ids whose text, vector or passages are not byte for byte those of an undisturbed run.
+        findings: what only one of the two runs refused or remarked, or oftener than the other.
         seconds: from the first message to the end.
     """
 
@@ -91,7 +97,28 @@ class Outcome:
     lost: list[str] = field(default_factory=list)
     doubled: int = 0
     different: list[str] = field(default_factory=list)
+    findings: list[str] = field(default_factory=list)
     seconds: float = 0.0
+
+    @property
+    def is_right(self) -> bool:
+        """Whether nothing is other than an undisturbed run leaves it."""
+        return not (self.lost or self.doubled or self.different or self.findings)
+
+
+@dataclass(frozen=True)
+class Busy:
+    """A worker that has a chunk.
+
+    Attributes:
+        name: its process's, among those of the trial.
+        worker: its id.
+        chunk: run and number.
+    """
+
+    name: str
+    worker: str
+    chunk: tuple[int, int]
 
 
 class Trial:
@@ -119,13 +146,13 @@ class Trial:
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
         self.model = ""
 
-    def accidents(self) -> dict[str, Callable[[], None]]:
-        """What can happen, by name."""
+    def accidents(self) -> dict[str, Callable[[], bool]]:
+        """What can happen, by name; each says whether it hit something."""
         return {
-            "a worker killed": lambda: self._kill(self._some_worker()),
+            "a worker killed": self._kill_a_worker,
             "a worker stopped for longer than its lease": self._stop_a_worker,
-            "a worker asked to end": lambda: self._kill(self._some_worker(), signal.SIGTERM),
-            "the publisher killed": lambda: self._kill("publisher"),
+            "a worker asked to end": self._ask_a_worker_to_end,
+            PUBLISHER: self._kill_the_publisher,
             "the broker killed": lambda: self._restart(self.servers.broker),
             "the database killed": lambda: self._restart(self.servers.database),
             "Elasticsearch killed": lambda: self._restart(self.servers.elastic),
@@ -136,7 +163,8 @@ class Trial:
     def run(self, kinds: Sequence[str], pause: tuple[float, float]) -> Outcome:
         """Let workers index while accidents of these kinds happen, one after the other; then compare.
 
-        Should they be done before all have happened, every document gets another text and revision, and it begins anew.
+        One that hits nothing does not count and is tried again later. Should they be done before all have happened,
+        every document gets another text and revision, and it begins anew.
 
         Args:
             kinds: names of accidents, in their order.
@@ -150,28 +178,45 @@ class Trial:
                 if self._is_done():
                     self._change_everything()
                 self._keep_alive()
-                time.sleep(self.chance.uniform(*pause))
-                if left and (self.revision or self._is_begun()):
-                    kind = left.pop(0)
-                    self.accidents()[kind]()
+                kind = self._next(left)
+                if kind != PUBLISHER:
+                    time.sleep(self.chance.uniform(*pause))
+                if kind is None:
+                    continue
+                left.remove(kind)
+                if self.accidents()[kind]():
                     happened[kind] += 1
+                else:
+                    left.append(kind)
             seconds = time.monotonic() - started
         finally:
             for process in self.processes.values():
-                process.kill()
+                with suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGKILL)
                 process.wait()
         try:
             return self._compared(Outcome(happened, seconds=seconds))
         finally:
             self.engine.dispose()
 
+    def _next(self, left: Sequence[str]) -> str | None:
+        """The next accident: the publisher's while it reads, for that is soon over."""
+        if not self._is_begun():
+            return PUBLISHER if PUBLISHER in left else None
+        return next((kind for kind in left if kind != PUBLISHER), None)
+
     def _write(self) -> None:
-        lines = sentences(self.documents, self.revision)
-        self.source.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+        lines = [json.dumps(line).encode() for line in sentences(self.documents, self.revision)]
+        bad = poison(self.revision)
+        every = max(1, len(lines) // len(bad))
+        for number, line in enumerate(bad):
+            lines.insert(number * (every + 1), line)
+        self.source.write_bytes(b"".join(line + b"\n" for line in lines))
 
     def _change_everything(self) -> None:
         run = self._patient(self._run)
         self._before = run.id if run else 0
+        self._kill("publisher")  # it looks on at the run that is done
         self.revision += 1
         self._write()
 
@@ -223,44 +268,113 @@ class Trial:
             self.model = run.model
         return run is not None and run.state == DONE
 
+    def _is_at_work(self) -> bool:
+        run = self._patient(self._run)
+        return run is not None and run.state == RUNNING
+
     @staticmethod
-    def _patient(ask: Callable[[], ledger.IndexRun | None]) -> ledger.IndexRun | None:
+    def _patient(ask: Callable[[], T]) -> T:
         for _ in range(50):
             with suppress(StoreError):
                 return ask()
             time.sleep(0.2)
         return ask()
 
-    def _some_worker(self) -> str:
-        return f"worker-{self.chance.randrange(WORKERS)}"
+    def _some_busy_worker(self) -> Busy | None:
+        """One that has a chunk now, and not one that loads its model or waits."""
+        groups = {process.pid: name for name, process in self.processes.items() if process.poll() is None}
+        busy = []
+        for chunk in self._patient(self._leased):
+            owner = chunk.owner or ""
+            with suppress(ProcessLookupError):
+                group = os.getpgid(int(owner.split("-")[-2]))
+                if group in groups:
+                    busy.append(Busy(groups[group], owner, (chunk.run_id, chunk.number)))
+        return self.chance.choice(busy) if busy else None
 
-    def _kill(self, name: str, how: signal.Signals = signal.SIGKILL) -> None:
+    def _leased(self) -> list[Chunk]:
+        with transaction(self.engine) as session:
+            return list(session.scalars(sa.select(Chunk).where(Chunk.state == LEASED).order_by(Chunk.number)))
+
+    def _has_its_chunk(self, busy: Busy) -> bool:
+        return any(
+            (chunk.run_id, chunk.number, chunk.owner) == (*busy.chunk, busy.worker)
+            for chunk in self._patient(self._leased)
+        )
+
+    def _kill_a_worker(self) -> bool:
+        busy = self._some_busy_worker()
+        if busy is None:
+            return False
+        self._kill(busy.name)
+        return self._has_its_chunk(busy)
+
+    def _ask_a_worker_to_end(self) -> bool:
+        busy = self._some_busy_worker()
+        if busy is None or not self._has_its_chunk(busy):
+            return False
+        self.processes[busy.name].terminate()
+        return True
+
+    def _stop_a_worker(self) -> bool:
+        busy = self._some_busy_worker()
+        if busy is None:
+            return False
+        group = self.processes[busy.name].pid
+        os.killpg(group, signal.SIGSTOP)
+        try:
+            had = self._has_its_chunk(busy)
+            if had:
+                time.sleep(2 * LEASE)
+        finally:
+            os.killpg(group, signal.SIGCONT)
+        return had
+
+    def _kill_the_publisher(self) -> bool:
+        """In the midst of the sources: after it has written a chunk more, before the run begins."""
+        before = self._patient(self._chunks)
+        publisher = self.processes["publisher"]
+        while publisher.poll() is None and not self._is_begun():
+            if self._patient(self._chunks) > before:
+                self._kill("publisher")
+                return not self._is_begun()
+            time.sleep(0.002)
+        return False
+
+    def _chunks(self) -> int:
+        run = self._run()
+        if run is None:
+            return 0
+        with transaction(self.engine) as session:
+            return session.scalar(sa.select(sa.func.count()).where(Chunk.run_id == run.id)) or 0
+
+    def _kill(self, name: str) -> None:
         process = self.processes.get(name)
         if process is not None and process.poll() is None:
-            with suppress(ProcessLookupError):
-                os.killpg(process.pid, how) if how == signal.SIGKILL else process.send_signal(how)
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
 
-    def _stop_a_worker(self) -> None:
-        process = self.processes[self._some_worker()]
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGSTOP)
-            time.sleep(2 * LEASE)
-            os.killpg(process.pid, signal.SIGCONT)
-
-    def _restart(self, server: ServerProcess | ElasticServer) -> None:
+    def _restart(self, server: ServerProcess | ElasticServer) -> bool:
+        if not self._is_at_work():
+            return False
         server.kill()
         time.sleep(self.chance.uniform(0.0, 2.0))
         server.start()
+        return True
 
-    def _drop_messages(self) -> None:
+    def _drop_messages(self) -> bool:
         with suppress(OSError), Connection(self.servers.broker.url) as connection:
-            connection.channel().queue_purge(queue_of(self.model))
+            return bool(connection.channel().queue_purge(queue_of(self.model)))
+        return False
 
-    def _double_messages(self) -> None:
+    def _double_messages(self) -> bool:
         run = self._patient(self._run)
-        if run is not None:
-            with suppress(StoreError):
-                self.hints.send(run.model, [(run.id, number) for number in range(50)] * 2)
+        if run is None or run.state != RUNNING:
+            return False
+        with suppress(StoreError):
+            self.hints.send(run.model, [(run.id, number) for number in range(50)] * 2)
+            return True
+        return False
 
     def _compared(self, outcome: Outcome) -> Outcome:
         alone = Settings.read(self.folder / "alone", str(self.folder / "alone" / "store"), _sqlite(self.folder))
@@ -272,39 +386,11 @@ class Trial:
         store = collection.open_store(self.settings)
         outcome.doubled = sum(store.count().values()) - len(found) + len(found.keys() - expected.keys())
         store.close()
+        undisturbed = connect(alone.database)
+        said, expected_said = findings(self.engine, self.name), findings(undisturbed, self.name)
+        undisturbed.dispose()
+        outcome.findings = sorted(((said - expected_said) + (expected_said - said)).elements())
         return outcome
-
-
-def sentences(documents: int, revision: int = 0) -> list[dict[str, object]]:
-    """Short real texts in ten languages, each another, and in each revision another."""
-    texts = [
-        (record["lang"], sentence)
-        for file in sorted((ROOT / "query" / "demo").glob("docs.*.jsonl"))
-        for record in map(json.loads, file.read_text(encoding="utf-8").splitlines())
-        for sentence in record["text"].replace("\n", " ").split(". ")
-    ]
-    chosen = [texts[number * 7919 % len(texts)] for number in range(documents)]
-    return [
-        {"id": f"d{number:06d}", "lang": lang, "text": f"{sentence} ({number}, {revision})", "revision": revision}
-        for number, (lang, sentence) in enumerate(chosen)
-    ]
-
-
-def contents(settings: Settings, name: str) -> dict[str, tuple[str, bytes, bytes, bytes]]:
-    """Text, vector, passages and offsets of everything in a store, by id."""
-    engine = connect(settings.database)
-    collection = collections.require(engine, name)
-    store = collection.open_store(settings)
-    found = {
-        one.document.doc_id: (
-            one.document.text, one.vector.tobytes(), one.passages.vectors.tobytes(), one.passages.offsets.tobytes()
-        )
-        for page in store.scan(collection.model)
-        for one in page
-    }  # fmt: skip
-    store.close()
-    engine.dispose()
-    return found
 
 
 def _sqlite(folder: Path) -> str:
@@ -334,7 +420,6 @@ def main() -> None:
         kinds = random.Random(arguments.seed).choices(sorted(trial.accidents()), k=arguments.accidents)
         outcome = trial.run(kinds, (0.3, 2.0))
     told = ", ".join(f"{times} × {kind}" for kind, times in outcome.happened.most_common())
-    wrong = len(outcome.lost) + outcome.doubled + len(outcome.different)
     results.write(
         f"Accidents to workers ({arguments.broker})",
         f"python -m benchmarks.worker_accidents --broker {arguments.broker} --accidents {arguments.accidents} "
@@ -342,13 +427,15 @@ def main() -> None:
         [
             f"{WORKERS} workers put {arguments.documents:,} documents into Elasticsearch, all of them in "
             f"{trial.revision + 1} revisions one after the other, in {outcome.seconds:,.0f} s, one worker with a clock "
-            f"an hour fast, while {outcome.happened.total()} accidents happened: {told}.",
+            f"an hour fast, while {outcome.happened.total()} accidents hit what they were meant for (a worker while it "
+            f"had a chunk, the publisher while it read): {told}.",
             "",
             f"Lost **{len(outcome.lost)}**, doubled **{outcome.doubled}**, not byte by byte as an undisturbed "
-            f"run of one process left them: **{len(outcome.different)}**.",
+            f"run of one process left them: **{len(outcome.different)}**. Of {len(poison(0))} poison and odd lines in "
+            f"the source, refused or remarked otherwise than there: **{len(outcome.findings)}**.",
         ],
     )
-    if wrong or outcome.happened.total() < arguments.accidents:
+    if not outcome.is_right or outcome.happened.total() < arguments.accidents:
         raise SystemExit(1)
 
 

@@ -108,6 +108,7 @@ class Race:
 
     def __init__(self, source: Path, folder: Path, database: str, broker: str) -> None:
         self.source, self.folder, self.rounds = source, folder, 0
+        self.documents = len(source.read_text(encoding="utf-8").splitlines())
         self.settings = Settings.read(folder / "home", database=database, broker=broker)
         self.engine = connect(database)
         self.hints = Hints(broker)
@@ -153,6 +154,22 @@ class Race:
         worker.close()
         return metrics.seconds
 
+    def check(self) -> None:
+        """See that every store has every page, with the same vectors: time that left some out is none.
+
+        Raises:
+            RuntimeError: one hasn't.
+        """
+        expected = self._contents("alone1")
+        others = ["steps", *(f"{kind}{number + 1}" for kind in ("alone", "together") for number in range(self.rounds))]
+        wrong = [name for name in others if self._contents(name) != expected]
+        if wrong or len(expected) != self.documents:
+            raise RuntimeError(f"{', '.join(wrong) or 'alone1'}: not what was to be indexed; the times say nothing")
+
+    def _contents(self, name: str) -> dict[str, bytes]:
+        with closing(open_store(self.settings.store, name, make=False)) as store:
+            return {one.document.doc_id: one.vector.tobytes() for page in store.scan(self.model) for one in page}
+
     def messages(self) -> float:
         """Seconds of a message by way of the broker and Celery, its look at the ledger included."""
         self.hints.send(self.model, [(10**6, number) for number in range(_MESSAGES)])
@@ -191,6 +208,7 @@ def race(documents: int, rounds: int, folder: Path, database: str, broker: str) 
         for _ in range(rounds):
             alone.append(race.alone())
             together.append(race.together())
+        race.check()
     finally:
         workers.terminate()
         workers.wait()

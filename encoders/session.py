@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 from collections.abc import Sequence
@@ -24,6 +25,8 @@ Device = Literal["auto", "cpu", "cuda"]
 CPU_TOKEN_BUDGET = 512
 """Padded tokens a batch: larger ones leave the cache and are slower (docs/evaluation.md)."""
 CUDA_TOKEN_BUDGET = 32_768
+_QUOTA = Path("/sys/fs/cgroup/cpu.max")
+"""In a container, or a systemd unit with a private view: microseconds of CPU time in a period, or ``max``."""
 _OUT_OF_MEMORY = ("failed to allocate memory", "out of memory", "bad_alloc", "bad allocation", "alloc_failed")
 _NO_CUDA = (
     "CUDA was asked for and this ONNX Runtime has none; install it: pip install 'dragoman[gpu]', or take --device cpu"
@@ -134,8 +137,13 @@ def _is_out_of_memory(error: Exception) -> bool:
 
 
 def available_cores() -> int:
-    """Cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    """Cores that this process may use: of its affinity, and no more than its container has time on."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    if _QUOTA.is_file():
+        quota, period = _QUOTA.read_text(encoding="ascii").split()
+        if quota != "max":
+            cores = min(cores, math.ceil(int(quota) / int(period)))
+    return cores
 
 
 def resolved_device(device: Device) -> Literal["cpu", "cuda"]:

@@ -126,10 +126,10 @@ def register(engine: sa.Engine, name: str, settings: Settings, encoder: str, spe
 
 
 def remove(engine: sa.Engine, collection: Collection, settings: Settings) -> None:
-    """Remove a collection: its vectors and documents, all generations of them, its runs, its row."""
+    """Remove a collection: its runs, so that workers drop what they have, its vectors and documents, its row."""
+    ledger.forget_collection(engine, collection.name)
     others = [one["number"] for one in (collection.building, collection.previous) if one]
     for generation in (*others, collection.generation):
         drop_store(collection.place(settings), collection.name, generation, credentials=settings.credentials)
-    ledger.forget_collection(engine, collection.name)
     with transaction(engine) as session:
         session.execute(sa.delete(Collection).where(Collection.name == collection.name))

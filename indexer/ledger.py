@@ -285,8 +285,10 @@ class Ledger:
 
     def _still_planning(self, session: Session) -> IndexRun:
         """The run, kept as it is until the transaction ends, if nobody gave it up."""
-        run = session.get(IndexRun, self.run.id, with_for_update=True)
-        if run is None or run.state != (READING if self.run.spooled else RUNNING):
+        state = READING if self.run.spooled else RUNNING
+        still = change_state(session, self.run.id, (state,), state)
+        run = session.get(IndexRun, self.run.id)
+        if run is None or not still:
             raise BadInput(
                 f"run {self.run.id} of collection {self.run.collection} was {run.state if run else 'removed'} while "
                 "its sources were read; what is stored stays"
@@ -334,10 +336,10 @@ class Ledger:
     def finish(self, pruned: int) -> None:
         """The source is read to its end and everything of it is stored; a run that is over stays as it is."""
         with transaction(self._engine) as session:
-            run = session.get(IndexRun, self.run.id, with_for_update=True)
-            if run is None or run.state != RUNNING:
+            if not change_state(session, self.run.id, (RUNNING,), DONE):
                 return
-            run.state, run.finished, run.pruned = DONE, now(), pruned
+            run = session.get_one(IndexRun, self.run.id)
+            run.finished, run.pruned = now(), pruned
             if run.spooled:
                 run.builds = _builds(session, run.id)
             forget_chunks(session, run.id)
@@ -385,6 +387,17 @@ def _refuse_if_at_work(run: IndexRun) -> None:
             f"workers are at run {run.id} of collection {run.collection}; wait for its end "
             f"(dragoman status --watch -c {run.collection}), or give it up: dragoman cancel -c {run.collection}"
         )
+
+
+def change_state(session: Session, run_id: int, before: Ids[str], after: str) -> bool:
+    """Let a run that is in one of some states be in another, or stay in it; whether it was in one of them.
+
+    To be the first of a transaction: until its end nobody else changes the run, on SQLite as well, which has no
+    ``SELECT … FOR UPDATE`` and takes its lock when it first writes.
+    """
+    update = sa.update(IndexRun).where(IndexRun.id == run_id, IndexRun.state.in_(before)).values(state=after)
+    changed = session.execute(update, execution_options={"synchronize_session": False})
+    return bool(changed.rowcount)  # type: ignore[attr-defined]
 
 
 def runs(engine: sa.Engine, collection: str) -> list[IndexRun]:

@@ -172,6 +172,9 @@ def _show_runs(console: Console, one: dict[str, Any], *, whole: bool) -> None:
     for run in one["runs"] if whole else one["runs"][-1:]:
         done = f"{run['encoded']:,} encoded, {run['unchanged']:,} unchanged, {run['pruned']:,} pruned"
         console.result(f"  run {run['run']} {run['state']}: {done}; begun {run['started']} UTC")
+        if len(run["builds"] or {}) > 1:
+            by_build = ", ".join(f"{count:,} by {build}" for build, count in run["builds"].items())
+            console.result(f"    builds of the model: {by_build}")
         if run["state"] == "interrupted":
             console.result("    going on, if no process is at it: give the same command again")
         if run["state"] in {ledger.RUNNING, ledger.PAUSED}:

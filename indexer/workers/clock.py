@@ -6,12 +6,13 @@ from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.ext.compiler import compiles
-from sqlalchemy.sql.expression import ColumnElement
+from sqlalchemy.sql.functions import FunctionElement
 
 
-class clock(ColumnElement[float]):  # noqa: N801 - an SQL function, as sa.func has them
+class clock(FunctionElement[float]):  # noqa: N801 - an SQL function, as sa.func has them
     """Seconds since 1970, as the database has them while the statement runs."""
 
+    name = "clock"
     type = sa.Double()
     inherit_cache = True
 

@@ -7,7 +7,7 @@ import sqlalchemy as sa
 from encoders.errors import BadInput
 from indexer import collection as collections
 from indexer.database import now, transaction
-from indexer.ledger import ACTIVE, CANCELLED, PAUSED, READING, RUNNING, IndexRun, forget_chunks
+from indexer.ledger import ACTIVE, CANCELLED, PAUSED, READING, RUNNING, IndexRun, change_state, forget_chunks
 from indexer.workers.hints import Hints
 from indexer.workers.sweeping import give_out
 
@@ -56,10 +56,11 @@ def cancel(engine: sa.Engine, collection: str) -> IndexRun:
     """Give the run up: workers drop what they have; what is stored stays."""
     run = active_run(engine, collection)
     with transaction(engine) as session:
-        row = session.get_one(IndexRun, run.id, with_for_update=True)
-        if row.state not in ACTIVE:
+        given_up = change_state(session, run.id, ACTIVE, CANCELLED)
+        row = session.get_one(IndexRun, run.id)
+        if not given_up:
             raise BadInput(f"run {run.id} of collection {collection} is {row.state} by now: nothing can be given up")
-        row.state, row.finished = CANCELLED, now()
+        row.finished = now()
         forget_chunks(session, run.id)
     return row
 
@@ -69,8 +70,8 @@ def _change(engine: sa.Engine, collection: str, before: str, after: str, refusal
     if run.state != before:
         raise BadInput(f"run {run.id} of collection {collection} is {run.state}: {refusal}")
     with transaction(engine) as session:
-        row = session.get_one(IndexRun, run.id, with_for_update=True)
-        if row.state != before:
+        changed = change_state(session, run.id, (before,), after)
+        row = session.get_one(IndexRun, run.id)
+        if not changed:
             raise BadInput(f"run {run.id} of collection {collection} is {row.state} by now: {refusal}")
-        row.state = after
     return row

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 
 from encoders.errors import StoreError
 from indexer.database import transaction
-from indexer.ledger import DONE, PENDING, SPLIT, Chunk, IndexRun
+from indexer.ledger import ACTIVE, DONE, PENDING, SPLIT, Chunk, IndexRun
 from indexer.workers import registry
 from indexer.workers.registry import Worker
 
@@ -25,7 +25,7 @@ class Standing:
     Attributes:
         run: its row.
         chunks: how many are in each state, the parts of halved ones among them.
-        documents: to encode in all, those that are stored unchanged left out.
+        documents: to encode in all, those that are stored unchanged left out; of a run that is over, those it stored.
         done: of these, in chunks that are done.
         workers: that are alive and have the run's model.
         errors: of chunks and workers, the newest first.
@@ -46,9 +46,6 @@ def standing(engine: sa.Engine, run_id: int) -> Standing:
         StoreError: the database is away, or the run was removed with its collection.
     """
     with transaction(engine) as session:
-        run = session.get(IndexRun, run_id)
-        if run is None:
-            raise StoreError(f"run {run_id} is not in the ledger; its collection was deleted")
         count, wanted = sa.func.count(), sa.func.sum(Chunk.wanted)
         by_state = sa.select(Chunk.state, count, wanted).where(Chunk.run_id == run_id).group_by(Chunk.state)
         rows = {state: (number, int(documents)) for state, number, documents in session.execute(by_state)}
@@ -56,15 +53,19 @@ def standing(engine: sa.Engine, run_id: int) -> Standing:
             Chunk.run_id == run_id, Chunk.state.not_in((DONE, SPLIT)), Chunk.attempts > 0, Chunk.error != ""
         )
         newest = session.execute(wrong.order_by(Chunk.updated.desc()).limit(_ERRORS)).all()
+        run = session.get(IndexRun, run_id)  # after its chunks, which are gone once it is over
+    if run is None:
+        raise StoreError(f"run {run_id} is not in the ledger; its collection was deleted")
     rows.pop(SPLIT, None)
+    is_over = run.state not in ACTIVE
     workers = registry.alive(engine, run.model)
     errors = [f"{worker.id}: {worker.error}" for worker in workers if worker.error]
     errors += [f"chunk {number}, {owner}: {error}" for number, owner, error in newest]
     return Standing(
         run=run,
         chunks={state: number for state, (number, _) in sorted(rows.items())},
-        documents=sum(documents for _, documents in rows.values()),
-        done=rows.get(DONE, (0, 0))[1],
+        documents=run.encoded if is_over else sum(documents for _, documents in rows.values()),
+        done=run.encoded if is_over else rows.get(DONE, (0, 0))[1],
         workers=workers,
         errors=errors[:_ERRORS],
     )
@@ -84,7 +85,8 @@ class Rate:
         while now - self._seen[0][0] > _WINDOW:
             self._seen.popleft()
         since, before = self._seen[0]
-        return (done - before) / (now - since) if now > since else 0.0
+        # documents that were refused stand in no count of a run that is over
+        return max(0.0, (done - before) / (now - since)) if now > since else 0.0
 
 
 def is_waiting(state: Standing) -> bool:

@@ -14,9 +14,10 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from encoders.combined import BETWEEN
 from encoders.console import Console
 from encoders.document import Encoder, EncoderSpec
-from encoders.errors import BadInput, StoreError
+from encoders.errors import BadInput, MissingPart, StoreError
 from encoders.session import Device, available_cores, resolved_device
 from indexer.database import connect, is_away
 from indexer.settings import Settings
@@ -26,7 +27,7 @@ from indexer.workers.metrics import counting, serve_metrics
 from indexer.workers.registry import Identity
 from indexer.workers.stopping import Stop
 from indexer.workers.worker import ChunkWorker
-from onnx_export.models import make_models, open_named
+from onnx_export.models import find_model, make_models, open_named
 
 if TYPE_CHECKING:
     from celery import Celery
@@ -68,14 +69,13 @@ def serve(plan: Plan, settings: Settings, console: Console) -> int:
     """
     if not settings.broker:
         raise BadInput("a worker needs a broker; name it with --broker amqp://… or redis://…, or DRAGOMAN_BROKER")
-    plan = _checked(plan)
     app = make_app(settings.broker)
     connect(settings.database).dispose()
     make_models(plan.reference, console)  # once, before several processes want them
+    log_to_stderr(f"{platform.node()}-{os.getpid()}", as_json=console.json, quiet=console.quiet)
+    plan = _checked(plan)
     if plan.metrics_port is not None:
         serve_metrics(plan.metrics_port)
-    node = f"{platform.node()}-{os.getpid()}"
-    log_to_stderr(node, as_json=console.json, quiet=console.quiet)
     pool = _Pool(plan, settings, console)
     spec = pool.begin() if plan.concurrency == 1 else _spec_elsewhere(plan)
     logger.info(
@@ -88,12 +88,24 @@ def serve(plan: Plan, settings: Settings, console: Console) -> int:
 
 def _checked(plan: Plan) -> Plan:
     device = resolved_device(plan.device)
+    if device == "cuda" and plan.device == "auto" and not _has_gpu(plan):
+        device = "cpu"
     if device == "cuda" and plan.concurrency > 1:
         raise BadInput(
             "a GPU has one worker: leave --concurrency out, and start one worker a GPU "
             "(CUDA_VISIBLE_DEVICES=0 dragoman worker …)"
         )
     return replace(plan, device=device)
+
+
+def _has_gpu(plan: Plan) -> bool:
+    """Whether the graph really runs there: that CUDA's ONNX Runtime is installed says nothing of a driver or a GPU."""
+    try:
+        _spec_elsewhere(replace(plan, device="cuda"))
+    except MissingPart as error:
+        logger.warning("works on the CPU: %s", error)
+        return False
+    return True
 
 
 class _Pool:
@@ -104,9 +116,17 @@ class _Pool:
         self.stop = Stop(plan.grace)
         self.threads = max(1, available_cores() // plan.concurrency)
         self._worker: ChunkWorker | None = None
+        self._failed = multiprocessing.RawValue("b", 0)
+
+    @property
+    def status(self) -> int:
+        """Exit status: 1 once one of the processes could not begin."""
+        return int(self._failed.value)
 
     def begin(self) -> EncoderSpec:
         """Load the model and be ready, in the process that works."""
+        if self.plan.device == "cuda":
+            _warn_of_int8(self.plan.reference)
         encoder = _load(self.plan, self.threads)
         who = Identity(
             id=f"{platform.node()}-{os.getpid()}-{uuid.uuid4().hex[:6]}",
@@ -123,9 +143,19 @@ class _Pool:
         )
         return encoder.spec
 
+    def begin_or_end(self) -> None:
+        """Begin, in a process of several; if it can't, the whole worker ends: Celery would go on without a word."""
+        try:
+            self.begin()
+        except Exception:  # noqa: BLE001 - Celery would log it and let messages come
+            logger.exception("this process can't begin: the worker ends")
+            if not self.stop.asked:
+                self._failed.value = 1
+            os.kill(os.getppid(), signal.SIGTERM)
+
     def work(self, run: int, number: int) -> None:
         """Do what a message says."""
-        if self._worker is None:  # a process that could not begin
+        if self._worker is None:  # it could not begin, and ends
             raise StoreError("this process is not ready")
         self._worker.work(run, number)
 
@@ -134,6 +164,17 @@ class _Pool:
         if self._worker is not None:
             self._worker.close()
             self._worker = None
+
+
+def _warn_of_int8(reference: str) -> None:
+    for name in reference.split(BETWEEN):
+        config = find_model(name, Console(quiet=True)).config
+        if config.precision == "int8":
+            logger.warning(
+                "the graph of %s is int8, which is made for CPUs; a GPU is fast with fp16: "
+                "dragoman export MODEL --precision fp16, and --encoder with the folder it makes",
+                config.name,
+            )
 
 
 def _load(plan: Plan, threads: int) -> Encoder:
@@ -173,7 +214,7 @@ def _run(app: Celery, pool: _Pool, model: str) -> int:
             return
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C at the terminal is for the parent to pass on
         signal.signal(signal.SIGTERM, ask_all)  # a service manager asks every process
-        pool.begin()
+        pool.begin_or_end()
 
     def ask_all(*_: Any) -> None:
         if not pool.stop.asked:
@@ -182,7 +223,7 @@ def _run(app: Celery, pool: _Pool, model: str) -> int:
 
     def shutting_down(**_: Any) -> None:
         pool.stop.ask()
-        threading.Thread(target=_end_at_last, args=(pool.stop,), daemon=True).start()
+        threading.Thread(target=_end_at_last, args=(pool,), daemon=True).start()
 
     signals.setup_logging.connect(_keep_logging, weak=False)
     signals.worker_process_init.connect(begin, weak=False)
@@ -201,13 +242,13 @@ def _run(app: Celery, pool: _Pool, model: str) -> int:
     )
     worker.start()
     pool.end()
-    return int(worker.exitcode or 0)
+    return int(worker.exitcode or pool.status)
 
 
 def _keep_logging(**_: Any) -> None:
     """Celery sets up no log of its own."""
 
 
-def _end_at_last(stop: Stop) -> None:
-    time.sleep(stop.grace + _LAST_RESORT)
-    os._exit(0)
+def _end_at_last(pool: _Pool) -> None:
+    time.sleep(pool.stop.grace + _LAST_RESORT)
+    os._exit(pool.status)

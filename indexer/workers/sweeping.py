@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlalchemy as sa
 
 from encoders.console import Console
+from encoders.errors import DragomanError
 from indexer import collection as collections
 from indexer import generations, pruning
 from indexer.database import transaction
@@ -14,6 +15,7 @@ from indexer.stores import open_store
 from indexer.workers.clock import clock
 from indexer.workers.hints import Hints
 from indexer.workers.leases import DIED
+from indexer.workers.logs import logger
 from indexer.workers.registry import forget_the_dead
 
 MOST_AT_ONCE = 1_000
@@ -23,7 +25,7 @@ MOST_AT_ONCE = 1_000
 def sweep(engine: sa.Engine, settings: Settings, hints: Hints, model: str, every: float) -> list[int]:
     """Look after the runs of a model, unless another worker did a moment ago; returns those that came to their end.
 
-    Done twice at once, or broken off anywhere, it does no harm.
+    Done twice at once, or broken off anywhere, it does no harm. A run whose end fails keeps no other from ending.
 
     Args:
         engine: the ledger's database.
@@ -33,7 +35,7 @@ def sweep(engine: sa.Engine, settings: Settings, hints: Hints, model: str, every
         every: seconds that are between two sweeps, whichever worker makes them.
 
     Raises:
-        StoreError: database, broker or store is away.
+        StoreError: database or broker is away.
     """
     if not _is_turn(engine, model, every):
         return []
@@ -41,9 +43,17 @@ def sweep(engine: sa.Engine, settings: Settings, hints: Hints, model: str, every
     give_out(engine, hints, model)
     with transaction(engine) as session:
         ended = list(session.scalars(sa.select(IndexRun).where(*_GOING, IndexRun.model == model, ~_UNDONE)))
-    for run in ended:
+    return [run.id for run in ended if _ends(engine, settings, run)]
+
+
+def _ends(engine: sa.Engine, settings: Settings, run: IndexRun) -> bool:
+    """Whether a run came to its end; the next sweep tries again."""
+    try:
         end(engine, settings, run)
-    return [run.id for run in ended]
+    except DragomanError as error:
+        logger.warning("every chunk is done, and the run's end failed: %s", error, extra={"run": run.id})
+        return False
+    return True
 
 
 def give_out(engine: sa.Engine, hints: Hints, model: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import logging
 import os
 import threading
@@ -41,6 +42,9 @@ _PAUSE = 5.0
 """Seconds until a worker whose store failed tries the next chunk."""
 _BACKOFF = (0.2, 5.0)
 
+_Key = tuple[str, int, dt.datetime]
+"""Of an open store: where it is, which generation, and when its collection was made. A name is used again."""
+
 T = TypeVar("T")
 
 
@@ -68,7 +72,7 @@ class ChunkWorker:
         self._encoder, self._engine, self._settings, self._hints = encoder, engine, settings, hints
         self._stop, self._metrics = stop, metrics
         self._leases = Leases(engine, who.id, who.model, who.build, lease_seconds)
-        self._stores: dict[tuple[str, int], VectorStore] = {}
+        self._stores: dict[str, tuple[_Key, VectorStore]] = {}
         self._at: Lease | None = None
         self._documents = 0
         self._trouble = ""
@@ -88,7 +92,7 @@ class ChunkWorker:
             thread.join(self.lease_seconds)
         with suppress(StoreError):
             registry.sign_off(self._engine, self.who.id)
-        for store in self._stores.values():
+        for _, store in self._stores.values():
             store.close()
         self._engine.dispose()
 
@@ -173,10 +177,14 @@ class ChunkWorker:
         found = run and self._patiently(lambda: collections.find(self._engine, run.collection))
         if not run or not found:  # deleted meanwhile, its chunks with it
             return None
-        key = (found.place(self._settings), run.generation)
-        if key not in self._stores:
-            self._stores[key] = _opened(found, run.generation, self._settings)
-        return self._stores[key]
+        key = (found.place(self._settings), run.generation, found.created)
+        known, store = self._stores.pop(found.name, (None, None))
+        if store is None or known != key:
+            if store is not None:
+                store.close()
+            store = _opened(found, run.generation, self._settings)
+        self._stores[found.name] = (key, store)
+        return store
 
     def _decline(self, run: int, number: int) -> None:
         """A chunk of another model goes where its workers look; said once a run."""
@@ -260,6 +268,9 @@ class ChunkWorker:
             try:
                 for run in sweep(self._engine, self._settings, self._hints, self.who.model, every):
                     logger.info("the run is done", extra={"run": run})
+                for other in going(self._engine):  # no message of theirs comes here: their queue is another
+                    if other.model != self.who.model:
+                        self._say_declined(other)
             except DragomanError as error:
                 logger.warning("sweeping: %s", error)
             except Exception:  # noqa: BLE001 - the next sweep may go well

@@ -24,7 +24,8 @@ size = int(next(line for line in open("/proc/self/status") if line.startswith("V
 resource.setrlimit(resource.RLIMIT_AS, (size + 100 * 2**20, -1))
 vectors = session.run(rows, 1)
 apart = np.concatenate([session.run([row], 1) for row in rows])
-print(session._too_large, (vectors * apart).sum(1).min())
+cosines = (vectors * apart).sum(1)
+print(session._too_large, cosines.min(), cosines.mean())
 """
 
 
@@ -34,6 +35,7 @@ def test_it_goes_on_in_smaller_batches_and_remembers_what_was_too_large(default_
         capture_output=True, text=True, check=False, cwd=ROOT,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    too_large, cosine = done.stdout.split()
+    too_large, least, mean = done.stdout.split()
     assert 256 < int(too_large) <= 40 * 256
-    assert float(cosine) > 0.99
+    assert float(least) >= 0.99
+    assert float(mean) >= 0.995

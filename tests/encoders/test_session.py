@@ -1,5 +1,6 @@
 """Batches by token budget, providers read back, and one ONNX Runtime at a time."""
 
+import os
 import shutil
 from importlib.metadata import PackageNotFoundError
 from pathlib import Path
@@ -34,6 +35,17 @@ def test_the_same_rows_give_the_same_bytes_and_keep_their_order(default_folder: 
     alone = np.concatenate([graph.run([row], 1) for row in rows])
     assert (first * alone).sum(axis=1).min() > 0.99
     assert graph.run([], 1).shape == (0, 384)
+
+
+@pytest.mark.parametrize(("quota", "cores"), [("max 100000", 8), ("200000 100000", 2), ("50000 100000", 1)])
+def test_a_container_s_share_of_time_limits_the_cores(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, quota: str, cores: int
+) -> None:
+    file = tmp_path / "cpu.max"
+    file.write_text(f"{quota}\n")
+    monkeypatch.setattr(session, "_QUOTA", file)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(8)))
+    assert session.available_cores() == cores
 
 
 def test_one_thread_and_two_give_the_same_bytes(default_folder: ModelFolder) -> None:

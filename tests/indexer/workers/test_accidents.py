@@ -41,5 +41,5 @@ def test_nothing_is_lost_doubled_or_other_than_it_was(
     servers = Servers(request.getfixturevalue(broker), postgres, elastic)
     trial = Trial(servers, tmp_path, 640, seed=1, name=f"trial-{broker}")
     outcome = trial.run((*COMMON, *ALSO[broker]), (0.2, 1.0))
-    assert (outcome.lost, outcome.doubled, outcome.different) == ([], 0, [])
+    assert (outcome.lost, outcome.doubled, outcome.different, outcome.findings) == ([], 0, [], [])
     assert outcome.happened.total() == len(COMMON) + 2

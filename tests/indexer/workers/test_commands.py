@@ -15,13 +15,14 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.worker_accidents import contents, sentences
+from benchmarks.trial_documents import contents, sentences
 from encoders.console import Console
 from encoders.folder import ModelFolder
 from indexer import ledger
 from indexer.database import connect
 from indexer.indexing import index, publish
 from indexer.settings import Settings
+from indexer.workers.hints import make_app
 from indexer.workers.progress import standing
 from query.cli import run
 from query.waiting import look_on
@@ -103,7 +104,9 @@ def test_two_processes_write_into_the_embedded_store_what_one_writes(
     assert {event["run"] for event in stored} == {number}
     assert all(event["worker"] for event in events)
     looks = [json.loads(line) for line in watching.communicate(timeout=30)[0].splitlines()]
-    assert (looks[-1]["state"], looks[0]["documents"]) == ("done", 640)
+    assert (looks[-1]["state"], looks[0]["documents"], looks[-1]["documents"]) == ("done", 640, 640)
+    assert looks[-1]["done"] == 640
+    assert min(look["rate"] for look in looks) >= 0
 
 
 @pytest.mark.slow
@@ -124,6 +127,29 @@ def test_a_worker_asked_to_end_returns_a_chunk_that_takes_too_long(site: Site, c
     assert standing(engine, number).workers == []
     assert "time to finish is over: the chunk goes back" in site.said(worker)
     engine.dispose()
+
+
+@pytest.mark.slow
+def test_a_worker_asked_to_end_with_time_enough_finishes_its_chunk(site: Site) -> None:
+    source = site.write([{"id": "a", "lang": "en", "text": "rivers and floods " * 6_000}])
+    number = publish([source], "c", settings=site.settings)
+    worker = site.start("worker", "--grace", "300")
+    engine = connect(site.settings.database)
+    until(lambda: standing(engine, number).chunks == {"leased": 1}, 120)
+    worker.terminate()
+    assert worker.wait(200) == 0
+    assert standing(engine, number).chunks == {"done": 1}
+    assert "1 documents stored, 0 refused" in site.said(worker)
+    engine.dispose()
+
+
+@pytest.mark.slow
+def test_celery_s_inspect_finds_an_idle_worker(site: Site) -> None:
+    worker = site.start("worker", "--concurrency", "2")
+    ask = make_app(site.settings.broker).control.inspect(timeout=5).ping
+    until(lambda: bool(ask()), 120)
+    ((node, answer),) = ask().items()
+    assert (node.startswith(f"dragoman-{worker.pid}@"), answer) == (True, {"ok": "pong"})
 
 
 @pytest.mark.slow

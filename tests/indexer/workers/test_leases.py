@@ -12,6 +12,7 @@ from indexer import ledger
 from indexer.batches import CHUNK_DOCUMENTS
 from indexer.database import connect, transaction
 from indexer.ledger import DONE, LEASED, PENDING, SPLIT, Chunk
+from indexer.workers.clock import clock
 from indexer.workers.controlling import cancel, pause, resume
 from indexer.workers.leases import DIED, MOST_ATTEMPTS, MOST_ATTEMPTS_OF_A_PART, Lease, Leases
 from indexer.workers.sweeping import give_out, sweep
@@ -192,3 +193,8 @@ def test_a_sweep_is_one_worker_s_turn(field: Field) -> None:
     assert field.hints.waiting(field.model) == 0
     sweep(field.engine, field.settings, field.hints, field.model, every=0.0)
     assert field.hints.waiting(field.model) == 1
+
+
+def test_statements_with_the_database_s_clock_are_compiled_once() -> None:
+    """SQLAlchemy keeps what it compiled of statements that have a key; a claim took twice as long without."""
+    assert sa.select(clock())._generate_cache_key() is not None

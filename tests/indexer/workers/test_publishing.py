@@ -2,31 +2,38 @@
 
 from __future__ import annotations
 
+import gzip
+import json
 import random
+import threading
+from collections import Counter
+from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 
+import numpy as np
 import pytest
 import sqlalchemy as sa
 from hypothesis import given
 from hypothesis import strategies as st
 
 from encoders.console import Console
-from encoders.document import Document
+from encoders.document import Document, Encoded
 from encoders.errors import BadInput, StoreError
 from indexer import collection as collections
 from indexer import generations, ledger, pipeline
 from indexer.batches import CHUNK_DOCUMENTS
 from indexer.database import connect, transaction
-from indexer.ledger import DONE, READING, Chunk, Ledger, Seen, Spool, runs
+from indexer.ledger import DONE, READING, REFUSED, REMARK, Chunk, Ledger, Seen, Spool, runs
 from indexer.readers import ReadOptions
 from indexer.settings import Settings
 from indexer.stores import open_store
 from indexer.workers import sweeping
 from indexer.workers.controlling import cancel
-from indexer.workers.publishing import flags
+from indexer.workers.publishing import flags, spool
 from indexer.workers.spool import packed, unpacked
 from indexer.workers.sweeping import sweep
+from tests.indexer.counting import CountingEncoder
 from tests.indexer.workers.conftest import Field, records
 
 
@@ -87,6 +94,53 @@ def test_it_ends_as_one_process_ends_however_often_ids_and_revisions_come(
         assert found == expected
     store.close()
     engine.dispose()
+
+
+class NotFinite(CountingEncoder):
+    """Makes of some texts vectors that are none."""
+
+    def encode_documents(self, documents: Sequence[Document]) -> Encoded:
+        encoded = super().encode_documents(documents)
+        encoded.vectors[[at for at, document in enumerate(documents) if "not finite" in document.text]] = np.nan
+        return encoded
+
+
+def test_bad_documents_of_every_kind_are_refused_as_one_process_refuses_them(field: Field, tmp_path: Path) -> None:
+    good = [json.dumps(record).encode() for record in records(CHUNK_DOCUMENTS)]
+    bad = [
+        b'{"id": "empty", "text": " "}',
+        b'{"id": "long", "lang": "en", "text": "' + b"word " * 1_000_000 + b'"}',
+        b"\x00\x01\xff binary",
+        '{"id": "latin", "text": "caf\u00e9"}'.encode("latin-1"),
+        b'{"id": "torn", "text": ',
+        b'{"id": "d0003", "lang": "en", "text": "the id of another"}',
+        b'{"id": "blanks and/slashes", "lang": "en", "text": "fine"}',
+        b'{"id": "' + b"x" * 600 + b'", "lang": "en", "text": "too long an id"}',
+        b'{"id": "language", "lang": "klingonisch", "text": "x"}',
+        b'{"id": "nan", "text": "x", "n": NaN}',
+        b'{"id": "vector", "lang": "en", "text": "not finite"}',
+        b'{"id": "unknown", "lang": "en", "text": "nothing known"}',
+    ]
+    field.source.write_bytes(b"\n".join([*good, *bad]))
+    cut = tmp_path / "cut.jsonl.gz"
+    cut.write_bytes(gzip.compress(b"".join(b'{"id": "z%d", "text": "in an archive"}\n' % at for at in range(999)))[:-9])
+    sources, encoder = [str(field.source), str(cut)], NotFinite()
+    encoder.spec = field.encoder.spec
+    spool(sources, ReadOptions(), encoder.spec, field.store, field.engine, "c", console=Console(quiet=True))
+    field.work_off(field.worker(encoder), 1)
+    sweep(field.engine, field.settings, field.hints, field.model, every=0.0)
+
+    alone = Settings.read(home=tmp_path / "alone")
+    with closing(open_store(alone.store, "c")) as store:
+        engine = connect(alone.database)
+        pipeline.index(sources, ReadOptions(), encoder, store, engine, "c", console=Console(quiet=True))
+        expected = ledger.findings(engine, [1])
+        assert sorted(field.store.ids()) == sorted(store.ids())
+        engine.dispose()
+    found = ledger.findings(field.engine, [1])
+    assert Counter(found) == Counter(expected)
+    assert len([note for note in found if note.kind == REFUSED]) == len(bad) - 3 + 1  # the archive is cut off
+    assert [note.doc_id for note in found if note.kind == REMARK] == ["d0003"]
 
 
 def test_of_documents_with_one_revision_the_last_counts_wherever_the_others_stand() -> None:
@@ -160,6 +214,25 @@ def test_a_run_given_up_while_its_sources_are_read_stays_given_up(field: Field) 
     assert reading.unseen(["a", "b"]) == []
     again = Ledger.open(*arguments, spooled=True)
     assert (again.run.id, again.resumed) == (2, False)
+
+
+def test_a_run_cancelled_while_it_is_released_stays_cancelled(field: Field) -> None:
+    """A cancel that comes right after release's first look: of the two transactions one waits for the other."""
+    field.write(records(2))
+    reading = Ledger.open(field.engine, "c", [str(field.source)], "mark", field.model, "build-c", spooled=True)
+    reading.plan(0, [True], "digest", ["a"], [], spool=b"")
+    other = connect(field.settings.database)
+    cancelling = threading.Thread(target=cancel, args=(other, "c"))
+
+    @sa.event.listens_for(field.engine, "after_cursor_execute", once=True)
+    def cut_in(*_: object) -> None:
+        cancelling.start()
+        cancelling.join(0.5)
+
+    reading.release()
+    cancelling.join()
+    other.dispose()
+    assert [run.state for run in runs(field.engine, "c")] == ["cancelled"]
 
 
 def test_pruning_can_be_asked_for_until_workers_begin(field: Field) -> None:

@@ -4,21 +4,30 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import replace
 
 import numpy as np
 import pytest
 import sqlalchemy as sa
 
+from encoders.console import Console
 from encoders.document import Document, Encoded
 from encoders.errors import MissingPart, StoreError
+from indexer import collection as collections
 from indexer import ledger
 from indexer.batches import CHUNK_DOCUMENTS
 from indexer.database import transaction
-from indexer.ledger import PENDING, Chunk
+from indexer.ledger import CANCELLED, DONE, PENDING, Chunk
+from indexer.readers import ReadOptions
+from indexer.stores import drop_store, open_store
 from indexer.workers import registry, worker
-from indexer.workers.progress import standing
+from indexer.workers.controlling import cancel
+from indexer.workers.progress import Rate, standing
+from indexer.workers.publishing import spool
 from indexer.workers.sweeping import sweep
+from indexer.workers.worker import ChunkWorker
+from query.cli import run as run_command
 from tests.conftest import until
 from tests.indexer.counting import CountingEncoder
 from tests.indexer.workers.conftest import Field, records
@@ -55,6 +64,46 @@ def test_poison_is_refused_with_its_reason_and_everything_else_is_stored(field: 
     assert sum(field.store.count().values()) == 2 * CHUNK_DOCUMENTS - 3
 
 
+def test_one_worker_puts_each_collection_s_documents_into_its_own_store(field: Field) -> None:
+    at_work = field.worker()
+    expected = {"a": 3, "b": 5}
+    for name, count in expected.items():
+        finished(field, at_work, name, count)
+    assert {name: stored(field, name) for name in expected} == {
+        name: [f"{name}{at}" for at in range(count)] for name, count in expected.items()
+    }
+
+
+def test_a_collection_deleted_and_indexed_again_is_written_into_its_new_store(field: Field) -> None:
+    at_work = field.worker()
+    for count in (3, 5, 2):
+        finished(field, at_work, "a", count)
+        assert stored(field, "a") == [f"a{at}" for at in range(count)]
+        collections.remove(field.engine, collections.require(field.engine, "a"), field.settings)
+
+
+def finished(field: Field, at_work: ChunkWorker, name: str, count: int) -> None:
+    """A run of some documents into a new collection, by one worker."""
+    run = begun(field, name, count)
+    field.work_off(at_work, run)
+    assert sweep(field.engine, field.settings, field.hints, field.model, every=0.0) == [run]
+
+
+def begun(field: Field, name: str, count: int) -> int:
+    collections.register(field.engine, name, field.settings, "counting", field.encoder.spec)
+    field.write([{"id": f"{name}{at}", "lang": "en", "text": f"text {at} of {name}"} for at in range(count)])
+    with closing(open_store(field.settings.store, name)) as store:
+        return spool(
+            [str(field.source)], ReadOptions(), field.encoder.spec, store, field.engine, name,
+            console=Console(quiet=True),
+        ).run.id  # fmt: skip
+
+
+def stored(field: Field, name: str) -> list[str]:
+    with closing(collections.require(field.engine, name).open_store(field.settings)) as store:
+        return sorted(store.ids())
+
+
 def test_a_store_that_fails_counts_against_no_document(field: Field, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(worker, "_PAUSE", 0.0)
     field.write(records(3))
@@ -68,7 +117,7 @@ def test_a_store_that_fails_counts_against_no_document(field: Field, monkeypatch
     def broken(*_: object) -> object:
         raise StoreError("the disk is full")
 
-    (store,) = at_work._stores.values()
+    ((_, store),) = at_work._stores.values()
     with monkeypatch.context() as patched:
         patched.setattr(store, "put", broken)
         for _ in range(10):
@@ -126,7 +175,34 @@ def test_a_chunk_of_another_model_goes_to_its_own_workers_and_it_is_said_once(
     assert stranger.encoded == []
 
 
-def test_another_build_of_the_same_model_is_welcome_and_written_down(field: Field) -> None:
+def test_a_worker_that_gets_no_message_says_of_which_runs_it_has_no_part(
+    field: Field, caplog: pytest.LogCaptureFixture
+) -> None:
+    field.write(records(3))
+    field.spool()
+    stranger = CountingEncoder()
+    stranger.spec = replace(stranger.spec, model="another")
+    with caplog.at_level(logging.WARNING):
+        field.worker(stranger, lease=1.0)
+        until(lambda: "start one that matches: dragoman worker -c c" in caplog.text)
+
+
+def test_a_run_whose_end_fails_keeps_no_other_from_ending(field: Field, caplog: pytest.LogCaptureFixture) -> None:
+    at_work = field.worker()
+    runs = {}
+    for name in ("broken", "whole"):
+        runs[name] = begun(field, name, 2)
+        field.work_off(at_work, runs[name])
+    drop_store(field.settings.store, "broken")
+    with caplog.at_level(logging.WARNING):
+        assert sweep(field.engine, field.settings, field.hints, field.model, every=0.0) == [runs["whole"]]
+    assert "the run's end failed: the store" in caplog.text
+    assert [ledger.runs(field.engine, name)[0].state for name in runs] == ["running", "done"]
+
+
+def test_another_build_of_the_same_model_is_welcome_and_written_down(
+    field: Field, capsys: pytest.CaptureFixture[str]
+) -> None:
     field.write(records(2 * CHUNK_DOCUMENTS))
     run = field.spool().run.id
     halved = CountingEncoder()
@@ -135,6 +211,11 @@ def test_another_build_of_the_same_model_is_welcome_and_written_down(field: Fiel
     assert field.worker(halved).work(run, 1)
     sweep(field.engine, field.settings, field.hints, field.model, every=0.0)
     assert ledger.runs(field.engine, "c")[0].builds == {"build-c": 64, "build-fp16": 64}
+    assert (
+        run_command(["status", "-c", "c", "--home", str(field.settings.home), "--database", field.settings.database])
+        == 0
+    )
+    assert "builds of the model: 64 by build-c, 64 by build-fp16" in capsys.readouterr().out
 
 
 def test_a_worker_shows_life_while_it_encodes_and_a_busy_one_keeps_its_chunk(field: Field) -> None:
@@ -166,3 +247,21 @@ def test_how_a_run_stands_is_told_by_the_ledger(field: Field) -> None:
     field.worker().work(run, 0)
     seen = standing(field.engine, run)
     assert (seen.chunks, seen.documents, seen.done) == ({"done": 1, "pending": 2}, 192, 64)
+
+
+@pytest.mark.parametrize("end", [DONE, CANCELLED])
+def test_a_run_that_is_over_shows_what_it_stored_and_no_rate_below_zero(field: Field, end: str) -> None:
+    field.write([*records(CHUNK_DOCUMENTS), {"id": "d9", "lang": "en", "text": "nothing known"}])
+    run = field.spool().run.id
+    rate = Rate()
+    field.work_off(field.worker(), run)
+    before = standing(field.engine, run)
+    rate(before.done)
+    if end == DONE:
+        sweep(field.engine, field.settings, field.hints, field.model, every=0.0)
+    else:
+        cancel(field.engine, "c")
+    after = standing(field.engine, run)
+    assert before.documents == CHUNK_DOCUMENTS + 1
+    assert (after.run.state, after.documents, after.done) == (end, CHUNK_DOCUMENTS, CHUNK_DOCUMENTS)
+    assert rate(after.done) == 0.0

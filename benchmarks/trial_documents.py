@@ -1,0 +1,80 @@
+"""What the trial of accidents indexes, and what it looks at afterwards."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+
+import sqlalchemy as sa
+
+from indexer import collection as collections
+from indexer import ledger
+from indexer.database import connect, transaction
+from indexer.ledger import Finding
+from indexer.settings import Settings
+
+DEMO = Path(__file__).parent.parent / "query" / "demo"
+
+
+def sentences(documents: int, revision: int = 0) -> list[dict[str, object]]:
+    """Short real texts in ten languages, each another, and in each revision another."""
+    texts = [
+        (record["lang"], sentence)
+        for file in sorted(DEMO.glob("docs.*.jsonl"))
+        for record in map(json.loads, file.read_text(encoding="utf-8").splitlines())
+        for sentence in record["text"].replace("\n", " ").split(". ")
+    ]
+    chosen = [texts[number * 7919 % len(texts)] for number in range(documents)]
+    return [
+        {"id": f"d{number:06d}", "lang": lang, "text": f"{sentence} ({number}, {revision})", "revision": revision}
+        for number, (lang, sentence) in enumerate(chosen)
+    ]
+
+
+def poison(revision: int) -> list[bytes]:
+    """Lines of a source that give no document, and some that ought to give one; of an id that stands twice the last.
+
+    The two come together: were they in two chunks, one process would encode the first with its chunk before it meets
+    the other, and an int8 vector depends a little on its batch.
+    """
+    odd = [
+        {"id": "odd/ id, with #blanks", "lang": "en", "text": f"An id that needs quoting ({revision})"},
+        {"id": "one word often", "lang": "en", "text": "river " * 2_000},
+        {"id": "nothing", "lang": "en", "text": "\u200b"},
+        {"id": "empty", "lang": "en", "text": "  "},
+        {"id": "nul", "lang": "en", "text": "a\0b"},
+        {"id": "x" * 600, "lang": "en", "text": "an id that is too long"},
+        {"id": "language", "lang": "klingonisch", "text": "a language that nobody knows"},
+        {"lang": "en", "text": "no id"},
+        {"id": "twice", "lang": "en", "text": f"The one that is replaced ({revision})"},
+        {"id": "twice", "lang": "en", "text": f"The one that stays ({revision})"},
+    ]
+    lines = [json.dumps({**line, "revision": revision}).encode() for line in odd]
+    torn = [b'{"id": "torn", "te', b"\x00\x01\xff binary", '{"id": "é"}'.encode("latin-1")]
+    return [*lines[:-2], *torn, b"\n".join(lines[-2:])]
+
+
+def contents(settings: Settings, name: str) -> dict[str, tuple[str, bytes, bytes, bytes]]:
+    """Text, vector, passages and offsets of everything in a store, by id."""
+    engine = connect(settings.database)
+    collection = collections.require(engine, name)
+    store = collection.open_store(settings)
+    found = {
+        one.document.doc_id: (
+            one.document.text, one.vector.tobytes(), one.passages.vectors.tobytes(), one.passages.offsets.tobytes()
+        )
+        for page in store.scan(collection.model)
+        for one in page
+    }  # fmt: skip
+    store.close()
+    engine.dispose()
+    return found
+
+
+def findings(engine: sa.Engine, name: str) -> Counter[str]:
+    """What the last run refused and remarked, each as often as it says so."""
+    last = ledger.runs(engine, name)[-1].id
+    with transaction(engine) as session:
+        rows = session.scalars(sa.select(Finding).where(Finding.run_id == last)).all()
+    return Counter(f"{row.kind} {row.place} {row.doc_id[:40]}: {row.text}" for row in rows)
