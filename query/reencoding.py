@@ -31,6 +31,7 @@ from indexer.reencoding import reencode
 from indexer.settings import Settings
 from indexer.stores import drop_store
 from indexer.stores.contract import VectorStore
+from onnx_export.models import absolute
 from query import calibration_table, two_fields
 from query.asking import asker_of, open_asker
 from query.calibrating import Given, calibrate
@@ -83,7 +84,7 @@ def is_migrating(name: str, encoder: str, method: str | None, settings: Settings
         found = collections.require(engine, name)
         found.refuse_attached()
         asker = asker_of(calibration_table.load(engine, found))
-    return asker is not None and asker.encoder == encoder and method in {None, asker.method}
+    return asker is not None and asker.encoder == absolute(encoder) and method in {None, asker.method}
 
 
 def re_encode(
