@@ -28,7 +28,7 @@ from query import calibration_table
 from query.calibrating import Given, Opened, calibrate
 from query.calibration_table import KeptCalibration
 from query.language_statistics import pseudo_queries
-from query.migration import BEFORE, TO
+from query.migration import BEFORE, TO, before
 from query.migration_map import FEWEST, Both, Way, Worth, chosen, learnt
 from query.probe import Setting
 from query.searcher import Searcher
@@ -125,16 +125,16 @@ def migrate(
         "method": f"migration to {encoder} by {new.spec.method}",
         **asdict(way),
         "documents": sum(documents.values()),
-        BEFORE: active.id if active else calibration_table.NONE,
+        BEFORE: before(active, new.spec.model),
         TO: new.spec.model,
         **asdict(worth),
     }
     maps = SpaceMaps.rounded(model, {(ANY, ANY): weights}, about=about, asker=asker)
-    with Searcher.open(name, settings, device=device, console=console) as before:
-        hits = _first_hits(before, both)
+    with Searcher.open(name, settings, device=device, console=console) as searcher:
+        hits = _first_hits(searcher, both)
         report = calibrate(name, settings, given=_given(maps, active), seed=seed, device=device, console=console)
-    with Searcher.open(name, settings, device=device, console=console) as after:
-        shares = [len(a & b) / max(len(a), 1) for a, b in zip(hits, _first_hits(after, both), strict=True)]
+    with Searcher.open(name, settings, device=device, console=console) as searcher:
+        shares = [len(a & b) / max(len(a), 1) for a, b in zip(hits, _first_hits(searcher, both), strict=True)]
     return MigrationReport(asker, documents, way, found, worth, float(np.mean(shares or [0.0])), report.kept)
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from encoders.folder import ModelFolder
 from indexer import collection as collections
 from indexer.database import connect
 from indexer.indexing import index
@@ -16,6 +17,7 @@ from query.calibrating import keep_calibrated
 from query.cli import run
 from query.mapped import MappedCalibration
 from query.migrating import migrate
+from query.reencoding import is_migrating
 from query.searcher import Searcher
 from tests.query.conftest import DEMO
 
@@ -68,6 +70,38 @@ def test_queries_go_to_the_new_encoder_and_rollback_brings_the_old_one_back(
     capsys.readouterr()
     assert run(["rollback", "-c", "demo", "-q"]) == 0
     assert "by its own encoder again" in capsys.readouterr().out
+    assert first(home, "Bienen im Garten") == before
+
+
+def test_an_encoder_given_by_a_relative_path_is_known_again_from_the_same_place(
+    home: Settings, default_folder: ModelFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "new").symlink_to(default_folder.path)
+    monkeypatch.chdir(tmp_path)
+    assert not is_migrating("demo", "./new", "first", home)
+    migrate("demo", "./new", "first", home, sample=60, anyway=True, device="cpu")
+    assert is_migrating("demo", "./new", "first", home)
+    assert is_migrating("demo", str(tmp_path / "new"), None, home)
+    assert not is_migrating("demo", DEFAULT, "first", home)
+
+
+def test_rollback_says_by_whom_a_collection_is_asked_after_two_migrations(
+    home: Settings, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """To one encoder, to it again, and to another: as many migrations as there are encoders are left."""
+    before = first(home, "Bienen im Garten")
+    for method in ("first", "first", "sentences"):
+        migrate("demo", DEFAULT, method, home, sample=60, anyway=True, device="cpu")
+    capsys.readouterr()
+    assert run(["rollback", "-c", "demo"]) == 0
+    said = capsys.readouterr()
+    assert f"demo is asked by {DEFAULT} by first again" in said.out
+    assert "its own encoder" not in said.out
+    assert "dragoman rollback -c demo" in said.err
+    with Searcher.open("demo", home, device="cpu") as searcher:
+        assert searcher.spec.method == "first"
+    assert run(["rollback", "-c", "demo"]) == 0
+    assert "demo is asked by its own encoder again" in capsys.readouterr().out
     assert first(home, "Bienen im Garten") == before
 
 
