@@ -85,8 +85,9 @@ class SpaceMaps:
         return self.queries.get(lang, self.queries.get(ANY))
 
     def knows(self, lang: str) -> bool:
-        """Whether documents of a language are mapped by what was learnt of them."""
-        return any(lang == document for _, document in self.documents) or self.asker is not None
+        """Whether a language is among those that the maps were learnt of; a pivot has none of its own."""
+        learnt = lang in self.about.get("languages", ()) or any(lang == document for _, document in self.documents)
+        return learnt or self.asker is not None
 
     def header(self) -> dict[str, Any]:
         """All but the weights, as JSON carries it."""

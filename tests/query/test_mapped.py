@@ -93,6 +93,27 @@ def test_languages_that_a_map_never_saw_are_ranked_as_without_it(tmp_path: Path)
     assert not maps.knows("de")
 
 
+def test_a_pivot_is_known_though_it_has_no_map_of_its_own() -> None:
+    about = {"pivot": "en", "languages": ["de", "en", "fr"]}
+    maps = SpaceMaps.rounded("topics", {(ANY, lang): weights(1) for lang in ("de", "fr")}, about=about)
+    assert [lang for lang in ("de", "en", "fr", "it") if maps.knows(lang)] == ["de", "en", "fr"]
+
+
+def test_codes_compare_a_language_they_never_saw_by_the_mean_of_their_maps(tmp_path: Path) -> None:
+    store, statistics, encoder = collection(tmp_path)
+    each = {lang: weights(number, 20) for number, lang in enumerate(("en", "fr"))}
+    each[ANY] = np.mean(list(each.values()), axis=0)
+    maps = SpaceMaps.rounded("topics", {(ANY, lang): one for lang, one in each.items()}, dict(each))
+    named = SpaceMaps.rounded("topics", {**maps.documents, (ANY, "de"): each[ANY]}, {**each, "de": each[ANY]})
+    query = encoder.encode_queries([page("de", "topic7")])
+    found, expected = (
+        FairRanker(store, MappedCalibration.on(statistics, one), CENTRED).rank(query, "de", LANGS, 90)[0]  # type: ignore[arg-type]
+        for one in (maps, named)
+    )
+    assert found.doc_ids == expected.doc_ids
+    assert not maps.knows("de")
+
+
 def test_the_artifact_with_its_maps_survives_writing_and_its_id_depends_on_them(tmp_path: Path) -> None:
     _, statistics, _ = collection(tmp_path)
     for maps in (pairwise(), codes()):
@@ -153,7 +174,8 @@ def test_a_mapping_is_learnt_ranked_with_and_left_again(
         assert searcher.calibration is not None
         before = searcher.calibration.id
     assert run(["calibrate", "-c", "demo", "--map", str(folder), "--balance", "0.75", "-q"]) == 0
-    assert "the maps know nothing of ar, es, pt, ru, tr, zh" in capsys.readouterr().err
+    ranked = {"lca": "as without maps", "lcc": "by the mean of the languages' maps"}[method]
+    assert f"the maps know nothing of ar, es, pt, ru, tr, zh: ranked {ranked}" in capsys.readouterr().err
     with Searcher.open("demo", home, device="cpu") as searcher:
         assert isinstance(searcher.calibration, MappedCalibration)
         hits = searcher.search("Bienen im Garten", lang="de", k=5)
