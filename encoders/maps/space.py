@@ -64,7 +64,11 @@ class SpaceMaps:
         about: Mapping[str, Any] | None = None,
         asker: Asker | None = None,
     ) -> Self:
-        """Of weights in any precision, as they will be once written: there are many, and they are kept in float16."""
+        """Of weights in any precision, as they will be once written: there are many, and they are kept in float16.
+
+        Raises:
+            BadInput: a weight is too large for that.
+        """
         return cls(
             model,
             {key: _round(weights) for key, weights in documents.items()},
@@ -112,6 +116,7 @@ class SpaceMaps:
 
         Raises:
             KeyError: something is missing.
+            ValueError: a weight is not finite.
         """
         documents = {
             (str(query), str(lang)): arrays[f"documents/{number}"].astype(np.float32)
@@ -120,6 +125,8 @@ class SpaceMaps:
         queries = {
             str(lang): arrays[f"queries/{number}"].astype(np.float32) for number, lang in enumerate(header["queries"])
         }
+        if not all(np.isfinite(one).all() for one in (*documents.values(), *queries.values())):
+            raise ValueError("a weight is not finite")
         asker = Asker(**header["asker"]) if header["asker"] else None
         return cls(header["model"], documents, queries, header["about"], asker)
 
@@ -153,4 +160,8 @@ _HEADER, _WEIGHTS = "mapping.json", "maps.npz"
 
 
 def _round(weights: np.ndarray) -> FloatArray:
-    return weights.astype(np.float16).astype(np.float32)
+    with np.errstate(over="ignore"):
+        kept = weights.astype(np.float16).astype(np.float32)
+    if not np.isfinite(kept).all():
+        raise BadInput("the map has weights too large to be kept; learn it with a ridge: --ridge 0.1, or none given")
+    return kept
