@@ -27,6 +27,8 @@ PAIRWISE = 12
 """Languages up to which each pair has a map of its own; more go through a pivot."""
 _HELD_OUT = 5
 _FEWEST = 10
+_MANY = 20
+"""Held-out concepts from which on mate retrieval of them says something."""
 
 
 @dataclass(frozen=True)
@@ -113,7 +115,7 @@ def learn(documents: ByConcept, spec: EncoderSpec, plan: Plan) -> Learnt:
         "encoder": spec.name,
         "concepts": len(every),
     }
-    remarks = []
+    remarks = _cautions(pairs, len(held_out), spec.dim)
     if tried[ridge].mrr <= centred.mrr:
         remarks.append(
             f"on held-out concepts the map finds mates no better (MRR {tried[ridge].mrr:.3f}) than taking the means "
@@ -121,6 +123,20 @@ def learn(documents: ByConcept, spec: EncoderSpec, plan: Plan) -> Learnt:
         )
     maps = SpaceMaps.rounded(spec.model, made.documents, made.queries, about=about)
     return Learnt(maps, ridge, tried, centred, pairs, remarks)
+
+
+def _cautions(pairs: dict[tuple[str, str], int], held_out: int, dim: int) -> list[str]:
+    """What is to be said of few concepts."""
+    least = min(pairs, key=pairs.__getitem__)
+    remarks = []
+    if pairs[least] < dim:
+        remarks.append(
+            f"{least[0]} and {least[1]} share {pairs[least]} concepts, fewer than a vector's {dim} numbers: "
+            "what they don't show is left to the ridge"
+        )
+    if held_out < _MANY:
+        remarks.append(f"{held_out} concepts were held out, too few to choose a ridge by or to say what the map is worth")
+    return remarks
 
 
 @dataclass(frozen=True)
