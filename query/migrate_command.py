@@ -47,8 +47,8 @@ def command(
     touched. dragoman rollback -c NAME goes back at any moment. Documents that come later are encoded as before.
 
     With --re-encode every document gets a vector of the new encoder beside the old one: a random sample of up to 2,000
-    first, then those that logged searches showed most, then the rest. Meanwhile all are found, by the new vector or by the old one through the map. At the end the
-    collection is the new encoder's; dragoman rollback still goes back.
+    first, then those that logged searches showed most, then the rest. Meanwhile all are found, by the new vector or by
+    the old one through the map. At the end the collection is the new encoder's; dragoman rollback still goes back.
     """
     if re_encode and dry_run:
         raise click.UsageError("--dry-run changes nothing; leave --re-encode out")
