@@ -12,6 +12,7 @@ from encoders.methods import METHODS
 from encoders.session import Device
 from indexer.settings import Settings, place_options
 from query.migrating import KEPT, SAMPLE, MigrationReport, migrate
+from query.migration_map import FEWEST
 from query.reencoding import ReencodingReport, is_migrating
 from query.reencoding import re_encode as encode_again
 
@@ -122,6 +123,8 @@ def _tell(report: MigrationReport, name: str, console: Console, *, dry_run: bool
         f"the map, learnt of {sum(report.documents.values()):,} documents, finds {report.mates.rate:.1%} of held-out "
         f"documents' new vectors, and keeps {worth.kept:.0%} of what encoding everything again would give"
     )
+    if worth.queries < FEWEST:
+        console.warn(f"the advice is that of {worth.queries} queries; a larger --sample says more")
     are, of = "are" if done else "would be", "queries of the log" if report.logged else "pseudo-queries"
     console.say(f"of the first ten hits of {report.queries:,} {of} {report.overlap:.0%} {are} the same as before")
     if done:

@@ -115,7 +115,7 @@ def test_a_dry_run_reports_and_changes_nothing(home: Settings) -> None:
     searched = first(home, "Bienen im Garten")
     report = migrate("demo", DEFAULT, "first", home, sample=100, dry_run=True, device="cpu")
     assert report.calibration is None
-    assert report.worth.queries >= 5
+    assert report.worth.queries > 0
     assert calibration_table.every(engine, "demo") == before
     assert first(home, "Bienen im Garten") == searched
     done = migrate("demo", DEFAULT, "first", home, sample=100, anyway=True, device="cpu")
@@ -151,6 +151,7 @@ def test_an_encoder_that_says_nothing_is_advised_against_and_nothing_changes(
     assert "demo stays as it is: the map would find less than the old encoder does; --anyway migrates" in said.out
     assert "pseudo-queries" in said.err
     assert "would be the same as before" in said.err
+    assert "the advice is that of 19 queries; a larger --sample says more" in said.err
     assert calibration_table.every(engine, "demo") == before
     assert first(home, "Bienen im Garten") == searched
 
