@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import combinations, permutations
@@ -11,12 +12,12 @@ from typing import Any, Literal
 import numpy as np
 
 from encoders.combined import refuse_combined
-from encoders.console import Console
 from encoders.document import EncoderSpec, FloatArray
 from encoders.errors import BadInput
 from encoders.maps.lca import LCA, source_path
 from encoders.maps.lcc import LCC
 from encoders.maps.mates import Mates, mates, mean
+from encoders.maps.networks import NETWORKS, Networks
 from encoders.maps.ridge import RIDGES, Aligned, RidgePath
 from encoders.maps.space import ANY, SpaceMaps
 from indexer.aligned_documents import ByConcept
@@ -135,7 +136,9 @@ def _cautions(pairs: dict[tuple[str, str], int], held_out: int, dim: int) -> lis
             "what they don't show is left to the ridge"
         )
     if held_out < _MANY:
-        remarks.append(f"{held_out} concepts were held out, too few to choose a ridge by or to say what the map is worth")
+        remarks.append(
+            f"{held_out} concepts were held out, too few to choose a ridge by or to say what the map is worth"
+        )
     return remarks
 
 
@@ -225,17 +228,11 @@ def _worth(maps: _Maps, seen: ByConcept, unseen: ByConcept) -> Mates:
         if not shared:
             continue
         asked, answers = (_rows(unseen, one, shared) - means[one] for one in (lang, other))
-        for_queries, for_documents = space.query(lang), space.document(lang, other)
-        found.append(
-            mates(
-                asked if for_queries is None else asked @ for_queries,
-                answers if for_documents is None else answers @ for_documents,
-            )
-        )
+        found.append(mates(*space.compared(lang, other, asked, answers)))
     return mean(found) if found else Mates(0.0, 0.0)
 
 
-def write(learnt: Learnt, folder: Path, console: Console) -> None:
+def write(maps: SpaceMaps | Networks, folder: Path) -> None:
     """Write a mapping's folder; a mapping that stands there is replaced, nothing else.
 
     Raises:
@@ -244,11 +241,11 @@ def write(learnt: Learnt, folder: Path, console: Console) -> None:
     free(folder)
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        learnt.maps.write(folder)
+        if (folder / NETWORKS).is_dir():
+            shutil.rmtree(folder / NETWORKS)
+        maps.write(folder)
     except OSError as error:
         raise BadInput(f"{folder} can't be written ({error.strerror or error}); choose another --output") from error
-    for remark in learnt.remarks:
-        console.warn(remark)
 
 
 def free(folder: Path) -> None:

@@ -15,6 +15,7 @@ from encoders.document import FloatArray
 from encoders.errors import BadInput
 
 FORMAT = 1
+HEADER = "mapping.json"
 ANY = ""
 """Stands for every language that is not named."""
 
@@ -88,6 +89,14 @@ class SpaceMaps:
         """Weights for queries of a language; none: they stay as they are."""
         return self.queries.get(lang, self.queries.get(ANY))
 
+    def compared(self, lang: str, other: str, x: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Rows that compare queries of a language with documents of another, centred before: (n, k) and (m, k)."""
+        for_queries, for_documents = self.query(lang), self.document(lang, other)
+        return (
+            x if for_queries is None else x @ for_queries,
+            y if for_documents is None else y @ for_documents,
+        )
+
     def knows(self, lang: str) -> bool:
         """Whether a language is among those that the maps were learnt of; a pivot has none of its own."""
         learnt = lang in self.about.get("languages", ()) or any(lang == document for _, document in self.documents)
@@ -132,7 +141,7 @@ class SpaceMaps:
 
     def write(self, folder: Path) -> None:
         """Write ``mapping.json`` and ``maps.npz`` into a folder that is there."""
-        (folder / _HEADER).write_text(json.dumps(self.header(), indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+        (folder / HEADER).write_text(json.dumps(self.header(), indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
         np.savez(folder / _WEIGHTS, allow_pickle=False, **self.arrays())
 
     @classmethod
@@ -142,12 +151,17 @@ class SpaceMaps:
         Raises:
             BadInput: the folder holds no linear mapping, or a damaged one.
         """
-        if not (folder / _HEADER).is_file():
+        if not (folder / HEADER).is_file():
             raise BadInput(f"{folder} holds no mapping; make one: dragoman train mapping SOURCE… -o {folder}")
         try:
-            header = json.loads((folder / _HEADER).read_text(encoding="utf-8"))
+            header = json.loads((folder / HEADER).read_text(encoding="utf-8"))
             if header["format"] != FORMAT:
-                raise BadInput(f"{folder / _HEADER} is of another version; make it again: dragoman train mapping")
+                raise BadInput(f"{folder / HEADER} is of another version; make it again: dragoman train mapping")
+            if "networks" in header:
+                raise BadInput(
+                    f"{folder} holds networks of NCA, which no index can be asked through; measure them with dragoman "
+                    f"mates --map {folder}, and rank with --method lca"
+                )
             with np.load(folder / _WEIGHTS, allow_pickle=False) as arrays:
                 return cls.of(header, arrays)
         except (OSError, ValueError, KeyError, TypeError, EOFError, BadZipFile) as error:
@@ -156,7 +170,7 @@ class SpaceMaps:
             ) from error
 
 
-_HEADER, _WEIGHTS = "mapping.json", "maps.npz"
+_WEIGHTS = "maps.npz"
 
 
 def _round(weights: np.ndarray) -> FloatArray:
