@@ -116,7 +116,7 @@ def learn(documents: ByConcept, spec: EncoderSpec, plan: Plan) -> Learnt:
         "encoder": spec.name,
         "concepts": len(every),
     }
-    remarks = _cautions(pairs, len(held_out), spec.dim)
+    remarks = _cautions(pairs, min(len(_shared(unseen, *pair)) for pair in needed), spec.dim)
     if tried[ridge].mrr <= centred.mrr:
         remarks.append(
             f"on held-out concepts the map finds mates no better (MRR {tried[ridge].mrr:.3f}) than taking the means "
@@ -133,11 +133,12 @@ def _cautions(pairs: dict[tuple[str, str], int], held_out: int, dim: int) -> lis
     if pairs[least] < dim:
         remarks.append(
             f"{least[0]} and {least[1]} share {pairs[least]} concepts, fewer than a vector's {dim} numbers: "
-            "what they don't show is left to the ridge"
+            "what they do not show is not learnt"
         )
     if held_out < _MANY:
         remarks.append(
-            f"{held_out} concepts were held out, too few to choose a ridge by or to say what the map is worth"
+            f"a pair of languages shares {held_out} held-out concepts only, too few to choose a ridge by, or to say "
+            "what a map is worth"
         )
     return remarks
 

@@ -142,6 +142,8 @@ def chosen(both: Mapping[str, Both], seed: int) -> tuple[Way, Mates, Worth]:
     say what it is worth; all documents of the sample are ranked.
     """
     groups = {lang: _groups(one) for lang, one in both.items()}
+    if len({group for some in groups.values() for group in some}) < 2 * _HELD_OUT:  # categories, not concepts
+        groups = {lang: [document.doc_id for document in one.documents] for lang, one in both.items()}
     held_out = _held_out([group for some in groups.values() for group in some], seed)
     seen = {lang: np.array([group not in held_out for group in some]) for lang, some in groups.items()}
     fit = learnt(both, seen)
@@ -175,7 +177,7 @@ def _held_out(groups: Sequence[str], seed: int) -> list[str]:
     """A fifth of the groups that documents are of, of no more than 2,000 documents; in random order."""
     counts = Counter(groups)
     every = np.random.default_rng(seed).permutation(sorted(counts)).tolist()
-    some = every[: max(2, len(every) // _HELD_OUT)]
+    some = every[: len(every) // _HELD_OUT]
     upto = np.cumsum([counts[group] for group in some])
     return [group for group, end in zip(some, upto, strict=True) if end <= max(_MOST, upto[:2].max())]
 

@@ -93,7 +93,7 @@ def test_networks_are_written_measured_elsewhere_and_refused_as_maps_of_a_search
     learn = ["train", "mapping", "-c", "demo", "--languages", "en,de", "-o", str(folder), "-q"]
     assert run([*learn, "--method", "nca", "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
-    assert (told["method"], told["concepts"]) == ("nca", 14)
+    assert (told["method"], told["concepts"]) == ("nca", 13)
     assert sorted(path.name for path in (folder / "nca").iterdir()) == ["de-en.onnx", "en-de.onnx", "means.npz"]
     assert run(["mates", "-c", "demo", "--languages", "en,de", "--map", str(folder), "--json", "-q"]) == 0
     points = json.loads(capsys.readouterr().out)["points"]

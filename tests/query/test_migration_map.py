@@ -46,6 +46,16 @@ def test_an_encoder_that_turns_its_vectors_is_mapped_to_without_loss(concepts: b
     assert abs(worth.old - worth.new) < 1e-6
 
 
+def test_categories_for_concepts_hold_nothing_out_so_documents_are_held_out_by_themselves() -> None:
+    both = sampled(lambda rows: rows @ TURN)
+    for one in both.values():
+        for at, document in enumerate(one.documents):
+            document.fields["concept"] = "news" if at % 2 else "sport"  # type: ignore[index]
+    _, found, worth = chosen(both, 0)
+    assert (worth.kind, worth.queries) == ("titles", 36)
+    assert found.rate > 0.95
+
+
 def random_vectors(rows: FloatArray) -> FloatArray:
     """Nothing that the old ones say: of the rows' numbers only a seed is left."""
     return noise(len(rows), int(abs(rows[0, 0]) * 1e6), 30)
