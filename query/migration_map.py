@@ -145,7 +145,8 @@ def chosen(both: Mapping[str, Both], seed: int) -> tuple[Way, Mates, Worth]:
     if len({group for some in groups.values() for group in some}) < 2 * _HELD_OUT:  # categories, not concepts
         groups = {lang: [document.doc_id for document in one.documents] for lang, one in both.items()}
     held_out = _held_out([group for some in groups.values() for group in some], seed)
-    seen = {lang: np.array([group not in held_out for group in some]) for lang, some in groups.items()}
+    halves = {group: number % 2 for number, group in enumerate(held_out)}
+    seen = {lang: np.array([group not in halves for group in some]) for lang, some in groups.items()}
     fit = learnt(both, seen)
 
     def centred(name: str) -> FloatArray:
@@ -153,7 +154,6 @@ def chosen(both: Mapping[str, Both], seed: int) -> tuple[Way, Mates, Worth]:
 
     old, new, old_asked, new_asked = map(centred, ("old", "new", "old_queries", "new_queries"))
     known = np.concatenate([_there(one.old_queries) & _there(one.new_queries) for one in both.values()])
-    halves = {group: number % 2 for number, group in enumerate(held_out)}
     half = np.array([halves.get(group, -1) for some in groups.values() for group in some])
     asking = _Asking.of(groups, half >= 0)
     choosing, reporting = (asking.only(known & (half == one)) for one in (0, 1))
