@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import sys
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import permutations
 from pathlib import Path
@@ -14,20 +15,22 @@ import numpy as np
 
 from benchmarks import results
 from encoders.console import Console
-from encoders.document import Document, EncoderSpec, FloatArray, unit_rows
+from encoders.document import Document, EncoderSpec, FloatArray
 from encoders.maps.lca import LCA
 from encoders.maps.mates import mates, mean
+from encoders.maps.parallel import Parallel, Split
 from encoders.maps.space import SpaceMaps
 from indexer import collection as collections
 from indexer.aligned_documents import ByConcept, stored_by_concept
 from indexer.database import connect
 from indexer.mapping_training import Plan, learn
 from indexer.settings import Settings
-from query import two_fields
+from query import calibration_table, two_fields
 from query.calibration import Calibration
 from query.evaluation import evaluate, parse_measures
 from query.mapped import MappedCalibration
 from query.qrels import read_qrels
+from query.ranking_options import RankingOptions
 from query.run import Run
 from query.searcher import Searcher
 from query.topics import read_topics
@@ -35,6 +38,7 @@ from query.topics import read_topics
 if TYPE_CHECKING:
     from ir_measures import Qrel
 
+_TIMED = 60
 LANGS = ("en", "de", "fr", "it", "es", "ru", "ja", "zh")
 DEPTH = 50
 
@@ -60,11 +64,7 @@ def shown(documents: ByConcept, maps: SpaceMaps | None, means: Mapping[str, Floa
         asked, answers = (
             np.stack([documents.vectors[one][concept] for concept in shared]) - means[one] for one in (lang, other)
         )
-        if maps:
-            for_queries, for_documents = maps.query(lang), maps.document(lang, other)
-            asked = asked if for_queries is None else asked @ for_queries
-            answers = answers if for_documents is None else answers @ for_documents
-        found.append(mates(asked, answers))
+        found.append(mates(*(maps.compared(lang, other, asked, answers) if maps else (asked, answers))))
     one = mean(found)
     return f"{one.rate:.3f} | {one.mrr:.3f}"
 
@@ -192,20 +192,99 @@ def search_rows(home: Path, folds: int, share: float) -> list[str]:
     return lines
 
 
-def speed_rows() -> list[str]:
-    """Fitting from 100,000 pairs of 384 numbers, and a query's mapping."""
+def fitting_rows() -> list[str]:
+    """Fitting from 100,000 pairs of 384 numbers."""
     chance = np.random.default_rng(0)
     x = chance.standard_normal((100_000, 384), dtype=np.float32)
     y = x[:, ::-1] + chance.standard_normal((100_000, 384), dtype=np.float32)
     start = time.perf_counter()
-    map_ = LCA(0.1).fit(x, y)
-    fitted = time.perf_counter() - start
-    weights, query = map_.weights_.astype(np.float32), unit_rows(x[:1])
-    start = time.perf_counter()
-    for _ in range(1000):
-        unit_rows(query @ weights.T)
-    each = (time.perf_counter() - start) / 1000
-    return [f"LCA of 100,000 pairs × 384: {fitted:.2f} s. Wᵀq for one target language: {1e6 * each:.0f} µs."]
+    LCA(0.1).fit(x, y)
+    return [f"LCA of 100,000 pairs × 384: {time.perf_counter() - start:.2f} s."]
+
+
+def speed_rows(home: Path) -> list[str]:
+    """One query at a time: encoding it, and ranking with and without maps, in turn."""
+    with Searcher.open("lohelp", Settings.read(home=home), device="cpu") as searcher:
+        statistics = searcher.calibration
+        assert statistics is not None
+        maps = learn(stored(home, "lohelp", LANGS), spec_of(home), Plan()).maps
+        asked = topics(LANGS)[0]
+        asked = asked[:: max(1, len(asked) // _TIMED)]
+        targets = sorted(searcher.languages)
+        vectors = [searcher.encoder.encode_queries([query]) for query in asked]
+
+        def ranking(calibration: Calibration) -> Callable[[], object]:
+            ranker = two_fields.ranker(searcher.store, calibration, searcher.choice)
+            return lambda: [
+                ranker.rank(vector, query.lang, targets, 10) for query, vector in zip(asked, vectors, strict=True)
+            ]
+
+        seconds = results.in_turn(
+            {
+                "encoding": lambda: [searcher.encoder.encode_queries([query]) for query in asked],
+                "ranking without a map": ranking(statistics),
+                "ranking with maps": ranking(MappedCalibration.on(statistics, maps)),
+            },
+            rounds=5,
+        )
+    each = {name: 1000 * np.median(some) / len(asked) for name, some in seconds.items()}
+    more = each["ranking with maps"] - each["ranking without a map"]
+    return [
+        f"{len(asked)} queries, one at a time, {len(targets)} languages, documents and passages, medians of five "
+        f"rounds; a map makes a query {more:.1f} ms slower, {more / each['encoding']:.0%} of its encoding.",
+        "",
+        "| | ms a query |",
+        "|---|---:|",
+        *(f"| {name} | {value:.1f} |" for name, value in each.items()),
+    ]
+
+
+def title_rows(home: Path, splits: int) -> list[str]:
+    """Titles as queries: is the page of the same concept in another language the first of its language's?"""
+    pages: dict[str, dict[str, tuple[str, FloatArray]]] = {lang: {} for lang in LANGS}
+    plain = RankingOptions(calibration=calibration_table.NONE)
+    with Searcher.open("lohelp", Settings.read(home=home), device="cpu", ranking=plain) as searcher:
+        for some in searcher.store.scan(searcher.model):
+            for item in some:
+                one, concept = item.document, str(item.document.fields.get("concept", ""))
+                if one.lang in pages and concept and one.title.strip():
+                    pages[one.lang].setdefault(concept, (one.title, item.vector))
+        concepts = sorted(set.intersection(*(set(held) for held in pages.values())))
+        asked = {}
+        for lang, held in pages.items():
+            titles = [Document(concept, lang, held[concept][0]) for concept in concepts]
+            parts = [searcher.encoder.encode_queries(titles[at : at + 64]) for at in range(0, len(titles), 64)]
+            asked[lang] = np.concatenate(parts)
+            print(lang, len(titles), flush=True)
+    queries = Parallel(concepts, asked)
+    stacked = {lang: np.stack([held[one][1] for one in concepts]) for lang, held in pages.items()}
+    documents = Parallel(concepts, stacked)
+    found: dict[str, list[float]] = {}
+    for seed in range(splits):
+        of_queries, of_documents = Split.of(queries, seed), Split.of(documents, seed)
+        taught = of_documents.training
+        seen = ByConcept({lang: dict(zip(taught.concepts, rows, strict=True)) for lang, rows in taught.rows.items()})
+        maps = {name: learn(seen, spec_of(home), plan).maps for name, plan in PLANS.items()}
+        means = [
+            {lang: rows.mean(axis=0) for lang, rows in one.training.rows.items()} for one in (of_queries, of_documents)
+        ]
+        ways = {"raw": (None, 0), "centred": (None, 1), **{name: (one, 1) for name, one in maps.items()}}
+        for name, (map_, share) in ways.items():
+            rates = []
+            for lang, other in permutations(LANGS, 2):
+                left = of_queries.test.rows[lang] - share * means[0][lang]
+                right = of_documents.test.rows[other] - share * means[1][other]
+                rates.append(mates(*(map_.compared(lang, other, left, right) if map_ else (left, right))).rate)
+            found.setdefault(name, []).append(float(np.mean(rates)))
+            print(seed, name, found[name][-1], flush=True)
+    return [
+        f"{len(concepts)} concepts in {len(LANGS)} languages, {splits} splits by concept, a fifth tested; "
+        "share of titles whose page in the other language is the first, mean over 56 ordered pairs (± over splits).",
+        "",
+        "| documents' map | titles |",
+        "|---|---:|",
+        *(f"| {name} | {np.mean(some):.3f} ± {np.std(some):.3f} |" for name, some in found.items()),
+    ]
 
 
 def migration_rows(old_home: Path, new_home: Path, encoder: str, sizes: Sequence[int], share: float) -> list[str]:
@@ -301,18 +380,25 @@ def reencoding_rows(old_home: Path, new_home: Path, encoder: str, shares: Sequen
 def main() -> None:
     """Measure, and write the section."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("part", choices=["elsewhere", "search", "speed", "migration", "reencoding"])
+    parser.add_argument(
+        "part", choices=["fitting", "speed", "titles", "elsewhere", "search", "migration", "reencoding"]
+    )
     parser.add_argument("--home", type=Path, help="Home of a collection lohelp, indexed and calibrated.")
     parser.add_argument("--other-home", type=Path, help="Home of the other collection, or of the one encoded again.")
     parser.add_argument("--other", default="ntrex")
     parser.add_argument("--encoder", default="", help="Of a migration.")
     parser.add_argument("--folds", type=int, default=2)
+    parser.add_argument("--splits", type=int, default=3)
     parser.add_argument("--share", type=float, default=1.0, help="Of the topics.")
     parser.add_argument("--sizes", default="500,2000")
     parser.add_argument("--encoded", default="0,0.02,0.1,0.25,0.5,0.75,0.9,1", help="Shares of documents.")
     arguments = parser.parse_args()
-    if arguments.part == "speed":
-        name, lines = "Maps: speed", speed_rows()
+    if arguments.part == "fitting":
+        name, lines = "Maps: fitting", fitting_rows()
+    elif arguments.part == "speed":
+        name, lines = "Maps: speed", speed_rows(arguments.home)
+    elif arguments.part == "titles":
+        name, lines = "Maps: titles as queries", title_rows(arguments.home, arguments.splits)
     elif arguments.part == "elsewhere":
         name = f"Maps of lohelp on {arguments.other}"
         lines = elsewhere(arguments.home, arguments.other_home, arguments.other)
@@ -327,7 +413,16 @@ def main() -> None:
     else:
         name, lines = "Mapped search", search_rows(arguments.home, arguments.folds, arguments.share)
     print("\n".join(lines))
-    results.write(name, f"python -m benchmarks.mappings {arguments.part}", lines)
+    results.write(name, _command(sys.argv[1:]), lines)
+
+
+_PLACES = {"--home": "HOME", "--other-home": "OTHER", "--encoder": "FOLDER"}
+
+
+def _command(words: Sequence[str]) -> str:
+    """What was typed, without the places of this machine."""
+    said = [_PLACES.get(before, word) for before, word in zip(("", *words), words, strict=False)]
+    return " ".join(["python -m benchmarks.mappings", *said])
 
 
 if __name__ == "__main__":

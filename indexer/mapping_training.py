@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import combinations, permutations
@@ -11,12 +12,12 @@ from typing import Any, Literal
 import numpy as np
 
 from encoders.combined import refuse_combined
-from encoders.console import Console
 from encoders.document import EncoderSpec, FloatArray
 from encoders.errors import BadInput
 from encoders.maps.lca import LCA, source_path
 from encoders.maps.lcc import LCC
 from encoders.maps.mates import Mates, mates, mean
+from encoders.maps.networks import NETWORKS, Networks
 from encoders.maps.ridge import RIDGES, Aligned, RidgePath
 from encoders.maps.space import ANY, SpaceMaps
 from indexer.aligned_documents import ByConcept
@@ -27,6 +28,8 @@ PAIRWISE = 12
 """Languages up to which each pair has a map of its own; more go through a pivot."""
 _HELD_OUT = 5
 _FEWEST = 10
+_MANY = 20
+"""Held-out concepts from which on mate retrieval of them says something."""
 
 
 @dataclass(frozen=True)
@@ -113,7 +116,7 @@ def learn(documents: ByConcept, spec: EncoderSpec, plan: Plan) -> Learnt:
         "encoder": spec.name,
         "concepts": len(every),
     }
-    remarks = []
+    remarks = _cautions(pairs, min(len(_shared(unseen, *pair)) for pair in needed), spec.dim)
     if tried[ridge].mrr <= centred.mrr:
         remarks.append(
             f"on held-out concepts the map finds mates no better (MRR {tried[ridge].mrr:.3f}) than taking the means "
@@ -121,6 +124,23 @@ def learn(documents: ByConcept, spec: EncoderSpec, plan: Plan) -> Learnt:
         )
     maps = SpaceMaps.rounded(spec.model, made.documents, made.queries, about=about)
     return Learnt(maps, ridge, tried, centred, pairs, remarks)
+
+
+def _cautions(pairs: dict[tuple[str, str], int], held_out: int, dim: int) -> list[str]:
+    """What is to be said of few concepts."""
+    least = min(pairs, key=pairs.__getitem__)
+    remarks = []
+    if pairs[least] < dim:
+        remarks.append(
+            f"{least[0]} and {least[1]} share {pairs[least]} concepts, fewer than a vector's {dim} numbers: "
+            "what they do not show is not learnt"
+        )
+    if held_out < _MANY:
+        remarks.append(
+            f"a pair of languages shares {held_out} held-out concepts only, too few to choose a ridge by, or to say "
+            "what a map is worth"
+        )
+    return remarks
 
 
 @dataclass(frozen=True)
@@ -209,17 +229,11 @@ def _worth(maps: _Maps, seen: ByConcept, unseen: ByConcept) -> Mates:
         if not shared:
             continue
         asked, answers = (_rows(unseen, one, shared) - means[one] for one in (lang, other))
-        for_queries, for_documents = space.query(lang), space.document(lang, other)
-        found.append(
-            mates(
-                asked if for_queries is None else asked @ for_queries,
-                answers if for_documents is None else answers @ for_documents,
-            )
-        )
+        found.append(mates(*space.compared(lang, other, asked, answers)))
     return mean(found) if found else Mates(0.0, 0.0)
 
 
-def write(learnt: Learnt, folder: Path, console: Console) -> None:
+def write(maps: SpaceMaps | Networks, folder: Path) -> None:
     """Write a mapping's folder; a mapping that stands there is replaced, nothing else.
 
     Raises:
@@ -228,11 +242,11 @@ def write(learnt: Learnt, folder: Path, console: Console) -> None:
     free(folder)
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        learnt.maps.write(folder)
+        if (folder / NETWORKS).is_dir():
+            shutil.rmtree(folder / NETWORKS)
+        maps.write(folder)
     except OSError as error:
         raise BadInput(f"{folder} can't be written ({error.strerror or error}); choose another --output") from error
-    for remark in learnt.remarks:
-        console.warn(remark)
 
 
 def free(folder: Path) -> None:

@@ -11,6 +11,7 @@ from encoders.console import Console, output_options
 from encoders.languages import normalise
 from indexer.mapping_sources import AlignedSources, aligned_options
 from indexer.mapping_training import Learnt, Plan, free, learn, write
+from indexer.nca_training import LearntNetworks, learn_networks
 from indexer.reading_options import reading_options
 from indexer.settings import place_options
 
@@ -19,10 +20,10 @@ from indexer.settings import place_options
 @click.option("-o", "--output", type=click.Path(path_type=Path), required=True, help="Folder to make.")
 @click.option(
     "--method",
-    type=click.Choice(["lca", "lcc"]),
+    type=click.Choice(["lca", "lcc", "nca"]),
     default="lca",
     show_default=True,
-    help="lca: a map a pair of languages. lcc: codes of all languages.",
+    help="lca: a map a pair of languages. lcc: codes of all languages. nca: networks, for dragoman mates.",
 )
 @click.option("--ridge", type=click.FloatRange(0), help="0: the pseudo-inverse.  [default: by held-out concepts]")
 @click.option(
@@ -45,7 +46,7 @@ from indexer.settings import place_options
 @output_options
 def command(
     output: Path,
-    method: Literal["lca", "lcc"],
+    method: Literal["lca", "lcc", "nca"],
     ridge: float | None,
     shrink: str,
     pivot: str,
@@ -58,13 +59,23 @@ def command(
 
     The concept is the same for translations of one another; fifty of them are enough for a start. FOLDER is then ranked
     with: dragoman calibrate -c NAME --map FOLDER. No document is encoded again. Without SOURCEs, -c NAME takes the
-    vectors that a collection holds.
+    vectors that a collection holds. The networks of --method nca take minutes and rank nothing: no index can be asked
+    through them. dragoman mates --map FOLDER measures them.
     """
+    if method == "nca" and (pivot or dimensions is not None or ridge is not None):
+        raise click.UsageError("--ridge, --pivot and --dimensions are of lca and lcc; leave them out with nca")
     free(output)
     documents, spec = aligned.load(console)
+    if method == "nca":
+        networks = learn_networks(documents, spec, seed, console)
+        write(networks.networks, output)
+        _tell_networks(networks, output, console)
+        return
     plan = Plan(method, ridge, shrink == "itself", normalise(pivot) if pivot else "", dimensions, seed)
     learnt = learn(documents, spec, plan)
-    write(learnt, output, console)
+    write(learnt.maps, output)
+    for remark in learnt.remarks:
+        console.warn(remark)
     _tell(learnt, output, console)
 
 
@@ -87,5 +98,25 @@ def _tell(learnt: Learnt, output: Path, console: Console) -> None:
         f"a pair of {len(learnt.maps.about['languages'])} languages; mates of held-out concepts found first: "
         f"{reached.rate:.3f} (means taken out only: {learnt.centred.rate:.3f}), ridge {learnt.ridge:g}; "
         f"use it: dragoman calibrate -c NAME --map {output}"
+    )
+    console.result(str(output))
+
+
+def _tell_networks(learnt: LearntNetworks, output: Path, console: Console) -> None:
+    networks = learnt.networks
+    console.emit(
+        {
+            "folder": str(output),
+            **networks.about,
+            "model": networks.model,
+            "reached": {"rate": learnt.reached.rate, "mrr": learnt.reached.mrr},
+            "centred": {"rate": learnt.centred.rate, "mrr": learnt.centred.mrr},
+        }
+    )
+    console.say(
+        f"{len(networks.graphs)} networks of {len(networks.about['languages'])} languages, learnt from "
+        f"{networks.about['concepts']:,} concepts; mates of held-out concepts found first: {learnt.reached.rate:.3f} "
+        f"(means taken out only: {learnt.centred.rate:.3f}); "
+        f"measure them elsewhere: dragoman mates SOURCE… --map {output}"
     )
     console.result(str(output))

@@ -198,7 +198,8 @@ def show(report: CalibrationReport, name: str, console: Console, *, table: bool 
     if mapping := report.kept.summary.get("map"):
         console.say(f"with maps: {mapping['method']}")
         if mapping["unknown"]:
-            console.warn(f"the maps know nothing of {', '.join(mapping['unknown'])}: ranked as without maps")
+            ranked = "by the mean of the languages' maps" if mapping["stands_in"] else "as without maps"
+            console.warn(f"the maps know nothing of {', '.join(mapping['unknown'])}: ranked {ranked}")
     if report.few:
         listed = ", ".join(f"{lang} {count}" for lang, count in sorted(report.few.items()))
         console.say(f"few documents, so drawn towards the mean of all languages: {listed}")

@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from encoders.console import Console
 from encoders.document import Document, Encoder, FloatArray, unit_rows
 from encoders.errors import BadInput, StoreError
-from encoders.maps.space import SpaceMaps
+from encoders.maps.space import ANY, SpaceMaps
 from encoders.session import Device
 from encoders.vector_parts import VectorParts
 from indexer import collection as collections
@@ -175,19 +175,21 @@ def calibrate(
         judged: topics and judgements to decide by; documents' ``concept`` or titles unless given.
         log: queries that were really asked, for the bank.
         setting: how to rank, where that is decided already: no probe is made.
-        given: what a person gave the calibration that this one replaces, or gives this one: maps, too.
+        given: what a person gave the calibration that this one replaces, or gives this one: maps, too. The maps of
+            a migration stay where none are given.
         seed: of the random samples.
         device: where to encode pseudo-queries.
         console: where progress goes; nowhere unless given.
 
     Raises:
-        BadInput: there is no such collection, or it is empty.
+        BadInput: there is no such collection, it is empty, or it has migrated and what is given is for its own encoder.
         DragomanError: whatever store, database or encoder refuse.
     """
     console = console or Console(quiet=True)
     opened = Opened.named(name, settings or Settings.read(), device, console)
     try:
-        given = given or Given()
+        before = _active(opened)
+        given = _staying_migrated(opened, given or Given(), before, setting, judged)
         if given.maps:
             check_model(given.maps, opened.collection.model)
         samples = draw(
@@ -199,10 +201,11 @@ def calibrate(
             seed=seed,
             console=console,
         )
-        setting = setting or given.setting
+        taken_over = given.setting if setting is None else None
+        decided = setting or taken_over
         elsewhere = given.maps is not None and given.maps.asker is not None  # no vectors of one kind to probe with
-        found = None if setting or elsewhere else _evidence(opened, samples, judged, seed)
-        chosen, tried = (setting or DEFAULT), list[Tried]()
+        found = None if decided or elsewhere else _evidence(opened, samples, judged, seed)
+        chosen, tried = (decided or DEFAULT), list[Tried]()
         if found:
             chosen, tried = probe(samples, opened.encoder.spec.model, found)
         if chosen.rank >= (narrowest := min(VectorParts.of(opened.encoder.spec).widths)):
@@ -216,22 +219,44 @@ def calibrate(
         made = made.with_weights(chosen.weights) if chosen.weights else made
         if given.maps:
             made = MappedCalibration.on(made, given.maps)
-        before = _active(opened)
         changed = changes(opened.store, before, made) if before and asker_of(before) == asker_of(made) else {}
         drift = {lang: float((counts > 0).mean()) for lang, counts in changed.items()}
-        decided_by = found.kind if found else given.decided_by or ("you" if setting else "default")
+        decided_by = found.kind if found else "you" if setting else given.decided_by or "default"
         summary: dict[str, Any] = {"decided_by": decided_by, "probe": [one.as_dict() for one in tried]}
         if given.maps:
-            summary |= {"map": {**given.maps.about, "unknown": _unknown(given.maps, samples)}}
+            unknown = sorted(lang for lang in samples.documents if not given.maps.knows(lang))
+            stands_in = given.maps.document(ANY, ANY) is not None
+            summary |= {"map": {**given.maps.about, "unknown": unknown, "stands_in": stands_in}}
         kept = calibration_table.keep(opened.engine, name, made, {**summary, "few": samples.few(), "drift": drift})
         left = isinstance(before, MappedCalibration) and given.maps is None
-        return CalibrationReport(kept, chosen, decided_by, bool(given.setting), tried, samples.few(), drift, left)
+        return CalibrationReport(kept, chosen, decided_by, bool(taken_over), tried, samples.few(), drift, left)
     finally:
         opened.close()
 
 
-def _unknown(maps: SpaceMaps, samples: Samples) -> list[str]:
-    return sorted(lang for lang in samples.documents if not maps.knows(lang))
+def _staying_migrated(
+    opened: Opened, given: Given, before: Calibration | None, setting: Setting | None, judged: Judged | None
+) -> Given:
+    """What is given, with the maps of the migration that the collection is in: calibrating anew does not end it.
+
+    Raises:
+        BadInput: what is given is for vectors of the collection's own encoder on both sides.
+    """
+    asker = asker_of(before)
+    if asker is None or (given.maps and given.maps.asker):
+        return given
+    name = opened.collection.name
+    back = f"leave the migration first: dragoman rollback -c {name}"
+    if given.maps:
+        raise BadInput(
+            f"{name} has migrated to {asker.encoder}, and these maps are for its own encoder's queries; {back}"
+        )
+    if judged:
+        raise BadInput(f"{name} has migrated to {asker.encoder}, where nothing is decided by judgements; {back}")
+    if setting and setting.rank:
+        raise BadInput(f"{name} has migrated to {asker.encoder}, and its maps are for what the mean leaves; {back}")
+    kept = calibration_table.active(opened.engine, opened.collection)
+    return Given.of(kept, before) if kept else given
 
 
 def _evidence(opened: Opened, samples: Samples, judged: Judged | None, seed: int) -> evidence.Evidence | None:

@@ -129,7 +129,7 @@ def read_calibration(data: bytes) -> Calibration:
         arrays = {name.removeprefix("maps/"): archive[name] for name in archive.files if name.startswith("maps/")}
     try:
         return MappedCalibration.on(statistics, SpaceMaps.of(header["maps"], arrays))
-    except (KeyError, TypeError) as error:
+    except (KeyError, TypeError, ValueError) as error:
         raise StoreError(
             f"the calibration's maps can't be read ({error}); choose another: dragoman calibrate --use"
         ) from error

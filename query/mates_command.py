@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import click
 
 from encoders.console import Console, output_options
 from encoders.errors import BadInput
+from encoders.maps.mates import Mates
 from encoders.maps.parallel import Parallel
 from indexer.mapping_sources import AlignedSources, aligned_options
 from indexer.reading_options import reading_options
 from indexer.settings import place_options
 from query.mates import Method
+from query.mates_map import measured
 from query.mates_table import Sweep, mates_figure, swept
 from query.plots import save_figure
 from query.sweep_options import sweep_options
@@ -24,6 +26,13 @@ from query.sweep_options import sweep_options
 @place_options
 @aligned_options
 @sweep_options
+@click.option(
+    "--map",
+    "mapping",
+    type=click.Path(path_type=Path),
+    metavar="FOLDER",
+    help="Learn nothing: measure a mapping of dragoman train mapping, on all documents.",
+)
 @output_options
 def command(
     methods: Sequence[Method],
@@ -32,6 +41,7 @@ def command(
     splits: int,
     seed: int,
     plot: Path | None,
+    mapping: Path | None,
     aligned: AlignedSources,
     console: Console,
 ) -> None:
@@ -42,9 +52,30 @@ def command(
     """
     if dimensions and pairs:
         raise click.UsageError("--dimensions and --pairs are two sweeps; try one at a time")
+    if mapping and (dimensions or pairs or plot):
+        raise click.UsageError("--map learns nothing; leave --dimensions, --pairs and --plot out")
     documents, spec = aligned.load(console)
     parallel = documents.parallel()
+    if mapping:
+        _show(measured(mapping, parallel, spec.model), spec.name, parallel, console)
+        return
     run(parallel, spec.name, Sweep(methods, dimensions, pairs, splits, seed), plot, console)
+
+
+def _show(found: Mapping[str, Mates], name: str, parallel: Parallel, console: Console) -> None:
+    console.table(
+        ["method", ">rate", ">MRR"],
+        [[method, f"{one.rate:.3f}", f"{one.mrr:.3f}"] for method, one in found.items()],
+        title=f"Mate retrieval of {name}: {len(parallel.rows)} languages, all of {len(parallel.concepts):,} concepts",
+    )
+    console.emit(
+        {
+            "encoder": name,
+            "languages": list(parallel.rows),
+            "concepts": len(parallel.concepts),
+            "points": [{"method": method, "rate": one.rate, "mrr": one.mrr} for method, one in found.items()],
+        }
+    )
 
 
 def run(parallel: Parallel, name: str, sweep: Sweep, plot: Path | None, console: Console) -> None:

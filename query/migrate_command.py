@@ -12,6 +12,7 @@ from encoders.methods import METHODS
 from encoders.session import Device
 from indexer.settings import Settings, place_options
 from query.migrating import KEPT, SAMPLE, MigrationReport, migrate
+from query.migration_map import FEWEST
 from query.reencoding import ReencodingReport, is_migrating
 from query.reencoding import re_encode as encode_again
 
@@ -46,9 +47,9 @@ def command(
     A sample of documents is encoded by it, a linear map is learnt from that, and what it keeps is said; no document is
     touched. dragoman rollback -c NAME goes back at any moment. Documents that come later are encoded as before.
 
-    With --re-encode every document gets a vector of the new encoder beside the old one, those first that logged
-    searches showed most. Meanwhile all are found, by the new vector or by the old one through the map. At the end the
-    collection is the new encoder's; dragoman rollback still goes back.
+    With --re-encode every document gets a vector of the new encoder beside the old one: a random sample of up to 2,000
+    first, then those that logged searches showed most, then the rest. Meanwhile all are found, by the new vector or by
+    the old one through the map. At the end the collection is the new encoder's; dragoman rollback still goes back.
     """
     if re_encode and dry_run:
         raise click.UsageError("--dry-run changes nothing; leave --re-encode out")
@@ -105,6 +106,8 @@ def _tell(report: MigrationReport, name: str, console: Console, *, dry_run: bool
             **asdict(worth),
             "kept": worth.kept,
             "overlap": report.overlap,
+            "overlap_queries": report.queries,
+            "logged": report.logged,
         }
     )
     console.table(
@@ -120,8 +123,11 @@ def _tell(report: MigrationReport, name: str, console: Console, *, dry_run: bool
         f"the map, learnt of {sum(report.documents.values()):,} documents, finds {report.mates.rate:.1%} of held-out "
         f"documents' new vectors, and keeps {worth.kept:.0%} of what encoding everything again would give"
     )
+    if worth.queries < FEWEST:
+        console.warn(f"the advice is that of {worth.queries} queries; a larger --sample says more")
+    are, of = "are" if done else "would be", "queries of the log" if report.logged else "pseudo-queries"
+    console.say(f"of the first ten hits of {report.queries:,} {of} {report.overlap:.0%} {are} the same as before")
     if done:
-        console.say(f"of the first ten hits {report.overlap or 0.0:.0%} are the same as before")
         if not worth.pays:
             console.warn("the sample says that staying with the old encoder is better: dragoman rollback")
         elif worth.kept < KEPT:

@@ -7,39 +7,37 @@ choosing the one before.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 
 from encoders.combined import refuse_combined
-from encoders.console import Console, Progress
-from encoders.document import Document, Encoder, FloatArray, Passages
+from encoders.console import Console
+from encoders.document import Encoder
 from encoders.errors import BadInput
 from encoders.maps.mates import Mates
 from encoders.maps.space import ANY, Asker, SpaceMaps
 from encoders.methods import open_encoder
 from encoders.session import Device
 from indexer.settings import Settings
-from indexer.stores.contract import VectorStore
 from onnx_export.models import absolute, find_model
 from query import calibration_table
 from query.calibrating import Given, Opened, calibrate
+from query.calibration import Calibration
 from query.calibration_table import KeptCalibration
-from query.language_statistics import pseudo_queries
-from query.migration import BEFORE, TO
-from query.migration_map import FEWEST, Both, Way, Worth, chosen, learnt
-from query.probe import Setting
+from query.language_statistics import calibration, draw
+from query.mapped import MappedCalibration
+from query.migration import BEFORE, TO, before
+from query.migration_map import Way, Worth, chosen, learnt
+from query.migration_sample import both_of
+from query.overlap import Compared, overlap
+from query.probe import DEFAULT, Setting
+from query.ranking import Choice
 from query.searcher import Searcher
 
 SAMPLE = 2000
 """Documents that are encoded by both, over all languages."""
-_TOGETHER = 64
-_PASSAGES = 8
-"""Of a document of the sample, at most: they teach more than as many documents would (docs/methods.md)."""
-_ASKED = 100
-_HITS = 10
 KEPT = 0.95
 """Of what re-encoding would find, the part that the map should keep."""
 
@@ -54,8 +52,9 @@ class MigrationReport:
         way: how the map was learnt.
         mates: of held-out documents, old vectors through the map among new ones.
         worth: by pseudo-queries.
-        overlap: share of the first ten hits that are the same before and after, by the same pseudo-queries; none where
-            the collection stays.
+        overlap: share of the first ten hits that are the same before and after, or would be if it migrated.
+        queries: how many that was measured on.
+        logged: whether those were really asked, or else documents' titles and first sentences.
         calibration: the one that is active now; none where the collection stays.
     """
 
@@ -64,7 +63,9 @@ class MigrationReport:
     way: Way
     mates: Mates
     worth: Worth
-    overlap: float | None
+    overlap: float
+    queries: int
+    logged: bool
     calibration: KeptCalibration | None
 
 
@@ -113,29 +114,41 @@ def migrate(
                 f"collection {name} holds vectors of {encoder} by {new.spec.method} already; name another encoder"
             )
         active = calibration_table.active(opened.engine, opened.collection)
-        both = _drawn(opened.store, opened.encoder, new, sample, seed, console)
+        both = both_of(opened.store, opened.encoder, new, sample, seed, console)
         way, found, worth = chosen(both, seed)
         weights = learnt(both, {lang: np.ones(len(one.old), dtype=np.bool_) for lang, one in both.items()})(way)
     finally:
         opened.close()
     documents = {lang: len(one.documents) for lang, one in both.items()}
-    if dry_run or not (worth.pays or anyway):
-        return MigrationReport(asker, documents, way, found, worth, None, None)
     about = {
         "method": f"migration to {encoder} by {new.spec.method}",
         **asdict(way),
         "documents": sum(documents.values()),
-        BEFORE: active.id if active else calibration_table.NONE,
+        BEFORE: before(active, new.spec.model),
         TO: new.spec.model,
         **asdict(worth),
     }
     maps = SpaceMaps.rounded(model, {(ANY, ANY): weights}, about=about, asker=asker)
-    with Searcher.open(name, settings, device=device, console=console) as before:
-        hits = _first_hits(before, both)
-        report = calibrate(name, settings, given=_given(maps, active), seed=seed, device=device, console=console)
-    with Searcher.open(name, settings, device=device, console=console) as after:
-        shares = [len(a & b) / max(len(a), 1) for a, b in zip(hits, _first_hits(after, both), strict=True)]
-    return MigrationReport(asker, documents, way, found, worth, float(np.mean(shares or [0.0])), report.kept)
+    given, kept = _given(maps, active), None
+    with Searcher.open(name, settings, device=device, console=console) as searcher:
+        compared = Compared.on(name, searcher.store, model, settings)
+        first = compared.first(searcher)
+        if dry_run or not (worth.pays or anyway):
+            samples = draw(searcher.store, new, stored=opened.encoder.spec, seed=seed, console=console)
+            mapped = MappedCalibration.on(calibration(samples, model), maps)
+            after = compared.first(_ranking_by(searcher, mapped, given.setting or DEFAULT, new))
+        else:
+            kept = calibrate(name, settings, given=given, seed=seed, device=device, console=console).kept
+            with Searcher.open(name, settings, device=device, console=console, encoder=new) as migrated:
+                after = compared.first(migrated)
+    shared = overlap(first, after)
+    return MigrationReport(asker, documents, way, found, worth, shared, len(compared.queries), compared.logged, kept)
+
+
+def _ranking_by(searcher: Searcher, calibration: Calibration, setting: Setting, encoder: Encoder) -> Searcher:
+    """A searcher as it would be with a calibration that is not kept; it is closed with the one it is made of."""
+    made = calibration.with_choice(balance=setting.balance, margin=setting.margin)
+    return replace(searcher, encoder=encoder, calibration=made, choice=Choice.of(made))
 
 
 def _given(maps: SpaceMaps, active: KeptCalibration | None) -> Given:
@@ -145,69 +158,3 @@ def _given(maps: SpaceMaps, active: KeptCalibration | None) -> Given:
     summary = active.summary
     setting = Setting(summary["rank"], summary["margin"], summary["balance"])
     return Given(setting, str(summary["decided_by"]), maps=maps)
-
-
-def _drawn(store: VectorStore, old: Encoder, new: Encoder, sample: int, seed: int, console: Console) -> dict[str, Both]:
-    """A sample of each language's documents, as many of each as there can be."""
-    counts = store.count()
-    each = max(1, sample // len(counts))
-    drawn = {lang: store.sample(old.spec.model, lang, each, seed=seed) for lang in counts}
-    if sum(map(len, drawn.values())) < FEWEST:
-        raise BadInput(
-            f"the sample has {sum(map(len, drawn.values()))} documents, and a map needs {FEWEST}; "
-            "raise --sample, or encode so few documents again: dragoman index SOURCE… --rebuild --encoder NAME"
-        )
-    both = {}
-    with console.progress("sample", sum(map(len, drawn.values())), "documents") as advance:
-        for lang, doc_ids in drawn.items():
-            documents = store.get(doc_ids)
-            pieces, rows, old_passages = _pieces(documents, store.passages(old.spec.model, doc_ids), old.spec.dim)
-            both[lang] = Both(
-                documents,
-                store.vectors(old.spec.model, doc_ids),
-                _encoded(new, documents, advance),
-                _asked(old, documents),
-                _asked(new, documents),
-                rows,
-                old_passages,
-                _encoded(new, pieces, Progress()),
-            )
-    return both
-
-
-def _pieces(
-    documents: Sequence[Document], passages: Sequence[Passages], dim: int
-) -> tuple[list[Document], npt.NDArray[np.intp], FloatArray]:
-    """The first passages of documents as documents, the row each is of, and their stored vectors."""
-    pieces, rows, vectors = list[Document](), list[int](), [np.zeros((0, dim), np.float32)]
-    for row, (document, stored) in enumerate(zip(documents, passages, strict=True)):
-        offsets = stored.offsets[:_PASSAGES].tolist()
-        pieces += [Document(document.doc_id, document.lang, document.content[start:end]) for start, end in offsets]
-        rows += [row] * len(offsets)
-        vectors.append(stored.unit_vectors()[:_PASSAGES])
-    return pieces, np.array(rows, dtype=np.intp), np.concatenate(vectors)
-
-
-def _encoded(encoder: Encoder, documents: Sequence[Document], advance: Progress) -> FloatArray:
-    vectors = [np.zeros((0, encoder.spec.dim), np.float32)]
-    for start in range(0, len(documents), _TOGETHER):
-        some = documents[start : start + _TOGETHER]
-        vectors.append(encoder.encode_documents(some).vectors)
-        advance(len(some))
-    return np.concatenate(vectors)
-
-
-def _asked(encoder: Encoder, documents: Sequence[Document]) -> FloatArray:
-    """Documents' pseudo-queries; zero rows where a document has none of its own."""
-    asked = pseudo_queries(documents)
-    row = {document.doc_id: at for at, document in enumerate(documents)}
-    vectors = np.zeros((len(documents), encoder.spec.dim), np.float32)
-    if asked:
-        vectors[[row[query.doc_id] for query in asked]] = encoder.encode_queries(asked)
-    return vectors
-
-
-def _first_hits(searcher: Searcher, both: Mapping[str, Both]) -> list[set[str]]:
-    each = max(1, _ASKED // len(both))
-    queries = [query for one in both.values() for query in pseudo_queries(one.documents[:each])]
-    return [set(ranking.doc_ids) for ranking in searcher.rank(queries, k=_HITS)]

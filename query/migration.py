@@ -15,6 +15,16 @@ TO = "to"
 """Entry that names the model of the encoder that queries go to."""
 
 
+def before(kept: KeptCalibration | None, model: str) -> str:
+    """Id of the calibration to return to after migrating to a model; ``none``: to none.
+
+    Migrating once more to the model that queries are of already returns to where the first time did.
+    """
+    if kept is None:
+        return calibration_table.NONE
+    return str(kept.summary["map"][BEFORE]) if leads_to(kept, model) else kept.id
+
+
 def leads_to(kept: KeptCalibration | None, model: str) -> bool:
     """Whether a calibration is that of a migration to a model."""
     return kept is not None and kept.summary.get("map", {}).get(TO) == model

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -19,6 +20,8 @@ Kind = Literal["concepts", "titles"]
 FEWEST = 50
 """Documents that a map is learnt from, or queries that concepts answer, at least."""
 _HELD_OUT = 5
+_MOST = 2000
+_BLOCK = 256
 
 
 @dataclass(frozen=True)
@@ -48,7 +51,7 @@ class Both:
 
 @dataclass(frozen=True)
 class Worth:
-    """How well pseudo-queries of held-out documents find what answers them among these: mean reciprocal ranks.
+    """How well pseudo-queries of held-out documents find what answers them in the sample: mean reciprocal ranks.
 
     Attributes:
         old: old queries, old vectors: as it is.
@@ -133,28 +136,50 @@ def _groups(one: Both) -> list[str]:
 
 
 def chosen(both: Mapping[str, Both], seed: int) -> tuple[Way, Mates, Worth]:
-    """The way that held-out pseudo-queries find most by, and what it is worth; a fifth of the concepts is held out."""
+    """The way that held-out pseudo-queries find most by, and what it is worth by others that chose nothing.
+
+    A fifth of the concepts is held out, of at most 2,000 documents. Every second of them chooses the way, the others
+    say what it is worth; all documents of the sample are ranked.
+    """
     groups = {lang: _groups(one) for lang, one in both.items()}
-    every = sorted({group for some in groups.values() for group in some})
-    held_out = set(np.random.default_rng(seed).permutation(every)[: len(every) // _HELD_OUT].tolist())
-    seen = {lang: np.array([group not in held_out for group in some]) for lang, some in groups.items()}
+    if len({group for some in groups.values() for group in some}) < 2 * _HELD_OUT:  # categories, not concepts
+        groups = {lang: [document.doc_id for document in one.documents] for lang, one in both.items()}
+    held_out = _held_out([group for some in groups.values() for group in some], seed)
+    halves = {group: number % 2 for number, group in enumerate(held_out)}
+    seen = {lang: np.array([group not in halves for group in some]) for lang, some in groups.items()}
     fit = learnt(both, seen)
 
-    def unseen(name: str) -> FloatArray:
-        return np.concatenate([_centred(getattr(one, name), seen[lang])[~seen[lang]] for lang, one in both.items()])
+    def centred(name: str) -> FloatArray:
+        return np.concatenate([_centred(getattr(one, name), seen[lang]) for lang, one in both.items()])
 
-    old, new, old_asked, new_asked = map(unseen, ("old", "new", "old_queries", "new_queries"))
-    known = [(_there(one.old_queries) & _there(one.new_queries))[~seen[lang]] for lang, one in both.items()]
-    away = {lang: [group for group in some if group in held_out] for lang, some in groups.items()}
-    asking = _Asking.of(away).only(np.concatenate(known))
+    old, new, old_asked, new_asked = map(centred, ("old", "new", "old_queries", "new_queries"))
+    known = np.concatenate([_there(one.old_queries) & _there(one.new_queries) for one in both.values()])
+    half = np.array([halves.get(group, -1) for some in groups.values() for group in some])
+    asking = _Asking.of(groups, half >= 0)
+    choosing, reporting = (asking.only(known & (half == one)) for one in (0, 1))
     tried = {
-        way: asking.found(new_asked, old @ fit(way)) for way in (Way(r, back=b) for b in (False, True) for r in RIDGES)
+        way: choosing.found(new_asked, old @ fit(way))
+        for way in (Way(r, back=b) for b in (False, True) for r in RIDGES)
     }
     way = max(tried, key=lambda one: (round(tried[one], 4), one.ridge))
+    mapped = old @ fit(way)
     worth = Worth(
-        asking.found(old_asked, old), asking.found(new_asked, new), tried[way], int(asking.there.sum()), asking.kind
+        reporting.found(old_asked, old),
+        reporting.found(new_asked, new),
+        reporting.found(new_asked, mapped),
+        len(reporting.rows),
+        asking.kind,
     )
-    return way, mates(new, old @ fit(way)), worth
+    return way, mates(new[half == 1], mapped[half == 1]), worth
+
+
+def _held_out(groups: Sequence[str], seed: int) -> list[str]:
+    """A fifth of the groups that documents are of, of no more than 2,000 documents; in random order."""
+    counts = Counter(groups)
+    every = np.random.default_rng(seed).permutation(sorted(counts)).tolist()
+    some = every[: len(every) // _HELD_OUT]
+    upto = np.cumsum([counts[group] for group in some])
+    return [group for group, end in zip(some, upto, strict=True) if end <= max(_MOST, upto[:2].max())]
 
 
 @dataclass(frozen=True)
@@ -162,35 +187,51 @@ class _Asking:
     """Pseudo-queries of some documents and what answers each: the others of its concept, or its own document.
 
     Attributes:
-        relevant: (n, n) documents that answer a query.
-        counted: (n, n) documents that are ranked for it.
-        there: (n,) queries that can be asked and answered.
+        groups: (n,) number of what each document is about.
+        langs: (n,) number of its language.
+        rows: (q,) documents whose pseudo-queries are asked.
         kind: ``concepts`` or ``titles``.
     """
 
-    relevant: BoolArray
-    counted: BoolArray
-    there: BoolArray
+    groups: npt.NDArray[np.intp]
+    langs: npt.NDArray[np.intp]
+    rows: npt.NDArray[np.intp]
     kind: Kind
 
     @classmethod
-    def of(cls, groups: Mapping[str, Sequence[str]]) -> _Asking:
-        """Of documents' groups by language; own documents where too few have a mate in another language."""
-        named = np.array([group for some in groups.values() for group in some])
-        langs = np.repeat(list(groups), [len(some) for some in groups.values()])
-        own = np.eye(len(named), dtype=np.bool_)
-        elsewhere: BoolArray = np.equal.outer(named, named) & np.not_equal.outer(langs, langs)
-        if _there(elsewhere).sum() >= FEWEST:
-            return cls(elsewhere, ~own, _there(elsewhere), "concepts")
-        return cls(own, np.ones_like(own), np.ones(len(named), dtype=np.bool_), "titles")
+    def of(cls, groups: Mapping[str, Sequence[str]], asked: BoolArray) -> _Asking:
+        """Of documents' groups by language; own documents where too few have a mate in another language.
+
+        Args:
+            groups: of all documents, by language.
+            asked: (n,) documents whose queries may be asked.
+        """
+        numbers = np.unique([group for some in groups.values() for group in some], return_inverse=True)[1]
+        langs = np.repeat(np.arange(len(groups)), [len(some) for some in groups.values()])
+        in_all = np.bincount(numbers)
+        here = np.zeros((len(groups), len(in_all)), dtype=np.intp)
+        np.add.at(here, (langs, numbers), 1)
+        elsewhere = asked & (in_all[numbers] > here[langs, numbers])
+        if elsewhere.sum() >= FEWEST:
+            return cls(numbers, langs, np.flatnonzero(elsewhere), "concepts")
+        return cls(numbers, langs, np.flatnonzero(asked), "titles")
 
     def only(self, asked: BoolArray) -> _Asking:
-        """Without the queries that one of the encoders knows nothing of."""
-        return replace(self, there=self.there & asked)
+        """With queries of some of the documents only, (n,)."""
+        return replace(self, rows=self.rows[asked[self.rows]])
 
     def found(self, queries: FloatArray, documents: FloatArray) -> float:
-        """Mean reciprocal rank of the first that answers."""
-        scores = np.where(self.counted, unit_rows(queries) @ unit_rows(documents).T, np.float32(-np.inf))
-        best = np.where(self.relevant, scores, np.float32(-np.inf)).max(axis=1, initial=-np.inf)
-        places = 1 + ((scores >= best[:, None]) & ~self.relevant).sum(axis=1)[self.there]
-        return float((1.0 / places).mean()) if len(places) else 0.0
+        """Mean reciprocal rank of the first that answers; one that ties with others has the last place of them."""
+        asked, ranked = unit_rows(queries[self.rows]), unit_rows(documents)
+        places = [np.zeros(0)]
+        for start in range(0, len(self.rows), _BLOCK):
+            rows = self.rows[start : start + _BLOCK, None]
+            scores = asked[start : start + _BLOCK] @ ranked.T
+            own = rows == np.arange(len(ranked))
+            relevant = own
+            if self.kind == "concepts":
+                relevant = (self.groups[rows] == self.groups) & (self.langs[rows] != self.langs)
+                scores[own] = -np.inf
+            best = np.where(relevant, scores, np.float32(-np.inf)).max(axis=1)
+            places.append(1.0 + ((scores >= best[:, None]) & ~relevant).sum(axis=1))
+        return float((1.0 / np.concatenate(places)).mean()) if len(self.rows) else 0.0

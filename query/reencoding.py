@@ -12,11 +12,10 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
 
-import numpy as np
 import sqlalchemy as sa
 
 from encoders.console import Console
-from encoders.document import Document, Encoder
+from encoders.document import Encoder
 from encoders.errors import BadInput
 from encoders.maps.space import Asker
 from encoders.session import Device
@@ -31,21 +30,21 @@ from indexer.reencoding import reencode
 from indexer.settings import Settings
 from indexer.stores import drop_store
 from indexer.stores.contract import VectorStore
+from onnx_export.models import absolute
 from query import calibration_table, two_fields
 from query.asking import asker_of, open_asker
 from query.calibrating import Given, calibrate
 from query.calibration import Calibration
-from query.clicks import logged_queries, most_asked
-from query.language_statistics import calibration, draw, pseudo_queries
+from query.clicks import most_asked
+from query.drawing import drawn
+from query.language_statistics import calibration, draw
 from query.migration import leads_to, origin
+from query.overlap import Compared, overlap
 from query.ranking_options import RankingOptions
 from query.searcher import Searcher
 
 SAMPLE = 2000
 """Documents over all languages that are encoded first: the second field's statistics are taken of them."""
-_COMPARED = 100
-"""Queries that the old encoder and the new one are compared on."""
-_HITS = 10
 
 
 @dataclass(frozen=True)
@@ -83,7 +82,7 @@ def is_migrating(name: str, encoder: str, method: str | None, settings: Settings
         found = collections.require(engine, name)
         found.refuse_attached()
         asker = asker_of(calibration_table.load(engine, found))
-    return asker is not None and asker.encoder == encoder and method in {None, asker.method}
+    return asker is not None and asker.encoder == absolute(encoder) and method in {None, asker.method}
 
 
 def re_encode(
@@ -118,18 +117,25 @@ def re_encode(
             report = _Filling(engine, found, store, asker, new, active, console).run()
             if not store.count(asker.model):
                 raise BadInput(f"{asker.encoder} knows nothing of any document of {name}; dragoman rollback -c {name}")
-            queries, logged = _queries(name, store, asker, settings)
+            compared = Compared.on(name, store, asker.model, settings)
             before = origin(engine, found)
             options = RankingOptions(calibration=before)
-            old = _tens(Searcher.open(name, settings, device=device, ranking=options, console=console), queries)
+            with Searcher.open(name, settings, device=device, ranking=options, console=console) as searcher:
+                old = compared.first(searcher)
             _switch(engine, found, new, asker, before, settings)
     given = replace(Given.of(kept, None), asked=Given.of(kept, active).asked)
     calibrate(name, settings, given=given, device=device, console=console)
-    tens = _tens(Searcher.open(name, settings, device=device, console=console, encoder=new), queries)
-    overlap = float(np.mean([len(a & b) / max(len(a), 1) for a, b in zip(old, tens, strict=True)] or [0.0]))
-    refused = report.refused
+    with Searcher.open(name, settings, device=device, console=console, encoder=new) as searcher:
+        shared = overlap(old, compared.first(searcher))
     return ReencodingReport(
-        asker, report.encoded, report.unchanged, refused, len(queries), logged, overlap, report.seconds
+        asker,
+        report.encoded,
+        report.unchanged,
+        report.refused,
+        len(compared.queries),
+        compared.logged,
+        shared,
+        report.seconds,
     )
 
 
@@ -157,9 +163,7 @@ class _Filling:
         return self._encode(most_asked(self.engine, self.collection.name))
 
     def _sample(self) -> list[str]:
-        counts = self.store.count()
-        each = max(1, SAMPLE // len(counts))
-        return [doc_id for lang in counts for doc_id in self.store.sample(self.collection.model, lang, each)]
+        return [doc_id for some in drawn(self.store, self.collection.model, SAMPLE).values() for doc_id in some]
 
     def _encode(self, first: Sequence[str], *, only_first: bool = False) -> IndexReport:
         return reencode(
@@ -197,23 +201,6 @@ def calibrate_second_field(
         two_fields.SECOND_FIELD: two_fields.place(found),
     }
     calibration_table.keep(engine, found.name, made, about)
-
-
-def _queries(name: str, store: VectorStore, asker: Asker, settings: Settings) -> tuple[list[Document], bool]:
-    """Queries out of the log, or else of documents; and which."""
-    counts = store.count(asker.model)
-    each = max(1, _COMPARED // len(counts))
-    drawn = [doc_id for lang in counts for doc_id in store.sample(asker.model, lang, each, seed=1)]
-    try:
-        asked = logged_queries(name, settings)
-    except BadInput:
-        return pseudo_queries(store.get(drawn)), False
-    return [asked[at] for at in np.random.default_rng(0).permutation(len(asked))[:_COMPARED]], True
-
-
-def _tens(searcher: Searcher, queries: Sequence[Document]) -> list[set[str]]:
-    with searcher:
-        return [set(ranking.doc_ids) for ranking in searcher.rank(queries, k=_HITS)]
 
 
 def _switch(engine: sa.Engine, found: Collection, new: Encoder, asker: Asker, before: str, settings: Settings) -> None:

@@ -11,6 +11,8 @@ from indexer import collection as collections
 from indexer import generations
 from indexer.database import connect
 from indexer.settings import Settings, place_options
+from query import calibration_table
+from query.asking import asker_of
 from query.migration import leave
 
 
@@ -28,8 +30,14 @@ def command(name: str, settings: Settings, console: Console) -> None:
     try:
         if left := leave(engine, name):
             console.emit({"collection": name, "calibration": left})
-            console.result(f"{name} is asked by its own encoder again, and ranked by calibration {left}")
-            if collections.require(engine, name).previous:
+            found = collections.require(engine, name)
+            if asker := asker_of(calibration_table.load(engine, found)):
+                console.result(f"{name} is asked by {asker.encoder} by {asker.method} again (calibration {left})")
+                console.say(f"dragoman rollback once more leaves that migration too: dragoman rollback -c {name}")
+                return
+            ranked = "without a calibration" if left == calibration_table.NONE else f"by calibration {left}"
+            console.result(f"{name} is asked by its own encoder again, and ranked {ranked}")
+            if found.previous:
                 console.say("dragoman rollback once more returns to what it was before its rebuild")
             return
         back = generations.roll_back(engine, name, settings)

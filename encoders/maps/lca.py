@@ -57,6 +57,9 @@ class LCA:
             from_axes = _axes(inside, self.dimensions)
             to_axes = _axes(aligned.scatter(target, target), self.dimensions)
             cut = RidgePath(from_axes @ inside @ from_axes.T, aligned.spread(source))
+            if self.stay:
+                moved: Float64Array = from_axes.T @ cut.solve(from_axes @ (cross - inside), self.ridge)
+                return np.eye(len(cross)) + moved
             weights: Float64Array = from_axes.T @ cut.solve(from_axes @ cross @ to_axes.T, self.ridge) @ to_axes
             return weights
         path = path or source_path(aligned, source)

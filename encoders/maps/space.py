@@ -15,6 +15,7 @@ from encoders.document import FloatArray
 from encoders.errors import BadInput
 
 FORMAT = 1
+HEADER = "mapping.json"
 ANY = ""
 """Stands for every language that is not named."""
 
@@ -64,7 +65,11 @@ class SpaceMaps:
         about: Mapping[str, Any] | None = None,
         asker: Asker | None = None,
     ) -> Self:
-        """Of weights in any precision, as they will be once written: there are many, and they are kept in float16."""
+        """Of weights in any precision, as they will be once written: there are many, and they are kept in float16.
+
+        Raises:
+            BadInput: a weight is too large for that.
+        """
         return cls(
             model,
             {key: _round(weights) for key, weights in documents.items()},
@@ -84,9 +89,18 @@ class SpaceMaps:
         """Weights for queries of a language; none: they stay as they are."""
         return self.queries.get(lang, self.queries.get(ANY))
 
+    def compared(self, lang: str, other: str, x: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Rows that compare queries of a language with documents of another, centred before: (n, k) and (m, k)."""
+        for_queries, for_documents = self.query(lang), self.document(lang, other)
+        return (
+            x if for_queries is None else x @ for_queries,
+            y if for_documents is None else y @ for_documents,
+        )
+
     def knows(self, lang: str) -> bool:
-        """Whether documents of a language are mapped by what was learnt of them."""
-        return any(lang == document for _, document in self.documents) or self.asker is not None
+        """Whether a language is among those that the maps were learnt of; a pivot has none of its own."""
+        learnt = lang in self.about.get("languages", ()) or any(lang == document for _, document in self.documents)
+        return learnt or self.asker is not None
 
     def header(self) -> dict[str, Any]:
         """All but the weights, as JSON carries it."""
@@ -111,6 +125,7 @@ class SpaceMaps:
 
         Raises:
             KeyError: something is missing.
+            ValueError: a weight is not finite.
         """
         documents = {
             (str(query), str(lang)): arrays[f"documents/{number}"].astype(np.float32)
@@ -119,12 +134,14 @@ class SpaceMaps:
         queries = {
             str(lang): arrays[f"queries/{number}"].astype(np.float32) for number, lang in enumerate(header["queries"])
         }
+        if not all(np.isfinite(one).all() for one in (*documents.values(), *queries.values())):
+            raise ValueError("a weight is not finite")
         asker = Asker(**header["asker"]) if header["asker"] else None
         return cls(header["model"], documents, queries, header["about"], asker)
 
     def write(self, folder: Path) -> None:
         """Write ``mapping.json`` and ``maps.npz`` into a folder that is there."""
-        (folder / _HEADER).write_text(json.dumps(self.header(), indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+        (folder / HEADER).write_text(json.dumps(self.header(), indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
         np.savez(folder / _WEIGHTS, allow_pickle=False, **self.arrays())
 
     @classmethod
@@ -134,12 +151,17 @@ class SpaceMaps:
         Raises:
             BadInput: the folder holds no linear mapping, or a damaged one.
         """
-        if not (folder / _HEADER).is_file():
+        if not (folder / HEADER).is_file():
             raise BadInput(f"{folder} holds no mapping; make one: dragoman train mapping SOURCE… -o {folder}")
         try:
-            header = json.loads((folder / _HEADER).read_text(encoding="utf-8"))
+            header = json.loads((folder / HEADER).read_text(encoding="utf-8"))
             if header["format"] != FORMAT:
-                raise BadInput(f"{folder / _HEADER} is of another version; make it again: dragoman train mapping")
+                raise BadInput(f"{folder / HEADER} is of another version; make it again: dragoman train mapping")
+            if "networks" in header:
+                raise BadInput(
+                    f"{folder} holds networks of NCA, which no index can be asked through; measure them with dragoman "
+                    f"mates --map {folder}, and rank with --method lca"
+                )
             with np.load(folder / _WEIGHTS, allow_pickle=False) as arrays:
                 return cls.of(header, arrays)
         except (OSError, ValueError, KeyError, TypeError, EOFError, BadZipFile) as error:
@@ -148,8 +170,12 @@ class SpaceMaps:
             ) from error
 
 
-_HEADER, _WEIGHTS = "mapping.json", "maps.npz"
+_WEIGHTS = "maps.npz"
 
 
 def _round(weights: np.ndarray) -> FloatArray:
-    return weights.astype(np.float16).astype(np.float32)
+    with np.errstate(over="ignore"):
+        kept = weights.astype(np.float16).astype(np.float32)
+    if not np.isfinite(kept).all():
+        raise BadInput("the map has weights too large to be kept; learn it with a ridge: --ridge 0.1, or none given")
+    return kept

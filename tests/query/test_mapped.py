@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from encoders.document import Document, FloatArray, unit_rows
-from encoders.errors import BadInput, ModelMismatch
+from encoders.errors import BadInput, ModelMismatch, StoreError
 from encoders.maps.space import ANY, Asker, SpaceMaps
 from indexer.settings import Settings
 from query.calibrating import Given, calibrate
@@ -17,6 +17,7 @@ from query.calibration import Calibration
 from query.cli import run
 from query.language_statistics import calibration, draw
 from query.mapped import MappedCalibration, read_calibration
+from query.margin import FLOOR
 from query.ranking import Choice, FairRanker
 from query.ranking_options import RankingOptions
 from query.searcher import Searcher
@@ -42,31 +43,80 @@ def codes() -> SpaceMaps:
     return SpaceMaps.rounded("topics", {(ANY, lang): one for lang, one in each.items()}, dict(each))
 
 
-def collection(folder: Path) -> tuple[object, Calibration, TopicEncoder]:
+def collection(folder: Path, each: int = 30) -> tuple[object, Calibration, TopicEncoder]:
     encoder = TopicEncoder(bias=1.0)
-    store = filled(folder, encoder, [page(lang, f"topic{n}") for lang in LANGS for n in range(30)])
+    store = filled(folder, encoder, [page(lang, f"topic{n}") for lang in LANGS for n in range(each)])
     return store, calibration(draw(store, encoder), "topics"), encoder
 
 
-@pytest.mark.parametrize("maps", [pairwise(), codes()], ids=["a map a pair", "codes"])
-def test_asking_with_a_mapped_query_ranks_as_mapping_every_document_does(tmp_path: Path, maps: SpaceMaps) -> None:
+def pivot() -> SpaceMaps:
+    """Documents and queries of all but English go into English's space."""
+    through = {lang: weights(number) for number, lang in enumerate(LANGS) if lang != "en"}
+    return SpaceMaps.rounded("topics", {(ANY, lang): one for lang, one in through.items()}, dict(through))
+
+
+KINDS = pytest.mark.parametrize("maps", [pairwise(), codes(), pivot()], ids=["a map a pair", "codes", "a pivot"])
+
+
+@KINDS
+@pytest.mark.parametrize("query_lang", ["de", "en"])
+def test_asking_with_a_mapped_query_ranks_as_mapping_every_document_does(
+    tmp_path: Path, maps: SpaceMaps, query_lang: str
+) -> None:
     store, statistics, encoder = collection(tmp_path)
     mapped = MappedCalibration.on(statistics, maps)
-    query = encoder.encode_queries([page("de", "topic7")])
-    (ranking,) = FairRanker(store, mapped, CENTRED).rank(query, "de", LANGS, 90)  # type: ignore[arg-type]
-    asked = unit_rows(query - statistics.languages["de"].query_mean)
-    if (map_ := maps.query("de")) is not None:
-        asked = unit_rows(asked @ map_)
-    expected = {}
-    for lang in LANGS:
-        for items in store.scan("topics", lang=lang):  # type: ignore[attr-defined]
-            for item in items:
-                left = unit_rows((item.vector - statistics.languages[lang].mean)[None])
-                map_ = maps.document("de", lang)
-                expected[item.document.doc_id] = float(unit_rows(left if map_ is None else left @ map_)[0] @ asked[0])
+    query = encoder.encode_queries([page(query_lang, "topic7")])
+    (ranking,) = FairRanker(store, mapped, CENTRED).rank(query, query_lang, LANGS, 90)  # type: ignore[arg-type]
+    vectors = mapped_by_hand(store, statistics, maps, query_lang)
+    asked = asked_by_hand(query, statistics.languages[query_lang].query_mean, maps, query_lang)[0]
+    expected = {doc_id: float(vector @ asked) for some in vectors.values() for doc_id, vector in some.items()}
     found = dict(zip(ranking.doc_ids, ranking.scores.tolist(), strict=True))
     assert found.keys() == expected.keys()
     assert max(abs(found[doc_id] - expected[doc_id]) for doc_id in found) < 1e-5
+
+
+@KINDS
+def test_the_ratio_margin_is_of_neighbourhoods_through_the_map(tmp_path: Path, maps: SpaceMaps) -> None:
+    """At balance 0.75: cos / ((fwd + bwd) / 2)^½, of the three nearest in the language and in the bank."""
+    store, statistics, encoder = collection(tmp_path, 40)  # a bank that no other language fills up
+    mapped = MappedCalibration.on(statistics, maps)
+    query = encoder.encode_queries([page("de", "topic7")])
+    choice = Choice(0.75, "ratio", passages=False)
+    (ranking,) = FairRanker(store, mapped, choice).rank(query, "de", LANGS, 50)  # type: ignore[arg-type]
+    german = statistics.languages["de"]
+    asked, bank = (asked_by_hand(rows, german.query_mean, maps, "de") for rows in (query, unit_rows(german.bank)))
+    sources = np.array(german.sources)
+    expected = {}
+    for some in mapped_by_hand(store, statistics, maps, "de").values():
+        fwd = np.sort([vector @ asked[0] for vector in some.values()])[-3:].mean()
+        for doc_id, vector in some.items():
+            bwd = np.sort((bank @ vector)[sources != doc_id])[-3:].mean()
+            expected[doc_id] = float(vector @ asked[0] / max((fwd + bwd) / 2, FLOOR) ** 0.5)
+    assert len(bank) == 40
+    assert len(ranking.doc_ids) == 50
+    for doc_id, score in zip(ranking.doc_ids, ranking.scores.tolist(), strict=True):
+        assert score == pytest.approx(expected[doc_id], abs=1e-5)
+    assert set(ranking.doc_ids) == set(sorted(expected, key=expected.__getitem__)[-50:])
+
+
+def mapped_by_hand(
+    store: object, statistics: Calibration, maps: SpaceMaps, query_lang: str
+) -> dict[str, dict[str, FloatArray]]:
+    """Every document centred and mapped, by language and id."""
+    found: dict[str, dict[str, FloatArray]] = {lang: {} for lang in LANGS}
+    for lang in LANGS:
+        map_ = maps.document(query_lang, lang)
+        for items in store.scan("topics", lang=lang):  # type: ignore[attr-defined]
+            for item in items:
+                left = unit_rows((item.vector - statistics.languages[lang].mean)[None])
+                found[lang][item.document.doc_id] = unit_rows(left if map_ is None else left @ map_)[0]
+    return found
+
+
+def asked_by_hand(rows: FloatArray, mean: FloatArray, maps: SpaceMaps, lang: str) -> FloatArray:
+    """Queries centred and mapped."""
+    left, map_ = unit_rows(rows - mean), maps.query(lang)
+    return left if map_ is None else unit_rows(left @ map_)
 
 
 def test_at_balance_nought_a_map_leaves_the_ranking_to_the_encoder(tmp_path: Path) -> None:
@@ -90,6 +140,27 @@ def test_languages_that_a_map_never_saw_are_ranked_as_without_it(tmp_path: Path)
         for one in (statistics, MappedCalibration.on(statistics, maps))
     )
     assert plain.doc_ids == found.doc_ids
+    assert not maps.knows("de")
+
+
+def test_a_pivot_is_known_though_it_has_no_map_of_its_own() -> None:
+    about = {"pivot": "en", "languages": ["de", "en", "fr"]}
+    maps = SpaceMaps.rounded("topics", {(ANY, lang): weights(1) for lang in ("de", "fr")}, about=about)
+    assert [lang for lang in ("de", "en", "fr", "it") if maps.knows(lang)] == ["de", "en", "fr"]
+
+
+def test_codes_compare_a_language_they_never_saw_by_the_mean_of_their_maps(tmp_path: Path) -> None:
+    store, statistics, encoder = collection(tmp_path)
+    each = {lang: weights(number, 20) for number, lang in enumerate(("en", "fr"))}
+    each[ANY] = np.mean(list(each.values()), axis=0)
+    maps = SpaceMaps.rounded("topics", {(ANY, lang): one for lang, one in each.items()}, dict(each))
+    named = SpaceMaps.rounded("topics", {**maps.documents, (ANY, "de"): each[ANY]}, {**each, "de": each[ANY]})
+    query = encoder.encode_queries([page("de", "topic7")])
+    found, expected = (
+        FairRanker(store, MappedCalibration.on(statistics, one), CENTRED).rank(query, "de", LANGS, 90)[0]  # type: ignore[arg-type]
+        for one in (maps, named)
+    )
+    assert found.doc_ids == expected.doc_ids
     assert not maps.knows("de")
 
 
@@ -127,6 +198,15 @@ def test_a_queries_own_encoder_may_have_another_width(tmp_path: Path) -> None:
         assert sum("topic7" in doc_id for doc_id in ranking.doc_ids[:3]) == 3
 
 
+def test_weights_too_large_to_be_kept_are_refused_and_not_made_infinite(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match="weights too large to be kept; learn it with a ridge"):
+        SpaceMaps.rounded("topics", {("de", "en"): weights(1) * np.float32(1e6)})
+    _, statistics, _ = collection(tmp_path)
+    infinite = SpaceMaps("topics", {("de", "en"): weights(1) * np.float32(np.inf)})
+    with pytest.raises(StoreError, match="a weight is not finite"):
+        read_calibration(MappedCalibration.on(statistics, infinite).to_bytes())
+
+
 def test_a_map_for_another_model_is_refused_before_anything_is_encoded(demo: Settings) -> None:
     with pytest.raises(ModelMismatch, match="the mapping is for vectors of model topics"):
         calibrate("demo", demo, given=Given(maps=pairwise()), device="cpu")
@@ -153,7 +233,8 @@ def test_a_mapping_is_learnt_ranked_with_and_left_again(
         assert searcher.calibration is not None
         before = searcher.calibration.id
     assert run(["calibrate", "-c", "demo", "--map", str(folder), "--balance", "0.75", "-q"]) == 0
-    assert "the maps know nothing of ar, es, pt, ru, tr, zh" in capsys.readouterr().err
+    ranked = {"lca": "as without maps", "lcc": "by the mean of the languages' maps"}[method]
+    assert f"the maps know nothing of ar, es, pt, ru, tr, zh: ranked {ranked}" in capsys.readouterr().err
     with Searcher.open("demo", home, device="cpu") as searcher:
         assert isinstance(searcher.calibration, MappedCalibration)
         hits = searcher.search("Bienen im Garten", lang="de", k=5)
@@ -174,6 +255,8 @@ def test_a_mapping_is_learnt_of_sources_each_document_once(
     said = capsys.readouterr().err
     assert "had one of their concept already: 24" in said
     assert "a pair of 2 languages; mates of held-out concepts found first" in said
+    assert "de and en share 22 concepts, fewer than a vector's 384 numbers" in said
+    assert "held-out concepts only, too few to choose a ridge by" in said
     maps = SpaceMaps.read(tmp_path / "m")
     assert list(maps.documents) == [("", "de")]
     assert maps.document("fr", "en") is None
@@ -191,11 +274,22 @@ def test_bad_mappings_get_one_sentence(home: Settings, tmp_path: Path, capsys: p
     assert "two languages at least" in said(*learn, "--languages", "en")
     assert "the pivot 'sv' is none" in said(*learn, "--languages", "en,de", "--pivot", "sv")
     assert "name either SOURCEs" in said("train", "mapping", "-o", str(tmp_path / "m"))
+    for lang, number in (("en", 0), ("de", 100)):
+        rows = [{"id": f"{lang}{at}", "lang": lang, "text": "Bees.", "concept": str(number + at)} for at in range(12)]
+        (tmp_path / f"{lang}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    files = [str(tmp_path / f"{lang}.jsonl") for lang in ("en", "de")]
+    unaligned = said("train", "mapping", *files, "-o", str(tmp_path / "none"), "--device", "cpu")
+    assert "share 0 concepts, and 10 are needed" in unaligned
+    assert not (tmp_path / "none").exists()
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "file").write_text("mine")
     assert "holds something that is no mapping" in said("train", "mapping", "-c", "demo", "-o", str(tmp_path / "other"))
     assert "holds no mapping" in said("calibrate", "-c", "demo", "--map", str(tmp_path / "other"))
     assert run([*learn, "--languages", "en,de", "-q"]) == 0
+    with np.load(tmp_path / "m" / "maps.npz") as arrays:
+        damaged = {name: np.full_like(one, np.inf) for name, one in arrays.items()}
+    np.savez(tmp_path / "m" / "maps.npz", allow_pickle=False, **damaged)
+    assert "can't be read (a weight is not finite)" in said("calibrate", "-c", "demo", "--map", str(tmp_path / "m"))
     (tmp_path / "m" / "maps.npz").write_bytes(b"broken")
     with pytest.raises(BadInput, match="can't be read"):
         SpaceMaps.read(tmp_path / "m")

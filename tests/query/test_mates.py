@@ -81,3 +81,36 @@ def test_the_command_sweeps_and_draws(
     assert [(one["method"], one["value"]) for one in told["points"]] == [("centred", None), ("lca", 4), ("lca", 8)]
     assert run([*asked, "--methods", "magic"]) == 2
     assert run([*asked, "--pairs", "0"]) == 2
+
+
+@pytest.mark.torch
+def test_networks_are_written_measured_elsewhere_and_refused_as_maps_of_a_search(
+    demo: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("torch")
+    monkeypatch.setenv("DRAGOMAN_HOME", str(demo.home))
+    folder = tmp_path / "networks"
+    learn = ["train", "mapping", "-c", "demo", "--languages", "en,de", "-o", str(folder), "-q"]
+    assert run([*learn, "--method", "nca", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert (told["method"], told["concepts"]) == ("nca", 13)
+    assert sorted(path.name for path in (folder / "nca").iterdir()) == ["de-en.onnx", "en-de.onnx", "means.npz"]
+    assert run(["mates", "-c", "demo", "--languages", "en,de", "--map", str(folder), "--json", "-q"]) == 0
+    points = json.loads(capsys.readouterr().out)["points"]
+    assert [one["method"] for one in points] == ["raw", "centred", "nca"]
+    assert points[2]["rate"] > 0.5
+    assert run(["mates", "-c", "demo", "--languages", "en", "--map", str(folder), "-q"]) == 1
+    assert "there is nothing to find" in capsys.readouterr().err
+    assert run(["mates", "-c", "demo", "--languages", "en,fr", "--map", str(folder), "-q"]) == 1
+    assert "the mapping has no network from" in capsys.readouterr().err
+    assert run(["calibrate", "-c", "demo", "--map", str(folder), "-q"]) == 1
+    assert "holds networks of NCA, which no index can be asked through" in capsys.readouterr().err
+    assert run([*learn, "--method", "nca", "--ridge", "0"]) == 2
+    (folder / "nca" / "de-en.onnx").unlink()
+    assert run(["mates", "-c", "demo", "--languages", "en,de", "--map", str(folder), "-q"]) == 1
+    assert "make them again: dragoman train mapping" in capsys.readouterr().err
+    assert run(learn) == 0  # linear maps take the networks' place
+    capsys.readouterr()
+    assert run(["mates", "-c", "demo", "--languages", "en,de", "--map", str(folder), "--json", "-q"]) == 0
+    assert [one["method"] for one in json.loads(capsys.readouterr().out)["points"]] == ["raw", "centred", "lca"]
+    assert run(["mates", "-c", "demo", "--map", str(folder), "--pairs", "5"]) == 2

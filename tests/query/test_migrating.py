@@ -2,12 +2,16 @@
 
 import json
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from encoders.document import Document, Encoded, EncoderSpec, FloatArray, Passages, short_hash, unit_rows
+from encoders.folder import ModelFolder
 from indexer import collection as collections
-from indexer.database import connect
+from indexer.database import connect, transaction
 from indexer.indexing import index
 from indexer.settings import Settings
 from onnx_export.models import DEFAULT
@@ -16,7 +20,9 @@ from query.calibrating import keep_calibrated
 from query.cli import run
 from query.mapped import MappedCalibration
 from query.migrating import migrate
+from query.reencoding import is_migrating
 from query.searcher import Searcher
+from query.service.log_tables import SearchRow
 from tests.query.conftest import DEMO
 
 
@@ -71,13 +77,99 @@ def test_queries_go_to_the_new_encoder_and_rollback_brings_the_old_one_back(
     assert first(home, "Bienen im Garten") == before
 
 
+def test_an_encoder_given_by_a_relative_path_is_known_again_from_the_same_place(
+    home: Settings, default_folder: ModelFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "new").symlink_to(default_folder.path)
+    monkeypatch.chdir(tmp_path)
+    assert not is_migrating("demo", "./new", "first", home)
+    migrate("demo", "./new", "first", home, sample=60, anyway=True, device="cpu")
+    assert is_migrating("demo", "./new", "first", home)
+    assert is_migrating("demo", str(tmp_path / "new"), None, home)
+    assert not is_migrating("demo", DEFAULT, "first", home)
+
+
+def test_rollback_says_by_whom_a_collection_is_asked_after_two_migrations(
+    home: Settings, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """To one encoder, to it again, and to another: as many migrations as there are encoders are left."""
+    before = first(home, "Bienen im Garten")
+    for method in ("first", "first", "sentences"):
+        migrate("demo", DEFAULT, method, home, sample=60, anyway=True, device="cpu")
+    capsys.readouterr()
+    assert run(["rollback", "-c", "demo"]) == 0
+    said = capsys.readouterr()
+    assert f"demo is asked by {DEFAULT} by first again" in said.out
+    assert "its own encoder" not in said.out
+    assert "dragoman rollback -c demo" in said.err
+    with Searcher.open("demo", home, device="cpu") as searcher:
+        assert searcher.spec.method == "first"
+    assert run(["rollback", "-c", "demo"]) == 0
+    assert "demo is asked by its own encoder again" in capsys.readouterr().out
+    assert first(home, "Bienen im Garten") == before
+
+
 def test_a_dry_run_reports_and_changes_nothing(home: Settings) -> None:
     engine = connect(home.database)
     before = calibration_table.every(engine, "demo")
-    report = migrate("demo", DEFAULT, "first", home, dry_run=True, device="cpu")
+    searched = first(home, "Bienen im Garten")
+    report = migrate("demo", DEFAULT, "first", home, sample=100, dry_run=True, device="cpu")
     assert report.calibration is None
-    assert report.worth.queries > 20
+    assert report.worth.queries > 0
     assert calibration_table.every(engine, "demo") == before
+    assert first(home, "Bienen im Garten") == searched
+    done = migrate("demo", DEFAULT, "first", home, sample=100, anyway=True, device="cpu")
+    assert (report.logged, report.queries) == (False, done.queries)
+    assert report.overlap == pytest.approx(done.overlap)
+    assert 0.2 < report.overlap < 1
+
+
+class Random:
+    """An encoder that makes of every text a vector by chance."""
+
+    spec = EncoderSpec("random", "segments", 32, (), "random", "random")
+
+    def encode_documents(self, documents: Sequence[Document]) -> Encoded:
+        vectors = self.encode_queries(documents)
+        none = Passages(np.zeros((0, 32), np.int8), np.zeros((0, 2), np.int32))
+        return Encoded(vectors, [none] * len(documents), np.ones((len(documents), 1), dtype=np.bool_))
+
+    def encode_queries(self, queries: Sequence[Document]) -> FloatArray:
+        seeds = [int(short_hash(query.content), 16) for query in queries]
+        return unit_rows(np.stack([np.random.default_rng(seed).standard_normal(32, np.float32) for seed in seeds]))
+
+
+def test_an_encoder_that_says_nothing_is_advised_against_and_nothing_changes(
+    home: Settings, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("query.migrating.open_encoder", lambda *_, **__: Random())
+    engine = connect(home.database)
+    before = calibration_table.every(engine, "demo")
+    searched = first(home, "Bienen im Garten")
+    assert run(["migrate", "-c", "demo", "--encoder", DEFAULT]) == 0
+    said = capsys.readouterr()
+    assert "demo stays as it is: the map would find less than the old encoder does; --anyway migrates" in said.out
+    assert "pseudo-queries" in said.err
+    assert "would be the same as before" in said.err
+    assert "the advice is that of 19 queries; a larger --sample says more" in said.err
+    assert calibration_table.every(engine, "demo") == before
+    assert first(home, "Bienen im Garten") == searched
+
+
+def test_the_overlap_is_of_logged_queries_where_there_are_some(home: Settings) -> None:
+    engine = connect(home.database)
+    created = collections.require(engine, "demo").created
+    with transaction(engine) as session:
+        for number, text in enumerate(("Bienen im Garten", "Honig", "Waldbrand")):
+            session.add(
+                SearchRow(
+                    id=str(number), created=created, collection="demo", query=text, lang="de", space="", settings={},
+                    hits=[], took=1,
+                )
+            )  # fmt: skip
+    engine.dispose()
+    report = migrate("demo", DEFAULT, "first", home, sample=60, dry_run=True, device="cpu")
+    assert (report.logged, report.queries) == (True, 3)
 
 
 def test_documents_that_come_later_are_encoded_as_before_and_the_migration_stays(
@@ -100,6 +192,43 @@ def test_documents_that_come_later_are_encoded_as_before_and_the_migration_stays
     assert run(["rollback", "-c", "demo", "-q"]) == 0
     with Searcher.open("demo", home, device="cpu") as searcher:
         assert searcher.spec.method == "segments"
+
+
+def test_calibrating_a_migrated_collection_does_not_end_its_migration(
+    home: Settings, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nor does a setting: only what is for its own encoder's vectors on both sides is refused."""
+    before = first(home, "Bienen im Garten")
+    learn = ["train", "mapping", "-c", "demo", "--languages", "en,de", "-o", str(tmp_path / "m"), "-q"]
+    assert run(learn) == 0
+    migrate("demo", DEFAULT, "first", home, sample=60, anyway=True, device="cpu")
+    assert run(["calibrate", "-c", "demo", "-q"]) == 0
+    assert run(["calibrate", "-c", "demo", "--balance", "0.6", "-q"]) == 0
+    assert "decided by you" in capsys.readouterr().out
+    with Searcher.open("demo", home, device="cpu") as searcher:
+        assert (searcher.spec.method, searcher.choice.balance) == ("first", 0.6)
+    judged = ("--topics", str(DEMO / "topics.tsv"), "--qrels", str(DEMO / "qrels.txt"))
+    for refused in (("--map", str(tmp_path / "m")), ("--rank", "2"), judged):
+        assert run(["calibrate", "-c", "demo", *refused, "-q"]) == 1
+        assert "leave the migration first: dragoman rollback -c demo" in capsys.readouterr().err
+    assert run(["rollback", "-c", "demo", "-q"]) == 0
+    assert first(home, "Bienen im Garten") == before
+
+
+def test_an_encoder_that_became_another_model_is_refused_with_the_way_back(
+    home: Settings, default_folder: ModelFolder, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    new = tmp_path / "new"
+    shutil.copytree(default_folder.path, new)
+    migrate("demo", str(new), "first", home, sample=60, anyway=True, device="cpu")
+    config = json.loads((new / "config.json").read_text())
+    (new / "config.json").write_text(json.dumps({**config, "weights": "another"}))
+    assert run(["search", "Bienen", "-c", "demo", "--lang", "de", "-q"]) == 1
+    said = capsys.readouterr().err
+    assert f"demo has migrated to {new} by first" in said
+    assert "bring the first back, or leave the migration: dragoman rollback -c demo" in said
+    assert run(["rollback", "-c", "demo", "-q"]) == 0
+    assert first(home, "Bienen im Garten")
 
 
 def test_what_cannot_migrate_gets_one_sentence(home: Settings, capsys: pytest.CaptureFixture[str]) -> None:

@@ -58,6 +58,20 @@ def test_dimensions_cut_both_sides_to_their_principal_axes() -> None:
     np.testing.assert_allclose(LCA(dimensions=4).fit(x, y).weights_, expected, atol=1e-5)
 
 
+def test_dimensions_and_leaving_things_as_they_are_move_a_row_within_its_principal_axes_only() -> None:
+    x, y = _rows(50, 10, 0), _rows(50, 10, 1)
+    wide, target = _centred(x), _centred(y)
+    axes = np.linalg.svd(wide, full_matrices=False)[2][:4]
+    alpha = 0.5 * (wide**2).sum() / 50
+    cut = wide @ axes.T
+    moved = np.linalg.solve(cut.T @ cut + alpha * np.eye(4), cut.T @ (target - wide))
+    map_ = LCA(0.5, 4, stay=True).fit(x, y)
+    np.testing.assert_allclose(map_.weights_, np.eye(10) + axes.T @ moved, atol=1e-6)
+    across = np.eye(10) - axes.T @ axes
+    np.testing.assert_allclose(across @ map_.weights_, across, atol=1e-6)
+    np.testing.assert_allclose(LCA(1e9, 4, stay=True).fit(x, y).weights_, np.eye(10), atol=1e-6)
+
+
 def test_fitting_in_pieces_is_fitting_at_once() -> None:
     x, y = _rows(90, 6, 0), _rows(90, 4, 1)
     aligned = Aligned({"x": 6, "y": 4})

@@ -1,0 +1,52 @@
+"""Mate retrieval by a mapping that was learnt elsewhere: ``dragoman mates --map FOLDER``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from encoders.errors import BadInput, ModelMismatch
+from encoders.maps.mates import Mates
+from encoders.maps.networks import Networks, read_mapping
+from encoders.maps.parallel import Parallel
+from encoders.maps.space import SpaceMaps
+from query.mates import Compared, over_pairs
+
+
+def measured(folder: Path, parallel: Parallel, model: str) -> dict[str, Mates]:
+    """Mate retrieval over all ordered pairs of all documents: raw, centred, and by the mapping.
+
+    Linear maps are of what the documents' own means leave, as in a search; networks have means of their own.
+
+    Raises:
+        BadInput: no concept is in all of several languages; the folder holds no mapping, or none for a pair of them.
+        ModelMismatch: the mapping is for vectors of another model.
+    """
+    if len(parallel.rows) < 2 or not parallel.concepts:
+        raise BadInput(
+            f"{len(parallel.concepts)} concepts are in all of {', '.join(parallel.rows)}, and there is nothing to "
+            "find; name two languages or more that have documents of the same concepts: --languages"
+        )
+    maps = read_mapping(folder)
+    if maps.model != model:
+        raise ModelMismatch(
+            f"{folder} is for vectors of model {maps.model}, and these are of model {model}; "
+            "take the encoder that it was learnt with: --encoder"
+        )
+    means = {lang: rows.mean(axis=0) for lang, rows in parallel.rows.items()}
+    ways: dict[str, Compared] = {
+        "raw": lambda lang, other, some: (some.rows[lang], some.rows[other]),
+        "centred": lambda lang, other, some: (some.rows[lang] - means[lang], some.rows[other] - means[other]),
+        str(maps.about["method"]): _by(maps),
+    }
+    return {name: over_pairs(way, parallel) for name, way in ways.items()}
+
+
+def _by(maps: SpaceMaps | Networks) -> Compared:
+    if isinstance(maps, Networks):
+        return lambda lang, other, some: maps.compared(lang, other, some.rows[lang], some.rows[other])
+    return lambda lang, other, some: maps.compared(
+        lang,
+        other,
+        some.rows[lang] - some.rows[lang].mean(axis=0),
+        some.rows[other] - some.rows[other].mean(axis=0),
+    )

@@ -1,0 +1,95 @@
+"""Networks of NCA and linear maps are learnt, written, read again, and measured on documents that taught neither."""
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from encoders.console import Console
+from encoders.document import EncoderSpec
+from encoders.errors import BadInput, ModelMismatch
+from encoders.maps.networks import Networks, read_mapping
+from encoders.maps.parallel import Parallel
+from encoders.maps.space import SpaceMaps
+from indexer.aligned_documents import ByConcept
+from indexer.mapping_training import Plan, learn, write
+from indexer.nca_training import LearntNetworks, learn_networks
+from query.mates_map import measured
+from tests.query.test_mates import rotated
+
+SPEC = EncoderSpec("rotated", "segments", 12, (), "rotated", "rotated")
+QUIET = Console(quiet=True)
+
+
+def by_concept(parallel: Parallel) -> ByConcept:
+    return ByConcept(
+        {lang: dict(zip(parallel.concepts, rows, strict=True)) for lang, rows in parallel.rows.items() if lang != "fr"}
+    )
+
+
+@pytest.fixture(scope="module")
+def both() -> tuple[Parallel, Parallel]:
+    """Concepts that teach, and others."""
+    every = rotated(260)
+    return every.only(np.arange(160)), every.only(np.arange(160, 260))
+
+
+@pytest.fixture(scope="module")
+def learnt(both: tuple[Parallel, Parallel]) -> LearntNetworks:
+    pytest.importorskip("torch")
+    return learn_networks(by_concept(both[0]), SPEC, 0, QUIET)
+
+
+@pytest.mark.torch
+def test_networks_find_mates_of_concepts_that_did_not_teach(
+    both: tuple[Parallel, Parallel], learnt: LearntNetworks, tmp_path: Path
+) -> None:
+    assert learnt.reached.mrr > learnt.centred.mrr
+    write(learnt.networks, tmp_path / "m")
+    read = read_mapping(tmp_path / "m")
+    assert isinstance(read, Networks)
+    x, y = both[1].rows["en"], both[1].rows["de"]
+    for found, expected in zip(
+        read.compared("en", "de", x, y), learnt.networks.compared("en", "de", x, y), strict=True
+    ):
+        np.testing.assert_array_equal(found, expected)
+    others = Parallel(both[1].concepts, {lang: both[1].rows[lang] for lang in ("en", "de")})
+    points = measured(tmp_path / "m", others, "rotated")
+    assert list(points) == ["raw", "centred", "nca"]
+    assert points["nca"].mrr > points["centred"].mrr
+    with pytest.raises(BadInput, match="has no network from en to fr"):
+        measured(tmp_path / "m", both[1], "rotated")
+    with pytest.raises(ModelMismatch, match="is for vectors of model rotated"):
+        measured(tmp_path / "m", others, "another")
+    with pytest.raises(BadInput, match="which no index can be asked through"):
+        SpaceMaps.read(tmp_path / "m")
+
+
+@pytest.mark.torch
+def test_linear_maps_take_the_place_of_networks_and_the_other_way_round(
+    both: tuple[Parallel, Parallel], learnt: LearntNetworks, tmp_path: Path
+) -> None:
+    linear = learn(by_concept(both[0]), SPEC, Plan()).maps
+    others = Parallel(both[1].concepts, {lang: both[1].rows[lang] for lang in ("en", "de")})
+    for maps, method in ((learnt.networks, "nca"), (linear, "lca"), (learnt.networks, "nca"), (linear, "lca")):
+        write(maps, tmp_path / "m")
+        assert list(measured(tmp_path / "m", others, "rotated"))[2] == method
+    assert measured(tmp_path / "m", others, "rotated")["lca"].rate > 0.9
+
+
+@pytest.mark.torch
+def test_what_cannot_be_read_or_compared_gets_one_sentence(
+    both: tuple[Parallel, Parallel], learnt: LearntNetworks, tmp_path: Path
+) -> None:
+    write(learnt.networks, tmp_path / "m")
+    with pytest.raises(BadInput, match="there is nothing to find"):
+        measured(tmp_path / "m", both[1].only(np.arange(0)), "rotated")
+    (tmp_path / "m" / "nca" / "de-en.onnx").unlink()
+    with pytest.raises(BadInput, match="make them again: dragoman train mapping --method nca"):
+        read_mapping(tmp_path / "m")
+    shutil.rmtree(tmp_path / "m")
+    with pytest.raises(BadInput, match="holds no mapping"):
+        read_mapping(tmp_path / "m")
+    with pytest.raises(BadInput, match="14 concepts are in all of en, de"):
+        learn_networks(by_concept(both[0].only(np.arange(14))), SPEC, 0, QUIET)
