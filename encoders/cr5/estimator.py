@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
+from numpy.linalg import LinAlgError
 
 from encoders.console import Console
 from encoders.cr5 import ridge_choice
@@ -53,16 +54,16 @@ class Cr5:
         vocabularies, blocks = self._blocks(corpus)
         self.documents_ = {lang: len(block.concepts) for lang, block in blocks.items()}
         self.concepts_ = 1 + max(int(block.concepts.max()) for block in blocks.values())
-        dimensions = self.settings.dimensions
-        if self.concepts_ <= dimensions:
-            dimensions = self.concepts_ - 1
-            self.remarks_.append(
-                f"{self.concepts_:,} concepts give {dimensions:,} dimensions, not {self.settings.dimensions:,}"
-            )
+        if self.concepts_ < 2:
+            raise BadInput("the documents that teach are all about one concept; give some about others")
+        dimensions = min(self.settings.dimensions, self.concepts_ - 1)
         _check_memory(blocks, self.concepts_, dimensions)
-        self.ridge_, self.tried_ = self._ridge(blocks, dimensions, console)
-        with console.progress("solving", None, "vectors") as progress:
-            solution = solve(blocks, dimensions, self.ridge_, seed=self.settings.seed, progress=progress)
+        solution = self._solution(blocks, dimensions, console)
+        if solution.dimensions < self.settings.dimensions:
+            self.remarks_.append(
+                f"{self.concepts_:,} concepts give {solution.dimensions:,} dimensions, "
+                f"not {self.settings.dimensions:,}"
+            )
         self.eigenvalues_ = solution.eigenvalues
         table = _table(solution, {lang: vocabularies[lang] for lang in blocks})
         self.model_ = Cr5Model({lang: vocabularies[lang].words for lang in blocks}, Table(table), table.shape[1])
@@ -120,6 +121,27 @@ class Cr5:
             )
         if corpus.without_concept:
             self.remarks_.append(f"{corpus.without_concept:,} documents without a concept teach nothing")
+
+    def _solution(self, blocks: Mapping[str, Block], dimensions: int, console: Console) -> Solution:
+        """Choose λ, and solve.
+
+        Raises:
+            BadInput: the equations can't be solved, or the documents teach nothing.
+        """
+        given = self.settings.ridge
+        try:
+            self.ridge_, self.tried_ = self._ridge(blocks, dimensions, console)
+            with console.progress("solving", None, "vectors") as progress:
+                solution = solve(blocks, dimensions, self.ridge_, seed=self.settings.seed, progress=progress)
+        except (ArithmeticError, LinAlgError) as error:
+            tried = "those tried" if given is None else f"{given:g}"
+            raise BadInput(f"the equations can't be solved with ridge {tried} ({error}); give a larger --ridge") from error
+        if not solution.dimensions:
+            raise BadInput(
+                "documents about different concepts don't differ in their words, or the ridge is too large "
+                f"({self.ridge_:g}); give other documents, or a smaller --ridge"
+            )
+        return solution
 
     def _ridge(
         self, blocks: Mapping[str, Block], dimensions: int, console: Console

@@ -1,6 +1,7 @@
 """Fitting Cr5: what teaches, what does not, and what is said about it."""
 
 import dataclasses
+from functools import partial
 
 import numpy as np
 import pytest
@@ -171,3 +172,51 @@ def test_transitive_training_links_languages_by_the_pivot_alone_and_still_aligns
 def test_a_pivot_without_documents_is_refused() -> None:
     with pytest.raises(BadInput, match=r"there are no documents in the pivot ja; choose among de, en"):
         Cr5(dataclasses.replace(QUICK, pairs="transitive", pivots=["ja"])).fit(corpus(["de", "en"]))
+
+
+def test_documents_of_one_concept_are_refused() -> None:
+    documents = [
+        Document(f"{lang}{n}", lang, f"{lang}a {lang}b {lang}c{n}", fields={"concept": "1"})
+        for n in range(3)
+        for lang in ("de", "en")
+    ]
+    with pytest.raises(BadInput, match=r"all about one concept; give some about others"):
+        Cr5(QUICK).fit(documents)
+
+
+@pytest.mark.parametrize(("concepts", "ridge"), [(2, 0.3), (6, 0.3), (6, None), (40, None)])
+def test_documents_that_do_not_differ_are_refused(concepts: int, ridge: float | None) -> None:
+    documents = [
+        Document(f"{lang}{n}", lang, f"{lang}eins {lang}zwei {lang}drei", fields={"concept": str(n % concepts)})
+        for n in range(3 * concepts)
+        for lang in ("de", "en")
+    ]
+    with pytest.raises(BadInput, match=r"different concepts don't differ in their words, or the ridge is too large"):
+        Cr5(dataclasses.replace(QUICK, ridge=ridge)).fit(documents)
+
+
+def test_a_ridge_that_leaves_nothing_is_refused() -> None:
+    with pytest.raises(BadInput, match=r"or the ridge is too large \(1e\+30\); give other documents, or a smaller"):
+        Cr5(dataclasses.replace(QUICK, ridge=1e30)).fit(corpus(["de", "en"]))
+
+
+def test_a_ridge_too_small_for_the_equations_is_refused() -> None:
+    with pytest.raises(BadInput, match=r"can't be solved with ridge 1e-12 \(.*\); give a larger --ridge"):
+        Cr5(dataclasses.replace(QUICK, ridge=1e-12)).fit(corpus(["de", "en"]))
+
+
+def test_equations_that_iteration_cannot_solve_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(estimator, "solve", partial(estimator.solve, direct=0))
+    with pytest.raises(BadInput, match=r"can't be solved with ridge 1e-12 \(residual .*\); give a larger --ridge"):
+        Cr5(dataclasses.replace(QUICK, ridge=1e-12)).fit(corpus(["de", "en"]))
+
+
+def test_what_is_said_of_dimensions_is_what_came_out() -> None:
+    documents = [
+        Document(f"{lang}{n}", lang, " ".join(f"{lang}{n % 4}x{part}" for part in range(5)), fields={"concept": str(n)})
+        for n in range(24)
+        for lang in ("de", "en")
+    ]
+    fitted = Cr5(Settings(ridge=0.3)).fit(documents)
+    assert fitted.model_.dim == 3  # four groups of concepts that don't differ among themselves
+    assert fitted.remarks_[-1] == "24 concepts give 3 dimensions, not 300"
