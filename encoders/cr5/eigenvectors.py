@@ -39,6 +39,15 @@ _MOST = 8
 """Blocks of the Krylov space, for each block of vectors wanted, at which the best found so far are taken."""
 
 
+def most_shown(size: int, count: int, small: int = SMALL) -> int:
+    """Vectors that the operator is shown at most: all of the space if it is small, else a Krylov space's."""
+    return size if _is_small(size, count, small) else min(size // BLOCK, _MOST * (1 + count // BLOCK)) * BLOCK
+
+
+def _is_small(size: int, count: int, small: int) -> bool:
+    return size <= max(small, 2 * count + BLOCK)
+
+
 def leading(
     operator: Callable[[FloatArray], FloatArray],
     size: int,
@@ -64,13 +73,13 @@ def leading(
         progress: is told of each block by its vectors.
     """
     progress = progress or Progress()
-    if size <= max(small, 2 * count + BLOCK):
+    most = most_shown(size, count, small)
+    if _is_small(size, count, small):
         progress(size)
         whole = operator(np.eye(size, dtype=np.float32)).astype(np.float64)
         values, vectors = np.linalg.eigh((whole + whole.T) / 2)
         found = np.ascontiguousarray(vectors[:, ::-1][:, :count], dtype=np.float32)
         return Leading(found, values[::-1][:count].copy(), found)
-    most = min(size // BLOCK, _MOST * (1 + count // BLOCK)) * BLOCK
     block, _ = orthonormal(np.random.default_rng(seed).standard_normal((size, BLOCK), dtype=np.float32))
     basis = np.empty((size, most), dtype=np.float32, order="F")
     projected = np.zeros((most, most))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
@@ -11,6 +10,7 @@ from numpy.linalg import LinAlgError
 from encoders.console import Console
 from encoders.cr5 import ridge_choice
 from encoders.cr5.corpus import Corpus
+from encoders.cr5.memory import check_memory
 from encoders.cr5.model import Cr5Model, Table
 from encoders.cr5.selection import dealt, linked, of_fitting_length
 from encoders.cr5.settings import Settings
@@ -18,7 +18,6 @@ from encoders.cr5.solver import Block, Solution, solve
 from encoders.cr5.vocabulary import Vocabulary, fit_vocabulary
 from encoders.document import Document, FloatArray
 from encoders.errors import BadInput
-from encoders.session import available_cores
 
 
 class Cr5:
@@ -51,23 +50,30 @@ class Cr5:
         """
         console = console or Console(quiet=True)
         corpus = documents if isinstance(documents, Corpus) else _counted(documents)
+        try:
+            self._learn(corpus, console)
+        except MemoryError as error:
+            raise BadInput(
+                "the documents don't fit into memory; give fewer --dimensions, or fewer documents or --languages"
+            ) from error
+        return self
+
+    def _learn(self, corpus: Corpus, console: Console) -> None:
         vocabularies, blocks = self._blocks(corpus)
         self.documents_ = {lang: len(block.concepts) for lang, block in blocks.items()}
         self.concepts_ = 1 + max(int(block.concepts.max()) for block in blocks.values())
         if self.concepts_ < 2:
             raise BadInput("the documents that teach are all about one concept; give some about others")
         dimensions = min(self.settings.dimensions, self.concepts_ - 1)
-        _check_memory(blocks, self.concepts_, dimensions)
+        check_memory(blocks, self.concepts_, dimensions)
         solution = self._solution(blocks, dimensions, console)
         if solution.dimensions < self.settings.dimensions:
             self.remarks_.append(
-                f"{self.concepts_:,} concepts give {solution.dimensions:,} dimensions, "
-                f"not {self.settings.dimensions:,}"
+                f"{self.concepts_:,} concepts give {solution.dimensions:,} dimensions, not {self.settings.dimensions:,}"
             )
         self.eigenvalues_ = solution.eigenvalues
         table = _table(solution, {lang: vocabularies[lang] for lang in blocks})
         self.model_ = Cr5Model({lang: vocabularies[lang].words for lang in blocks}, Table(table), table.shape[1])
-        return self
 
     def transform(self, documents: Sequence[Document]) -> FloatArray:
         """Documents → (documents, dim) float32 unit rows; nothing where a text has no word of the model."""
@@ -135,7 +141,9 @@ class Cr5:
                 solution = solve(blocks, dimensions, self.ridge_, seed=self.settings.seed, progress=progress)
         except (ArithmeticError, LinAlgError) as error:
             tried = "those tried" if given is None else f"{given:g}"
-            raise BadInput(f"the equations can't be solved with ridge {tried} ({error}); give a larger --ridge") from error
+            raise BadInput(
+                f"the equations can't be solved with ridge {tried} ({error}); give a larger --ridge"
+            ) from error
         if not solution.dimensions:
             raise BadInput(
                 "documents about different concepts don't differ in their words, or the ridge is too large "
@@ -168,35 +176,3 @@ def _counted(documents: Iterable[Document]) -> Corpus:
     for document in documents:
         corpus.add(document)
     return corpus
-
-
-_KRYLOV = 3
-"""Arrays of (concepts, dimensions) that the Krylov space and what is taken of it mostly come to."""
-_WORKING = 7
-"""Arrays of one row an equation that conjugate gradients hold."""
-
-
-def _check_memory(blocks: Mapping[str, Block], concepts: int, dimensions: int) -> None:
-    """See that vectors over concepts, documents and words fit beside what is held already.
-
-    Raises:
-        BadInput: they don't.
-    """
-    documents = sum(block.matrix.shape[0] for block in blocks.values())
-    vocabulary = sum(block.matrix.shape[1] for block in blocks.values())
-    at_work = max(_WORKING * min(block.matrix.shape) + block.matrix.shape[1] for block in blocks.values())
-    needed = 4 * dimensions * (_KRYLOV * concepts + documents + vocabulary + at_work * available_cores())
-    free = _free_memory()
-    if needed > free:
-        raise BadInput(
-            f"{documents:,} documents about {concepts:,} concepts and {vocabulary:,} words in {dimensions} dimensions "
-            f"need about {needed / 1e9:,.0f} GB and {free / 1e9:,.0f} are free; give fewer --dimensions or documents"
-        )
-
-
-def _free_memory() -> float:
-    """Bytes of physical memory that are not in use, where the system says."""
-    try:
-        return float(os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
-    except (AttributeError, ValueError, OSError):
-        return float("inf")

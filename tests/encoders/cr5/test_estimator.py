@@ -6,7 +6,7 @@ from functools import partial
 import numpy as np
 import pytest
 
-from encoders.cr5 import estimator
+from encoders.cr5 import estimator, memory
 from encoders.cr5.corpus import Corpus
 from encoders.cr5.estimator import Cr5
 from encoders.cr5.selection import dealt, linked, of_fitting_length
@@ -145,8 +145,17 @@ def test_an_empty_vocabulary_is_refused() -> None:
 
 
 def test_what_does_not_fit_into_memory_is_refused_before_work_begins(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(estimator, "_free_memory", lambda: 1000.0)
+    monkeypatch.setattr(memory, "free_memory", lambda: 1000.0)
     with pytest.raises(BadInput, match=r"96 documents about 48 concepts and .* are free; give fewer --dimensions"):
+        Cr5(QUICK).fit(corpus(["de", "en"]))
+
+
+def test_memory_that_runs_out_all_the_same_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr(estimator, "_table", full)
+    with pytest.raises(BadInput, match=r"the documents don't fit into memory; give fewer --dimensions"):
         Cr5(QUICK).fit(corpus(["de", "en"]))
 
 
