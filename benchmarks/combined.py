@@ -191,7 +191,7 @@ def transfer_rows(records: Records, home: Path, collection: str) -> list[str]:
         },
     }
     lines = [f"Mates, P@1, {len(theirs)} languages.", "", "| vectors | P@1 |", "|---|---:|"]
-    return [*lines, *(f"| {way} | {first_mates(some, theirs):.3f} |" for way, some in ways.items())]
+    return [*lines, *(f"| {way} | {first_mates(some, theirs).cosine[1]:.3f} |" for way, some in ways.items())]
 
 
 def main() -> None:
