@@ -8,7 +8,7 @@ import numpy as np
 from numpy.linalg import LinAlgError
 
 from encoders.console import Console
-from encoders.cr5 import ridge_choice
+from encoders.cr5 import eigenvectors, ridge_choice
 from encoders.cr5.corpus import Corpus
 from encoders.cr5.memory import check_memory
 from encoders.cr5.model import Cr5Model, Table
@@ -71,6 +71,11 @@ class Cr5:
             self.remarks_.append(
                 f"{self.concepts_:,} concepts give {solution.dimensions:,} dimensions, not {self.settings.dimensions:,}"
             )
+        if solution.residual > eigenvectors.TOLERANCE:
+            self.remarks_.append(
+                f"the leading directions are rough: an eigenvector is off by {solution.residual:.2f} of the largest "
+                f"eigenvalue, where {eigenvectors.TOLERANCE:g} is asked; fewer --dimensions are found better"
+            )
         self.eigenvalues_ = solution.eigenvalues
         table = _table(solution, {lang: vocabularies[lang] for lang in blocks})
         self.model_ = Cr5Model({lang: vocabularies[lang].words for lang in blocks}, Table(table), table.shape[1])
@@ -90,8 +95,10 @@ class Cr5:
         self.remarks_: list[str] = []
         rows, remark = of_fitting_length(counts, self.settings.limits)
         self.remarks_ += [remark] if remark else []
+        before = sum(map(len, rows.values()))
         if self.settings.pairs == "transitive":
             rows = dealt(counts, rows, self.settings.pivots)
+        undealt = before - sum(map(len, rows.values()))
         vocabularies, blocks = {}, dict[str, Block]()
         whole, rows = rows, linked(counts, rows)
         alone = sum(len(whole[lang]) - len(those) for lang, those in rows.items())
@@ -111,19 +118,25 @@ class Cr5:
                     "give more documents"
                 )
             rows = linked(counts, {lang: those[~empty[lang]] for lang, those in rows.items()})
-        self._say_left_out(corpus, alone, sorted(counts.keys() - rows.keys()))
+        self._say_left_out(corpus, undealt, alone, sorted(counts.keys() - rows.keys()))
         present = np.unique(np.concatenate([blocks[lang].concepts for lang in rows]))
         return vocabularies, {
             lang: Block(blocks[lang].matrix, np.searchsorted(present, blocks[lang].concepts)) for lang in sorted(rows)
         }
 
-    def _say_left_out(self, corpus: Corpus, alone: int, gone: Sequence[str]) -> None:
+    def _say_left_out(self, corpus: Corpus, undealt: int, alone: int, gone: Sequence[str]) -> None:
+        pivots = " or ".join(self.settings.pivots)
+        if undealt:
+            self.remarks_.append(
+                f"{undealt:,} documents are left out: their concepts have none in {pivots}, or stand for another "
+                f"language's link with it"
+            )
         if alone:
             self.remarks_.append(f"{alone:,} documents about concepts that no other language has teach nothing")
         if gone:
             self.remarks_.append(
                 f"{', '.join(gone)} {'is' if len(gone) == 1 else 'are'} left out: "
-                "no document there shares a concept with another language"
+                f"no document there shares a concept with {pivots or 'another language'}"
             )
         if corpus.without_concept:
             self.remarks_.append(f"{corpus.without_concept:,} documents without a concept teach nothing")

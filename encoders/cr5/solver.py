@@ -60,11 +60,13 @@ class Solution:
             documents are fewer than words, a language's are made each time they are asked for, and not kept.
         dimensions: how many.
         eigenvalues: of the concepts' K × K matrix (eq. 12), largest first.
+        residual: the largest of an eigenvector, over the largest eigenvalue.
     """
 
     columns: Mapping[str, FloatArray]
     dimensions: int
     eigenvalues: Float64Array
+    residual: float
 
 
 def solve(
@@ -102,9 +104,9 @@ def solve(
             regression.concepts_seen, regression.concepts, dimensions, seed=seed, small=small, progress=progress
         )
         known = top.values > _NOTHING * regression.most_documents
-        top = Leading(top.vectors[:, known], top.values[known], top.made_of[:, known])
+        top = Leading(top.vectors[:, known], top.values[known], top.made_of[:, known], top.residual)
         columns = regression.orthonormal_columns(top)
-        return Solution(columns, columns.dimensions, top.values)
+        return Solution(columns, columns.dimensions, top.values, top.residual)
 
 
 class _Columns(Mapping[str, FloatArray]):

@@ -178,6 +178,25 @@ def test_transitive_training_links_languages_by_the_pivot_alone_and_still_aligns
     assert ((danish @ vietnamese.T).argmax(axis=1) == np.arange(7)).all()
 
 
+def test_transitive_training_says_what_it_leaves_out_and_that_it_is_for_the_pivot() -> None:
+    documents = corpus(["da", "en", "vi"])
+    finnish = [Document(f"fi{n}", "fi", f"fi{n % 3} fi{n % 2}", fields={"concept": f"de and fi {n}"}) for n in range(9)]
+    danish = [dataclasses.replace(one, lang="da", text=one.text.replace("fi", "da")) for one in finnish]
+    fitted = Cr5(dataclasses.replace(QUICK, pairs="transitive", pivots=["en"])).fit(documents + finnish + danish)
+    assert sum(fitted.documents_.values()) == len(documents) - 48
+    said = [remark for remark in fitted.remarks_ if "left out" in remark]
+    assert said == [
+        "66 documents are left out: their concepts have none in en, or stand for another language's link with it",
+        "fi is left out: no document there shares a concept with en",
+    ]
+
+
+def test_eigenvectors_that_were_not_found_well_are_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(estimator, "solve", partial(estimator.solve, small=0))
+    fitted = Cr5(QUICK).fit(corpus(["de", "en"], topics=300, each=1))
+    assert any(remark.startswith("the leading directions are rough: an eigenvector") for remark in fitted.remarks_)
+
+
 def test_a_pivot_without_documents_is_refused() -> None:
     with pytest.raises(BadInput, match=r"there are no documents in the pivot ja; choose among de, en"):
         Cr5(dataclasses.replace(QUICK, pairs="transitive", pivots=["ja"])).fit(corpus(["de", "en"]))
