@@ -35,7 +35,7 @@ def _codes(_context: click.Context, _option: click.Parameter, value: str) -> tup
     type=click.IntRange(1),
     default=200_000,
     show_default=True,
-    help="Articles of a language that are ranked; first those that taught nothing (the paper takes all out of training).",
+    help="Articles of a language to rank; first those that taught nothing (in the paper none did).",
 )
 @click.option("--dimensions", type=click.IntRange(1), default=300, show_default=True)
 @click.option("--ridge", type=click.FloatRange(0, min_open=True), help="[default: by cross-validation over concepts]")

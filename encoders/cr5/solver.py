@@ -66,7 +66,7 @@ class Solution:
     columns: Mapping[str, FloatArray]
     dimensions: int
     eigenvalues: Float64Array
-    residual: float
+    residual: float = 0.0
 
 
 def solve(
