@@ -38,6 +38,15 @@ class Cr5:
         """Take the settings; the paper's unless given."""
         self.settings = settings or Settings()
 
+    def get_params(self, deep: bool = True) -> dict[str, Settings]:  # noqa: ARG002, FBT001, FBT002 - scikit-learn's way
+        """What it was made with, as scikit-learn asks an estimator to ``clone`` it."""
+        return {"settings": self.settings}
+
+    def set_params(self, settings: Settings) -> Cr5:
+        """Take other settings."""
+        self.settings = settings
+        return self
+
     def fit(self, documents: Iterable[Document] | Corpus, console: Console | None = None) -> Cr5:
         """Learn from documents whose field ``concept`` is the same for translations of one another.
 

@@ -5,6 +5,7 @@ from functools import partial
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 
 from encoders.cr5 import estimator, memory
 from encoders.cr5.corpus import Corpus
@@ -16,6 +17,13 @@ from encoders.errors import BadInput
 from tests.encoders.cr5.conftest import corpus
 
 QUICK = Settings(dimensions=8, ridge=0.3)
+
+
+def test_scikit_learn_clones_it(trained: Cr5) -> None:
+    again = clone(trained)
+    assert again.settings == trained.settings
+    assert not hasattr(again, "model_")
+    assert again.set_params(settings=QUICK).get_params() == {"settings": QUICK}
 
 
 def test_texts_about_one_topic_are_near_each_other_in_whatever_language(trained: Cr5) -> None:
