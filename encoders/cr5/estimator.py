@@ -38,7 +38,7 @@ class Cr5:
         """Take the settings; the paper's unless given."""
         self.settings = settings or Settings()
 
-    def get_params(self, deep: bool = True) -> dict[str, Settings]:  # noqa: ARG002, FBT001, FBT002 - scikit-learn's way
+    def get_params(self, deep: bool = True) -> dict[str, Settings]:  # noqa: ARG002 - scikit-learn's way
         """What it was made with, as scikit-learn asks an estimator to ``clone`` it."""
         return {"settings": self.settings}
 
