@@ -280,7 +280,8 @@ def word_rows(records: Records) -> list[str]:
             if lang in model.vocabularies:
                 own, theirs = set(model.vocabularies["en"]), set(model.vocabularies[lang])
                 common = {word: found & theirs for word, found in entries.items() if word in own and found & theirs}
-                lines += [shown("words", one) for one in tables.words(model, ("en", lang), common, len(common))]
+                every = sum(map(len, common.values()))
+                lines += [shown("words", one) for one in tables.words(model, ("en", lang), common, every)]
         for lang in ("de", "fr", "ru", "fi", "ja", "zh"):
             strings = columns(f"lostrings/{lang}.tsv.gz")
             both = sorted(english.keys() & strings.keys())
