@@ -137,8 +137,8 @@ class Cr5:
         pivots = " or ".join(self.settings.pivots)
         if undealt:
             self.remarks_.append(
-                f"{undealt:,} documents are left out: their concepts have none in {pivots}, or stand for another "
-                f"language's link with it"
+                f"{undealt:,} documents are left out: their concepts have none in {pivots}, "
+                "or link another language with it"
             )
         if alone:
             self.remarks_.append(f"{alone:,} documents about concepts that no other language has teach nothing")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from encoders.cr5.eigenvectors import most_shown
+from encoders.cr5.eigenvectors import BLOCK, most_shown
 from encoders.cr5.ridge import DIRECT
 from encoders.cr5.solver import KEPT, Block
 from encoders.errors import BadInput
@@ -13,6 +13,8 @@ from encoders.session import available_cores
 
 _KRYLOV = 3
 """Arrays of (concepts, dimensions) that are held beside the Krylov space."""
+_SEEN = 3
+"""Arrays of (documents, vectors) that applying the operator to some vectors takes."""
 _WORKING = 7
 """Arrays of one row an equation that conjugate gradients hold."""
 
@@ -44,7 +46,9 @@ def needed(blocks: Mapping[str, Block], concepts: int, dimensions: int) -> int:
     space = 4 * concepts * (shown + _KRYLOV * dimensions)
     at_work = max(_WORKING * min(shape) + shape[1] for shape in shapes)
     columns = sum(documents + words for documents, words in shapes) + at_work * available_cores()
-    return factors + kept + space + 4 * dimensions * columns
+    at_once = concepts if shown == concepts else BLOCK
+    seen = 4 * at_once * _SEEN * sum(documents for documents, _ in shapes)
+    return factors + kept + space + max(seen, 4 * dimensions * columns)
 
 
 def free_memory(root: Path = Path("/")) -> float:
