@@ -111,6 +111,8 @@ class Cr5:
         vocabularies, blocks = {}, dict[str, Block]()
         whole, rows = rows, linked(counts, rows)
         alone = sum(len(whole[lang]) - len(those) for lang, those in rows.items())
+        self._say_left_out(corpus, undealt, alone, sorted(counts.keys() - rows.keys()))
+        sharing = set(rows)
         while True:
             for lang, those in rows.items():
                 one = counts[lang]
@@ -127,7 +129,11 @@ class Cr5:
                     "give more documents"
                 )
             rows = linked(counts, {lang: those[~empty[lang]] for lang, those in rows.items()})
-        self._say_left_out(corpus, undealt, alone, sorted(counts.keys() - rows.keys()))
+        if wordless := sorted(sharing - rows.keys()):
+            self.remarks_.append(
+                f"{_are(wordless)} left out: the documents there, or those they share concepts with, have no word "
+                f"that is in {self.settings.least} documents"
+            )
         present = np.unique(np.concatenate([blocks[lang].concepts for lang in rows]))
         return vocabularies, {
             lang: Block(blocks[lang].matrix, np.searchsorted(present, blocks[lang].concepts)) for lang in sorted(rows)
@@ -143,10 +149,8 @@ class Cr5:
         if alone:
             self.remarks_.append(f"{alone:,} documents about concepts that no other language has teach nothing")
         if gone:
-            self.remarks_.append(
-                f"{', '.join(gone)} {'is' if len(gone) == 1 else 'are'} left out: "
-                f"no document there shares a concept with {pivots or 'another language'}"
-            )
+            why = f"is left to link it with {pivots}" if pivots else "shares a concept with another language"
+            self.remarks_.append(f"{_are(gone)} left out: no document there {why}")
         if corpus.without_concept:
             self.remarks_.append(f"{corpus.without_concept:,} documents without a concept teach nothing")
 
@@ -180,6 +184,10 @@ class Cr5:
             return self.settings.ridge, {}
         with console.progress("choosing ridge", ridge_choice.MODELS, "models") as progress:
             return ridge_choice.choose_ridge(blocks, dimensions, seed=self.settings.seed, progress=progress)
+
+
+def _are(langs: Sequence[str]) -> str:
+    return f"{', '.join(langs)} {'is' if len(langs) == 1 else 'are'}"
 
 
 def _table(solution: Solution, vocabularies: Mapping[str, Vocabulary]) -> FloatArray:

@@ -154,6 +154,8 @@ class _Regression:
             lambda lang: self._ridges[lang].predicted(_ones(len(self._labels[lang])), self._of_ones[lang])
         )
         self._rest = self._documents - sum(float(ones.sum(dtype=np.float64)) for ones in self._ones.values())
+        if not self._rest > 0:
+            raise ArithmeticError(f"λ {lam:g} is lost in rounding")
         self._kept: dict[str, list[FloatArray]] | None = {lang: [] for lang in self._labels}
 
     def concepts_seen(self, concepts: FloatArray) -> FloatArray:

@@ -195,8 +195,16 @@ def test_transitive_training_says_what_it_leaves_out_and_that_it_is_for_the_pivo
     said = [remark for remark in fitted.remarks_ if "left out" in remark]
     assert said == [
         "66 documents are left out: their concepts have none in en, or link another language with it",
-        "fi is left out: no document there shares a concept with en",
+        "fi is left out: no document there is left to link it with en",
     ]
+
+
+def test_a_language_without_a_vocabulary_is_left_out_for_that() -> None:
+    others = [Document(f"fi{n}", "fi", f"sana{n}", fields={"concept": str(n)}) for n in range(5)]
+    fitted = Cr5(QUICK).fit(corpus(["de", "en"]) + others)
+    assert fitted.remarks_[-1] == (
+        "fi is left out: the documents there, or those they share concepts with, have no word that is in 3 documents"
+    )
 
 
 def test_eigenvectors_that_were_not_found_well_are_said(monkeypatch: pytest.MonkeyPatch) -> None:
