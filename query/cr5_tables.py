@@ -142,8 +142,8 @@ def documents(
         asked = held_out[first, second]
         rows, names = {}, {}
         for lang in (first, second):
-            group = (first, second) if pairwise else langs
-            taught = set().union(*(concepts[one] for one in group if one != lang)) - away
+            others = [one for one in ((first, second) if pairwise else langs) if one != lang]
+            taught = set().union(*(concepts[one] for one in others)) - away
             wanted = _candidates(asked, concepts[lang], taught, plan.candidates)
             rows[lang], names[lang] = _encoded(data, model, lang, wanted)
         for lang, other in ((first, second), (second, first)):

@@ -12,6 +12,7 @@ from encoders.cr5.corpus import Corpus
 from encoders.cr5.estimator import Cr5
 from encoders.cr5.selection import dealt, linked, of_fitting_length
 from encoders.cr5.settings import Limits, Settings
+from encoders.cr5.solver import solve
 from encoders.document import Document
 from encoders.errors import BadInput
 from tests.encoders.cr5.conftest import corpus
@@ -208,7 +209,7 @@ def test_a_language_without_a_vocabulary_is_left_out_for_that() -> None:
 
 
 def test_eigenvectors_that_were_not_found_well_are_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(estimator, "solve", partial(estimator.solve, small=0))
+    monkeypatch.setattr(estimator, "solve", partial(solve, small=0))
     fitted = Cr5(QUICK).fit(corpus(["de", "en"], topics=300, each=1))
     assert any(remark.startswith("the leading directions are rough: an eigenvector") for remark in fitted.remarks_)
 
@@ -250,7 +251,7 @@ def test_a_ridge_too_small_for_the_equations_is_refused() -> None:
 
 
 def test_equations_that_iteration_cannot_solve_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(estimator, "solve", partial(estimator.solve, direct=0))
+    monkeypatch.setattr(estimator, "solve", partial(solve, direct=0))
     with pytest.raises(BadInput, match=r"can't be solved with ridge 1e-12 \(residual .*\); give a larger --ridge"):
         Cr5(dataclasses.replace(QUICK, ridge=1e-12)).fit(corpus(["de", "en"]))
 

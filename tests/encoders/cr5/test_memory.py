@@ -63,7 +63,8 @@ def test_a_container_has_what_is_left_of_its_limit(
 
 def test_what_training_takes_has_every_languages_factor_in_it() -> None:
     def block(documents: int, words: int) -> Block:
-        return Block(csr_array((documents, words), dtype=np.float32), np.zeros(documents, dtype=np.int64))
+        empty = (np.zeros(0, np.float32), np.zeros(0, np.int32), np.zeros(documents + 1, np.int32))
+        return Block(csr_array(empty, shape=(documents, words)), np.zeros(documents, dtype=np.int64))
 
     one, more = ({str(n): block(3_000, 9_000) for n in range(count)} for count in (1, 6))
     assert needed(more, 3_000, 300) - needed(one, 3_000, 300) > 5 * 8 * 3_000**2

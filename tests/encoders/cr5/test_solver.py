@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
 from encoders.cr5 import solver
-from encoders.cr5.conjugate_gradients import Operator, _block, orthonormal
+from encoders.cr5.conjugate_gradients import Columns, Float64Array, Operator, _block, orthonormal
 from encoders.cr5.conjugate_gradients import solve as solve_block
 from encoders.cr5.eigenvectors import BLOCK, leading
 from encoders.cr5.solver import Block, solve
@@ -85,13 +85,17 @@ def test_block_conjugate_gradients_solve_every_column(seed: int, columns: int) -
     assert residuals.max() < 1e-3
 
 
-def _perturbed(off: float) -> tuple[FloatArray, Operator]:
+def _perturbed(off: float) -> tuple[Float64Array, Operator]:
     """A system, and an operator that is another one, off by a share, wherever it is asked in float32."""
     chance = np.random.default_rng(0)
     root = chance.standard_normal((40, 60))
     system = root @ root.T + 0.5 * np.eye(40)
     other = system + off * np.diag(np.diag(system)) * chance.choice([-1, 1], 40)
-    return system, lambda block: ((other if block.dtype == np.float32 else system) @ block).astype(block.dtype)
+
+    def operator(block: Columns) -> Columns:
+        return np.asarray((other if block.dtype == np.float32 else system) @ block, dtype=block.dtype)
+
+    return system, operator
 
 
 def test_what_float32_gets_wrong_is_refined_in_float64() -> None:
