@@ -75,9 +75,12 @@ def train_cr5(
     """
     console = console or Console(quiet=True)
     settings = settings or Settings()
-    readings = [read(source, options or ReadOptions()) for source in sources]
+    target = target.expanduser().resolve()
     if settings.pairs != "pairwise":
-        target = free_target(target, "model")
+        free_target(target, "model")
+    elif target.is_file():
+        raise BadInput(f"{target} is a file; choose another --output")
+    readings = [read(source, options or ReadOptions()) for source in sources]
     corpus = Corpus()
     refused = _count(chain.from_iterable(readings), corpus, languages, console)
     if not corpus.documents:
@@ -85,7 +88,7 @@ def train_cr5(
         raise BadInput(f"no document could be read from {', '.join(sources)} ({why}); give sources that have some")
     if settings.pairs != "pairwise" or len(corpus.languages()) <= 2:
         return [_train(corpus, free_target(target, "model"), settings, precision, refused, console)]
-    return _train_pairs(corpus, target.expanduser().resolve(), settings, precision, refused, console)
+    return _train_pairs(corpus, target, settings, precision, refused, console)
 
 
 def _train_pairs(
@@ -99,10 +102,8 @@ def _train_pairs(
     """A folder a pair of languages inside the target; a pair that can't be learnt is named, and the others are.
 
     Raises:
-        BadInput: the target holds something else, or no pair can be learnt.
+        BadInput: a pair's folder holds something else, or no pair can be learnt.
     """
-    if target.is_file():
-        raise BadInput(f"{target} is a file; choose another --output")
     pairs = list(combinations(sorted(corpus.languages()), 2))
     targets = [free_target(target / f"{first}-{second}", "model") for first, second in pairs]
     reports, failed = list[Cr5Report](), list[str]()

@@ -160,6 +160,7 @@ def test_what_cannot_be_learnt_from_is_one_sentence_and_leaves_nothing(
         ([str(tmp_path / "plain.txt")], "m", "none of the documents has a field concept"),
         ([*SOURCES, "--pairs", "transitive", "--pivot", "fr"], "m", "there are no documents in the pivot fr"),
         (SOURCES, "full", "holds something that is no model; choose another --output"),
+        ([*SOURCES, "--pairs", "pairwise"], "plain.txt", "plain.txt is a file; choose another --output"),
     ]
     for arguments, output, sentence in cases:
         assert run(["train", "cr5", *arguments, "-o", str(tmp_path / output), "-q"]) == 1
