@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -104,11 +104,10 @@ def figures(found: Searcher) -> tuple[dict[str, float], Setting]:
     made = calibration(samples, model, rank=setting.rank).with_choice(balance=setting.balance, margin=setting.margin)
     made = made.with_weights(setting.weights) if setting.weights else made
     told = {"plain cosine": ranked(found, PLAIN)[0]}
-    found.calibration = equal
-    told["centred"] = ranked(found, Choice(0.5, "ratio", passages=False))[0]
-    told["margins and passages"] = ranked(found, Choice(0.75, "ratio"))[0]
-    found.calibration, found._rankers = made, {}  # noqa: SLF001 - rankers are of a calibration
-    told["as the probe decides"] = ranked(found, Choice.of(made))[0]
+    calibrated = replace(found, calibration=equal)
+    told["centred"] = ranked(calibrated, Choice(0.5, "ratio", passages=False))[0]
+    told["margins and passages"] = ranked(calibrated, Choice(0.75, "ratio"))[0]
+    told["as the probe decides"] = ranked(replace(found, calibration=made), Choice.of(made))[0]
     return told, setting
 
 
@@ -192,7 +191,7 @@ def transfer_rows(records: Records, home: Path, collection: str) -> list[str]:
         },
     }
     lines = [f"Mates, P@1, {len(theirs)} languages.", "", "| vectors | P@1 |", "|---|---:|"]
-    return [*lines, *(f"| {way} | {first_mates(some, theirs):.3f} |" for way, some in ways.items())]
+    return [*lines, *(f"| {way} | {first_mates(some, theirs).cosine[1]:.3f} |" for way, some in ways.items())]
 
 
 def main() -> None:

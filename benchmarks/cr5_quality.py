@@ -18,6 +18,7 @@ from benchmarks import results
 from encoders.cr5.settings import Settings as Training
 from encoders.document import Document, FloatArray
 from encoders.methods import open_encoder
+from encoders.words import folded
 from indexer.cr5_training import train_cr5
 from indexer.indexing import index
 from indexer.settings import Settings
@@ -26,6 +27,7 @@ from query.evaluation import evaluate, parse_measures
 from query.fairness import own_language_share
 from query.qrels import read_qrels
 from query.ranking import PLAIN, Choice
+from query.retrieval import RANKS, Precision, precision
 from query.run import Run
 from query.searcher import Searcher
 from query.topics import read_topics
@@ -82,20 +84,24 @@ def vectors(encoder_folder: Path, records: Records) -> dict[str, FloatArray]:
     }
 
 
-def mates(encoder_folder: Path, records: Records) -> float:
-    """P@1 of mates by cosine, mean over ordered pairs of languages; all documents of a language are candidates."""
+def mates(encoder_folder: Path, records: Records) -> Precision:
+    """Mates found, mean over ordered pairs of languages; all documents of a language are candidates."""
     return first_mates(vectors(encoder_folder, records), records)
 
 
-def first_mates(encoded: Mapping[str, FloatArray], records: Records) -> float:
+def first_mates(encoded: Mapping[str, FloatArray], records: Records) -> Precision:
     """The same of vectors."""
     names = {lang: np.array([record["concept"] for record in some]) for lang, some in records.items()}
     found = []
     for lang, other in permutations(records, 2):
-        asking = np.isin(names[lang], names[other])
-        nearest = (encoded[lang][asking] @ encoded[other].T).argmax(axis=1)
-        found.append(float((names[other][nearest] == names[lang][asking]).mean()))
-    return float(np.mean(found))
+        rows = np.flatnonzero(np.isin(names[lang], names[other]))
+        right = [set(np.flatnonzero(names[other] == names[lang][row]).tolist()) for row in rows]
+        found.append(precision(encoded[lang][rows], encoded[other], right, source=encoded[lang]))
+    cosine, csls = (
+        {k: float(np.mean([some[k] for some in by])) for k in RANKS}
+        for by in ([one.cosine for one in found], [one.csls for one in found])
+    )
+    return Precision(cosine, csls, sum(one.queries for one in found))
 
 
 def only(records: Records, langs: Sequence[str], chosen: set[str]) -> dict[str, list[dict[str, str]]]:
@@ -174,7 +180,7 @@ def split_rows(records: Records, splits: int, e5: Path | None) -> list[str]:
         with tempfile.TemporaryDirectory() as place:
             cut = len(order) // 5
             folder = trained(records, set(order[cut:]), Path(place))
-            found.append(mates(folder, only(records, TESTED, set(order[:cut]))))
+            found.append(mates(folder, only(records, TESTED, set(order[:cut]))).cosine[1])
         print(f"split {seed}: mates {found[-1]:.4f}", flush=True)
         with tempfile.TemporaryDirectory() as place:
             half = len(order) // 2
@@ -214,11 +220,16 @@ def mate_rows(records: Records, splits: int) -> list[str]:
         with tempfile.TemporaryDirectory() as place:
             folder = trained(records, set(order[cut:]), Path(place))
             found.append(mates(folder, only(records, TESTED, set(order[:cut]))))
-        print(f"split {seed}: mates {found[-1]:.4f}", flush=True)
+        print(f"split {seed}: mates {found[-1]}", flush=True)
     return [
-        f"lohelp, {splits} splits by concept, trained on four fifths of the concepts in {len(TRAINED)} languages, P@1 "
-        f"by cosine over the ordered pairs of {len(TESTED)} languages on the rest: {spread(found)} "
-        f"({', '.join(f'{value:.3f}' for value in found)})."
+        f"lohelp, {splits} splits by concept, trained on four fifths of the concepts in {len(TRAINED)} languages; mean "
+        f"over the ordered pairs of {len(TESTED)} languages on the rest, all documents of a language being candidates "
+        f"(P@1 by cosine: {', '.join(f'{one.cosine[1]:.3f}' for one in found)}).",
+        "",
+        "| mates by | P@1 | P@5 | P@10 |",
+        "|---|---:|---:|---:|",
+        f"| cosine | {' | '.join(spread([one.cosine[k] for one in found]) for k in RANKS)} |",
+        f"| CSLS | {' | '.join(spread([one.csls[k] for one in found]) for k in RANKS)} |",
     ]
 
 
@@ -234,7 +245,7 @@ def curve_rows(records: Records, sizes: Sequence[int], splits: int) -> list[str]
             with tempfile.TemporaryDirectory() as place:
                 folder = trained(records, set(order[len(order) - size :]), Path(place))
                 ap, _ = topics(str(folder), unseen, Path(place))["plain cosine"]
-                reached[size].append((mates(folder, unseen), ap))
+                reached[size].append((mates(folder, unseen).cosine[1], ap))
             print(size, reached[size][-1], flush=True)
     for size, values in reached.items():
         lines.append(f"| {size} | {spread([one[0] for one in values])} | {spread([one[1] for one in values])} |")
@@ -243,18 +254,20 @@ def curve_rows(records: Records, sizes: Sequence[int], splits: int) -> list[str]
 
 def transfer_rows(records: Records) -> list[str]:
     """Trained on all of lohelp, tested elsewhere."""
-    lines = ["| tested on | mates, P@1 |", "|---|---:|"]
+    lines = ["| tested on | mates by cosine, P@1 | P@5 | P@10 | by CSLS, P@1 | P@5 | P@10 |", f"|---|{'---:|' * 6}"]
     with tempfile.TemporaryDirectory() as place:
         folder = trained(records, set(concepts(records)), Path(place))
         for name in ("ntrex", "ddtp"):
             theirs = read(name, [lang for lang in TESTED if (results.DATA / name / f"docs.{lang}.jsonl.gz").is_file()])
-            lines.append(f"| {name}, {len(theirs)} languages | {mates(folder, theirs):.3f} |")
+            found = mates(folder, theirs)
+            cells = " | ".join(f"{some[k]:.3f}" for some in (found.cosine, found.csls) for k in RANKS)
+            lines.append(f"| {name}, {len(theirs)} languages | {cells} |")
             print(lines[-1], flush=True)
     return lines
 
 
 def word_rows(records: Records) -> list[str]:
-    """Words of FreeDict and interface sentences, English and each language, by a model of all help pages."""
+    """Words of FreeDict, interface sentences and news, English and each language, by a model of all help pages."""
     from encoders.cr5.encoder import load_model
     from encoders.folder import ModelFolder
     from query import cr5_tables as tables
@@ -263,23 +276,40 @@ def word_rows(records: Records) -> list[str]:
     with tempfile.TemporaryDirectory() as place:
         model = load_model(ModelFolder.open(trained(records, set(concepts(records)), Path(place), 0.3)))
         english = columns("lostrings/en.tsv.gz")
-        entries: dict[str, dict[str, set[str]]] = {}
-        for lang, word, translations in lines_of("freedict/en-x.tsv.gz"):
-            entries.setdefault(lang, {})[word.casefold()] = {one.casefold() for one in translations.split("|")}
-        for lang in ("de", "fr", "it", "ru", "fi"):
-            own = set(model.vocabularies["en"])
-            common = {
-                word: found
-                for word, found in entries[lang].items()
-                if word in own and found & set(model.vocabularies[lang])
-            }
-            lines += [shown("words", one) for one in tables.words(model, ("en", lang), common, len(common))]
+        for lang, entries in sorted(dictionaries().items()):
+            if lang in model.vocabularies:
+                own, theirs = set(model.vocabularies["en"]), set(model.vocabularies[lang])
+                common = {word: found & theirs for word, found in entries.items() if word in own and found & theirs}
+                every = sum(map(len, common.values()))
+                lines += [shown("words", one) for one in tables.words(model, ("en", lang), common, every)]
         for lang in ("de", "fr", "ru", "fi", "ja", "zh"):
-            theirs = columns(f"lostrings/{lang}.tsv.gz")
-            both = sorted(english.keys() & theirs.keys())
-            texts = [english[sid] for sid in both], [theirs[sid] for sid in both]
+            strings = columns(f"lostrings/{lang}.tsv.gz")
+            both = sorted(english.keys() & strings.keys())
+            texts = [english[sid] for sid in both], [strings[sid] for sid in both]
             lines += [shown("sentences", one) for one in tables.sentences(model, ("en", lang), texts, 1000, len(both))]
+        for lang in ("de", "fr", "ru", "fi", "ja", "zh"):
+            texts = news(lang)
+            lines += [shown("news", one) for one in tables.sentences(model, ("en", lang), texts, 1000, len(texts[0]))]
     return lines
+
+
+def dictionaries() -> dict[str, dict[str, set[str]]]:
+    """FreeDict's translations of English words by language, folded as the model's words are."""
+    entries: dict[str, dict[str, set[str]]] = {}
+    for lang, word, translations in lines_of("freedict/en-x.tsv.gz"):
+        own = entries.setdefault(lang, {}).setdefault(folded(word, "en"), set())
+        own.update(folded(one, lang) for one in translations.split("|"))
+    return entries
+
+
+def news(lang: str) -> tuple[list[str], list[str]]:
+    """Sentences of ntrex's articles in English and their translations, but of articles whose lines don't match."""
+    english, theirs = (
+        {record["concept"]: record["text"].split("\n") for record in records}
+        for records in read("ntrex", ("en", lang)).values()
+    )
+    both = [one for one in sorted(english.keys() & theirs.keys()) if len(english[one]) == len(theirs[one])]
+    return [line for one in both for line in english[one]], [line for one in both for line in theirs[one]]
 
 
 def lines_of(file: str) -> list[list[str]]:

@@ -26,6 +26,7 @@ from encoders.document import (
 from encoders.errors import BadInput
 
 BETWEEN = " + "
+"""Between the names of encoders, and of their methods, that are used as one."""
 
 
 def refuse_combined(encoder: str) -> None:
@@ -36,9 +37,6 @@ def refuse_combined(encoder: str) -> None:
     """
     if BETWEEN in encoder:
         raise BadInput(f"combined vectors ({encoder}) can't be mapped yet; map a collection of one encoder")
-
-
-"""Between the names of encoders, and of their methods, that are used as one."""
 
 
 class Combined:

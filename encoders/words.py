@@ -189,3 +189,14 @@ def _marks() -> str:
 
 
 _WORD = r"[^\W_]++(?:[{marks}]++[^\W_]*+)*+"
+
+RULES = f"""\
+1. In Turkish and Azerbaijani (tr, az) I becomes ı and İ becomes i. Then NFKC, then Unicode case folding, all languages.
+2. Words are the matches of `{_WORD.format(marks="M")}`: letters and digits, with marks inside; M is every character of
+   U+0300 to U+FFFF whose Unicode category begins with M.
+3. A word with a character of `[{_BIGRAMS}{_TRIGRAMS}]` is cut into its longest runs of
+   Katakana `[{_KATAKANA}]`, Hiragana `[{_HIRAGANA}]`, Han and Hangul `[{_HAN_HANGUL}]`,
+   Thai, Lao, Burmese and Khmer `[{_TRIGRAMS}]`, and anything else.
+   Runs of Hiragana and of Han and Hangul become overlapping pairs of characters, those of Thai and so on triples;
+   runs of Katakana, of anything else, and shorter than that, stay whole."""
+"""How ``words`` finds them, for those who read a model without this code."""

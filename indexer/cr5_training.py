@@ -75,7 +75,11 @@ def train_cr5(
     """
     console = console or Console(quiet=True)
     settings = settings or Settings()
-    target = free_target(target, "model")
+    target = target.expanduser().resolve()
+    if settings.pairs != "pairwise":
+        free_target(target, "model")
+    elif target.is_file():
+        raise BadInput(f"{target} is a file; choose another --output")
     readings = [read(source, options or ReadOptions()) for source in sources]
     corpus = Corpus()
     refused = _count(chain.from_iterable(readings), corpus, languages, console)
@@ -83,13 +87,35 @@ def train_cr5(
         why = f"{refused[0].where}: {refused[0].reason}" if refused else "they are empty"
         raise BadInput(f"no document could be read from {', '.join(sources)} ({why}); give sources that have some")
     if settings.pairs != "pairwise" or len(corpus.languages()) <= 2:
-        return [_train(corpus, target, settings, precision, refused, console)]
+        return [_train(corpus, free_target(target, "model"), settings, precision, refused, console)]
+    return _train_pairs(corpus, target, settings, precision, refused, console)
+
+
+def _train_pairs(
+    corpus: Corpus,
+    target: Path,
+    settings: Settings,
+    precision: Literal["fp32", "int8"],
+    refused: list[Refusal],
+    console: Console,
+) -> list[Cr5Report]:
+    """A folder a pair of languages inside the target; a pair that can't be learnt is named, and the others are.
+
+    Raises:
+        BadInput: a pair's folder holds something else, or no pair can be learnt.
+    """
     pairs = list(combinations(sorted(corpus.languages()), 2))
     targets = [free_target(target / f"{first}-{second}", "model") for first, second in pairs]
-    return [
-        _train(corpus.only(pair), folder, settings, precision, refused, console)
-        for pair, folder in zip(pairs, targets, strict=True)
-    ]
+    reports, failed = list[Cr5Report](), list[str]()
+    for pair, folder in zip(pairs, targets, strict=True):
+        try:
+            reports.append(_train(corpus.only(pair), folder, settings, precision, refused, console))
+        except BadInput as error:
+            failed.append(f"{folder.name}: {error}")
+            console.warn(f"{folder.name} is left out: {error}")
+    if not reports:
+        raise BadInput(f"no pair of languages can be learnt ({'; '.join(failed)})")
+    return reports
 
 
 def _count(readings: Iterable[Reading], corpus: Corpus, languages: Sequence[str], console: Console) -> list[Refusal]:

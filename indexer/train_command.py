@@ -24,6 +24,10 @@ if TYPE_CHECKING:
     from indexer.cr5_training import Cr5Report
 
 
+_MOST_RIDGE = 1e30
+"""A ridge that leaves nothing of any document, and is still a number in float32."""
+
+
 class _RidgeValue(click.ParamType[float | None]):
     """A number above 0, or ``auto``: none."""
 
@@ -36,8 +40,8 @@ class _RidgeValue(click.ParamType[float | None]):
             number = float(value)
         except ValueError:
             number = 0.0
-        if not 0.0 < number < float("inf"):
-            self.fail(f"{value!r} is neither auto nor a number above 0", param, ctx)
+        if not 0.0 < number <= _MOST_RIDGE:
+            self.fail(f"{value!r} is neither auto nor a number above 0, at most {_MOST_RIDGE:g}", param, ctx)
         return number
 
 

@@ -14,6 +14,7 @@ from encoders.cr5.encoder import ALIGNMENT, DATA, scales_start
 from encoders.cr5.model import Cr5Model, Table, quantised
 from encoders.document import short_hash
 from encoders.folder import ModelConfig, ModelFolder, Precision, publishing
+from encoders.words import RULES
 
 _OPSET, _IR = 18, 10
 
@@ -130,9 +131,14 @@ def _card(config: ModelConfig, model: Cr5Model, about: Mapping[str, str]) -> str
 A text is the sum of its words' vectors, scaled to unit length; made by `dragoman train cr5`.
 
 - Inputs `input_ids`, `attention_mask` (texts, words) int64; output `vectors` (texts, {config.dim}) float32, unit rows.
-- Ids: 0 for an unknown word; then the words of `vocabulary.json`, language after language, counted from 1. A word
-  is in lower case (NFKC, case folded); Han, Hangul and Hiragana are pairs of characters, Thai triples. Each word is
-  given once, and `attention_mask` says how often it occurs; 0 for what fills up a batch.
+- Ids: 0 for an unknown word; then the words of `vocabulary.json`, language after language, counted from 1. Each word
+  is given once, and `attention_mask` says how often it occurs; 0 for what fills up a batch.
 - Words: {sizes}.
 {said}
+
+## Words of a text
+
+The text is the title, if there is one, a line break and the text.
+
+{RULES}
 """

@@ -51,7 +51,7 @@ def list_command(console: Console) -> None:
 @click.option("-k", type=click.IntRange(1, 100), default=5, show_default=True, help="Words a language.")
 @output_options
 def show_command(name: str, words: str, k: int, console: Console) -> None:
-    """Show what an encoder is: its card, and its id by each method."""
+    """Show what an encoder is: its card, its settings and the id of its build."""
     folder = find_model(name, console)
     if words:
         _show_words(folder, [word.strip() for word in words.split(",") if word.strip()], k, console)

@@ -100,7 +100,7 @@ class Plan:
 
     Attributes:
         queries: concepts of a pair of languages that are asked for; as many are set aside for the ridge in the paper.
-        candidates: documents of a language that are ranked, at most.
+        candidates: documents of a language that are ranked, at most; first those that taught nothing.
         settings: of the training.
     """
 
@@ -142,7 +142,10 @@ def documents(
         asked = held_out[first, second]
         rows, names = {}, {}
         for lang in (first, second):
-            rows[lang], names[lang] = _encoded(data, model, lang, asked, concepts[lang], plan.candidates)
+            others = [one for one in ((first, second) if pairwise else langs) if one != lang]
+            taught = set().union(*(concepts[one] for one in others)) - away
+            wanted = _candidates(asked, concepts[lang], taught, plan.candidates)
+            rows[lang], names[lang] = _encoded(data, model, lang, wanted)
         for lang, other in ((first, second), (second, first)):
             places = {concept: row for row, concept in enumerate(names[other])}
             own = [row for row, concept in enumerate(names[lang]) if concept in asked and concept in places]
@@ -166,12 +169,21 @@ def _held_out(concepts: Mapping[str, set[str]], plan: Plan) -> dict[tuple[str, s
     return held_out
 
 
-def _encoded(
-    data: Wikipedia, model: Cr5Model, lang: str, asked: set[str], concepts: set[str], candidates: int
-) -> tuple[FloatArray, list[str]]:
-    """Vectors and concepts of a language's candidates: the queries' own articles, then others."""
-    others = sorted(concepts - asked)[: max(candidates - len(asked), 0)]
-    wanted = asked | set(others)
+def _candidates(asked: set[str], concepts: set[str], taught: set[str], count: int) -> set[str]:
+    """A language's concepts to find the asked ones among: first those that training had in no other language.
+
+    Args:
+        asked: concepts of the queries.
+        concepts: of the language's articles.
+        taught: that another language of the training has too, and that the model so may have learnt.
+        count: of candidates, at most.
+    """
+    others = sorted(concepts - asked, key=lambda one: (one in taught, one))
+    return asked | set(others[: max(count - len(asked), 0)])
+
+
+def _encoded(data: Wikipedia, model: Cr5Model, lang: str, wanted: set[str]) -> tuple[FloatArray, list[str]]:
+    """Vectors and concepts of a language's candidates."""
     bags, names = [], []
     for concept, words in data.articles(lang):
         if concept in wanted:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
+from numpy.linalg import LinAlgError
 
 from encoders.console import Console
-from encoders.cr5 import ridge_choice
+from encoders.cr5 import eigenvectors, ridge_choice
 from encoders.cr5.corpus import Corpus
+from encoders.cr5.memory import check_memory
 from encoders.cr5.model import Cr5Model, Table
 from encoders.cr5.selection import dealt, linked, of_fitting_length
 from encoders.cr5.settings import Settings
@@ -17,7 +18,6 @@ from encoders.cr5.solver import Block, Solution, solve
 from encoders.cr5.vocabulary import Vocabulary, fit_vocabulary
 from encoders.document import Document, FloatArray
 from encoders.errors import BadInput
-from encoders.session import available_cores
 
 
 class Cr5:
@@ -38,6 +38,15 @@ class Cr5:
         """Take the settings; the paper's unless given."""
         self.settings = settings or Settings()
 
+    def get_params(self, deep: bool = True) -> dict[str, Settings]:  # noqa: ARG002 - scikit-learn's way
+        """What it was made with, as scikit-learn asks an estimator to ``clone`` it."""
+        return {"settings": self.settings}
+
+    def set_params(self, settings: Settings) -> Cr5:
+        """Take other settings."""
+        self.settings = settings
+        return self
+
     def fit(self, documents: Iterable[Document] | Corpus, console: Console | None = None) -> Cr5:
         """Learn from documents whose field ``concept`` is the same for translations of one another.
 
@@ -50,23 +59,35 @@ class Cr5:
         """
         console = console or Console(quiet=True)
         corpus = documents if isinstance(documents, Corpus) else _counted(documents)
+        try:
+            self._learn(corpus, console)
+        except MemoryError as error:
+            raise BadInput(
+                "the documents don't fit into memory; give fewer --dimensions, or fewer documents or --languages"
+            ) from error
+        return self
+
+    def _learn(self, corpus: Corpus, console: Console) -> None:
         vocabularies, blocks = self._blocks(corpus)
         self.documents_ = {lang: len(block.concepts) for lang, block in blocks.items()}
         self.concepts_ = 1 + max(int(block.concepts.max()) for block in blocks.values())
-        dimensions = self.settings.dimensions
-        if self.concepts_ <= dimensions:
-            dimensions = self.concepts_ - 1
+        if self.concepts_ < 2:
+            raise BadInput("the documents that teach are all about one concept; give some about others")
+        dimensions = min(self.settings.dimensions, self.concepts_ - 1)
+        check_memory(blocks, self.concepts_, dimensions)
+        solution = self._solution(blocks, dimensions, console)
+        if solution.dimensions < self.settings.dimensions:
             self.remarks_.append(
-                f"{self.concepts_:,} concepts give {dimensions:,} dimensions, not {self.settings.dimensions:,}"
+                f"{self.concepts_:,} concepts give {solution.dimensions:,} dimensions, not {self.settings.dimensions:,}"
             )
-        _check_memory(blocks, self.concepts_, dimensions)
-        self.ridge_, self.tried_ = self._ridge(blocks, dimensions, console)
-        with console.progress("solving", None, "vectors") as progress:
-            solution = solve(blocks, dimensions, self.ridge_, seed=self.settings.seed, progress=progress)
+        if solution.residual > eigenvectors.TOLERANCE:
+            self.remarks_.append(
+                f"the leading directions are rough: an eigenvector is off by {solution.residual:.2f} of the largest "
+                f"eigenvalue, where {eigenvectors.TOLERANCE:g} is asked; fewer --dimensions are found better"
+            )
         self.eigenvalues_ = solution.eigenvalues
         table = _table(solution, {lang: vocabularies[lang] for lang in blocks})
         self.model_ = Cr5Model({lang: vocabularies[lang].words for lang in blocks}, Table(table), table.shape[1])
-        return self
 
     def transform(self, documents: Sequence[Document]) -> FloatArray:
         """Documents → (documents, dim) float32 unit rows; nothing where a text has no word of the model."""
@@ -83,11 +104,15 @@ class Cr5:
         self.remarks_: list[str] = []
         rows, remark = of_fitting_length(counts, self.settings.limits)
         self.remarks_ += [remark] if remark else []
+        before = sum(map(len, rows.values()))
         if self.settings.pairs == "transitive":
             rows = dealt(counts, rows, self.settings.pivots)
+        undealt = before - sum(map(len, rows.values()))
         vocabularies, blocks = {}, dict[str, Block]()
         whole, rows = rows, linked(counts, rows)
         alone = sum(len(whole[lang]) - len(those) for lang, those in rows.items())
+        self._say_left_out(corpus, undealt, alone, sorted(counts.keys() - rows.keys()))
+        sharing = set(rows)
         while True:
             for lang, those in rows.items():
                 one = counts[lang]
@@ -104,22 +129,53 @@ class Cr5:
                     "give more documents"
                 )
             rows = linked(counts, {lang: those[~empty[lang]] for lang, those in rows.items()})
-        self._say_left_out(corpus, alone, sorted(counts.keys() - rows.keys()))
+        if wordless := sorted(sharing - rows.keys()):
+            self.remarks_.append(
+                f"{_are(wordless)} left out: the documents there, or those they share concepts with, have no word "
+                f"that is in {self.settings.least} documents"
+            )
         present = np.unique(np.concatenate([blocks[lang].concepts for lang in rows]))
         return vocabularies, {
             lang: Block(blocks[lang].matrix, np.searchsorted(present, blocks[lang].concepts)) for lang in sorted(rows)
         }
 
-    def _say_left_out(self, corpus: Corpus, alone: int, gone: Sequence[str]) -> None:
+    def _say_left_out(self, corpus: Corpus, undealt: int, alone: int, gone: Sequence[str]) -> None:
+        pivots = " or ".join(self.settings.pivots)
+        if undealt:
+            self.remarks_.append(
+                f"{undealt:,} documents are left out: their concepts have none in {pivots}, "
+                "or link another language with it"
+            )
         if alone:
             self.remarks_.append(f"{alone:,} documents about concepts that no other language has teach nothing")
         if gone:
-            self.remarks_.append(
-                f"{', '.join(gone)} {'is' if len(gone) == 1 else 'are'} left out: "
-                "no document there shares a concept with another language"
-            )
+            why = f"is left to link it with {pivots}" if pivots else "shares a concept with another language"
+            self.remarks_.append(f"{_are(gone)} left out: no document there {why}")
         if corpus.without_concept:
             self.remarks_.append(f"{corpus.without_concept:,} documents without a concept teach nothing")
+
+    def _solution(self, blocks: Mapping[str, Block], dimensions: int, console: Console) -> Solution:
+        """Choose λ, and solve.
+
+        Raises:
+            BadInput: the equations can't be solved, or the documents teach nothing.
+        """
+        given = self.settings.ridge
+        try:
+            self.ridge_, self.tried_ = self._ridge(blocks, dimensions, console)
+            with console.progress("solving", None, "vectors") as progress:
+                solution = solve(blocks, dimensions, self.ridge_, seed=self.settings.seed, progress=progress)
+        except (ArithmeticError, LinAlgError) as error:
+            tried = "those tried" if given is None else f"{given:g}"
+            raise BadInput(
+                f"the equations can't be solved with ridge {tried} ({error}); give a larger --ridge"
+            ) from error
+        if not solution.dimensions:
+            raise BadInput(
+                "documents about different concepts don't differ in their words, or the ridge is too large "
+                f"({self.ridge_:g}); give other documents, or a smaller --ridge"
+            )
+        return solution
 
     def _ridge(
         self, blocks: Mapping[str, Block], dimensions: int, console: Console
@@ -128,6 +184,10 @@ class Cr5:
             return self.settings.ridge, {}
         with console.progress("choosing ridge", ridge_choice.MODELS, "models") as progress:
             return ridge_choice.choose_ridge(blocks, dimensions, seed=self.settings.seed, progress=progress)
+
+
+def _are(langs: Sequence[str]) -> str:
+    return f"{', '.join(langs)} {'is' if len(langs) == 1 else 'are'}"
 
 
 def _table(solution: Solution, vocabularies: Mapping[str, Vocabulary]) -> FloatArray:
@@ -146,35 +206,3 @@ def _counted(documents: Iterable[Document]) -> Corpus:
     for document in documents:
         corpus.add(document)
     return corpus
-
-
-_KRYLOV = 3
-"""Arrays of (concepts, dimensions) that the Krylov space and what is taken of it mostly come to."""
-_WORKING = 7
-"""Arrays of one row an equation that conjugate gradients hold."""
-
-
-def _check_memory(blocks: Mapping[str, Block], concepts: int, dimensions: int) -> None:
-    """See that vectors over concepts, documents and words fit beside what is held already.
-
-    Raises:
-        BadInput: they don't.
-    """
-    documents = sum(block.matrix.shape[0] for block in blocks.values())
-    vocabulary = sum(block.matrix.shape[1] for block in blocks.values())
-    at_work = max(_WORKING * min(block.matrix.shape) + block.matrix.shape[1] for block in blocks.values())
-    needed = 4 * dimensions * (_KRYLOV * concepts + documents + vocabulary + at_work * available_cores())
-    free = _free_memory()
-    if needed > free:
-        raise BadInput(
-            f"{documents:,} documents about {concepts:,} concepts and {vocabulary:,} words in {dimensions} dimensions "
-            f"need about {needed / 1e9:,.0f} GB and {free / 1e9:,.0f} are free; give fewer --dimensions or documents"
-        )
-
-
-def _free_memory() -> float:
-    """Bytes of physical memory that are not in use, where the system says."""
-    try:
-        return float(os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
-    except (AttributeError, ValueError, OSError):
-        return float("inf")

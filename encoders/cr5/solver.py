@@ -34,7 +34,8 @@ T = TypeVar("T")
 KEPT = 2**31
 """Bytes of solutions that are kept while eigenvectors are looked for."""
 _NOTHING = 1e-6
-"""Share of the largest variance below which a direction of Φ is noise."""
+"""Share of the largest variance below which a direction of Φ is noise, and share of the largest eigenvalue that there
+could be (a concept's documents, all predicted rightly) below which an eigenvalue is what float32 rounds to."""
 
 
 @dataclass(frozen=True)
@@ -59,11 +60,13 @@ class Solution:
             documents are fewer than words, a language's are made each time they are asked for, and not kept.
         dimensions: how many.
         eigenvalues: of the concepts' K × K matrix (eq. 12), largest first.
+        residual: the largest of an eigenvector, over the largest eigenvalue.
     """
 
     columns: Mapping[str, FloatArray]
     dimensions: int
     eigenvalues: Float64Array
+    residual: float = 0.0
 
 
 def solve(
@@ -81,13 +84,18 @@ def solve(
 
     Args:
         blocks: by language.
-        dimensions: r; fewer come out where there are not so many concepts, or words to tell them by.
+        dimensions: r; fewer come out where there are not so many concepts, or words to tell them by, and none where
+            documents don't differ or λ is beyond float32.
         lam: λ, above 0.
         seed: of the eigenvectors' first block.
         direct: documents or words of a language up to which its system is factorised.
         small: concepts up to which their matrix is written out.
         tolerance: of iterated solutions.
         progress: is told of vectors that went through the operator.
+
+    Raises:
+        ArithmeticError: the equations are too ill-conditioned to be iterated on.
+        LinAlgError: they are too ill-conditioned for a factor.
     """
     with ThreadPoolExecutor(available_cores()) as pool, threadpool_limits(1):
         regression = _Regression(blocks, lam, direct, tolerance, pool)
@@ -95,8 +103,10 @@ def solve(
         top = eigenvectors.leading(
             regression.concepts_seen, regression.concepts, dimensions, seed=seed, small=small, progress=progress
         )
+        known = top.values > _NOTHING * regression.most_documents
+        top = Leading(top.vectors[:, known], top.values[known], top.made_of[:, known], top.residual)
         columns = regression.orthonormal_columns(top)
-        return Solution(columns, columns.dimensions, top.values)
+        return Solution(columns, columns.dimensions, top.values, top.residual)
 
 
 class _Columns(Mapping[str, FloatArray]):
@@ -121,6 +131,7 @@ class _Regression:
 
     Attributes:
         concepts: how many.
+        most_documents: of a concept.
     """
 
     def __init__(
@@ -136,12 +147,15 @@ class _Regression:
             for lang, labels in self._labels.items()
         }
         self._ridges = self._each(lambda lang: ridge(blocks[lang].matrix, lam, direct=direct, tolerance=tolerance))
+        self.most_documents = int(np.bincount(np.concatenate(list(self._labels.values()))).max())
         self._documents = sum(map(len, self._labels.values()))
         self._of_ones = self._each(lambda lang: self._ridges[lang].solve(_ones(len(self._labels[lang]))))
         self._ones = self._each(
             lambda lang: self._ridges[lang].predicted(_ones(len(self._labels[lang])), self._of_ones[lang])
         )
         self._rest = self._documents - sum(float(ones.sum(dtype=np.float64)) for ones in self._ones.values())
+        if not self._rest > 0:
+            raise ArithmeticError(f"λ {lam:g} is lost in rounding")
         self._kept: dict[str, list[FloatArray]] | None = {lang: [] for lang in self._labels}
 
     def concepts_seen(self, concepts: FloatArray) -> FloatArray:
@@ -173,7 +187,7 @@ class _Regression:
         each = self._each(solved)
         inner = np.asarray(sum(own for _, own in each.values()))
         variances, turn = np.linalg.eigh((inner + inner.T) / 2)
-        kept = variances > _NOTHING * variances[-1]
+        kept = variances > _NOTHING * variances.max(initial=0)
         scaled = (turn[:, kept] / np.sqrt(variances[kept]))[:, ::-1].astype(np.float32)
         return _Columns(self._ridges, {lang: found @ scaled for lang, (found, _) in each.items()}, int(kept.sum()))
 

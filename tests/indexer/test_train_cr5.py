@@ -107,6 +107,32 @@ def test_pairwise_training_makes_a_folder_a_pair(tmp_path: Path, capsys: pytest.
     assert run(["train", "cr5", *SOURCES, "-o", str(target), *arguments]) == 0
     assert capsys.readouterr().out.split() == [str(target / pair) for pair in ("de-en", "de-es", "en-es")]
     assert ModelFolder.open(target / "de-es").config.languages == ("de", "es")
+    assert run(["train", "cr5", *SOURCES, "-o", str(target), *arguments]) == 0
+
+
+def test_a_pair_that_shares_nothing_is_named_and_the_others_are_made(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    records = [
+        {"id": f"{lang}{n}", "lang": lang, "concept": f"{kind}{n}", "text": f"{lang}{n} {lang}{n % 3} {lang}{n % 2}"}
+        for kind, langs in (("a", ("de", "en")), ("b", ("en", "fi")))
+        for n in range(12)
+        for lang in langs
+    ]
+    file = tmp_path / "some.jsonl"
+    file.write_text("".join(json.dumps(record) + "\n" for record in records))
+    target = tmp_path / "pairs"
+    arguments = ["train", "cr5", str(file), "--pairs", "pairwise", "--ridge", "1", "-q"]
+    for _ in range(2):  # again is not refused
+        assert run([*arguments, "-o", str(target)]) == 0
+        told = capsys.readouterr()
+        assert told.out.split() == [str(target / pair) for pair in ("de-en", "en-fi")]
+        assert "de-fi is left out: no concept has documents in two languages" in told.err
+    apart = [record for record in records if record["lang"] != "en"] + [{**records[0], "lang": "sv", "concept": "c"}]
+    file.write_text("".join(json.dumps(record) + "\n" for record in apart))
+    assert run([*arguments, "-o", str(tmp_path / "none")]) == 1
+    assert "no pair of languages can be learnt (de-fi: no concept" in capsys.readouterr().err
+    assert not (tmp_path / "none").exists()
 
 
 def test_neighbours_of_words_are_shown_in_each_language(
@@ -134,6 +160,7 @@ def test_what_cannot_be_learnt_from_is_one_sentence_and_leaves_nothing(
         ([str(tmp_path / "plain.txt")], "m", "none of the documents has a field concept"),
         ([*SOURCES, "--pairs", "transitive", "--pivot", "fr"], "m", "there are no documents in the pivot fr"),
         (SOURCES, "full", "holds something that is no model; choose another --output"),
+        ([*SOURCES, "--pairs", "pairwise"], "plain.txt", "plain.txt is a file; choose another --output"),
     ]
     for arguments, output, sentence in cases:
         assert run(["train", "cr5", *arguments, "-o", str(tmp_path / output), "-q"]) == 1

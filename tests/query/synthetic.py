@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
-from encoders.document import Document, Encoded, EncoderSpec, FloatArray, Passages, int8_rows, unit_rows
+from encoders.document import Document, Encoded, Encoder, EncoderSpec, FloatArray, Passages, int8_rows, unit_rows
 from indexer.stores.contract import StoredDocument
 from indexer.stores.embedded import EmbeddedStore
 
@@ -33,8 +34,9 @@ class TopicEncoder:
 
     spec = EncoderSpec("topics", "segments", DIM, (), "topics", "topics")
 
-    def __init__(self, bias: float, noise: float = 0.5) -> None:
+    def __init__(self, bias: float, noise: float = 0.5, model: str = "topics") -> None:
         self.bias, self.noise = np.float32(bias), np.float32(noise)
+        self.spec = replace(self.spec, model=model)
 
     def _sentence(self, text: str, lang: str) -> FloatArray:
         topic = text.split(maxsplit=1)[0]
@@ -60,11 +62,11 @@ def page(lang: str, topic: str, number: int = 0, sentences: int = 3, **fields: o
     return Document(f"{lang}:{topic}:{number}", lang, text, f"{topic} title {number}", fields)
 
 
-def filled(folder: Path, encoder: TopicEncoder, documents: Iterable[Document]) -> EmbeddedStore:
+def filled(folder: Path, encoder: Encoder, documents: Iterable[Document]) -> EmbeddedStore:
     """A store that holds some documents."""
     listed = list(documents)
     store = EmbeddedStore(folder, "synthetic")
-    store.create(encoder.spec.model, DIM)
+    store.create(encoder.spec.model, encoder.spec.dim)
     encoded = encoder.encode_documents(listed)
     store.put(
         encoder.spec.model,

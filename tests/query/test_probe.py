@@ -1,5 +1,6 @@
 """The probe: what it takes for bias, what it chooses, and neighbourhoods without the query itself."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -7,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from encoders.document import FloatArray
+from encoders.combined import Combined
+from encoders.document import Encoder, FloatArray
 from query.evidence import from_concepts, from_titles
 from query.language_statistics import draw
 from query.probe import DEFAULT, Setting, Tried, probe, without_itself
@@ -16,7 +18,7 @@ from tests.query.synthetic import TopicEncoder, filled, page
 LANGUAGES = ("de", "en", "fr", "ja", "ru")
 
 
-def probed(folder: Path, encoder: TopicEncoder, languages: int, *, concepts: bool) -> tuple[Setting, list[Tried]]:
+def probed(folder: Path, encoder: Encoder, languages: int, *, concepts: bool) -> tuple[Setting, list[Tried]]:
     """Documents that are translations of each other, or else each of a topic of its own."""
     pages = [
         page(lang, f"t{at}", concept=at) if concepts else page(lang, f"{lang}{at}")
@@ -55,6 +57,15 @@ def test_by_concepts_a_biased_encoder_is_balanced_and_an_unbiased_one_loses_noth
     chosen, table = probed(tmp_path / "fair", TopicEncoder(bias=0.0), 3, concepts=True)
     values = {one.setting: one for one in table}
     assert values[chosen].held_out > max(one.held_out for one in table) - 0.02
+
+
+@pytest.mark.parametrize("useless", [0, 1])
+def test_a_part_that_tells_nothing_gets_little_weight(tmp_path: Path, useless: int) -> None:
+    parts = [TopicEncoder(0.0, 1.5, "good"), TopicEncoder(0.0, 50.0, "noise")]
+    chosen, table = probed(tmp_path, Combined(parts[::-1] if useless == 0 else parts), 3, concepts=True)
+    assert chosen.weights[useless] <= 0.3
+    values = {one.setting: one for one in table}
+    assert values[chosen].held_out > values[replace(chosen, weights=())].held_out
 
 
 def test_the_choice_is_one_of_the_table_and_marked(tmp_path: Path) -> None:

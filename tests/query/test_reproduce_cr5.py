@@ -11,6 +11,7 @@ import pytest
 from encoders.errors import BadInput
 from query.cli import run
 from query.cr5_data import Wikipedia, read_dictionary, read_europarl
+from query.cr5_tables import _candidates
 
 LANGS = ("en", "it", "da", "vi")
 TOPICS = 7
@@ -95,6 +96,16 @@ def test_every_training_prints_the_papers_figures_beside_ours(
     assert sentences["rows"][0]["paper"] == [45.8, 56.6, 61.6]
     assert words["rows"][1]["paper"] == [41.3, 55.8, 58.0]
     assert all(row["ours"][2] > 2 * by_chance for row in words["rows"])
+
+
+def test_candidates_are_first_those_that_taught_nothing() -> None:
+    own, taught = {"a", "b", "c", "d", "q"}, {"a", "c", "q"}
+    assert [_candidates({"q"}, own, taught, count) for count in (1, 3, 4, 9)] == [
+        {"q"},
+        {"q", "b", "d"},
+        {"q", "b", "d", "a"},
+        own,
+    ]
 
 
 def test_a_table_is_printed_for_people(wikipedia: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,6 +1,8 @@
 """The encoder of a Cr5 folder: the same by the direct path and by ONNX Runtime, passages with their places."""
 
 import dataclasses
+import re
+import unicodedata
 from pathlib import Path
 
 import numpy as np
@@ -103,6 +105,30 @@ def test_a_damaged_folder_is_one_sentence(trained: Cr5, tmp_path: Path) -> None:
     folder.tokenizer.write_text("{")
     with pytest.raises(BadInput, match=r"vocabulary.json can't be read .*; train it again"):
         open_encoder(folder)
+
+
+def test_by_the_cards_rules_alone_others_find_the_same_words(folder: ModelFolder) -> None:
+    card = (folder.path / "MODEL_CARD.md").read_text(encoding="utf-8")
+    word, without_blanks, katakana, hiragana, han, thai = re.findall(r"`(.*\[.*)`", re.sub(r"`, |` is", "`\n", card))[
+        -6:
+    ]
+    marks = "".join(m for code in range(0x300, 0x10000) if unicodedata.category(m := chr(code)).startswith("M"))
+    cut = re.compile(f"({katakana}+)|({hiragana}+|{han}+)|({thai}+)|({without_blanks.replace('[', '[^', 1)}+)")
+
+    def found(text: str, lang: str) -> list[str]:
+        text = text.replace("I", "ı").replace("İ", "i") if lang == "tr" else text
+        text = unicodedata.normalize("NFKC", text).casefold()
+        told = []
+        for one in re.findall(word.replace("M", marks), text):
+            runs = [(run[0], (0, 2, 3, 0)[(run.lastindex or 1) - 1]) for run in cut.finditer(one)]
+            for run, size in runs if re.search(without_blanks, one) else [(one, 0)]:
+                told += [run[at : at + size] for at in range(max(len(run) - size + 1, 1))] if size else [run]
+        return told
+
+    texts = ["DIŞARI İYİ 1_000 ﬁn", "東京タワーはどこですか한국어", "สวัสดี ครับ ok", "नमस्ते दुनिया", "Äpfel, l’été"]
+    for text in texts:
+        for lang in ("tr", "de"):
+            assert found(text, lang) == words(text, lang)
 
 
 def test_the_card_says_what_it_was_made_of(folder: ModelFolder) -> None:

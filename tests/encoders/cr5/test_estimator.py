@@ -1,20 +1,30 @@
 """Fitting Cr5: what teaches, what does not, and what is said about it."""
 
 import dataclasses
+from functools import partial
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 
-from encoders.cr5 import estimator
+from encoders.cr5 import estimator, memory
 from encoders.cr5.corpus import Corpus
 from encoders.cr5.estimator import Cr5
 from encoders.cr5.selection import dealt, linked, of_fitting_length
 from encoders.cr5.settings import Limits, Settings
+from encoders.cr5.solver import solve
 from encoders.document import Document
 from encoders.errors import BadInput
 from tests.encoders.cr5.conftest import corpus
 
 QUICK = Settings(dimensions=8, ridge=0.3)
+
+
+def test_scikit_learn_clones_it(trained: Cr5) -> None:
+    again = clone(trained)
+    assert again.settings == trained.settings
+    assert not hasattr(again, "model_")
+    assert again.set_params(settings=QUICK).get_params() == {"settings": QUICK}
 
 
 def test_texts_about_one_topic_are_near_each_other_in_whatever_language(trained: Cr5) -> None:
@@ -144,8 +154,17 @@ def test_an_empty_vocabulary_is_refused() -> None:
 
 
 def test_what_does_not_fit_into_memory_is_refused_before_work_begins(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(estimator, "_free_memory", lambda: 1000.0)
+    monkeypatch.setattr(memory, "free_memory", lambda: 1000.0)
     with pytest.raises(BadInput, match=r"96 documents about 48 concepts and .* are free; give fewer --dimensions"):
+        Cr5(QUICK).fit(corpus(["de", "en"]))
+
+
+def test_memory_that_runs_out_all_the_same_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr(estimator, "_table", full)
+    with pytest.raises(BadInput, match=r"the documents don't fit into memory; give fewer --dimensions"):
         Cr5(QUICK).fit(corpus(["de", "en"]))
 
 
@@ -168,6 +187,81 @@ def test_transitive_training_links_languages_by_the_pivot_alone_and_still_aligns
     assert ((danish @ vietnamese.T).argmax(axis=1) == np.arange(7)).all()
 
 
+def test_transitive_training_says_what_it_leaves_out_and_that_it_is_for_the_pivot() -> None:
+    documents = corpus(["da", "en", "vi"])
+    finnish = [Document(f"fi{n}", "fi", f"fi{n % 3} fi{n % 2}", fields={"concept": f"de and fi {n}"}) for n in range(9)]
+    danish = [dataclasses.replace(one, lang="da", text=one.text.replace("fi", "da")) for one in finnish]
+    fitted = Cr5(dataclasses.replace(QUICK, pairs="transitive", pivots=["en"])).fit(documents + finnish + danish)
+    assert sum(fitted.documents_.values()) == len(documents) - 48
+    said = [remark for remark in fitted.remarks_ if "left out" in remark]
+    assert said == [
+        "66 documents are left out: their concepts have none in en, or link another language with it",
+        "fi is left out: no document there is left to link it with en",
+    ]
+
+
+def test_a_language_without_a_vocabulary_is_left_out_for_that() -> None:
+    others = [Document(f"fi{n}", "fi", f"sana{n}", fields={"concept": str(n)}) for n in range(5)]
+    fitted = Cr5(QUICK).fit(corpus(["de", "en"]) + others)
+    assert fitted.remarks_[-1] == (
+        "fi is left out: the documents there, or those they share concepts with, have no word that is in 3 documents"
+    )
+
+
+def test_eigenvectors_that_were_not_found_well_are_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(estimator, "solve", partial(solve, small=0))
+    fitted = Cr5(QUICK).fit(corpus(["de", "en"], topics=300, each=1))
+    assert any(remark.startswith("the leading directions are rough: an eigenvector") for remark in fitted.remarks_)
+
+
 def test_a_pivot_without_documents_is_refused() -> None:
     with pytest.raises(BadInput, match=r"there are no documents in the pivot ja; choose among de, en"):
         Cr5(dataclasses.replace(QUICK, pairs="transitive", pivots=["ja"])).fit(corpus(["de", "en"]))
+
+
+def test_documents_of_one_concept_are_refused() -> None:
+    documents = [
+        Document(f"{lang}{n}", lang, f"{lang}a {lang}b {lang}c{n}", fields={"concept": "1"})
+        for n in range(3)
+        for lang in ("de", "en")
+    ]
+    with pytest.raises(BadInput, match=r"all about one concept; give some about others"):
+        Cr5(QUICK).fit(documents)
+
+
+@pytest.mark.parametrize(("concepts", "ridge"), [(2, 0.3), (6, 0.3), (6, None), (40, None)])
+def test_documents_that_do_not_differ_are_refused(concepts: int, ridge: float | None) -> None:
+    documents = [
+        Document(f"{lang}{n}", lang, f"{lang}eins {lang}zwei {lang}drei", fields={"concept": str(n % concepts)})
+        for n in range(3 * concepts)
+        for lang in ("de", "en")
+    ]
+    with pytest.raises(BadInput, match=r"different concepts don't differ in their words, or the ridge is too large"):
+        Cr5(dataclasses.replace(QUICK, ridge=ridge)).fit(documents)
+
+
+def test_a_ridge_that_leaves_nothing_is_refused() -> None:
+    with pytest.raises(BadInput, match=r"or the ridge is too large \(1e\+30\); give other documents, or a smaller"):
+        Cr5(dataclasses.replace(QUICK, ridge=1e30)).fit(corpus(["de", "en"]))
+
+
+def test_a_ridge_too_small_for_the_equations_is_refused() -> None:
+    with pytest.raises(BadInput, match=r"can't be solved with ridge 1e-12 \(.*\); give a larger --ridge"):
+        Cr5(dataclasses.replace(QUICK, ridge=1e-12)).fit(corpus(["de", "en"]))
+
+
+def test_equations_that_iteration_cannot_solve_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(estimator, "solve", partial(solve, direct=0))
+    with pytest.raises(BadInput, match=r"can't be solved with ridge 1e-12 \(residual .*\); give a larger --ridge"):
+        Cr5(dataclasses.replace(QUICK, ridge=1e-12)).fit(corpus(["de", "en"]))
+
+
+def test_what_is_said_of_dimensions_is_what_came_out() -> None:
+    documents = [
+        Document(f"{lang}{n}", lang, " ".join(f"{lang}{n % 4}x{part}" for part in range(5)), fields={"concept": str(n)})
+        for n in range(24)
+        for lang in ("de", "en")
+    ]
+    fitted = Cr5(Settings(ridge=0.3)).fit(documents)
+    assert fitted.model_.dim == 3  # four groups of concepts that don't differ among themselves
+    assert fitted.remarks_[-1] == "24 concepts give 3 dimensions, not 300"

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
 from encoders.cr5 import solver
-from encoders.cr5.conjugate_gradients import orthonormal
+from encoders.cr5.conjugate_gradients import Columns, Float64Array, Operator, _block, orthonormal
 from encoders.cr5.conjugate_gradients import solve as solve_block
 from encoders.cr5.eigenvectors import BLOCK, leading
 from encoders.cr5.solver import Block, solve
@@ -85,6 +85,36 @@ def test_block_conjugate_gradients_solve_every_column(seed: int, columns: int) -
     assert residuals.max() < 1e-3
 
 
+def _perturbed(off: float) -> tuple[Float64Array, Operator]:
+    """A system, and an operator that is another one, off by a share, wherever it is asked in float32."""
+    chance = np.random.default_rng(0)
+    root = chance.standard_normal((40, 60))
+    system = root @ root.T + 0.5 * np.eye(40)
+    other = system + off * np.diag(np.diag(system)) * chance.choice([-1, 1], 40)
+
+    def operator(block: Columns) -> Columns:
+        return np.asarray((other if block.dtype == np.float32 else system) @ block, dtype=block.dtype)
+
+    return system, operator
+
+
+def test_what_float32_gets_wrong_is_refined_in_float64() -> None:
+    system, operator = _perturbed(0.002)
+    right = np.random.default_rng(1).standard_normal((40, 5)).astype(np.float32)
+    found = solve_block(operator, right, 1e-3)
+    residuals = np.linalg.norm(right - system @ found.astype(np.float64), axis=0) / np.linalg.norm(right, axis=0)
+    alone = _block(operator, right, np.float32(5e-4)).astype(np.float64)
+    assert np.linalg.norm(right - system @ alone) > 3e-3 * np.linalg.norm(right)
+    assert residuals.max() <= 1.1e-3
+
+
+def test_a_system_that_float32_cannot_hold_is_refused() -> None:
+    _, operator = _perturbed(0.9)
+    right = np.random.default_rng(1).standard_normal((40, 5)).astype(np.float32)
+    with pytest.raises(ArithmeticError, match=r"residual .* of a system of 40 equations does not shrink"):
+        solve_block(operator, right, 1e-3)
+
+
 def test_a_right_hand_side_of_nothing_has_a_solution_of_nothing() -> None:
     right = np.zeros((10, 3), dtype=np.float32)
     right[:, 1] = 1.0
@@ -118,3 +148,13 @@ def test_leading_eigenvectors_are_those_of_the_whole_matrix() -> None:
     np.testing.assert_allclose(np.concatenate(shown, axis=1) @ found.made_of, found.vectors, atol=1e-5)
     assert set(told) == {BLOCK}
     assert sum(told) < 600
+
+
+def test_eigenvectors_not_found_to_the_tolerance_say_how_far_they_are_off() -> None:
+    matrix = np.diag(np.linspace(1, 0.5, 1200)).astype(np.float32)
+    rough = leading(lambda block: matrix @ block, 1200, 10, small=0, tolerance=1e-6)
+    assert 1e-6 < rough.residual < 0.1
+    vectors = rough.vectors.astype(np.float64)
+    residuals = np.linalg.norm(matrix @ vectors - vectors * rough.values, axis=0)
+    assert residuals.max() == pytest.approx(rough.residual * rough.values[0], rel=0.1)
+    assert leading(lambda block: matrix @ block, 1200, 10).residual == 0.0
