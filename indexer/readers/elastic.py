@@ -70,7 +70,7 @@ def count(source: str) -> int:
     """How many documents the index has."""
     server, index = _place(source)
     with closing(_client(server)) as client, connection.guarded(server):
-        return int(client.count(index=index)["count"])
+        return changes.count(client, index)
 
 
 def read_index(source: str, options: ReadOptions) -> Iterator[Reading]:
@@ -142,7 +142,9 @@ class _View:
         if not self._id:
             opened = self._client.open_point_in_time(index=self._index, keep_alive=_ALIVE, preference=self._only)
             self._id = opened["id"]
-        answer = self._client.search(pit={"id": self._id, "keep_alive": _ALIVE}, **body)
+        answer = self._client.search(
+            pit={"id": self._id, "keep_alive": _ALIVE}, allow_partial_search_results=False, **body
+        )
         self._id = answer.get("pit_id", self._id)
         return dict(answer.body)
 

@@ -10,7 +10,7 @@ from typing import Any, Self
 from encoders.document import Document
 from encoders.errors import BadInput
 from indexer.stores.contract import Stamp, StoredDocument
-from indexer.stores.elastic import connection, writing
+from indexer.stores.elastic import changes, connection, writing
 from indexer.stores.elastic.attachment import Attachment
 from indexer.stores.elastic.connection import Credentials
 from indexer.stores.elastic.joined import JoinedLayout, JoinedStore
@@ -88,7 +88,7 @@ class CompanionStore(JoinedStore):
         with self._guarded():
             ours: dict[str, Held] = {}
             for page in pages(doc_ids):
-                ours |= writing.read(self._client, self.index, page, [self._layout.name("lang")])
+                ours |= writing.read(self._client, self.address.server, self.index, page, [self._layout.name("lang")])
         langs = {doc_id: one.source[self._layout.ours]["lang"] for doc_id, one in ours.items()}
         return [self.users.shown(doc_id, found[doc_id], langs[doc_id]) for doc_id in doc_ids]
 
@@ -133,8 +133,7 @@ class CompanionStore(JoinedStore):
         )
         return {
             one["_id"]: Held(one["_source"], one["_seq_no"], one["_primary_term"])
-            for one in answer.body["docs"]
-            if one.get("found")
+            for one in connection.found(self.address.server, self.index, answer.body["docs"])
         }
 
     def forget(self, doc_ids: Sequence[str]) -> int:
@@ -143,16 +142,15 @@ class CompanionStore(JoinedStore):
 
     def prune(self, without: int) -> int:
         """Remove what their index does not have any more; looked for only where the counts tell that there is some."""
-        self._refresh()
-        with connection.guarded(self.address.server):
-            theirs = int(self._client.count(index=self.users.name)["count"])
-            ours = int(self._client.count(index=self.index)["count"])
+        self._patiently(self._refresh)
+        theirs = self._patiently(lambda: changes.count(self._client, self.users.name))
+        ours = self._patiently(lambda: changes.count(self._client, self.index))
         if ours + without <= theirs:
             return 0
         listed = self.ids()
         gone: list[str] = []
         while page := list(islice(listed, PAGE)):
-            gone += self.users.missing(page)
+            gone += self.gone(page)
         return self.forget(gone) if gone else 0
 
     def publish(self) -> None:

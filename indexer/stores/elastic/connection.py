@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Self
@@ -23,6 +23,11 @@ TIMEOUT = 60
 _RETRIES = 2
 _NOT_TOLD = frozenset({403, 404, 405, 410})
 """What a deployment or a user's rights answer where the version is not to be had."""
+_PASSING = frozenset({429, 502, 503, 504})
+
+
+class Passing(StoreError):
+    """What goes by of itself: a shard is away or recovers, a queue is full."""
 
 
 class SearchRefused(StoreError):
@@ -34,7 +39,10 @@ class SearchRefused(StoreError):
     """
 
     def __init__(self, server: str, status: int, reason: str) -> None:
-        super().__init__(f"{server} refused a search ({reason}); see that the index is as Dragoman made it")
+        if status in _PASSING:
+            super().__init__(f"{server} can't search now ({reason}); see _cluster/health, and try again")
+        else:
+            super().__init__(f"{server} refused a search ({reason}); see that the index is as Dragoman made it")
         self.status, self.reason = status, reason
 
 
@@ -192,10 +200,33 @@ def passes(error: StoreError) -> bool:
     from elasticsearch import ConnectionError as Away  # noqa: PLC0415
     from elasticsearch import ConnectionTimeout, SSLError  # noqa: PLC0415
 
+    if isinstance(error, Passing):
+        return True
+    if isinstance(error, SearchRefused):
+        return error.status in _PASSING
     cause = error.__cause__
     if isinstance(cause, (Away, ConnectionTimeout)):
         return not isinstance(cause, SSLError)
-    return getattr(cause, "status_code", None) in {429, 502, 503, 504}
+    return getattr(cause, "status_code", None) in _PASSING
+
+
+def found(server: str, index: str, answers: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Those of an ``_mget``'s documents that are there: of a shard that does not answer nobody knows that.
+
+    Raises:
+        Passing: a shard does not answer now.
+        StoreError: the index is gone, or may not be read.
+    """
+    there = []
+    for one in answers:
+        if "error" in one:
+            if one["error"]["type"] in {"index_not_found_exception", "security_exception"}:
+                # and a write would make the index anew, with a mapping of the server's own
+                raise StoreError(f"the index {index} can't be read ({reason(one)}); see that it is still there")
+            raise Passing(f"{server} can't read all of {index} now ({reason(one)}); see _cluster/health, and try again")
+        if one.get("found"):
+            there.append(one)
+    return there
 
 
 def sentence(error: ApiError) -> str:  # noqa: PLR0911 - a table

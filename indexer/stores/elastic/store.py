@@ -122,7 +122,7 @@ class ElasticStore:
         """Sources of documents as other readers find them, without what is ours; those that are gone are left out."""
         fields = ["title", "text", "lang", "fields"]
         with self._guarded():
-            held = writing.read(self._client, self.index, doc_ids, fields)
+            held = writing.read(self._client, self.address.server, self.index, doc_ids, fields)
         return {doc_id: dict(one.source) for doc_id, one in held.items()}
 
     def _make(self, collection: str, *, make: bool) -> None:
@@ -214,7 +214,7 @@ class ElasticStore:
         kept: set[str] = set()
 
         def decide(doc_ids: Sequence[str]) -> dict[str, Action]:
-            held = writing.read(self._client, self.index, doc_ids, self._layout.stamp_fields("*"))
+            held = writing.read(self._client, self.address.server, self.index, doc_ids, self._layout.stamp_fields("*"))
             newer = {
                 doc_id
                 for doc_id, one in held.items()
@@ -278,8 +278,7 @@ class ElasticStore:
                 for name, made in one["_source"][self._layout.ours]["models"].items()
                 if name != model and "vector" in made
             }
-            for one in answer.body["docs"]
-            if one.get("found")
+            for one in connection.found(self.address.server, self.index, answer.body["docs"])
         }
 
     def stamps(self, model: str, doc_ids: Sequence[str]) -> dict[str, Stamp]:
@@ -404,7 +403,8 @@ class ElasticStore:
         return [*found, *(self._msearch_at_once(some) if some else ())]
 
     def _msearch_at_once(self, bodies: Sequence[Mapping[str, Any]]) -> list[Hits]:
-        searches = [part for body in bodies for part in ({"index": self.index}, body)]
+        header = {"index": self.index, "allow_partial_search_results": False}
+        searches = [part for body in bodies for part in (header, body)]
         with self._guarded():
             answer = self._client.msearch(searches=searches)
         failed = next((one for one in answer["responses"] if "error" in one), None)
@@ -503,7 +503,7 @@ class ElasticStore:
         fields = ["title", "text", "fields", *(self._layout.name(one) for one in ("lang", "revision"))]
         with self._guarded():
             for page in pages(list(dict.fromkeys(doc_ids))):
-                found |= writing.read(self._client, self.index, page, fields)
+                found |= writing.read(self._client, self.address.server, self.index, page, fields)
         return [self._layout.document(doc_id, found[doc_id].source) for doc_id in doc_ids]
 
     def scan(self, model: str, *, lang: str | None = None, batch: int = 512) -> Iterator[list[StoredDocument]]:
@@ -592,7 +592,7 @@ class ElasticStore:
         return removed
 
     def _read(self, doc_ids: Sequence[str], fields: Sequence[str]) -> dict[str, Held]:
-        return writing.read(self._client, self.index, doc_ids, fields)
+        return writing.read(self._client, self.address.server, self.index, doc_ids, fields)
 
     def _patiently(self, act: Callable[[], T]) -> T:
         """What an index run does besides its writes: a server that is restarted meanwhile must not end it."""
@@ -638,7 +638,9 @@ class ElasticStore:
         among = {"exists": {"field": self._layout.vector(model)}} if model else {"match_all": {}}
         terms = {"terms": {"field": self._layout.name("lang"), "size": _LANGUAGES, "order": {"_key": "asc"}}}
         with self._guarded():
-            answer = self._client.search(index=self.index, size=0, query=among, aggs={"langs": terms})
+            answer = self._client.search(
+                index=self.index, size=0, query=among, aggs={"langs": terms}, allow_partial_search_results=False
+            )
         return {one["key"]: one["doc_count"] for one in answer["aggregations"]["langs"]["buckets"]}
 
     def close(self) -> None:

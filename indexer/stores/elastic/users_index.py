@@ -187,12 +187,12 @@ class UsersIndex:
         asked = list(doc_ids)
         return set(asked) - {one["_id"] for one in self._mget(asked, source=False)}
 
-    def _mget(self, doc_ids: Sequence[str], **how: Any) -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = []
+    def _mget(self, doc_ids: Sequence[str], **how: Any) -> list[Mapping[str, Any]]:
+        found: list[Mapping[str, Any]] = []
         for page in pages(doc_ids):
             with connection.guarded(self.attachment.server):
                 answer = self._client.mget(index=self.name, ids=page, **how)
-            found += [one for one in answer["docs"] if one.get("found")]
+            found += connection.found(self.attachment.server, self.name, answer["docs"])
         return found
 
 

@@ -64,18 +64,16 @@ class Held:
         return {"if_seq_no": self.seq_no, "if_primary_term": self.primary_term}
 
 
-def read(client: Elasticsearch, index: str, doc_ids: Sequence[str], fields: Sequence[str]) -> dict[str, Held]:
+def read(
+    client: Elasticsearch, server: str, index: str, doc_ids: Sequence[str], fields: Sequence[str]
+) -> dict[str, Held]:
     """Documents as they are now, refreshed or not; ids the index does not have are left out."""
     if not doc_ids:
         return {}
     answer = client.mget(index=index, ids=list(doc_ids), source_includes=list(fields))
-    if failed := next((one for one in answer["docs"] if "error" in one), None):
-        # and a write would make the index anew, with a mapping of the server's own
-        raise StoreError(f"the index {index} can't be read ({connection.reason(failed)}); see that it is still there")
     return {
         one["_id"]: Held(one.get("_source", {}), one["_seq_no"], one["_primary_term"])
-        for one in answer["docs"]
-        if one.get("found")
+        for one in connection.found(server, index, answer["docs"])
     }
 
 
@@ -172,7 +170,9 @@ def _attempt(
             later.append(doc_id)
         elif item["status"] in {429, 503} and "cluster_block" not in str(item["error"]):
             later.append(doc_id)
-            full = StoreError(f"the server's queue is full ({connection.reason(item)}); run the command again later")
+            full = connection.Passing(
+                f"the server's queue is full ({connection.reason(item)}); run the command again later"
+            )
         elif "cluster_block" in str(item["error"]) or item["status"] in {401, 403, 404}:
             raise StoreError(f"the server {_blocked(item)}")
         else:
