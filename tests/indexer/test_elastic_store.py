@@ -2,7 +2,7 @@
 
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
@@ -12,6 +12,7 @@ from elasticsearch import Elasticsearch
 
 from encoders.document import Document, Passages, unit_rows
 from encoders.errors import BadInput, StoreError
+from indexer.readers import ReadOptions, read
 from indexer.settings import Settings
 from indexer.stores import open_store
 from indexer.stores.contract import StoredDocument
@@ -112,11 +113,44 @@ def test_a_ca_file_that_is_not_there_is_said() -> None:
         ("https://host:9200/p?shard=2", "has no option 'shard'"),
         ("https://host:9200/p?shards=two", "shards=two in the store's URL is no number"),
         ("https://host:9200/p?vectors=ivf", "there is no vector index 'ivf'"),
+        ("https://host:9200/x*", "in small letters"),
+        ("https://host:9200/-p", "in small letters"),
+        ("https://host:9200/p?field=a.b", "can't be named 'a.b'"),
+        ("https://host:port/p", "the port in the server's URL is no number"),
+        ("https://host:99999/p", "the port in the server's URL is no number"),
+        ("https://[host/p", "can't be read"),
     ],
 )
 def test_a_url_that_is_none_is_refused(url: str, said: str) -> None:
     with pytest.raises(BadInput, match=said):
         Address.parse(url)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://ann:sec/ret@host:9200/p",
+        "https://ann:1/secret@host:9200/p",
+        "https://ann:sec#ret@host/p",
+        "https://ann:sec?ret@host/p",
+    ],
+)
+def test_a_password_that_breaks_its_url_is_kept_and_shown_nowhere(tmp_path: Path, url: str) -> None:
+    calls: list[Callable[[], object]] = [
+        lambda: Settings.read(home=tmp_path, store=url),
+        lambda: Address.parse(url),
+        lambda: open_store(url, "c"),
+        lambda: list(read(f"elastic:{url}", ReadOptions())),
+    ]
+    for call in calls:
+        with pytest.raises(BadInput, match=r"of a password as %2F, %3F, %23 and %40") as refused:
+            call()
+        assert "sec" not in str(refused.value)
+        assert refused.value.__suppress_context__ or refused.value.__context__ is None
+
+
+def test_a_folder_may_have_an_at_sign(tmp_path: Path) -> None:
+    assert Settings.read(home=tmp_path, store=f"file://{tmp_path}/me@home").store.endswith("me@home")
 
 
 def test_credentials_are_taken_from_the_url_and_shown_nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -129,6 +163,7 @@ def test_credentials_are_taken_from_the_url_and_shown_nowhere(tmp_path: Path, mo
     assert without_credentials("https://host:9200/p") == "https://host:9200/p"
     monkeypatch.setenv("DRAGOMAN_ELASTIC_API_KEY", "a2V5")
     assert Settings.read(home=tmp_path, store="https://host:9200/").credentials.api_key == "a2V5"
+    assert Settings.read(home=tmp_path, store="https://ann:s%40cret@host:9200/").credentials == settings.credentials
     assert Address.parse("https://host:9200").prefix == "dragoman"
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Self
-from urllib.parse import parse_qsl, unquote, urlsplit, urlunsplit
+from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit, urlunsplit
 
 from encoders.errors import BadInput, MissingPart, StoreError
 
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
 
 SCHEMES = frozenset({"http", "https"})
 INDEX_TYPES = ("hnsw", "int8_hnsw", "int4_hnsw", "bbq_hnsw", "flat", "int8_flat", "int4_flat", "bbq_flat")
+FIELD = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,99}")
+"""Names that an object field of ours can have."""
+_PREFIX = re.compile(r"[a-z0-9][a-z0-9._-]{0,99}")
 _VERSION = (9, 3)
 TIMEOUT = 60
 """Seconds to wait for an answer."""
@@ -64,11 +68,15 @@ class Credentials:
 
     @classmethod
     def read(cls, url: str = "") -> Self:
-        """Those in a URL, else those in ``DRAGOMAN_ELASTIC_USER``, ``_PASSWORD``, ``_API_KEY`` and ``_CA``."""
+        """Those in a URL, else those in ``DRAGOMAN_ELASTIC_USER``, ``_PASSWORD``, ``_API_KEY`` and ``_CA``.
+
+        Raises:
+            BadInput: the URL can't be read.
+        """
         given = {one.name: os.environ.get(f"DRAGOMAN_ELASTIC_{one.name.upper()}", "") for one in fields(cls)}
-        parts = urlsplit(url)
+        parts = _split(url)
         if parts.username is not None:
-            given["user"] = unquote(parts.username)
+            given["user"], given["api_key"] = unquote(parts.username), ""
             if parts.password is not None:
                 given["password"] = unquote(parts.password)
         return cls(**given)
@@ -101,7 +109,7 @@ class Address:
         Raises:
             BadInput: it is none of an Elasticsearch store.
         """
-        parts = urlsplit(url)
+        parts = _split(url)
         options: dict[str, Any] = {}
         options.update(parse_qsl(parts.query, keep_blank_values=True))
         unknown = options.keys() - {"field", "vectors", "shards", "replicas"}
@@ -115,10 +123,13 @@ class Address:
             options[name] = int(options[name])
         if options.get("vectors", "hnsw") not in INDEX_TYPES:
             raise BadInput(f"there is no vector index {options['vectors']!r}; there are {', '.join(INDEX_TYPES)}")
+        if not FIELD.fullmatch(options.get("field", "dragoman")):
+            raise BadInput(f"a field of ours can't be named {options['field']!r}; take letters, digits, '-' and '_'")
         prefix = parts.path.strip("/")
-        if "/" in prefix or prefix != prefix.lower() or not parts.hostname:
+        if not parts.hostname or (prefix and not _PREFIX.fullmatch(prefix)):
             raise BadInput(
-                f"{without_credentials(url)} is no store; give https://HOST:9200/PREFIX, the prefix in small letters"
+                f"{without_credentials(url)} is no store; give https://HOST:9200/PREFIX, "
+                "the prefix in small letters, digits, '.', '-' and '_'"
             )
         if prefix:
             options["prefix"] = prefix
@@ -126,9 +137,33 @@ class Address:
 
 
 def without_credentials(url: str) -> str:
-    """A URL as it may be shown and kept."""
-    parts = urlsplit(url)
+    """A URL as it may be shown and kept.
+
+    Raises:
+        BadInput: it can't be read, so nobody knows what in it is a password.
+    """
+    parts = _split(url)
     return urlunsplit(parts._replace(netloc=_host(parts.netloc))) if "@" in parts.netloc else url
+
+
+def _split(url: str) -> SplitResult:
+    """Take a URL apart; one of a server that can't be is shown in no message, for it may hold a password."""
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        raise BadInput("the server's URL can't be read; give https://HOST:9200/PREFIX") from None
+    if parts.scheme in SCHEMES:
+        if "@" in f"{parts.path}{parts.query}{parts.fragment}":
+            raise BadInput(
+                "the server's URL can't be read; write '/', '?', '#' and '@' of a password as %2F, %3F, %23 and %40"
+            )
+        try:
+            _ = parts.port
+        except ValueError:
+            raise BadInput(
+                "the port in the server's URL is no number up to 65535; give https://HOST:9200/PREFIX"
+            ) from None
+    return parts
 
 
 def _host(netloc: str) -> str:
