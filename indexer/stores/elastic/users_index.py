@@ -36,6 +36,7 @@ class UsersIndex:
     Attributes:
         attachment: where it is and which of its fields are read.
         name: its own name, where the attachment names an alias.
+        names: that and its aliases.
         uuid: its id: another one is another index, whatever its name.
         settings: of the index.
         mapping: of the index.
@@ -45,6 +46,7 @@ class UsersIndex:
         """Use ``UsersIndex.open``."""
         self.attachment = attachment
         self.name = name
+        self.names = frozenset({name, *found["aliases"]})
         self.settings: Mapping[str, Any] = found["settings"]["index"]
         self.mapping: Mapping[str, Any] = found["mappings"]
         self.uuid: str = self.settings["uuid"]
@@ -61,7 +63,7 @@ class UsersIndex:
 
         try:
             with connection.guarded(attachment.server):
-                answer = client.indices.get(index=attachment.index, features=["mappings", "settings"]).body
+                answer = client.indices.get(index=attachment.index, features=["aliases", "mappings", "settings"]).body
         except NotFoundError as error:
             raise BadInput(
                 f"{attachment.server} has no index {attachment.index}; name one as _cat/indices lists it"
