@@ -659,6 +659,19 @@ def drop(address: Address, collection: str, credentials: Credentials, generation
         client.indices.delete(index=index, ignore_unavailable=True)
 
 
+def generations(address: Address, collection: str, credentials: Credentials) -> list[int]:
+    """Numbers of the generations that have an index, whoever made it.
+
+    Raises:
+        StoreError: the server is away or refuses.
+    """
+    alias = _alias(address, collection)
+    with connection.guarded(address.server), connection.connect(address.server, credentials) as client:
+        names = client.indices.get_settings(index=f"{alias}-*", name="index.uuid", expand_wildcards="all").body
+    found = (re.fullmatch(rf"{re.escape(alias)}-(\d{{6}})", name) for name in names)
+    return sorted(int(one[1]) for one in found if one)
+
+
 def _alias(address: Address, collection: str) -> str:
     return f"{address.prefix}-{collection}"
 
