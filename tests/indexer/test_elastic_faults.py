@@ -37,13 +37,15 @@ reader:
 USERS = {"admin:secret-admin": "superuser", "shop:secret-shop": "shop", "guest:secret-guest": "reader"}
 PRESSURE = 6_000_000
 """Bytes of writes that the server has room for at once."""
+REQUEST = 4_000_000
+"""Bytes of a request that the server takes."""
 
 
 @pytest.fixture(scope="module")
 def secured() -> Iterator[tuple[ElasticServer, Path]]:
     """A server of this module's own, that it may kill, with the file of its CA."""
     certificates: list[Path] = []
-    settings = {"indexing_pressure.memory.limit": f"{PRESSURE}b"}
+    settings = {"indexing_pressure.memory.limit": f"{PRESSURE}b", "http.max_content_length": f"{REQUEST}b"}
     try:
         with running(settings, lambda server: certificates.append(server.secure(USERS, ROLES))) as server:
             yield server, certificates[0]
@@ -163,6 +165,22 @@ def test_a_full_queue_is_waited_for(opened: Opener) -> None:
         list(pool.map(write, range(len(batches))))
     assert _rejections(stores[0]) > rejected, "the server never was full, so nothing was tested"
     holds_exactly(opened(), items(range(96), long))
+
+
+def test_a_document_too_large_for_a_request_is_refused_and_the_others_are_written(opened: Opener) -> None:
+    store = opened()
+    small, large = items(range(6)), items(range(6, 8), "x" * REQUEST)
+    report = store.put(MODEL, [*small[:3], large[0], *small[3:], large[1]])
+    assert report.stored == 6
+    assert report.refused.keys() == {"d00006", "d00007"}
+    assert "larger than the server takes" in report.refused["d00006"]
+    holds_exactly(store, small)
+
+
+def test_documents_too_large_for_a_request_together_are_written_apart(opened: Opener) -> None:
+    several = items(range(6), "words of a page " * 60_000)
+    assert opened().put(MODEL, several).stored == 6
+    holds_exactly(opened(), several)
 
 
 def _rejections(store: ElasticStore) -> int:

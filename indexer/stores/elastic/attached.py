@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from encoders.document import Document, short_hash
 from encoders.errors import StoreError
 from indexer.stores.admission import admit
-from indexer.stores.contract import PutReport, Stamp, StoredDocument
+from indexer.stores.contract import Edited, PutReport, Stamp, StoredDocument
 from indexer.stores.elastic import connection, writing
 from indexer.stores.elastic.attachment import Attachment
 from indexer.stores.elastic.connection import Credentials
@@ -37,8 +37,8 @@ class AttachedLayout(JoinedLayout):
 
     def document(self, doc_id: str, source: Mapping[str, Any]) -> Document:
         """The document of a source."""
-        lang = (source.get(self.ours) or {}).get("lang", "")
-        return self.users.shown(doc_id, source, lang)
+        ours = source.get(self.ours) or {}
+        return Edited.unless(self.users.shown(doc_id, source, ours.get("lang", "")), ours.get("text_hash", ""))
 
     def check(self, model: str) -> str:
         """Where the digest of a document's vector stands in its source: the mapping does not know it."""

@@ -9,7 +9,7 @@ from typing import Any, Self
 
 from encoders.document import Document
 from encoders.errors import BadInput
-from indexer.stores.contract import Stamp, StoredDocument
+from indexer.stores.contract import Edited, Stamp, StoredDocument
 from indexer.stores.elastic import changes, connection, writing
 from indexer.stores.elastic.attachment import Attachment
 from indexer.stores.elastic.connection import Credentials
@@ -86,11 +86,15 @@ class CompanionStore(JoinedStore):
         """The documents themselves, as they are now in their index."""
         found = self._sources(doc_ids)
         with self._guarded():
-            ours: dict[str, Held] = {}
+            held: dict[str, Held] = {}
             for page in pages(doc_ids):
-                ours |= writing.read(self._client, self.address.server, self.index, page, [self._layout.name("lang")])
-        langs = {doc_id: one.source[self._layout.ours]["lang"] for doc_id, one in ours.items()}
-        return [self.users.shown(doc_id, found[doc_id], langs[doc_id]) for doc_id in doc_ids]
+                fields = [self._layout.name("lang"), self._layout.name("text_hash")]
+                held |= writing.read(self._client, self.address.server, self.index, page, fields)
+        ours = {doc_id: one.source[self._layout.ours] for doc_id, one in held.items()}
+        return [
+            Edited.unless(self.users.shown(doc_id, found[doc_id], ours[doc_id]["lang"]), ours[doc_id]["text_hash"])
+            for doc_id in doc_ids
+        ]
 
     def scan(self, model: str, *, lang: str | None = None, batch: int = 512) -> Iterator[list[StoredDocument]]:
         """Everything that is in both indices, in batches, ordered by id."""

@@ -24,6 +24,7 @@ _SMALLEST_CHUNK = 512 * 1024
 PATIENCE = 180.0
 """Seconds a write waits for a server that is away or full before it gives up."""
 _BACKOFF = (0.5, 30.0)
+_TOO_LARGE = 413
 
 T = TypeVar("T")
 
@@ -130,24 +131,42 @@ def write(
         StoreError: it took nothing for ``PATIENCE``, or refuses writes altogether.
     """
     outcome = Outcome()
-    pending = list(doc_ids)
+    groups = [list(doc_ids)]
     size = CHUNK_BYTES
     patience = _Patience()
-    while pending:
+    while groups:
+        pending = groups.pop()
+        full: StoreError | None
         try:
             with connection.guarded(server):
                 later, full = _attempt(client, decide(pending), outcome, size)
         except StoreError as error:
+            later, full = [doc_id for doc_id in pending if doc_id not in outcome.done], error
+            if _is_too_large(error):
+                groups += _halves(later, outcome)
+                continue
             if not connection.passes(error):
                 raise
-            later, full = [doc_id for doc_id in pending if doc_id not in outcome.done], error
         if len(later) < len(pending):
             patience.renew()
-        pending = later
+        groups += [later] if later else []
         if full:  # otherwise another writer was faster: decided again at once
             patience.wait(full)
             size = max(size // 2, _SMALLEST_CHUNK)
     return outcome
+
+
+def _is_too_large(error: StoreError) -> bool:
+    return getattr(error.__cause__, "status_code", None) == _TOO_LARGE
+
+
+def _halves(doc_ids: list[str], outcome: Outcome) -> list[list[str]]:
+    """What to send apart of documents that are too large for a request; one that is so alone is refused."""
+    if len(doc_ids) == 1:
+        outcome.refused[doc_ids[0]] = "it is larger than the server takes in a request (http.max_content_length)"
+        return []
+    middle = len(doc_ids) // 2
+    return [doc_ids[middle:], doc_ids[:middle]]
 
 
 def _attempt(
