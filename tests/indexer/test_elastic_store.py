@@ -3,6 +3,7 @@
 import json
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
@@ -10,14 +11,15 @@ import numpy as np
 import pytest
 from elasticsearch import Elasticsearch
 
-from encoders.document import Document, Passages, unit_rows
+from encoders.document import Document, Encoder, Passages, unit_rows
 from encoders.errors import BadInput, StoreError
 from indexer.readers import ReadOptions, read
 from indexer.settings import Settings
 from indexer.stores import open_store
 from indexer.stores.contract import StoredDocument
-from indexer.stores.elastic.connection import Address, Credentials, without_credentials
+from indexer.stores.elastic.connection import INDEX_TYPES, Address, Credentials, without_credentials
 from indexer.stores.elastic.store import ElasticStore
+from tests.conftest import read_documents
 
 MODEL, DIM = "model-a", 8
 
@@ -178,6 +180,44 @@ def test_a_mapping_holds_the_stated_type_of_index(elastic_url: str, client: Elas
     assert described["settings"]["index"]["number_of_shards"] == "2"
     assert list(store.search(MODEL, {"en": item("a").vector[None]}, 3)["en"][0].doc_ids) == ["a"]
     store.close()
+
+
+@pytest.mark.parametrize("kind", INDEX_TYPES)
+def test_cosines_are_exact_whatever_the_type_of_index(elastic_url: str, kind: str) -> None:
+    chance = np.random.default_rng(5)
+    vectors = unit_rows(chance.standard_normal((300, 64)).astype(np.float32))
+    queries = chance.standard_normal((3, 64)).astype(np.float32)
+    store = ElasticStore(Address.parse(f"{elastic_url}?vectors={kind}"), "c", Credentials())
+    store.create(MODEL, 64)
+    passages = Passages(np.ones((1, 64), np.int8), np.zeros((1, 2), np.int32))
+    store.put(MODEL, [StoredDocument(Document(str(at), "en", "t"), row, passages) for at, row in enumerate(vectors)])
+    for query, found in zip(queries, store.search(MODEL, {"en": queries}, 20)["en"], strict=True):
+        assert len(found.doc_ids) == 20
+        exact = vectors[[int(doc_id) for doc_id in found.doc_ids]] @ query
+        np.testing.assert_allclose(found.scores / np.linalg.norm(query), exact / np.linalg.norm(query), atol=1e-5)
+    store.close()
+
+
+@pytest.mark.data
+def test_the_ten_nearest_of_real_vectors_are_found(elastic_url: str, data_dir: Path, encoder: Encoder) -> None:
+    model, dim = encoder.spec.model, encoder.spec.dim
+    store = ElasticStore(Address.parse(elastic_url), "c", Credentials())
+    store.create(model, dim)
+    found, queries = 0, {}
+    held = {}
+    for lang in ("en", "ja"):
+        pages = read_documents(data_dir / "lohelp" / f"docs.{lang}.jsonl.gz", 400)
+        texts = [replace(page, text=page.text[:200]) for page in pages]
+        encoded = encoder.encode_documents(texts)
+        store.put(model, [StoredDocument.of(one, encoded, at) for at, one in enumerate(texts)])
+        held[lang] = {one.doc_id: row for one, row in zip(texts, encoded.vectors, strict=True)}
+        queries[lang] = encoder.encode_queries([Document(one.doc_id, lang, one.title) for one in texts[:100]])
+    for lang, other in (("en", queries["ja"]), ("ja", queries["en"])):
+        for query, near in zip(other, store.search(model, {lang: other}, 10)[lang], strict=True):
+            tenth = np.sort(np.stack(list(held[lang].values())) @ query)[-10]
+            found += sum(held[lang][doc_id] @ query >= tenth - 1e-6 for doc_id in near.doc_ids)
+    store.close()
+    assert found >= 0.99 * 2 * 100 * 10
 
 
 def test_an_index_that_vanished_is_said(store: ElasticStore, client: Elasticsearch, elastic_url: str) -> None:

@@ -44,6 +44,8 @@ _ID_BYTES = 512
 _YELLOW_WITHIN = "10s"
 _FEWEST = 200
 """Candidates a shard looks at for a language, at least: with them 99.4 % of the exact ten best were found (lohelp)."""
+_NEAREST = 50
+"""Of them those whose cosines a shard computes, at least: of fewer the quantised order would choose the ten best."""
 _HITS = 20_000
 """Hits with vectors asked for in one request: 20,000 × 384 are 40 MB on the way."""
 _LANGUAGES = 10_000
@@ -383,7 +385,7 @@ class ElasticStore:
         body["knn"] = {
             "field": field,
             "query_vector": packed_vector((query / norm).astype(np.float32)),
-            "k": k,
+            "k": max(k, _NEAREST),
             "num_candidates": min(max(2 * k, _FEWEST), 10_000),
             "filter": clauses,
         }
