@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -20,7 +21,7 @@ from indexer.stores.elastic.attachment import Attachment
 from indexer.stores.elastic.connection import Credentials
 from tests.conftest import skip_or_fail
 from tests.indexer.counting import CountingEncoder
-from tests.servers.elastic import ElasticServer, ServerMissing
+from tests.servers.elastic import ElasticServer, ServerMissing, running
 
 PASSWORD = "correct horse"  # noqa: S105 - of a server that lives as long as the tests
 ROLES = """
@@ -38,26 +39,23 @@ source:
 
 
 @pytest.fixture(scope="module")
-def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ElasticServer]:
+def secured() -> Iterator[ElasticServer]:
     """A server whose users may do what ``ROLES`` says."""
-    folder = tmp_path_factory.mktemp("secured", numbered=True)
-    for above in (folder, *folder.parents[:2]):
-        above.chmod(0o755)
-    try:
-        server = ElasticServer(folder, {"xpack.security.enabled": "true"})
-    except ServerMissing as missing:
-        skip_or_fail(str(missing))
-    (server.folder / "server" / "config" / "roles.yml").write_text(ROLES, encoding="utf-8")
-    for user in ("superuser", "in_place", "beside", "reader", "source"):
-        server.run("elasticsearch-users", "useradd", user, "-p", PASSWORD, "-r", user)
-    try:
-        server.start()
+    with ExitStack() as stack:
+        try:
+            server = stack.enter_context(running({"xpack.security.enabled": "true"}, _add_users))
+        except ServerMissing as missing:
+            skip_or_fail(str(missing))
         with Elasticsearch(server.url, basic_auth=("superuser", PASSWORD), request_timeout=120) as client:
             for index in ("theirs", "untouched"):
                 client.index(index=index, id="a", document={"body": "one", "lang": "en"}, refresh=True)
         yield server
-    finally:
-        server.kill()
+
+
+def _add_users(server: ElasticServer) -> None:
+    (server.folder / "server" / "config" / "roles.yml").write_text(ROLES, encoding="utf-8")
+    for user in ("superuser", "in_place", "beside", "reader", "source"):
+        server.run("elasticsearch-users", "useradd", user, "-p", PASSWORD, "-r", user)
 
 
 @pytest.fixture

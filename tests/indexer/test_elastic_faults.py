@@ -214,7 +214,7 @@ def test_a_document_too_large_for_a_request_is_refused_and_the_others_are_writte
 
 
 def test_documents_too_large_for_a_request_together_are_written_apart(opened: Opener) -> None:
-    several = items(range(6), "words of a page " * 60_000)
+    several = items(range(6), "words of a page " * 30_000)
     assert opened().put(MODEL, several).stored == 6
     holds_exactly(opened(), several)
 
