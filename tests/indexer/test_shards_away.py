@@ -138,6 +138,16 @@ def test_an_index_without_any_shard_is_there(elastic_url: str, engine: sa.Engine
     theirs.client.close()
 
 
+def test_a_closed_index_among_several_is_left_out(elastic_url: str, engine: sa.Engine) -> None:
+    theirs = Owner(elastic_url, engine, companion=False)
+    theirs.make()
+    theirs.write_all(texts(3))
+    theirs.client.indices.create(index=f"{theirs.index}-closed")
+    theirs.client.indices.close(index=f"{theirs.index}-closed")
+    assert len(list(read(f"elastic:{theirs.server}/{theirs.index}*", OPTIONS))) == 3
+    theirs.client.close()
+
+
 def test_a_put_waits_for_a_shard_that_comes_back(elastic: ElasticServer, elastic_url: str) -> None:
     store = ElasticStore(Address.parse(f"{elastic_url}?shards=2"), "c", Credentials())
     store.create("model-c", 8)

@@ -44,7 +44,7 @@ def tops(client: Elasticsearch, server: str, index: str) -> dict[str, Tops]:
         StoreError: the server is away or refuses.
     """
     with connection.guarded(server):
-        settings = client.indices.get_settings(index=index, name="index.number_of_shards").body
+        settings = client.indices.get_settings(index=index, name="index.number_of_shards", expand_wildcards="open").body
         answered = client.indices.stats(index=index, level="shards", metric="docs")["indices"]
     found = {}
     for name, one in settings.items():
