@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import re
+import ssl
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
@@ -241,8 +242,24 @@ def passes(error: StoreError) -> bool:
         return error.status in _PASSING
     cause = error.__cause__
     if isinstance(cause, (Away, ConnectionTimeout)):
-        return not isinstance(cause, SSLError)
+        return not isinstance(cause, SSLError) or _ended(cause)
     return getattr(cause, "status_code", None) in _PASSING
+
+
+def broke(error: StoreError) -> bool:
+    """Whether the connection ended in the middle: by a server that dies, or that takes no more of what is sent."""
+    from elasticsearch import ConnectionError as Away  # noqa: PLC0415
+
+    return isinstance(error.__cause__, Away) and passes(error)
+
+
+def _ended(error: BaseException | None) -> bool:
+    """Whether the other side ended a TLS connection: that says nothing of its certificate."""
+    while error is not None:
+        if isinstance(error, ssl.SSLEOFError):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
 
 
 def found(server: str, index: str, answers: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
@@ -305,7 +322,7 @@ def _away(error: Exception) -> str:
     from elastic_transport import TlsError  # noqa: PLC0415
     from elasticsearch import ConnectionTimeout  # noqa: PLC0415
 
-    if isinstance(error, TlsError):
+    if isinstance(error, TlsError) and not _ended(error):
         return (
             "shows a certificate that is not trusted or speaks no TLS; name its CA file in DRAGOMAN_ELASTIC_CA, "
             "and see that http and https are not mixed up"

@@ -6,7 +6,9 @@ none). So a write that arrives late, or twice, or after somebody else's, is refu
 
 from __future__ import annotations
 
+import json
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -134,15 +136,18 @@ def write(
     groups = [list(doc_ids)]
     size = CHUNK_BYTES
     patience = _Patience()
+    broken: Counter[str] = Counter()
     while groups:
         pending = groups.pop()
         full: StoreError | None
+        actions: Mapping[str, Action] = {}
         try:
             with connection.guarded(server):
-                later, full = _attempt(client, decide(pending), outcome, size)
+                actions = decide(pending)
+                later, full = _attempt(client, actions, outcome, size)
         except StoreError as error:
             later, full = [doc_id for doc_id in pending if doc_id not in outcome.done], error
-            if _is_too_large(error):
+            if _is_too_large(error, [actions[doc_id] for doc_id in later if doc_id in actions], broken):
                 groups += _halves(later, outcome)
                 continue
             if not connection.passes(error):
@@ -156,8 +161,21 @@ def write(
     return outcome
 
 
-def _is_too_large(error: StoreError) -> bool:
-    return getattr(error.__cause__, "status_code", None) == _TOO_LARGE
+def _is_too_large(error: StoreError, sent: Sequence[Action], broken: Counter[str]) -> bool:
+    """Whether a request failed because of its size: the server says so, or ends the connection in its midst.
+
+    A server that dies does that too. So several are sent apart, and one must be large and meet it twice, though the
+    server answered in between.
+    """
+    if getattr(error.__cause__, "status_code", None) == _TOO_LARGE:
+        return True
+    if not (sent and connection.broke(error)):
+        return False
+    if len(sent) > 1:
+        return True
+    (action,) = sent
+    broken[action["_id"]] += 1
+    return broken[action["_id"]] > 1 and len(json.dumps(action)) > _SMALLEST_CHUNK
 
 
 def _halves(doc_ids: list[str], outcome: Outcome) -> list[list[str]]:
