@@ -98,7 +98,7 @@ def test_evaluating_gives_the_same_map(calibrated: Settings, moved: Settings, tm
 def test_evaluating_the_same_documents_attached_gives_the_same_map(
     calibrated: Settings, elastic_url: str, tmp_path: Path
 ) -> None:
-    """Calibrated on its own, from what its index says."""
+    """By plain cosines: a calibration of its own draws other pages."""
     shutil.copytree(calibrated.home, tmp_path / "home")
     home = Settings.read(home=tmp_path / "home")
     server, _, prefix = elastic_url.rpartition("/")
@@ -112,9 +112,10 @@ def test_evaluating_the_same_documents_attached_gives_the_same_map(
             for one, source in zip(documents, sources, strict=True)
         )
         helpers.bulk(client, actions, refresh=True)
-    fields = ["--text", "body", "--title", "headline", "--lang-field", "language", "--device", "cpu"]
+    fields = ["--text", "body", "--title", "headline", "--lang-field", "language", "--no-calibration"]
     run(home, "attach", f"{prefix}-pages", "-c", "attached", "--store", server, *fields)
-    here, there = scores(home), scores(home, collection="attached")
+    plain = ("--calibration", "none")
+    here, there = scores(home, *plain), scores(home, *plain, collection="attached")
     assert here.keys() == there.keys()
     assert there["all"] == pytest.approx(here["all"], abs=0.005)
 
