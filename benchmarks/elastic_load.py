@@ -44,7 +44,7 @@ def by_helper(server: str, place: Place, documents: list[StoredDocument], name: 
     layout = Layout()
     with closing(ElasticStore(Address.parse(f"{server}/load?replicas=0"), name, Credentials())) as store:
         store.create(place.model, place.dim)
-        store.put(place.model, documents[:1])
+        store.put(place.model, list({one.document.lang: one for one in documents}.values()))  # all words are mapped
         index = store.index
     with Elasticsearch(server, request_timeout=120) as client:
         started = time.perf_counter()

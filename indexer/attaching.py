@@ -84,7 +84,9 @@ class Attaching:
                 found.check(loaded.spec)
             else:
                 with connection.connect(attachment.server, settings.credentials) as client:
-                    door.check(client, UsersIndex.open(client, attachment), loaded.spec.model)
+                    users = UsersIndex.open(client, attachment)
+                    _refuse_shared_field(engine, users)
+                    door.check(client, users, loaded.spec.model)
             with alone(settings, name):
                 if not found:
                     collections.register(engine, name, replace(settings, store=attachment.url), reference, loaded.spec)
@@ -118,6 +120,20 @@ def detach(engine: sa.Engine, collection: Collection, settings: Settings) -> int
             emptied = empty(kept, settings.credentials)
         collections.remove(engine, collection, settings)
     return emptied
+
+
+def _refuse_shared_field(engine: sa.Engine, users: UsersIndex) -> None:
+    """Two collections in one field would take each other's vectors for those of their own texts."""
+    mine = users.attachment
+    for row in collections.every(engine):
+        theirs = Attachment.parse(row.store) if is_attached(row.store) else None
+        if theirs is None or mine.companion or theirs.companion:
+            continue
+        if (theirs.server, theirs.field) == (mine.server, mine.field) and theirs.index in users.names:
+            raise BadInput(
+                f"{mine.index} has vectors of collection {row.name} in {mine.field!r} already; "
+                "name another field with --field"
+            )
 
 
 def _same(name: str, found: Collection | None, given: Attachment | None) -> Attachment:

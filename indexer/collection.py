@@ -13,7 +13,7 @@ from encoders.errors import BadInput, ModelMismatch
 from indexer import ledger
 from indexer.database import Base, now, transaction
 from indexer.settings import Settings
-from indexer.stores import drop_store, open_store
+from indexer.stores import drop_store, open_store, stored_generations
 from indexer.stores.contract import VectorStore
 from indexer.stores.elastic.attachment import is_attached
 
@@ -126,10 +126,15 @@ def register(engine: sa.Engine, name: str, settings: Settings, encoder: str, spe
 
 
 def remove(engine: sa.Engine, collection: Collection, settings: Settings) -> None:
-    """Remove a collection: its runs, so that workers drop what they have, its vectors and documents, its row."""
+    """Remove a collection: its runs, so that workers drop what they have, its vectors and documents, its row.
+
+    A process that was killed after it switched to a generation has left one that the row does not name.
+    """
     ledger.forget_collection(engine, collection.name)
-    others = [one["number"] for one in (collection.building, collection.previous) if one]
-    for generation in (*others, collection.generation):
-        drop_store(collection.place(settings), collection.name, generation, credentials=settings.credentials)
+    place, credentials = collection.place(settings), settings.credentials
+    named = [one["number"] for one in (collection.building, collection.previous) if one]
+    left = stored_generations(place, collection.name, credentials=credentials)
+    for generation in sorted({*left, *named, collection.generation}):
+        drop_store(place, collection.name, generation, credentials=credentials)
     with transaction(engine) as session:
         session.execute(sa.delete(Collection).where(Collection.name == collection.name))

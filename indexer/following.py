@@ -112,7 +112,7 @@ def keep_up(
 def _prune(store: JoinedStore, ledger: AttachLedger) -> int:
     """See to what the owner deleted."""
     refused = ledger.refused()
-    missing = sorted(store.users.missing(refused))
+    missing = sorted(store.gone(refused))
     pruned = store.prune(len(refused) - len(missing))
     if missing or pruned:
         ledger.gone(missing, pruned)

@@ -93,10 +93,10 @@ def command(
             name, attachment, settings=settings, encoder=encoder, method=method, device=chosen, console=console
         ) as attaching:
             upkeep = _Upkeep(name, settings, chosen, console, wanted=not no_calibration)
-            upkeep.after(_tell(attaching.catch_up(), name, console))
+            _look(attaching, upkeep, following=follow)
             while follow:
                 time.sleep(every)
-                _look_again(attaching, upkeep)
+                _look(attaching, upkeep, following=True, told=False)
     except KeyboardInterrupt:
         console.warn(f"interrupted; what is attached stays. Go on with: dragoman attach -c {name}")
         raise
@@ -111,16 +111,16 @@ def _server(settings: Settings) -> Address:
     return Address.parse(settings.store)
 
 
-def _look_again(attaching: Attaching, upkeep: _Upkeep) -> None:
-    """See what was written since; a server that is away is looked for again at the next time."""
+def _look(attaching: Attaching, upkeep: _Upkeep, *, following: bool, told: bool = True) -> None:
+    """See what was written since; who follows looks for a server that is away again at the next time."""
     console = attaching.console
     try:
         report = attaching.catch_up()
-        if report.encoded or report.removed:
+        if told or report.encoded or report.removed:
             _tell(report, attaching.collection, console)
         upkeep.after(report)
     except StoreError as error:
-        if not passes(error):
+        if not (following and passes(error)):
             raise
         console.warn(f"{error}; trying again")
 

@@ -22,8 +22,8 @@ def command(name: str, settings: Settings, console: Console) -> None:
     """Empty our field in every document of an attached index, and forget the collection.
 
     With it go its runs, calibrations, logged evaluations and logged queries. Their documents stay as they are.
-    Interrupted, the same command does the rest. What a mapping holds stays until its owner indexes anew; the command
-    says what that is.
+    Interrupted, the same command does the rest. Our field stays as null in their sources, and what a mapping holds
+    stays, until the owner indexes anew; the command says what that is.
     """
     engine = connect(settings.database)
     try:
@@ -44,6 +44,6 @@ def command(name: str, settings: Settings, console: Console) -> None:
         return
     console.result(f"{name} is gone: {kept.field} emptied in {emptied:,} documents of {kept.index}")
     console.result(
-        f"  what a mapping has it keeps: the empty field {kept.field} with {left} ({collection.dim} numbers) stays in "
-        f"{kept.index} until its owner indexes anew"
+        f'  each of them keeps "{kept.field}": null in its _source, and a mapping what it has: the empty field '
+        f"{kept.field} with {left} ({collection.dim} numbers) stays in {kept.index} until its owner indexes anew"
     )

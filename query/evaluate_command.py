@@ -46,7 +46,9 @@ _FILE = click.Path(path_type=Path, dir_okay=False)
 @click.option("--encoding", default="", help="Of the topics' files.  [default: UTF-8, then what they declare]")
 @click.option("--fields", default=",".join(FIELDS), show_default=True, help=f"Parts of a topic: {', '.join(PARTS)}.")
 @click.option("--measures", default=" ".join(DEFAULT_MEASURES), show_default=True, help="Names of ir-measures.")
-@click.option("--depth", type=click.IntRange(min=1), default=1000, show_default=True, help="Documents ranked a topic.")
+@click.option(
+    "--depth", type=click.IntRange(1, 10_000), default=1000, show_default=True, help="Documents ranked a topic."
+)
 @click.option("--run-file", type=_FILE, help="Write the run here as TREC does; of several languages the pooled one.")
 @click.option("--tag", default="", help="Name of the run.  [default: the encoder's]")
 @click.option("--compare", "baseline", default="", metavar="RUN", help="Compare with a logged run, or a TREC run file.")

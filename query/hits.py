@@ -78,7 +78,8 @@ class Hit:
         cosine: of query and document, as the encoder sees them.
         score: what it is ranked by.
         document: title, text and fields.
-        passage: the segment that matches best; none where the document has no segments.
+        passage: the segment that matches best; none where the document has no segments, or its owner gave it another
+            text since they were made.
         parts: what the score is made of, where that was asked for.
     """
 

@@ -18,7 +18,7 @@ from indexer import collection as collections
 from indexer.database import connect
 from indexer.detection import Detection, Detector
 from indexer.settings import Settings
-from indexer.stores.contract import Filters, VectorStore
+from indexer.stores.contract import Edited, Filters, VectorStore
 from query import calibration_table, two_fields
 from query.asking import open_query_encoder
 from query.calibration import Calibration
@@ -360,9 +360,9 @@ def choose(collection: str, calibration: Calibration | None, ranking: RankingOpt
 
 
 def _shown(document: Document, detail: Detail, query: FloatArray) -> Passage | None:
-    """The passage that the ranking found best; its cosine is the encoder's own."""
+    """The passage that the ranking found best; its cosine is the encoder's own. Of an edited text none is known."""
     passages, best = detail.passages, detail.best
-    if not len(passages.vectors):
+    if not len(passages.vectors) or isinstance(document, Edited):
         return None
     start, end = _whole_sentences(document, *(int(place) for place in passages.offsets[best]))
     cosine = float(unit_rows(passages.vectors[best : best + 1])[0] @ query)

@@ -70,7 +70,7 @@ def count(source: str) -> int:
     """How many documents the index has."""
     server, index = _place(source)
     with closing(_client(server)) as client, connection.guarded(server):
-        return int(client.count(index=index)["count"])
+        return changes.count(client, index)
 
 
 def read_index(source: str, options: ReadOptions) -> Iterator[Reading]:
@@ -80,30 +80,47 @@ def read_index(source: str, options: ReadOptions) -> Iterator[Reading]:
     replaced by another, from the number on where reading stopped.
 
     Raises:
-        BadInput: at once, there is no such index.
+        BadInput: at once, there is no such index, or it keeps no texts.
         StoreError: at once or while reading, the server is away for longer than three minutes, or refuses.
     """
     server, index = _place(source)
     client = _client(server)
     try:
         found = _tops(client, server, index)
+        ours = {name: _ours(client, server, name) for name in found}
     except BaseException:
         client.close()
         raise
-    return _readings(client, server, found, options)
+    return _readings(client, server, found, ours, options)
+
+
+def _ours(client: Elasticsearch, server: str, index: str) -> list[str]:
+    """Objects in an index that hold what we put: no part of its documents.
+
+    Raises:
+        BadInput: it keeps no texts.
+    """
+    with connection.guarded(server):
+        mapping = client.indices.get_mapping(index=index)[index]["mappings"]
+    if mapping.get("_source", {}).get("enabled") is False:
+        raise BadInput(
+            f"{index} keeps no _source, so its texts can't be read; index the documents from where they came"
+        )
+    return [field for field, mapped in mapping.get("properties", {}).items() if Layout(field).is_ours(mapped)]
 
 
 def _readings(
-    client: Elasticsearch, server: str, found: Mapping[str, changes.Tops], options: ReadOptions
+    client: Elasticsearch,
+    server: str,
+    found: Mapping[str, changes.Tops],
+    ours: Mapping[str, list[str]],
+    options: ReadOptions,
 ) -> Iterator[Reading]:
     with closing(client):
         for name, one in sorted(found.items()):
-            with connection.guarded(server):
-                properties = client.indices.get_mapping(index=name)[name]["mappings"].get("properties", {})
-            ours = [field for field, mapped in properties.items() if Layout(field).is_ours(mapped)]
             for shard in one.shards:
                 with closing(_View(client, server, name, shard)) as view:
-                    body = {"source": {"excludes": ours}} if ours else {}
+                    body = {"source": {"excludes": ours[name]}} if ours[name] else {}
                     for hits in changes.pages(view.search, body, _PAGE, above=changes.NOTHING):
                         for hit in hits:
                             record = _record(hit, options)
@@ -142,7 +159,9 @@ class _View:
         if not self._id:
             opened = self._client.open_point_in_time(index=self._index, keep_alive=_ALIVE, preference=self._only)
             self._id = opened["id"]
-        answer = self._client.search(pit={"id": self._id, "keep_alive": _ALIVE}, **body)
+        answer = self._client.search(
+            pit={"id": self._id, "keep_alive": _ALIVE}, allow_partial_search_results=False, **body
+        )
         self._id = answer.get("pit_id", self._id)
         return dict(answer.body)
 

@@ -89,6 +89,24 @@ def drop_store(url: str, collection: str, generation: int = 1, *, credentials: C
         raise StoreError(f"the store {path} can't be removed ({error.strerror}); see that it is yours") from error
 
 
+def stored_generations(url: str, collection: str, *, credentials: Credentials | None = None) -> list[int]:
+    """Numbers of a collection's generations that a store holds, also those that no row names any more.
+
+    Raises:
+        BadInput: the URL is of no kind of store there is.
+        StoreError: the server is away or refuses.
+    """
+    if is_attached(url):
+        return []  # it has one, whose name is known
+    if urlsplit(url).scheme in SCHEMES:
+        from indexer.stores.elastic.store import generations  # noqa: PLC0415
+
+        return generations(Address.parse(url), collection, credentials or Credentials.read(url))
+    from indexer.stores import embedded  # noqa: PLC0415
+
+    return embedded.generations(_folder(url), collection)
+
+
 def _drop_attached(attachment: Attachment, collection: str, credentials: Credentials) -> None:
     if attachment.companion:
         from indexer.stores.elastic.store import drop  # noqa: PLC0415

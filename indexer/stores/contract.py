@@ -32,6 +32,18 @@ class StoredDocument:
 
 
 @dataclass(frozen=True)
+class Edited(Document):
+    """A document whose owner gave it another text after its vector and its passages were made."""
+
+    @classmethod
+    def unless(cls, document: Document, text_hash: str) -> Document:
+        """The document itself if it has the text still that was encoded."""
+        if document.text_hash == text_hash:
+            return document
+        return cls(document.doc_id, document.lang, document.text, document.title, document.fields, document.revision)
+
+
+@dataclass(frozen=True)
 class Stamp:
     """What the store holds of a document, short of its content: enough to see whether it must be put again."""
 

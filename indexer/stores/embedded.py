@@ -434,6 +434,12 @@ def path_of(folder: Path, collection: str, generation: int) -> Path:
     return folder / (f"{collection}.db" if generation == 1 else f"{collection}@{generation}.db")
 
 
+def generations(folder: Path, collection: str) -> list[int]:
+    """Numbers of the generations that have a file."""
+    found = (re.fullmatch(rf"{re.escape(collection)}(?:@(\d+))?\.db", path.name) for path in folder.glob("*.db"))
+    return sorted(int(one[1] or 1) for one in found if one)
+
+
 def remove_file(path: Path) -> None:
     """Remove a store's file, whatever is in it."""
     for suffix in ("", "-wal", "-shm"):

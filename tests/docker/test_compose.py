@@ -96,6 +96,15 @@ def test_the_gpu_build_differs_in_the_runtime_and_has_a_gpu() -> None:
     assert (cpu["build"]["args"], gpu["build"]["args"]) == ({"RUNTIME": "cpu"}, {"RUNTIME": "gpu"})
 
 
+def test_a_worker_on_a_gpu_is_a_worker_with_the_gpu_build_and_all_it_waits_for_starts_with_it() -> None:
+    cpu, gpu, build = SERVICES["worker"], SERVICES["worker-gpu"], SERVICES["dragoman-gpu"]
+    assert {name for name in gpu if gpu[name] != cpu.get(name)} == {"profiles", "image", "build", "deploy", "command"}
+    assert all(gpu[name] == build[name] for name in ("profiles", "image", "build", "deploy"))
+    assert gpu["command"] == [*cpu["command"], "--device", "cuda"]
+    for name in gpu["depends_on"]:
+        assert set(gpu["profiles"]) <= set(SERVICES[name].get("profiles", gpu["profiles"])), name
+
+
 def test_compose_itself_reads_it(tmp_path: Path) -> None:
     docker = shutil.which("docker")
     if docker is None or subprocess.run([docker, "compose", "version"], capture_output=True, check=False).returncode:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -13,14 +14,14 @@ from encoders.document import Document
 from encoders.errors import StoreError
 from indexer.database import connect
 from indexer.following import keep_up
-from indexer.readers import ReadOptions, read
+from indexer.readers import ReadOptions, count_records, read
 from indexer.settings import Settings
 from indexer.stores import drop_store, open_attached
 from indexer.stores.elastic.attachment import Attachment
 from indexer.stores.elastic.connection import Credentials
 from tests.conftest import skip_or_fail
 from tests.indexer.counting import CountingEncoder
-from tests.servers.elastic import ElasticServer, ServerMissing
+from tests.servers.elastic import ElasticServer, ServerMissing, running
 
 PASSWORD = "correct horse"  # noqa: S105 - of a server that lives as long as the tests
 ROLES = """
@@ -31,30 +32,30 @@ beside:
   - {names: [theirs], privileges: [read, view_index_metadata, monitor, maintenance]}
   - {names: ["ours-*"], privileges: [all]}
 reader:
-  indices: [{names: [theirs], privileges: [read, view_index_metadata]}]
+  indices: [{names: [theirs, untouched], privileges: [read, view_index_metadata]}]
+source:
+  indices: [{names: [theirs], privileges: [read, view_index_metadata, monitor]}]
 """
 
 
 @pytest.fixture(scope="module")
-def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ElasticServer]:
+def secured() -> Iterator[ElasticServer]:
     """A server whose users may do what ``ROLES`` says."""
-    folder = tmp_path_factory.mktemp("secured", numbered=True)
-    for above in (folder, *folder.parents[:2]):
-        above.chmod(0o755)
-    try:
-        server = ElasticServer(folder, {"xpack.security.enabled": "true"})
-    except ServerMissing as missing:
-        skip_or_fail(str(missing))
-    (server.folder / "server" / "config" / "roles.yml").write_text(ROLES, encoding="utf-8")
-    for user in ("superuser", "in_place", "beside", "reader"):
-        server.run("elasticsearch-users", "useradd", user, "-p", PASSWORD, "-r", user)
-    try:
-        server.start()
+    with ExitStack() as stack:
+        try:
+            server = stack.enter_context(running({"xpack.security.enabled": "true"}, _add_users))
+        except ServerMissing as missing:
+            skip_or_fail(str(missing))
         with Elasticsearch(server.url, basic_auth=("superuser", PASSWORD), request_timeout=120) as client:
-            client.index(index="theirs", id="a", document={"body": "one", "lang": "en"}, refresh=True)
+            for index in ("theirs", "untouched"):
+                client.index(index=index, id="a", document={"body": "one", "lang": "en"}, refresh=True)
         yield server
-    finally:
-        server.kill()
+
+
+def _add_users(server: ElasticServer) -> None:
+    (server.folder / "server" / "config" / "roles.yml").write_text(ROLES, encoding="utf-8")
+    for user in ("superuser", "in_place", "beside", "reader", "source"):
+        server.run("elasticsearch-users", "useradd", user, "-p", PASSWORD, "-r", user)
 
 
 @pytest.fixture
@@ -64,8 +65,8 @@ def engine(settings: Settings) -> Iterator[sa.Engine]:
     opened.dispose()
 
 
-def attach(server: ElasticServer, engine: sa.Engine, user: str, companion: str = "") -> int:
-    attachment = Attachment(server.url, "theirs", "body", lang_field="lang", companion=companion)
+def attach(server: ElasticServer, engine: sa.Engine, user: str, companion: str = "", index: str = "theirs") -> int:
+    attachment = Attachment(server.url, index, "body", lang_field="lang", companion=companion)
     who = Credentials(user, PASSWORD)
     store = open_attached(attachment, "c", who, make=True)
     try:
@@ -86,11 +87,11 @@ def test_a_companion_needs_no_right_to_write_into_theirs(secured: ElasticServer,
 
 
 def test_a_missing_right_is_named_before_anything_is_written(secured: ElasticServer, engine: sa.Engine) -> None:
-    with pytest.raises(StoreError, match=r"no right to index, manage on theirs; attaching needs .* or --companion"):
-        attach(secured, engine, "reader")
+    with pytest.raises(StoreError, match=r"no right to index, manage on untouched; attaching needs .* or --companion"):
+        attach(secured, engine, "reader", index="untouched")
     with Elasticsearch(secured.url, basic_auth=("superuser", PASSWORD)) as client:
-        mapping = client.indices.get_mapping(index="theirs")["theirs"]["mappings"]["properties"]
-    assert mapping.keys() <= {"body", "lang", "dragoman"}
+        mapping = client.indices.get_mapping(index="untouched")["untouched"]["mappings"]["properties"]
+    assert "dragoman" not in mapping
 
 
 def test_wrong_credentials_are_one_sentence_without_them(secured: ElasticServer, engine: sa.Engine) -> None:
@@ -102,7 +103,13 @@ def test_wrong_credentials_are_one_sentence_without_them(secured: ElasticServer,
 def test_an_index_is_read_with_the_credentials_of_the_environment(
     secured: ElasticServer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setenv("DRAGOMAN_ELASTIC_USER", "in_place")
+    """And with no more rights than the README names."""
+    monkeypatch.setenv("DRAGOMAN_ELASTIC_USER", "source")
     monkeypatch.setenv("DRAGOMAN_ELASTIC_PASSWORD", PASSWORD)
-    readings = list(read(f"elastic:{secured.url}/theirs", ReadOptions(fields={"text": "body"})))
+    options = ReadOptions(fields={"text": "body"})
+    readings = list(read(f"elastic:{secured.url}/theirs", options))
     assert [one.doc_id for one in readings if isinstance(one, Document)] == ["a"]
+    assert count_records(f"elastic:{secured.url}/theirs", options) == 1
+    monkeypatch.setenv("DRAGOMAN_ELASTIC_USER", "reader")
+    with pytest.raises(StoreError, match=r"does not allow it .*indices:monitor/stats"):
+        read(f"elastic:{secured.url}/theirs", options)

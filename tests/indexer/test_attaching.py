@@ -15,6 +15,7 @@ from elasticsearch import Elasticsearch, helpers
 
 from encoders.document import Document, FloatArray
 from encoders.errors import BadInput
+from indexer.attaching import Attaching
 from indexer.database import connect
 from indexer.following import AttachReport, keep_up
 from indexer.settings import Settings
@@ -519,6 +520,26 @@ def test_documents_say_at_the_door_what_no_mapping_does(in_place: Owner) -> None
     in_place.write("b", source("one"), routing="somewhere", refresh=True)
     with pytest.raises(BadInput, match=rf"placed by routing values.*dragoman index elastic:{in_place.index} -c NAME"):
         at_the_door(in_place)
+
+
+@pytest.mark.usefixtures("default_folder")
+def test_a_second_collection_in_an_index_takes_a_field_of_its_own(in_place: Owner, settings: Settings) -> None:
+    """The encoder's vectors of titles would stand where those of the texts are looked for."""
+    in_place.write("a", source("one"))
+    in_place.client.indices.put_alias(index=in_place.index, name=f"{in_place.prefix}-alias")
+    by_title = replace(in_place.attachment, text="headline", title="")
+
+    def attach(name: str, attachment: Attachment) -> int:
+        with Attaching.open(name, attachment, settings=settings) as attaching:
+            return attaching.catch_up().encoded
+
+    assert attach("texts", in_place.attachment) == 1
+    for same in (by_title, replace(by_title, index=f"{in_place.prefix}-alias")):
+        with pytest.raises(BadInput, match=r"vectors of collection texts in 'dragoman' already; name another field"):
+            attach("titles", same)
+    assert attach("titles", replace(by_title, field="titles")) == 1
+    assert attach("beside", replace(by_title, companion=in_place.prefix)) == 1
+    assert attach("texts", in_place.attachment) == 0
 
 
 def test_an_alias_over_several_indices_and_an_index_that_is_not_there_are_refused(in_place: Owner) -> None:

@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,10 +15,15 @@ from elasticsearch import Elasticsearch
 
 from encoders.document import Document, Passages, int8_rows, unit_rows
 from encoders.errors import StoreError
+from indexer import collection as collections
+from indexer import generations, indexing
+from indexer.attaching import Attaching, detach
+from indexer.database import connect
 from indexer.settings import Settings
 from indexer.stores import open_store
 from indexer.stores.contract import StoredDocument, VectorStore
 from indexer.stores.elastic import writing
+from indexer.stores.elastic.attachment import Attachment
 from indexer.stores.elastic.connection import Address, Credentials
 from indexer.stores.elastic.store import ElasticStore
 from tests.conftest import skip_or_fail
@@ -37,13 +43,15 @@ reader:
 USERS = {"admin:secret-admin": "superuser", "shop:secret-shop": "shop", "guest:secret-guest": "reader"}
 PRESSURE = 6_000_000
 """Bytes of writes that the server has room for at once."""
+REQUEST = 4_000_000
+"""Bytes of a request that the server takes."""
 
 
 @pytest.fixture(scope="module")
 def secured() -> Iterator[tuple[ElasticServer, Path]]:
     """A server of this module's own, that it may kill, with the file of its CA."""
     certificates: list[Path] = []
-    settings = {"indexing_pressure.memory.limit": f"{PRESSURE}b"}
+    settings = {"indexing_pressure.memory.limit": f"{PRESSURE}b", "http.max_content_length": f"{REQUEST}b"}
     try:
         with running(settings, lambda server: certificates.append(server.secure(USERS, ROLES))) as server:
             yield server, certificates[0]
@@ -105,6 +113,36 @@ def test_a_user_with_rights_on_one_prefix_does_all_of_it_and_nothing_else(opened
         opened(prefix="elsewhere")
 
 
+@pytest.mark.usefixtures("default_folder")
+def test_a_user_with_rights_on_one_prefix_rebuilds_returns_attaches_and_deletes(
+    secured: tuple[ElasticServer, Path], tmp_path: Path
+) -> None:
+    server, ca = secured
+    credentials = Credentials("shop", "secret-shop", ca=str(ca))
+    settings = replace(Settings.read(home=tmp_path, store=f"{server.url}/shop"), credentials=credentials)
+    source = tmp_path / "docs.jsonl"
+    source.write_text('{"id": "a", "lang": "en", "text": "The river rose."}\n')
+    engine = connect(settings.database)
+    admin = Elasticsearch(server.url, basic_auth=("admin", "secret-admin"), ca_certs=str(ca))
+    try:
+        indexing.index([str(source)], "pages", settings=settings, device="cpu")
+        indexing.index([str(source)], "pages", settings=settings, method="first", rebuild=True, device="cpu")
+        assert generations.roll_back(engine, "pages", settings).number == 1
+        assert list(admin.indices.get_alias(name="shop-pages")) == ["shop-pages-000001"]
+        admin.index(index="shop-theirs", id="t", document={"body": "The old town was under water.", "lang": "en"})
+        for companion in ("", "shop"):
+            attachment = Attachment(server.url, "shop-theirs", "body", lang_field="lang", companion=companion)
+            with Attaching.open("theirs", attachment, settings=settings, device="cpu") as attaching:
+                assert attaching.catch_up().encoded == 1
+            detach(engine, collections.require(engine, "theirs"), settings)
+        collections.remove(engine, collections.require(engine, "pages"), settings)
+        assert list(admin.indices.get(index="shop-*")) == ["shop-theirs"]
+        admin.indices.delete(index="shop-theirs")
+    finally:
+        admin.close()
+        engine.dispose()
+
+
 def test_a_user_who_may_only_read_searches_and_can_t_write(opened: Opener) -> None:
     store = opened()
     store.put(MODEL, items(range(4)))
@@ -163,6 +201,22 @@ def test_a_full_queue_is_waited_for(opened: Opener) -> None:
         list(pool.map(write, range(len(batches))))
     assert _rejections(stores[0]) > rejected, "the server never was full, so nothing was tested"
     holds_exactly(opened(), items(range(96), long))
+
+
+def test_a_document_too_large_for_a_request_is_refused_and_the_others_are_written(opened: Opener) -> None:
+    store = opened()
+    small, large = items(range(6)), items(range(6, 8), "x" * REQUEST)
+    report = store.put(MODEL, [*small[:3], large[0], *small[3:], large[1]])
+    assert report.stored == 6
+    assert report.refused.keys() == {"d00006", "d00007"}
+    assert "larger than the server takes" in report.refused["d00006"]
+    holds_exactly(store, small)
+
+
+def test_documents_too_large_for_a_request_together_are_written_apart(opened: Opener) -> None:
+    several = items(range(6), "words of a page " * 30_000)
+    assert opened().put(MODEL, several).stored == 6
+    holds_exactly(opened(), several)
 
 
 def _rejections(store: ElasticStore) -> int:

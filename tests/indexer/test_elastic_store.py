@@ -2,7 +2,8 @@
 
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
@@ -10,13 +11,15 @@ import numpy as np
 import pytest
 from elasticsearch import Elasticsearch
 
-from encoders.document import Document, Passages, unit_rows
+from encoders.document import Document, Encoder, Passages, unit_rows
 from encoders.errors import BadInput, StoreError
+from indexer.readers import ReadOptions, read
 from indexer.settings import Settings
 from indexer.stores import open_store
 from indexer.stores.contract import StoredDocument
-from indexer.stores.elastic.connection import Address, Credentials, without_credentials
+from indexer.stores.elastic.connection import INDEX_TYPES, Address, Credentials, without_credentials
 from indexer.stores.elastic.store import ElasticStore
+from tests.conftest import read_documents
 
 MODEL, DIM = "model-a", 8
 
@@ -112,11 +115,44 @@ def test_a_ca_file_that_is_not_there_is_said() -> None:
         ("https://host:9200/p?shard=2", "has no option 'shard'"),
         ("https://host:9200/p?shards=two", "shards=two in the store's URL is no number"),
         ("https://host:9200/p?vectors=ivf", "there is no vector index 'ivf'"),
+        ("https://host:9200/x*", "in small letters"),
+        ("https://host:9200/-p", "in small letters"),
+        ("https://host:9200/p?field=a.b", "can't be named 'a.b'"),
+        ("https://host:port/p", "the port in the server's URL is no number"),
+        ("https://host:99999/p", "the port in the server's URL is no number"),
+        ("https://[host/p", "can't be read"),
     ],
 )
 def test_a_url_that_is_none_is_refused(url: str, said: str) -> None:
     with pytest.raises(BadInput, match=said):
         Address.parse(url)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://ann:sec/ret@host:9200/p",
+        "https://ann:1/secret@host:9200/p",
+        "https://ann:sec#ret@host/p",
+        "https://ann:sec?ret@host/p",
+    ],
+)
+def test_a_password_that_breaks_its_url_is_kept_and_shown_nowhere(tmp_path: Path, url: str) -> None:
+    calls: list[Callable[[], object]] = [
+        lambda: Settings.read(home=tmp_path, store=url),
+        lambda: Address.parse(url),
+        lambda: open_store(url, "c"),
+        lambda: list(read(f"elastic:{url}", ReadOptions())),
+    ]
+    for call in calls:
+        with pytest.raises(BadInput, match=r"of a password as %2F, %3F, %23 and %40") as refused:
+            call()
+        assert "sec" not in str(refused.value)
+        assert refused.value.__suppress_context__ or refused.value.__context__ is None
+
+
+def test_a_folder_may_have_an_at_sign(tmp_path: Path) -> None:
+    assert Settings.read(home=tmp_path, store=f"file://{tmp_path}/me@home").store.endswith("me@home")
 
 
 def test_credentials_are_taken_from_the_url_and_shown_nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -129,6 +165,7 @@ def test_credentials_are_taken_from_the_url_and_shown_nowhere(tmp_path: Path, mo
     assert without_credentials("https://host:9200/p") == "https://host:9200/p"
     monkeypatch.setenv("DRAGOMAN_ELASTIC_API_KEY", "a2V5")
     assert Settings.read(home=tmp_path, store="https://host:9200/").credentials.api_key == "a2V5"
+    assert Settings.read(home=tmp_path, store="https://ann:s%40cret@host:9200/").credentials == settings.credentials
     assert Address.parse("https://host:9200").prefix == "dragoman"
 
 
@@ -143,6 +180,44 @@ def test_a_mapping_holds_the_stated_type_of_index(elastic_url: str, client: Elas
     assert described["settings"]["index"]["number_of_shards"] == "2"
     assert list(store.search(MODEL, {"en": item("a").vector[None]}, 3)["en"][0].doc_ids) == ["a"]
     store.close()
+
+
+@pytest.mark.parametrize("kind", INDEX_TYPES)
+def test_cosines_are_exact_whatever_the_type_of_index(elastic_url: str, kind: str) -> None:
+    chance = np.random.default_rng(5)
+    vectors = unit_rows(chance.standard_normal((300, 64)).astype(np.float32))
+    queries = chance.standard_normal((3, 64)).astype(np.float32)
+    store = ElasticStore(Address.parse(f"{elastic_url}?vectors={kind}"), "c", Credentials())
+    store.create(MODEL, 64)
+    passages = Passages(np.ones((1, 64), np.int8), np.zeros((1, 2), np.int32))
+    store.put(MODEL, [StoredDocument(Document(str(at), "en", "t"), row, passages) for at, row in enumerate(vectors)])
+    for query, found in zip(queries, store.search(MODEL, {"en": queries}, 20)["en"], strict=True):
+        assert len(found.doc_ids) == 20
+        exact = vectors[[int(doc_id) for doc_id in found.doc_ids]] @ query
+        np.testing.assert_allclose(found.scores / np.linalg.norm(query), exact / np.linalg.norm(query), atol=1e-5)
+    store.close()
+
+
+@pytest.mark.data
+def test_the_ten_nearest_of_real_vectors_are_found(elastic_url: str, data_dir: Path, encoder: Encoder) -> None:
+    model, dim = encoder.spec.model, encoder.spec.dim
+    store = ElasticStore(Address.parse(elastic_url), "c", Credentials())
+    store.create(model, dim)
+    found, queries = 0, {}
+    held = {}
+    for lang in ("en", "ja"):
+        pages = read_documents(data_dir / "lohelp" / f"docs.{lang}.jsonl.gz", 400)
+        texts = [replace(page, text=page.text[:200]) for page in pages]
+        encoded = encoder.encode_documents(texts)
+        store.put(model, [StoredDocument.of(one, encoded, at) for at, one in enumerate(texts)])
+        held[lang] = {one.doc_id: row for one, row in zip(texts, encoded.vectors, strict=True)}
+        queries[lang] = encoder.encode_queries([Document(one.doc_id, lang, one.title) for one in texts[:100]])
+    for lang, other in (("en", queries["ja"]), ("ja", queries["en"])):
+        for query, near in zip(other, store.search(model, {lang: other}, 10)[lang], strict=True):
+            tenth = np.sort(np.stack(list(held[lang].values())) @ query)[-10]
+            found += sum(held[lang][doc_id] @ query >= tenth - 1e-6 for doc_id in near.doc_ids)
+    store.close()
+    assert found >= 0.99 * 2 * 100 * 10
 
 
 def test_an_index_that_vanished_is_said(store: ElasticStore, client: Elasticsearch, elastic_url: str) -> None:

@@ -13,6 +13,7 @@ from indexer import generations, indexing, pipeline
 from indexer.collection import Collection
 from indexer.database import connect
 from indexer.settings import Settings
+from indexer.stores import stored_generations
 
 TEXTS = {
     "flood": ("en", "The river rose after a week of rain and the old town was under water."),
@@ -124,7 +125,7 @@ def test_a_rebuild_that_was_interrupted_changes_nothing_and_goes_on(
     assert row(settings).method == "first"
 
 
-def interrupted(*_: object) -> None:
+def interrupted(*_: object, **__: object) -> None:
     raise KeyboardInterrupt
 
 
@@ -139,6 +140,25 @@ def test_a_rebuild_begun_with_another_model_is_removed(
     index(settings, source, method="sentences", rebuild=True)
     assert row(settings).method == "sentences"
     assert places(settings) == [1, 3]
+
+
+def test_a_generation_that_a_kill_left_behind_goes_with_the_collection(
+    settings: Settings, source: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    index(settings, source)
+    index(settings, source, method="first", rebuild=True)
+    with monkeypatch.context() as patch:
+        patch.setattr(generations, "drop_store", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            index(settings, source, method="sentences", rebuild=True)
+    assert row(settings).generation == 3
+    assert places(settings) == [1, 2, 3]
+    indexing.index([str(source)], "c-d", settings=settings, device="cpu")
+    engine = connect(settings.database)
+    collections.remove(engine, row(settings), settings)
+    engine.dispose()
+    assert stored_generations(settings.store, "c") == []
+    assert stored_generations(settings.store, "c-d") == [1], "another collection's, whose name begins so"
 
 
 def test_a_rebuild_of_nothing_readable_changes_nothing(settings: Settings, source: Path, tmp_path: Path) -> None:

@@ -83,6 +83,13 @@ def test_what_cannot_be_read_is_refused_with_its_id(place: Place) -> None:
     assert [(one.where, one.doc_id) for one in refusals] == [(f"elastic:{place.index}/bad", "bad")]
 
 
+def test_an_index_that_keeps_no_texts_is_refused_at_once(place: Place) -> None:
+    place.client.indices.create(index=place.index, mappings={"_source": {"enabled": False}})
+    place.write({"a": "text"})
+    with pytest.raises(BadInput, match="keeps no _source, so its texts can't be read"):
+        read(place.source, place.options)
+
+
 def test_it_is_the_same_source_until_something_is_written(place: Place) -> None:
     place.make(10)
     before = fingerprint(place.source, place.options)

@@ -89,7 +89,7 @@ def test_an_index_is_attached_calibrated_searched_and_detached(
     assert site.dragoman("detach") == 0
     said = capsys.readouterr().out
     assert ("nothing was ever written into" if companion else "emptied in 36 documents") in said
-    assert ("stays in" in said) == (not companion)
+    assert ("stays in" in said) == ('"dragoman": null in its _source' in said) == (not companion)
     assert site.dragoman("status") == 1
     found = site.client.search(index=site.index, size=50)["hits"]["hits"]
     assert len(found) == 36
@@ -112,6 +112,21 @@ def test_an_attached_index_ranks_as_one_of_our_own_does(site: Site, tmp_path: Pa
             assert {hit.doc_id: hit.cosine for hit in theirs} == pytest.approx(
                 {hit.doc_id: hit.cosine for hit in ours}, abs=0.01
             )
+
+
+@pytest.mark.data
+@pytest.mark.parametrize("companion", [[], ["--companion"]], ids=["in place", "companion"])
+def test_a_text_edited_since_is_shown_whole_and_no_passage_cut_out_of_it(site: Site, companion: list[str]) -> None:
+    assert site.attach("--no-calibration", "-q", *companion) == 0
+    with Searcher.open("help", Settings.read(home=site.home)) as searcher:
+        before = {hit.doc_id: hit for hit in searcher.search("sort rows of a table", lang="en", k=36)}
+        edited, *others = before
+        site.client.update(index=site.index, id=edited, doc={"body": "Another text altogether."}, refresh=True)
+        after = {hit.doc_id: hit for hit in searcher.search("sort rows of a table", lang="en", k=36)}
+        assert before[edited].passage is not None
+        assert after[edited].passage is None
+        assert after[edited].document.text == "Another text altogether."
+        assert all(after[doc_id].passage == before[doc_id].passage for doc_id in others)
 
 
 @pytest.mark.data

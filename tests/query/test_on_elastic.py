@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from elasticsearch import Elasticsearch
+from elasticsearch import Elasticsearch, helpers
 
 from indexer.settings import Settings
 from query.cli import root
@@ -66,10 +66,20 @@ def run(settings: Settings, *arguments: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
-def scores(settings: Settings, *options: str) -> dict[str, float]:
+def scores(settings: Settings, *options: str, collection: str = "demo") -> dict[str, float]:
     topics, qrels = DEMO / "topics.tsv", DEMO / "qrels.txt"
     lines = run(
-        settings, "evaluate", "--topics", str(topics), "--qrels", str(qrels), "-c", "demo", "--measures", "AP", *options
+        settings,
+        "evaluate",
+        "--topics",
+        str(topics),
+        "--qrels",
+        str(qrels),
+        "-c",
+        collection,
+        "--measures",
+        "AP",
+        *options,
     )
     return {row["id"].partition(".")[2]: row["means"]["AP"] for row in lines[-1]["runs"]}
 
@@ -83,6 +93,31 @@ def test_evaluating_gives_the_same_map(calibrated: Settings, moved: Settings, tm
     assert max(abs(here[name] - there[name]) for name in here) <= 0.001
     # The two BM25s differ in how they round lengths and weigh frequent words: a language of 23 pages feels it alone.
     assert scores(moved, "--hybrid")["all"] == pytest.approx(scores(embedded, "--hybrid")["all"], abs=0.005)
+
+
+def test_evaluating_the_same_documents_attached_gives_the_same_map(
+    calibrated: Settings, elastic_url: str, tmp_path: Path
+) -> None:
+    """By plain cosines: a calibration of its own draws other pages."""
+    shutil.copytree(calibrated.home, tmp_path / "home")
+    home = Settings.read(home=tmp_path / "home")
+    server, _, prefix = elastic_url.rpartition("/")
+    with Searcher.open("demo", home, device="cpu") as searcher, Elasticsearch(server) as client:
+        documents = searcher.store.get(list(searcher.store.ids()))
+        sources = (
+            {"headline": one.title, "body": one.text, "language": one.lang, **dict(one.fields)} for one in documents
+        )
+        actions = (
+            {"_index": f"{prefix}-pages", "_id": one.doc_id, "_source": source}
+            for one, source in zip(documents, sources, strict=True)
+        )
+        helpers.bulk(client, actions, refresh=True)
+    fields = ["--text", "body", "--title", "headline", "--lang-field", "language", "--no-calibration"]
+    run(home, "attach", f"{prefix}-pages", "-c", "attached", "--store", server, *fields)
+    plain = ("--calibration", "none")
+    here, there = scores(home, *plain), scores(home, *plain, collection="attached")
+    assert here.keys() == there.keys()
+    assert there["all"] == pytest.approx(here["all"], abs=0.005)
 
 
 def test_status_calibrate_report_and_delete_work_on_it(moved: Settings, elastic_url: str, tmp_path: Path) -> None:

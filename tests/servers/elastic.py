@@ -144,7 +144,7 @@ class ElasticServer:
         return {
             "PATH": os.environ["PATH"],
             "ES_JAVA_HOME": str(self.java),
-            "ES_JAVA_OPTS": "-Xms1g -Xmx1g",
+            "ES_JAVA_OPTS": os.environ.get("ES_JAVA_OPTS", "-Xms1g -Xmx1g"),
             "CLI_JAVA_OPTS": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
         }
 

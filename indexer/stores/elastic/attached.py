@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from encoders.document import Document, short_hash
 from encoders.errors import StoreError
 from indexer.stores.admission import admit
-from indexer.stores.contract import PutReport, Stamp, StoredDocument
+from indexer.stores.contract import Edited, PutReport, Stamp, StoredDocument
 from indexer.stores.elastic import connection, writing
 from indexer.stores.elastic.attachment import Attachment
 from indexer.stores.elastic.connection import Credentials
@@ -37,8 +37,8 @@ class AttachedLayout(JoinedLayout):
 
     def document(self, doc_id: str, source: Mapping[str, Any]) -> Document:
         """The document of a source."""
-        lang = (source.get(self.ours) or {}).get("lang", "")
-        return self.users.shown(doc_id, source, lang)
+        ours = source.get(self.ours) or {}
+        return Edited.unless(self.users.shown(doc_id, source, ours.get("lang", "")), ours.get("text_hash", ""))
 
     def check(self, model: str) -> str:
         """Where the digest of a document's vector stands in its source: the mapping does not know it."""
@@ -92,11 +92,12 @@ class AttachedStore(JoinedStore):
         """Attach vectors to the documents whose text is still the one they were made of; the others are ``older``."""
         admitted = admit(documents, self._field(model).dim)
         latest = admitted.latest
-        self._make_room({item.document.lang for item in latest.values()})
+        langs = {item.document.lang for item in latest.values()}
+        self._patiently(lambda: self._make_room(langs))
         outdated: set[str] = set(admitted.older)
 
         def decide(doc_ids: Sequence[str]) -> dict[str, Action]:
-            held = writing.read(self._client, self.index, doc_ids, self._read_fields())
+            held = writing.read(self._client, self.address.server, self.index, doc_ids, self._read_fields())
             actions = {}
             for doc_id in doc_ids:
                 one = held.get(doc_id)
@@ -180,7 +181,7 @@ class AttachedStore(JoinedStore):
 
     def publish(self) -> None:
         """Let everything that was put be seen."""
-        self._refresh()
+        self._patiently(self._refresh)
 
     def drop(self) -> None:
         """Take what is attached from every document; the documents stay."""
@@ -219,7 +220,7 @@ def _empty_all(client: Elasticsearch, server: str, index: str, layout: Layout) -
 
 def _empty(client: Elasticsearch, server: str, index: str, layout: Layout, doc_ids: Sequence[str]) -> int:
     def decide(some: Sequence[str]) -> dict[str, Action]:
-        held = writing.read(client, index, some, [layout.name("id")])
+        held = writing.read(client, server, index, some, [layout.name("id")])
         return {
             doc_id: _update(index, doc_id, {layout.ours: None}, one)
             for doc_id, one in held.items()

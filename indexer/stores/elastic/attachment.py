@@ -9,9 +9,8 @@ from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
 
 from encoders.errors import BadInput
 from encoders.languages import UNDETERMINED, normalise
-from indexer.stores.elastic.connection import INDEX_TYPES, SCHEMES, Address
+from indexer.stores.elastic.connection import FIELD, INDEX_TYPES, SCHEMES, Address
 
-_FIELD = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,99}")
 _NO_NAME = re.compile(r'[\s*?,/\\<>|"#:]|^[-_+.]')
 
 
@@ -51,7 +50,7 @@ class Attachment:
             raise BadInput(f"{self.index!r} is no name of one index; name one as _cat/indices lists it, or its alias")
         if not self.text:
             raise BadInput("say which field holds the text of a document: --text FIELD")
-        if not _FIELD.fullmatch(self.field):
+        if not FIELD.fullmatch(self.field):
             raise BadInput(f"a field of ours can't be named {self.field!r}; take letters, digits, '-' and '_'")
         if self.vectors not in INDEX_TYPES:
             raise BadInput(f"there is no vector index {self.vectors!r}; there are {', '.join(INDEX_TYPES)}")

@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from encoders.errors import StoreError
 from indexer.stores.elastic import connection
 
 if TYPE_CHECKING:
@@ -41,22 +40,41 @@ def tops(client: Elasticsearch, server: str, index: str) -> dict[str, Tops]:
 
     Raises:
         NotFoundError: there is no such index.
-        StoreError: the server is away, refuses, or a shard has no primary.
+        Passing: a shard has no primary, or one that starts still.
+        StoreError: the server is away or refuses.
     """
     with connection.guarded(server):
-        answer = client.indices.stats(index=index, level="shards", metric="docs")
+        settings = client.indices.get_settings(index=index, name="index.number_of_shards", expand_wildcards="open").body
+        answered = client.indices.stats(index=index, level="shards", metric="docs")["indices"]
     found = {}
-    for name, one in answer["indices"].items():
-        copies = {
-            int(number): [copy for copy in each if copy["routing"]["primary"]] for number, each in one["shards"].items()
+    for name, one in settings.items():
+        shards = {
+            int(number): copy["seq_no"]["global_checkpoint"]
+            for number, copies in answered.get(name, {"shards": {}})["shards"].items()
+            for copy in copies
+            if copy["routing"]["primary"] and "seq_no" in copy  # which it lacks while it starts
         }
-        found[name] = Tops(
-            one["uuid"], {number: copies[number][0]["seq_no"]["global_checkpoint"] for number in sorted(copies)}
-        )
-    whole = answer["_shards"]
-    if whole["failed"] or not all(one.shards for one in found.values()):
-        raise StoreError(f"{server} does not answer for all shards of {index}; see _cluster/health, and run this again")
+        if len(shards) < int(one["settings"]["index"]["number_of_shards"]):
+            raise connection.Passing(
+                f"{server} does not answer for all shards of {name}; see _cluster/health, and run this again"
+            )
+        found[name] = Tops(answered[name]["uuid"], dict(sorted(shards.items())))
     return found
+
+
+def count(
+    client: Elasticsearch, index: str, query: Mapping[str, Any] | None = None, preference: str | None = None
+) -> int:
+    """How many documents an index has, or of those that a query finds: of all of its shards, or it is refused."""
+    answer = client.search(
+        index=index,
+        size=0,
+        query=query,
+        preference=preference,
+        track_total_hits=True,
+        allow_partial_search_results=False,
+    )
+    return int(answer["hits"]["total"]["value"])
 
 
 def shard_search(client: Elasticsearch, server: str, index: str, shard: int) -> Search:

@@ -9,8 +9,8 @@ from typing import Any, Self
 
 from encoders.document import Document
 from encoders.errors import BadInput
-from indexer.stores.contract import Stamp, StoredDocument
-from indexer.stores.elastic import connection, writing
+from indexer.stores.contract import Edited, Stamp, StoredDocument
+from indexer.stores.elastic import changes, connection, writing
 from indexer.stores.elastic.attachment import Attachment
 from indexer.stores.elastic.connection import Credentials
 from indexer.stores.elastic.joined import JoinedLayout, JoinedStore
@@ -86,11 +86,15 @@ class CompanionStore(JoinedStore):
         """The documents themselves, as they are now in their index."""
         found = self._sources(doc_ids)
         with self._guarded():
-            ours: dict[str, Held] = {}
+            held: dict[str, Held] = {}
             for page in pages(doc_ids):
-                ours |= writing.read(self._client, self.index, page, [self._layout.name("lang")])
-        langs = {doc_id: one.source[self._layout.ours]["lang"] for doc_id, one in ours.items()}
-        return [self.users.shown(doc_id, found[doc_id], langs[doc_id]) for doc_id in doc_ids]
+                fields = [self._layout.name("lang"), self._layout.name("text_hash")]
+                held |= writing.read(self._client, self.address.server, self.index, page, fields)
+        ours = {doc_id: one.source[self._layout.ours] for doc_id, one in held.items()}
+        return [
+            Edited.unless(self.users.shown(doc_id, found[doc_id], ours[doc_id]["lang"]), ours[doc_id]["text_hash"])
+            for doc_id in doc_ids
+        ]
 
     def scan(self, model: str, *, lang: str | None = None, batch: int = 512) -> Iterator[list[StoredDocument]]:
         """Everything that is in both indices, in batches, ordered by id."""
@@ -133,8 +137,7 @@ class CompanionStore(JoinedStore):
         )
         return {
             one["_id"]: Held(one["_source"], one["_seq_no"], one["_primary_term"])
-            for one in answer.body["docs"]
-            if one.get("found")
+            for one in connection.found(self.address.server, self.index, answer.body["docs"])
         }
 
     def forget(self, doc_ids: Sequence[str]) -> int:
@@ -143,16 +146,15 @@ class CompanionStore(JoinedStore):
 
     def prune(self, without: int) -> int:
         """Remove what their index does not have any more; looked for only where the counts tell that there is some."""
-        self._refresh()
-        with connection.guarded(self.address.server):
-            theirs = int(self._client.count(index=self.users.name)["count"])
-            ours = int(self._client.count(index=self.index)["count"])
+        self._patiently(self._refresh)
+        theirs = self._patiently(lambda: changes.count(self._client, self.users.name))
+        ours = self._patiently(lambda: changes.count(self._client, self.index))
         if ours + without <= theirs:
             return 0
         listed = self.ids()
         gone: list[str] = []
         while page := list(islice(listed, PAGE)):
-            gone += self.users.missing(page)
+            gone += self.gone(page)
         return self.forget(gone) if gone else 0
 
     def publish(self) -> None:

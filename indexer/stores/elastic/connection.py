@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Iterator
+import re
+import ssl
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Self
-from urllib.parse import parse_qsl, unquote, urlsplit, urlunsplit
+from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit, urlunsplit
 
 from encoders.errors import BadInput, MissingPart, StoreError
 
@@ -17,12 +19,20 @@ if TYPE_CHECKING:
 
 SCHEMES = frozenset({"http", "https"})
 INDEX_TYPES = ("hnsw", "int8_hnsw", "int4_hnsw", "bbq_hnsw", "flat", "int8_flat", "int4_flat", "bbq_flat")
+FIELD = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,99}")
+"""Names that an object field of ours can have."""
+_PREFIX = re.compile(r"[a-z0-9][a-z0-9._-]{0,99}")
 _VERSION = (9, 3)
 TIMEOUT = 60
 """Seconds to wait for an answer."""
 _RETRIES = 2
 _NOT_TOLD = frozenset({403, 404, 405, 410})
 """What a deployment or a user's rights answer where the version is not to be had."""
+_PASSING = frozenset({429, 502, 503, 504})
+
+
+class Passing(StoreError):
+    """What goes by of itself: a shard is away or recovers, a queue is full."""
 
 
 class SearchRefused(StoreError):
@@ -34,7 +44,10 @@ class SearchRefused(StoreError):
     """
 
     def __init__(self, server: str, status: int, reason: str) -> None:
-        super().__init__(f"{server} refused a search ({reason}); see that the index is as Dragoman made it")
+        if status in _PASSING:
+            super().__init__(f"{server} can't search now ({reason}); see _cluster/health, and try again")
+        else:
+            super().__init__(f"{server} refused a search ({reason}); see that the index is as Dragoman made it")
         self.status, self.reason = status, reason
 
 
@@ -56,11 +69,15 @@ class Credentials:
 
     @classmethod
     def read(cls, url: str = "") -> Self:
-        """Those in a URL, else those in ``DRAGOMAN_ELASTIC_USER``, ``_PASSWORD``, ``_API_KEY`` and ``_CA``."""
+        """Those in a URL, else those in ``DRAGOMAN_ELASTIC_USER``, ``_PASSWORD``, ``_API_KEY`` and ``_CA``.
+
+        Raises:
+            BadInput: the URL can't be read.
+        """
         given = {one.name: os.environ.get(f"DRAGOMAN_ELASTIC_{one.name.upper()}", "") for one in fields(cls)}
-        parts = urlsplit(url)
+        parts = _split(url)
         if parts.username is not None:
-            given["user"] = unquote(parts.username)
+            given["user"], given["api_key"] = unquote(parts.username), ""
             if parts.password is not None:
                 given["password"] = unquote(parts.password)
         return cls(**given)
@@ -93,7 +110,7 @@ class Address:
         Raises:
             BadInput: it is none of an Elasticsearch store.
         """
-        parts = urlsplit(url)
+        parts = _split(url)
         options: dict[str, Any] = {}
         options.update(parse_qsl(parts.query, keep_blank_values=True))
         unknown = options.keys() - {"field", "vectors", "shards", "replicas"}
@@ -107,10 +124,13 @@ class Address:
             options[name] = int(options[name])
         if options.get("vectors", "hnsw") not in INDEX_TYPES:
             raise BadInput(f"there is no vector index {options['vectors']!r}; there are {', '.join(INDEX_TYPES)}")
+        if not FIELD.fullmatch(options.get("field", "dragoman")):
+            raise BadInput(f"a field of ours can't be named {options['field']!r}; take letters, digits, '-' and '_'")
         prefix = parts.path.strip("/")
-        if "/" in prefix or prefix != prefix.lower() or not parts.hostname:
+        if not parts.hostname or (prefix and not _PREFIX.fullmatch(prefix)):
             raise BadInput(
-                f"{without_credentials(url)} is no store; give https://HOST:9200/PREFIX, the prefix in small letters"
+                f"{without_credentials(url)} is no store; give https://HOST:9200/PREFIX, "
+                "the prefix in small letters, digits, '.', '-' and '_'"
             )
         if prefix:
             options["prefix"] = prefix
@@ -118,9 +138,33 @@ class Address:
 
 
 def without_credentials(url: str) -> str:
-    """A URL as it may be shown and kept."""
-    parts = urlsplit(url)
+    """A URL as it may be shown and kept.
+
+    Raises:
+        BadInput: it can't be read, so nobody knows what in it is a password.
+    """
+    parts = _split(url)
     return urlunsplit(parts._replace(netloc=_host(parts.netloc))) if "@" in parts.netloc else url
+
+
+def _split(url: str) -> SplitResult:
+    """Take a URL apart; one of a server that can't be is shown in no message, for it may hold a password."""
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        raise BadInput("the server's URL can't be read; give https://HOST:9200/PREFIX") from None
+    if parts.scheme in SCHEMES:
+        if "@" in f"{parts.path}{parts.query}{parts.fragment}":
+            raise BadInput(
+                "the server's URL can't be read; write '/', '?', '#' and '@' of a password as %2F, %3F, %23 and %40"
+            )
+        try:
+            _ = parts.port
+        except ValueError:
+            raise BadInput(
+                "the port in the server's URL is no number up to 65535; give https://HOST:9200/PREFIX"
+            ) from None
+    return parts
 
 
 def _host(netloc: str) -> str:
@@ -192,10 +236,49 @@ def passes(error: StoreError) -> bool:
     from elasticsearch import ConnectionError as Away  # noqa: PLC0415
     from elasticsearch import ConnectionTimeout, SSLError  # noqa: PLC0415
 
+    if isinstance(error, Passing):
+        return True
+    if isinstance(error, SearchRefused):
+        return error.status in _PASSING
     cause = error.__cause__
     if isinstance(cause, (Away, ConnectionTimeout)):
-        return not isinstance(cause, SSLError)
-    return getattr(cause, "status_code", None) in {429, 502, 503, 504}
+        return not isinstance(cause, SSLError) or _ended(cause)
+    return getattr(cause, "status_code", None) in _PASSING
+
+
+def broke(error: StoreError) -> bool:
+    """Whether the connection ended in the middle: by a server that dies, or that takes no more of what is sent."""
+    from elasticsearch import ConnectionError as Away  # noqa: PLC0415
+
+    return isinstance(error.__cause__, Away) and passes(error)
+
+
+def _ended(error: BaseException | None) -> bool:
+    """Whether the other side ended a TLS connection: that says nothing of its certificate."""
+    while error is not None:
+        if isinstance(error, ssl.SSLEOFError):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
+
+
+def found(server: str, index: str, answers: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Those of an ``_mget``'s documents that are there: of a shard that does not answer nobody knows that.
+
+    Raises:
+        Passing: a shard does not answer now.
+        StoreError: the index is gone, or may not be read.
+    """
+    there = []
+    for one in answers:
+        if "error" in one:
+            if one["error"]["type"] in {"index_not_found_exception", "security_exception"}:
+                # and a write would make the index anew, with a mapping of the server's own
+                raise StoreError(f"the index {index} can't be read ({reason(one)}); see that it is still there")
+            raise Passing(f"{server} can't read all of {index} now ({reason(one)}); see _cluster/health, and try again")
+        if one.get("found"):
+            there.append(one)
+    return there
 
 
 def sentence(error: ApiError) -> str:  # noqa: PLR0911 - a table
@@ -239,7 +322,7 @@ def _away(error: Exception) -> str:
     from elastic_transport import TlsError  # noqa: PLC0415
     from elasticsearch import ConnectionTimeout  # noqa: PLC0415
 
-    if isinstance(error, TlsError):
+    if isinstance(error, TlsError) and not _ended(error):
         return (
             "shows a certificate that is not trusted or speaks no TLS; name its CA file in DRAGOMAN_ELASTIC_CA, "
             "and see that http and https are not mixed up"

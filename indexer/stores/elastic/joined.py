@@ -6,6 +6,7 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Self
 
 from encoders.document import Document, FloatArray
@@ -92,22 +93,32 @@ class JoinedStore(ElasticStore, ABC):
 
     def tops(self) -> Mapping[int, int]:
         """By shard of their index, the number up to which every write is complete; all of those are visible then."""
-        with self._guarded():
+
+        def ask() -> Mapping[int, int]:
             tops = changes.tops(self._client, self.address.server, self.users.name)[self.users.name].shards
             self._client.indices.refresh(index=self.users.name)
-        return tops
+            return tops
+
+        return self._patiently(ask)
 
     def changes(self, model: str, shard: int, size: int, *, above: int, upto: int) -> Iterator[list[dict[str, Any]]]:
         """Documents of a shard last written between two numbers, a page at a time, in their order."""
         search = changes.shard_search(self._client, self.address.server, self.users.name, shard)
-        return changes.pages(search, self.changed(model), size, above=above, upto=upto)
+
+        def ask(body: Mapping[str, Any]) -> Mapping[str, Any]:
+            return self._patiently(partial(search, body))
+
+        return changes.pages(ask, self.changed(model), size, above=above, upto=upto)
 
     def count_changes(self, shard: int, *, above: int, upto: int) -> int:
         """How many documents those are."""
         within = {"range": {"_seq_no": {"gt": above, "lte": upto}}}
-        with self._guarded():
-            answer = self._client.count(index=self.users.name, query=within, preference=f"_shards:{shard}")
-        return int(answer["count"])
+        return self._patiently(lambda: changes.count(self._client, self.users.name, within, f"_shards:{shard}"))
+
+    def gone(self, doc_ids: Iterable[str]) -> set[str]:
+        """Those of some ids that their index has no document of."""
+        asked = list(doc_ids)
+        return self._patiently(lambda: self.users.missing(asked))
 
     @abstractmethod
     def changed(self, model: str) -> dict[str, Any]:

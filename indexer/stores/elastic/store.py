@@ -44,6 +44,8 @@ _ID_BYTES = 512
 _YELLOW_WITHIN = "10s"
 _FEWEST = 200
 """Candidates a shard looks at for a language, at least: with them 99.4 % of the exact ten best were found (lohelp)."""
+_NEAREST = 50
+"""Of them those whose cosines a shard computes, at least: of fewer the quantised order would choose the ten best."""
 _HITS = 20_000
 """Hits with vectors asked for in one request: 20,000 × 384 are 40 MB on the way."""
 _LANGUAGES = 10_000
@@ -122,7 +124,7 @@ class ElasticStore:
         """Sources of documents as other readers find them, without what is ours; those that are gone are left out."""
         fields = ["title", "text", "lang", "fields"]
         with self._guarded():
-            held = writing.read(self._client, self.index, doc_ids, fields)
+            held = writing.read(self._client, self.address.server, self.index, doc_ids, fields)
         return {doc_id: dict(one.source) for doc_id, one in held.items()}
 
     def _make(self, collection: str, *, make: bool) -> None:
@@ -214,7 +216,7 @@ class ElasticStore:
         kept: set[str] = set()
 
         def decide(doc_ids: Sequence[str]) -> dict[str, Action]:
-            held = writing.read(self._client, self.index, doc_ids, self._layout.stamp_fields("*"))
+            held = writing.read(self._client, self.address.server, self.index, doc_ids, self._layout.stamp_fields("*"))
             newer = {
                 doc_id
                 for doc_id, one in held.items()
@@ -278,8 +280,7 @@ class ElasticStore:
                 for name, made in one["_source"][self._layout.ours]["models"].items()
                 if name != model and "vector" in made
             }
-            for one in answer.body["docs"]
-            if one.get("found")
+            for one in connection.found(self.address.server, self.index, answer.body["docs"])
         }
 
     def stamps(self, model: str, doc_ids: Sequence[str]) -> dict[str, Stamp]:
@@ -384,7 +385,7 @@ class ElasticStore:
         body["knn"] = {
             "field": field,
             "query_vector": packed_vector((query / norm).astype(np.float32)),
-            "k": k,
+            "k": max(k, _NEAREST),
             "num_candidates": min(max(2 * k, _FEWEST), 10_000),
             "filter": clauses,
         }
@@ -404,7 +405,8 @@ class ElasticStore:
         return [*found, *(self._msearch_at_once(some) if some else ())]
 
     def _msearch_at_once(self, bodies: Sequence[Mapping[str, Any]]) -> list[Hits]:
-        searches = [part for body in bodies for part in ({"index": self.index}, body)]
+        header = {"index": self.index, "allow_partial_search_results": False}
+        searches = [part for body in bodies for part in (header, body)]
         with self._guarded():
             answer = self._client.msearch(searches=searches)
         failed = next((one for one in answer["responses"] if "error" in one), None)
@@ -503,7 +505,7 @@ class ElasticStore:
         fields = ["title", "text", "fields", *(self._layout.name(one) for one in ("lang", "revision"))]
         with self._guarded():
             for page in pages(list(dict.fromkeys(doc_ids))):
-                found |= writing.read(self._client, self.index, page, fields)
+                found |= writing.read(self._client, self.address.server, self.index, page, fields)
         return [self._layout.document(doc_id, found[doc_id].source) for doc_id in doc_ids]
 
     def scan(self, model: str, *, lang: str | None = None, batch: int = 512) -> Iterator[list[StoredDocument]]:
@@ -592,7 +594,7 @@ class ElasticStore:
         return removed
 
     def _read(self, doc_ids: Sequence[str], fields: Sequence[str]) -> dict[str, Held]:
-        return writing.read(self._client, self.index, doc_ids, fields)
+        return writing.read(self._client, self.address.server, self.index, doc_ids, fields)
 
     def _patiently(self, act: Callable[[], T]) -> T:
         """What an index run does besides its writes: a server that is restarted meanwhile must not end it."""
@@ -638,7 +640,9 @@ class ElasticStore:
         among = {"exists": {"field": self._layout.vector(model)}} if model else {"match_all": {}}
         terms = {"terms": {"field": self._layout.name("lang"), "size": _LANGUAGES, "order": {"_key": "asc"}}}
         with self._guarded():
-            answer = self._client.search(index=self.index, size=0, query=among, aggs={"langs": terms})
+            answer = self._client.search(
+                index=self.index, size=0, query=among, aggs={"langs": terms}, allow_partial_search_results=False
+            )
         return {one["key"]: one["doc_count"] for one in answer["aggregations"]["langs"]["buckets"]}
 
     def close(self) -> None:
@@ -655,6 +659,19 @@ def drop(address: Address, collection: str, credentials: Credentials, generation
     index = _index(_alias(address, collection), generation)
     with connection.guarded(address.server), connection.connect(address.server, credentials) as client:
         client.indices.delete(index=index, ignore_unavailable=True)
+
+
+def generations(address: Address, collection: str, credentials: Credentials) -> list[int]:
+    """Numbers of the generations that have an index, whoever made it.
+
+    Raises:
+        StoreError: the server is away or refuses.
+    """
+    alias = _alias(address, collection)
+    with connection.guarded(address.server), connection.connect(address.server, credentials) as client:
+        names = client.indices.get_settings(index=f"{alias}-*", name="index.uuid", expand_wildcards="all").body
+    found = (re.fullmatch(rf"{re.escape(alias)}-(\d{{6}})", name) for name in names)
+    return sorted(int(one[1]) for one in found if one)
 
 
 def _alias(address: Address, collection: str) -> str:

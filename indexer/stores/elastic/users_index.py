@@ -36,6 +36,7 @@ class UsersIndex:
     Attributes:
         attachment: where it is and which of its fields are read.
         name: its own name, where the attachment names an alias.
+        names: that and its aliases.
         uuid: its id: another one is another index, whatever its name.
         settings: of the index.
         mapping: of the index.
@@ -45,6 +46,7 @@ class UsersIndex:
         """Use ``UsersIndex.open``."""
         self.attachment = attachment
         self.name = name
+        self.names = frozenset({name, *found["aliases"]})
         self.settings: Mapping[str, Any] = found["settings"]["index"]
         self.mapping: Mapping[str, Any] = found["mappings"]
         self.uuid: str = self.settings["uuid"]
@@ -61,7 +63,7 @@ class UsersIndex:
 
         try:
             with connection.guarded(attachment.server):
-                answer = client.indices.get(index=attachment.index, features=["mappings", "settings"]).body
+                answer = client.indices.get(index=attachment.index, features=["aliases", "mappings", "settings"]).body
         except NotFoundError as error:
             raise BadInput(
                 f"{attachment.server} has no index {attachment.index}; name one as _cat/indices lists it"
@@ -187,12 +189,12 @@ class UsersIndex:
         asked = list(doc_ids)
         return set(asked) - {one["_id"] for one in self._mget(asked, source=False)}
 
-    def _mget(self, doc_ids: Sequence[str], **how: Any) -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = []
+    def _mget(self, doc_ids: Sequence[str], **how: Any) -> list[Mapping[str, Any]]:
+        found: list[Mapping[str, Any]] = []
         for page in pages(doc_ids):
             with connection.guarded(self.attachment.server):
                 answer = self._client.mget(index=self.name, ids=page, **how)
-            found += [one for one in answer["docs"] if one.get("found")]
+            found += connection.found(self.attachment.server, self.name, answer["docs"])
         return found
 
 

@@ -6,7 +6,9 @@ none). So a write that arrives late, or twice, or after somebody else's, is refu
 
 from __future__ import annotations
 
+import json
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -24,6 +26,7 @@ _SMALLEST_CHUNK = 512 * 1024
 PATIENCE = 180.0
 """Seconds a write waits for a server that is away or full before it gives up."""
 _BACKOFF = (0.5, 30.0)
+_TOO_LARGE = 413
 
 T = TypeVar("T")
 
@@ -64,18 +67,16 @@ class Held:
         return {"if_seq_no": self.seq_no, "if_primary_term": self.primary_term}
 
 
-def read(client: Elasticsearch, index: str, doc_ids: Sequence[str], fields: Sequence[str]) -> dict[str, Held]:
+def read(
+    client: Elasticsearch, server: str, index: str, doc_ids: Sequence[str], fields: Sequence[str]
+) -> dict[str, Held]:
     """Documents as they are now, refreshed or not; ids the index does not have are left out."""
     if not doc_ids:
         return {}
     answer = client.mget(index=index, ids=list(doc_ids), source_includes=list(fields))
-    if failed := next((one for one in answer["docs"] if "error" in one), None):
-        # and a write would make the index anew, with a mapping of the server's own
-        raise StoreError(f"the index {index} can't be read ({connection.reason(failed)}); see that it is still there")
     return {
         one["_id"]: Held(one.get("_source", {}), one["_seq_no"], one["_primary_term"])
-        for one in answer["docs"]
-        if one.get("found")
+        for one in connection.found(server, index, answer["docs"])
     }
 
 
@@ -132,24 +133,58 @@ def write(
         StoreError: it took nothing for ``PATIENCE``, or refuses writes altogether.
     """
     outcome = Outcome()
-    pending = list(doc_ids)
+    groups = [list(doc_ids)]
     size = CHUNK_BYTES
     patience = _Patience()
-    while pending:
+    broken: Counter[str] = Counter()
+    while groups:
+        pending = groups.pop()
+        full: StoreError | None
+        actions: Mapping[str, Action] = {}
         try:
             with connection.guarded(server):
-                later, full = _attempt(client, decide(pending), outcome, size)
+                actions = decide(pending)
+                later, full = _attempt(client, actions, outcome, size)
         except StoreError as error:
+            later, full = [doc_id for doc_id in pending if doc_id not in outcome.done], error
+            if _is_too_large(error, [actions[doc_id] for doc_id in later if doc_id in actions], broken):
+                groups += _halves(later, outcome)
+                continue
             if not connection.passes(error):
                 raise
-            later, full = [doc_id for doc_id in pending if doc_id not in outcome.done], error
         if len(later) < len(pending):
             patience.renew()
-        pending = later
+        groups += [later] if later else []
         if full:  # otherwise another writer was faster: decided again at once
             patience.wait(full)
             size = max(size // 2, _SMALLEST_CHUNK)
     return outcome
+
+
+def _is_too_large(error: StoreError, sent: Sequence[Action], broken: Counter[str]) -> bool:
+    """Whether a request failed because of its size: the server says so, or ends the connection in its midst.
+
+    A server that dies does that too. So several are sent apart, and one must be large and meet it twice, though the
+    server answered in between.
+    """
+    if getattr(error.__cause__, "status_code", None) == _TOO_LARGE:
+        return True
+    if not (sent and connection.broke(error)):
+        return False
+    if len(sent) > 1:
+        return True
+    (action,) = sent
+    broken[action["_id"]] += 1
+    return broken[action["_id"]] > 1 and len(json.dumps(action)) > _SMALLEST_CHUNK
+
+
+def _halves(doc_ids: list[str], outcome: Outcome) -> list[list[str]]:
+    """What to send apart of documents that are too large for a request; one that is so alone is refused."""
+    if len(doc_ids) == 1:
+        outcome.refused[doc_ids[0]] = "it is larger than the server takes in a request (http.max_content_length)"
+        return []
+    middle = len(doc_ids) // 2
+    return [doc_ids[middle:], doc_ids[:middle]]
 
 
 def _attempt(
@@ -172,7 +207,9 @@ def _attempt(
             later.append(doc_id)
         elif item["status"] in {429, 503} and "cluster_block" not in str(item["error"]):
             later.append(doc_id)
-            full = StoreError(f"the server's queue is full ({connection.reason(item)}); run the command again later")
+            full = connection.Passing(
+                f"the server's queue is full ({connection.reason(item)}); run the command again later"
+            )
         elif "cluster_block" in str(item["error"]) or item["status"] in {401, 403, 404}:
             raise StoreError(f"the server {_blocked(item)}")
         else:
