@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -13,7 +13,7 @@ import sqlalchemy as sa
 from sqlalchemy.orm import aliased
 
 from encoders.console import Console
-from encoders.errors import BadInput, DragomanError
+from encoders.errors import BadInput, DragomanError, MissingPart, ModelMismatch
 from encoders.session import Device
 from indexer import collection as collections
 from indexer.collection import Collection
@@ -21,7 +21,7 @@ from indexer.database import connect
 from indexer.detection import Detector
 from indexer.settings import Settings
 from query import two_fields
-from query.asking import asker_of, open_query_encoder
+from query.asking import asked_by, open_query_encoder
 from query.calibration import Calibration
 from query.calibration_table import NONE, CalibrationRow
 from query.ranking_options import RankingOptions
@@ -31,6 +31,8 @@ from query.service.waiting_queries import WaitingQueries
 
 _COUNTED = 5.0
 """Seconds that the number of documents by language is believed."""
+_TRIED_AGAIN = 60.0
+"""Seconds until a model that did not fit is loaded again for a collection of which the database says the same."""
 _OTHERS = 4
 """Calibrations kept beside the active one, of those that requests named."""
 
@@ -61,6 +63,21 @@ _NOW = (
     .where(Collection.name == sa.bindparam("name"))
 )
 _NAMES = sa.select(Collection.name).order_by(Collection.name)
+
+
+@dataclass(frozen=True)
+class _Failed:
+    """Why a collection could not be opened.
+
+    Attributes:
+        state: what the database said of it then.
+        error: what was wrong with its model.
+        when: it was tried.
+    """
+
+    state: tuple[Any, ...]
+    error: ModelMismatch | MissingPart
+    when: float
 
 
 @dataclass
@@ -107,6 +124,7 @@ class Shelf:
         self._metrics = metrics
         self._engine = connect(settings.database)
         self._open: dict[str, _Open] = {}
+        self._failed: dict[str, _Failed] = {}
         self._encoders: dict[tuple[str, str], WaitingQueries] = {}
         self._locks: dict[str, threading.Lock] = {}
         self._lock = threading.Lock()
@@ -151,7 +169,8 @@ class Shelf:
             calibration: beginning of an id; ``none``: plain cosine; empty: the active one.
 
         Raises:
-            BadInput: there is no such collection or calibration, or nothing is in it.
+            BadInput: there is no such collection or calibration.
+            EmptyCollection: it holds no documents.
             ModelMismatch: the encoder, or the calibration's, is another one.
             StoreError: store or database are away.
         """
@@ -195,7 +214,15 @@ class Shelf:
                 before.state, before.searcher, before.others = state, searcher, {}
                 before.users += 1
                 return before
-        fresh = _Open(state, self._opened(name), counted=time.monotonic(), users=1)
+        failed = self._failed.get(name)
+        if failed is not None and failed.state == state and time.monotonic() - failed.when < _TRIED_AGAIN:
+            raise type(failed.error)(str(failed.error))
+        try:
+            searcher = self._opened(name)
+        except (ModelMismatch, MissingPart) as error:
+            self._failed[name] = _Failed(state, error, time.monotonic())
+            raise
+        fresh = _Open(state, searcher, counted=time.monotonic(), users=1)
         with self._lock:
             self._open[name] = fresh
             self._retire(before)
@@ -213,17 +240,18 @@ class Shelf:
 
     def _encoder(self, row: Collection, calibration: Calibration | None) -> WaitingQueries:
         """The encoder of queries that a collection is ranked by with a calibration; loaded once."""
-        asker = asker_of(calibration)
-        encoder, method, model = (
-            (asker.encoder, asker.method, asker.model) if asker else (row.encoder, row.method, row.model)
-        )
+        asker = asked_by(row, calibration)
         with self._lock:
-            found = self._encoders.get((encoder, method))
-        if found is None or found.spec.model != model:
+            found = self._encoders.get((asker.encoder, asker.method))
+        if found is None or found.spec.model != asker.model:
             loaded = open_query_encoder(row, calibration, self._device, Console())
-            found = WaitingQueries(loaded, encoded=self._metrics.encoded, kept=self._metrics.kept)
+            made = WaitingQueries(loaded, encoded=self._metrics.encoded, kept=self._metrics.kept)
             with self._lock:
-                self._encoders[encoder, method] = found
+                before = self._encoders.get((asker.encoder, asker.method))
+                self._encoders[asker.encoder, asker.method] = made
+            if before is not None:
+                before.close()
+            return made
         return found
 
     def _by(self, opened: _Open, calibration: str) -> Searcher:
@@ -280,7 +308,7 @@ class Shelf:
 
     def warm(self, name: str) -> None:
         """Open a collection and search it once, so that the first who asks does not wait."""
-        with self.searcher(name) as searcher:
+        with self.searcher(name) as searcher, suppress(BadInput):  # an encoder of words may know none of this query
             searcher.search("a", lang=min(searcher.languages), k=1)
 
     def close(self) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import parse_qsl, quote, unquote_to_bytes, urlencode
@@ -56,10 +56,21 @@ _WRITES: Mapping[tuple[str, ...], frozenset[str]] = {
     (INDEX, "_refresh"): frozenset({"POST"}),
 }
 _INDEX = re.compile(r"[^_\s/\\?\"<>|#][^\s/\\?\"<>|#]{0,1000}")
-_NO_PARAMETERS = frozenset({"source", "source_content_type", "error_trace"})
-"""A body beside the body, and stack traces."""
+_NO_PARAMETERS = {
+    "source": "send the search as the body",
+    "source_content_type": "send the search as the body",
+    "error_trace": "stack traces are not given away",
+    "index": "name indices in the path",
+}
+"""A body beside the body, stack traces, and indices beside those of the path: Elasticsearch reads all of these."""
+_OWN_PARAMETERS = {
+    "scroll": "pages follow each other with search_after, and",
+    "level": "it names indices, and",
+    "pipeline": "what it runs may write elsewhere, and",
+}
+_MOST_NESTED = 200
 _ELSEWHERE = frozenset({"script_fields", "script_score", "scripted_metric", "runtime_mappings", "indexed_shape",
-                        "percolate", "pit", "more_like_this", "wrapper"})  # fmt: skip
+                        "percolate", "pit", "more_like_this", "wrapper", "collate"})  # fmt: skip
 """What computes, or reads other indices than the path names."""
 _JSON = re.compile(r"application/(?:vnd\.elasticsearch\+)?(?:json|x-ndjson)\s*(?:;.*)?", re.IGNORECASE)
 
@@ -100,8 +111,8 @@ class Call:
             asked = tuple(parse_qsl(query.decode("ascii"), keep_blank_values=True, errors="strict"))
         except (UnicodeDecodeError, ValueError):
             raise Refused(400, "the parameters are not UTF-8") from None
-        if wrong := _NO_PARAMETERS & {name for name, _ in asked}:
-            raise Refused(400, f"the parameter {min(wrong)} is not taken here; send the search as the body")
+        if wrong := _NO_PARAMETERS.keys() & {name for name, _ in asked}:
+            raise Refused(400, f"the parameter {min(wrong)} is not taken here; {_NO_PARAMETERS[min(wrong)]}")
         kind = _kind(parts)
         if kind is None:
             raise Refused(403, "this call is not passed on; reads that are: _search, _count, _msearch, _mget, _doc, "
@@ -154,7 +165,8 @@ def bodies(call: Call, body: bytes, content_type: str, encoding: str) -> list[An
     """What a body says: one value, or one a line.
 
     Raises:
-        Refused: it is no JSON, has a name twice, or a blank line, which would be read as a header that says nothing.
+        Refused: it is no JSON, has a name twice, is nested too deeply, or has a blank line, which would be read as a
+            header that says nothing.
     """
     if not body:
         return []
@@ -164,9 +176,32 @@ def bodies(call: Call, body: bytes, content_type: str, encoding: str) -> list[An
     if not all(line.strip() for line in lines):
         raise Refused(400, "the body has a blank line; leave it out")
     try:
-        return [json.loads(line.decode(), object_pairs_hook=_once) for line in lines]
-    except (ValueError, RecursionError) as error:
+        read = [json.loads(line.decode(), object_pairs_hook=_once) for line in lines]
+    except RecursionError:
+        raise _too_deep() from None
+    except ValueError as error:
         raise Refused(400, f"the body is no JSON that can be passed on ({error})") from None
+    _check_depth(read)
+    return read
+
+
+def _too_deep() -> Refused:
+    return Refused(400, f"the body is nested too deeply; {_MOST_NESTED} levels are read")
+
+
+def _check_depth(read: Sequence[Any]) -> None:
+    """What looks at a body calls itself a level, and Python bounds that."""
+    level = list(read)
+    for _ in range(_MOST_NESTED):
+        level = [
+            below
+            for one in level
+            if isinstance(one, (dict, list))
+            for below in (one.values() if isinstance(one, dict) else one)
+        ]
+        if not level:
+            return
+    raise _too_deep()
 
 
 def _once(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
@@ -182,25 +217,53 @@ def named_indices(call: Call, read: Sequence[Any]) -> list[str]:
     Raises:
         Refused: it says that it reads something by a way that can't be followed.
     """
-    named = call.indices
-    if call.endpoint == "_msearch":
-        for header in read[::2]:
-            if not isinstance(header, dict):
-                raise Refused(400, "a header of this _msearch is no object")
-            said = [*_listed(header.get("index")), *_listed(header.get("indices"))]
-            named = [*named, *said]
-            if not said and not call.indices:
-                raise Refused(403, "a search of this _msearch names no index; name one in each header")
-    if call.endpoint == "_mget":
-        documents = read[0].get("docs", []) if read and isinstance(read[0], dict) else []
-        for document in documents:
-            given = document.get("_index") if isinstance(document, dict) else None
-            named = [*named, *_listed(given)]
-            if given is None and not call.indices:
-                raise Refused(403, "a document of this _mget names no index")
-    if call.endpoint == "_bulk":
-        named = [*named, *_of_bulk(call, read)]
-    return named
+    inside = _INSIDE.get(call.endpoint)
+    return [*call.indices, *inside(call, read)] if inside else call.indices
+
+
+def refuse_own_parameters(call: Call) -> None:
+    """See that no parameter leads past what a caller without credentials of its own may read.
+
+    Raises:
+        Refused: one does.
+    """
+    if found := _OWN_PARAMETERS.keys() & {name for name, _ in call.query}:
+        name = min(found)
+        raise Refused(403, f"{name}: {_OWN_PARAMETERS[name]} this parameter needs your own Elasticsearch credentials")
+
+
+def _of_msearch(call: Call, read: Sequence[Any]) -> Iterator[str]:
+    for header in read[::2]:
+        if not isinstance(header, dict):
+            raise Refused(400, "a header of this _msearch is no object")
+        given = [_listed(header[name]) for name in ("index", "indices") if name in header]
+        if not all(given):  # an empty list is all indices there are
+            raise Refused(403, "a header of this _msearch has a list of indices that names none; name one, or leave it")
+        if not given and not call.indices:
+            raise Refused(403, "a search of this _msearch names no index; name one in each header")
+        for names in given:
+            yield from names
+
+
+def _of_mget(call: Call, read: Sequence[Any]) -> Iterator[str]:
+    asked = read[0] if read else {}
+    if not isinstance(asked, dict) or not isinstance(asked.get("docs", []), list):
+        raise Refused(400, "an _mget is an object with a list of docs, or of ids")
+    if not call.indices and (asked.keys() != {"docs"} or not asked["docs"]):
+        raise Refused(403, "this _mget names no index; name one in the path, or in each of its docs")
+    for document in asked.get("docs", []):
+        given = document.get("_index") if isinstance(document, dict) else None
+        if given is None and not call.indices:
+            raise Refused(403, "a document of this _mget names no index")
+        yield from _listed(given)
+
+
+def _of_termvectors(call: Call, read: Sequence[Any]) -> Iterator[str]:  # noqa: ARG001
+    """Elasticsearch takes an index in the body for that of the path."""
+    for asked in read:
+        if not isinstance(asked, dict):
+            raise Refused(400, "the body of this _termvectors is no object")
+        yield from _listed(asked.get("_index"))
 
 
 def _of_bulk(call: Call, read: Sequence[Any]) -> Iterator[str]:
@@ -217,6 +280,15 @@ def _of_bulk(call: Call, read: Sequence[Any]) -> Iterator[str]:
         yield from _listed(given)
         if action != "delete":
             next(lines, None)
+
+
+_INSIDE: Mapping[str, Callable[[Call, Sequence[Any]], Iterator[str]]] = {
+    "_msearch": _of_msearch,
+    "_mget": _of_mget,
+    "_termvectors": _of_termvectors,
+    "_bulk": _of_bulk,
+}
+"""Endpoints whose bodies name indices."""
 
 
 def _listed(given: Any) -> list[str]:

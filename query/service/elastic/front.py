@@ -12,6 +12,7 @@ from typing import Any
 
 from fastapi import Request, Response
 
+from encoders.errors import BadInput
 from indexer.collection import Collection
 from indexer.settings import Settings
 from indexer.stores.contract import OnServer
@@ -24,7 +25,7 @@ from query.service.access import Caller
 from query.service.api import Api
 from query.service.desk import Desk, Refused
 from query.service.elastic import clause, shape
-from query.service.elastic.calls import Call, bodies, named_indices, reaches_elsewhere
+from query.service.elastic.calls import Call, bodies, named_indices, reaches_elsewhere, refuse_own_parameters
 from query.service.elastic.clause import CrossLingual
 from query.service.elastic.upstream import Upstream
 from query.service.guard import elastic_error
@@ -106,13 +107,13 @@ class Front:
             made, logged = await self._cross_lingual(call, read[0], caller)
             said = {_LOGGED: logged} if logged else {}
             return Response(json.dumps(made, ensure_ascii=False), 200, {**_PRODUCT, **said}, media)
-        if call.kind == () and self._upstream is None:
-            return Response(json.dumps(_INFO), 200, _PRODUCT, media)
-        if self._upstream is not None and not caller.authorization and self._stale:
+        if self._upstream is None:
+            if call.kind == ():
+                return Response(json.dumps(_INFO), 200, _PRODUCT, media)
+            raise Refused(400, f"there is no Elasticsearch behind this service; give _search a {clause.NAME} clause")
+        if not caller.authorization and self._stale:
             await self._desk.do(self._look)
         self._admit(call, read, caller)
-        if self._upstream is None:
-            raise Refused(400, f"there is no Elasticsearch behind this service; give _search a {clause.NAME} clause")
         status, returned, content = await self._upstream.send(
             call.method, call.target, headers, body, caller.authorization
         )
@@ -132,6 +133,7 @@ class Front:
             return
         if call.own:
             raise Refused(403, "this call needs your own Elasticsearch credentials")
+        refuse_own_parameters(call)
         if call.kind == () or call.endpoint == "_cluster":
             return
         served = {name for place in self._places if place.server == self._server for name in place.indices}
@@ -185,7 +187,7 @@ class Front:
     def _check(self, place: _Place, search: CrossLingual, caller: Caller) -> None:
         """See that the caller's credentials are for where the documents are, and its filters for these."""
         if caller.authorization and place.server != self._server:
-            if self._options.tokens:
+            if self._options.tokens or place.server:
                 raise Refused(403, "Elasticsearch's credentials don't open collections that are not in it")
         elif not caller.authorization and (how := reaches_elsewhere(list(search.filters))):
             raise Refused(403, f"{how} needs your own Elasticsearch credentials")
@@ -200,7 +202,11 @@ def _narrowed(
         return searcher, clause.as_filters(search.filters) or None
     if not (search.filters or authorization):
         return searcher, None
-    return replace(searcher, store=store.narrowed(search.filters, authorization)), None
+    try:
+        return replace(searcher, store=store.narrowed(search.filters, authorization)), None
+    except BadInput:  # vectors in an index beside the caller's, where its clauses say nothing
+        filters = clause.as_filters(search.filters)
+    return replace(searcher, store=store.narrowed((), authorization)), filters
 
 
 def _sources(searcher: Searcher, hits: Sequence[Hit], place: _Place) -> tuple[str, Mapping[str, Mapping[str, Any]]]:
