@@ -51,9 +51,7 @@ class SearchRequest(_Strict):
         default_factory=dict, max_length=50, description="Fields a document must have; of several values any."
     )
     explain: bool = Field(False, description="Say what each score is made of.")
-    log: bool = Field(
-        True, description="Keep it in the query log, where there is one; false if nobody typed it."
-    )
+    log: bool = Field(True, description="Keep it in the query log, where there is one; false if nobody typed it.")
 
 
 class PassageAnswer(BaseModel):
