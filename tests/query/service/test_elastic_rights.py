@@ -154,11 +154,11 @@ def test_with_tokens_the_cluster_vouches_for_its_own_users_alone(site: Site) -> 
 
 
 def test_a_cluster_that_is_gone_is_waited_for_and_back_again(site: Site, service: httpx.Client) -> None:
-    asked = ({"query": QUERY}, {"query": {"match_all": {}}})
+    asked: tuple[dict[str, Any], ...] = ({"query": QUERY}, {"query": {"match_all": {}}})
     site.server.kill()
     try:
         for body in asked:
-            for auth in (None, ("pages", PASSWORD)):
+            for auth in (httpx.Auth(), httpx.BasicAuth("pages", PASSWORD)):
                 answer = service.post("/pages/_search", json=body, auth=auth)
                 assert answer.status_code == 503, answer.text
                 assert int(answer.headers["Retry-After"]) >= 1
