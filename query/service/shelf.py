@@ -10,7 +10,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy.orm import aliased
 
 from encoders.console import Console
 from encoders.errors import BadInput, DragomanError, MissingPart, ModelMismatch
@@ -23,9 +22,10 @@ from indexer.settings import Settings
 from query import two_fields
 from query.asking import asked_by, open_query_encoder
 from query.calibration import Calibration
-from query.calibration_table import NONE, CalibrationRow
+from query.calibration_table import NONE
 from query.ranking_options import RankingOptions
 from query.searcher import Searcher, choose
+from query.service import collection_state
 from query.service.metrics import Metrics
 from query.service.waiting_queries import WaitingQueries
 
@@ -36,34 +36,6 @@ _TRIED_AGAIN = 60.0
 _OTHERS = 4
 """Calibrations kept beside the active one, of those that requests named."""
 
-_BESIDE = aliased(CalibrationRow)
-_NEWEST = (
-    sa.select(sa.func.max(_BESIDE.created))
-    .where(_BESIDE.collection == Collection.name, _BESIDE.active)
-    .scalar_subquery()
-)
-_NOW = (
-    sa.select(
-        Collection.store,
-        Collection.generation,
-        Collection.model,
-        Collection.encoder,
-        Collection.method,
-        CalibrationRow.id,
-        _NEWEST,
-    )
-    .outerjoin(
-        CalibrationRow,
-        sa.and_(
-            CalibrationRow.collection == Collection.name,
-            CalibrationRow.model == Collection.model,
-            CalibrationRow.active,
-        ),
-    )
-    .where(Collection.name == sa.bindparam("name"))
-)
-_NAMES = sa.select(Collection.name).order_by(Collection.name)
-
 
 @dataclass(frozen=True)
 class _Failed:
@@ -71,12 +43,14 @@ class _Failed:
 
     Attributes:
         state: what the database said of it then.
-        error: what was wrong with its model.
+        kind: of the error.
+        sentence: what it said.
         when: it was tried.
     """
 
     state: tuple[Any, ...]
-    error: ModelMismatch | MissingPart
+    kind: type[ModelMismatch] | type[MissingPart]
+    sentence: str
     when: float
 
 
@@ -140,8 +114,7 @@ class Shelf:
         """Collections that are served, by name."""
         if self._names:
             return list(self._names)
-        with self._engine.connect() as connection:
-            return list(connection.execute(_NAMES).scalars())
+        return collection_state.names(self._engine)
 
     def row(self, name: str) -> Collection:
         """A collection that is served, as the database has it.
@@ -182,14 +155,12 @@ class Shelf:
             self._give_back(opened)
 
     def _borrow(self, name: str) -> _Open:
-        with self._engine.connect() as connection:
-            found = connection.execute(_NOW, {"name": name}).one_or_none()
-        if found is None:
+        state = collection_state.now(self._engine, name)
+        if state is None:
             with self._lock:
                 self._retire(self._open.pop(name, None))
             collections.require(self._engine, name)
             raise BadInput(f"there is no collection {name!r}")
-        state = tuple(found)
         with self._lock:
             opened = self._open.get(name)
             if opened is not None and opened.state == state:
@@ -208,20 +179,20 @@ class Shelf:
             if before is not None and before.state == state:
                 before.users += 1
                 return before
-        if before is not None and before.state[:-2] == state[:-2]:
-            searcher = self._calibrated(before.searcher, "")
-            with self._lock:  # the same store: the open collection goes on with another calibration
+        failed = self._failed.get(name)
+        if failed is not None and failed.state == state and time.monotonic() - failed.when < _TRIED_AGAIN:
+            raise failed.kind(failed.sentence)
+        same_store = before is not None and before.state[:-2] == state[:-2]
+        try:
+            searcher = self._calibrated(before.searcher, "") if before and same_store else self._opened(name)
+        except (ModelMismatch, MissingPart) as error:
+            self._failed[name] = _Failed(state, type(error), str(error), time.monotonic())
+            raise
+        if before and same_store:
+            with self._lock:  # the open collection goes on with another calibration
                 before.state, before.searcher, before.others = state, searcher, {}
                 before.users += 1
                 return before
-        failed = self._failed.get(name)
-        if failed is not None and failed.state == state and time.monotonic() - failed.when < _TRIED_AGAIN:
-            raise type(failed.error)(str(failed.error))
-        try:
-            searcher = self._opened(name)
-        except (ModelMismatch, MissingPart) as error:
-            self._failed[name] = _Failed(state, error, time.monotonic())
-            raise
         fresh = _Open(state, searcher, counted=time.monotonic(), users=1)
         with self._lock:
             self._open[name] = fresh

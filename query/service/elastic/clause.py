@@ -208,8 +208,12 @@ def _tag(name: str, usual: str, *said: Any) -> str:
     return usual
 
 
-def as_filters(clauses: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def as_filters(clauses: Sequence[Mapping[str, Any]], read: Sequence[str]) -> dict[str, Any]:
     """Clauses as a store takes them that knows none of a server's: ``term`` and ``terms`` of fields; all must hold.
+
+    Args:
+        clauses: of Elasticsearch's.
+        read: text, title and language of a document, which are none of its fields.
 
     Raises:
         Refused: a clause is another one.
@@ -225,6 +229,8 @@ def as_filters(clauses: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
             )
         ((name, value),) = named.items()
         values = value if kind == "terms" else value.get("value") if isinstance(value, dict) else value
+        if name.removesuffix(".keyword") in read:
+            raise Refused(400, f"{name} can't filter this collection; languages are named with to in {NAME}")
         name = re.sub(r"^fields\.|\.keyword$", "", name)
         if name in filters:
             raise Refused(400, f"two clauses filter by {name}; give one")

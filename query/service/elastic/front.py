@@ -25,7 +25,8 @@ from query.service.access import Caller
 from query.service.api import Api
 from query.service.desk import Desk, Refused
 from query.service.elastic import clause, shape
-from query.service.elastic.calls import Call, bodies, named_indices, reaches_elsewhere, refuse_own_parameters
+from query.service.elastic.bodies import bodies, named_indices, reaches_elsewhere, refuse_own_parameters
+from query.service.elastic.calls import Call
 from query.service.elastic.clause import CrossLingual
 from query.service.elastic.upstream import Upstream
 from query.service.guard import elastic_error
@@ -48,13 +49,14 @@ class _Place:
         collection: its name.
         server: of the cluster; empty: they are not in one.
         names: that stand for it in a path: its own, and those of its index.
-        text_field: where texts stand in a source.
+        read_fields: of a source: text, and where there are such title and language; they are kept apart from the fields
+            that filter.
     """
 
     collection: str
     server: str
     names: frozenset[str]
-    text_field: str = "text"
+    read_fields: Sequence[str] = ("text", "title", "lang")
 
     @classmethod
     def of(cls, row: Collection, settings: Settings) -> _Place:
@@ -62,7 +64,7 @@ class _Place:
         url = row.place(settings)
         if is_attached(url):
             attachment = Attachment.parse(url)
-            return cls(row.name, attachment.server, frozenset({row.name, attachment.index}), attachment.text)
+            return cls(row.name, attachment.server, frozenset({row.name, attachment.index}), attachment.read_fields)
         if not url.startswith(tuple(f"{scheme}://" for scheme in SCHEMES)):
             return cls(row.name, "", frozenset({row.name}))
         address = Address.parse(url)
@@ -177,12 +179,12 @@ class Front:
         self._check(place, search, caller)
         with self._shelf.searcher(place.collection, search.asked.calibration) as whole:
             weighed = whole.weighed(search.asked.weights or ())
-            searcher, filters = _narrowed(weighed, search, caller.authorization)
+            searcher, filters = _narrowed(weighed, search, caller.authorization, place)
             found = self._api.found(searcher, search.asked, filters)
             hits = found.hits
             name, sources = _sources(searcher, hits[search.start : search.start + search.size], place)
         took = round(1000 * (time.perf_counter() - begun))
-        return shape.answer(search, hits, name, sources, place.text_field, took), found.logged
+        return shape.answer(search, hits, name, sources, place.read_fields[0], took), found.logged
 
     def _check(self, place: _Place, search: CrossLingual, caller: Caller) -> None:
         """See that the caller's credentials are for where the documents are, and its filters for these."""
@@ -194,18 +196,18 @@ class Front:
 
 
 def _narrowed(
-    searcher: Searcher, search: CrossLingual, authorization: str
+    searcher: Searcher, search: CrossLingual, authorization: str, place: _Place
 ) -> tuple[Searcher, Mapping[str, Any] | None]:
     """The searcher as the caller may use it, and the filters that it takes by itself."""
     store = searcher.store
     if not isinstance(store, OnServer):
-        return searcher, clause.as_filters(search.filters) or None
+        return searcher, clause.as_filters(search.filters, place.read_fields) or None
     if not (search.filters or authorization):
         return searcher, None
     try:
         return replace(searcher, store=store.narrowed(search.filters, authorization)), None
     except BadInput:  # vectors in an index beside the caller's, where its clauses say nothing
-        filters = clause.as_filters(search.filters)
+        filters = clause.as_filters(search.filters, place.read_fields)
     return replace(searcher, store=store.narrowed((), authorization)), filters
 
 

@@ -163,7 +163,7 @@ def test_an_index_with_vectors_beside_it_is_filtered_by_terms(site: Site, tmp_pa
                         hit["_id"] for hit in application.search(index=theirs, query=query, size=50)["hits"]["hits"]
                     }
 
-                filters = {"term": {"year": 2003}}, {"terms": {"language": ["de", "ja"]}}
+                filters = {"term": {"year": 2003}}, {"terms": {"shelf.row": [1, 7]}}
                 expected = direct.search(index=theirs, query={"bool": {"filter": list(filters)}}, size=50)["hits"][
                     "hits"
                 ]
@@ -171,6 +171,8 @@ def test_an_index_with_vectors_beside_it_is_filtered_by_terms(site: Site, tmp_pa
                 assert len(found()) == 30
                 with pytest.raises(BadRequestError, match="range can't filter this collection"):
                     found({"range": {"year": {"gte": 2002}}})
+                with pytest.raises(BadRequestError, match=r"language can't filter this collection.*with to"):
+                    found({"term": {"language": "de"}})
         finally:
             direct.indices.delete(index=list(direct.indices.get(index="beside-*")))
 
@@ -272,6 +274,7 @@ def reads_collections_alone(site: Site, application: Elasticsearch) -> None:
         lambda: application.search(index=site.secret),
         lambda: application.search(index=site.index, scroll="1m"),
         lambda: application.search(index=site.index, suggest=_COLLATE),
+        lambda: application.search(index=site.index, indices_boost=[{site.secret: 2.0}]),
         lambda: application.cluster.health(level="indices"),
         lambda: application.search(index=f"{site.index},{site.secret}"),
         lambda: application.search(index="front-*"),
@@ -439,6 +442,8 @@ def test_writes_pass_where_they_are_enabled_and_the_index_is_served(site: Site) 
             lambda: application.index(index=site.secret, document={"body": "evil"}),
             lambda: application.bulk(index=site.index, operations=[{"delete": {"_index": site.secret, "_id": "s"}}]),
             lambda: application.delete_by_query(index=site.index, query={"match_all": {}}),
+            lambda: application.index(index=site.index, document=made, pipeline="elsewhere"),
+            lambda: application.bulk(operations=[{"index": {"_index": site.index, "pipeline": "elsewhere"}}, made]),
         )
         for ask in asks:
             with pytest.raises(AuthorizationException):

@@ -136,6 +136,15 @@ def greeted(client: Elasticsearch) -> bool:
     return not statuses & {401, 403}
 
 
+def test_credentials_go_to_the_cluster_that_they_are_for_alone(site: Site) -> None:
+    """Another name is another server, as far as anybody knows."""
+    elsewhere = site.server.url.replace("127.0.0.1", "localhost")
+    with serving(replace(site.options, elastic=elsewhere)) as service:
+        with application(service, "pages") as user, pytest.raises(AuthorizationException, match="not in it"):
+            user.search(index="pages", query=QUERY)
+        assert service.post("/pages/_search", json={"query": QUERY}).status_code == 200
+
+
 def test_with_tokens_the_cluster_vouches_for_its_own_users_alone(site: Site) -> None:
     with serving(replace(site.options, tokens=(Token.of("me", SECRET),))) as service:
         with application(service, "pages") as known, application(service, "pages", "wrong") as unknown:
