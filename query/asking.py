@@ -18,6 +18,12 @@ def asker_of(calibration: Calibration | None) -> Asker | None:
     return calibration.maps.asker if isinstance(calibration, MappedCalibration) else None
 
 
+def asked_by(collection: Collection, calibration: Calibration | None) -> Asker:
+    """The encoder of queries of a collection, as a calibration ranks it."""
+    own = Asker(collection.encoder, collection.method, collection.model, collection.dim)
+    return asker_of(calibration) or own
+
+
 def open_query_encoder(
     collection: Collection, calibration: Calibration | None, device: Device, console: Console
 ) -> Encoder:

@@ -36,6 +36,10 @@ _BLOCK = 64
 """Queries ranked at once: to depth 1,000 in many languages their candidates are what takes memory."""
 
 
+class EmptyCollection(BadInput):
+    """A collection that nothing is in."""
+
+
 @dataclass
 class Searcher:
     """A collection, opened for queries: the one path of the command, the evaluation and the service.
@@ -94,7 +98,8 @@ class Searcher:
             encoder: of the queries, where it is loaded already; it is the caller's to see that it is the right one.
 
         Raises:
-            BadInput: there is none of that name, or nothing is in it; or no such calibration or balance.
+            BadInput: there is none of that name; or no such calibration or balance.
+            EmptyCollection: nothing is in it.
             ModelMismatch: the encoder it was indexed with is not the one its name leads to now, or the calibration's.
             StoreError: store or database can't be opened.
         """
@@ -112,7 +117,7 @@ class Searcher:
         languages = store.count()
         if not languages:
             store.close()
-            raise BadInput(
+            raise EmptyCollection(
                 f"collection {collection} holds no documents; put some in: dragoman index SOURCE -c {collection}"
             )
         detector = Detector(languages.keys())

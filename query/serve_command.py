@@ -58,7 +58,13 @@ from indexer.settings import Settings, place_options
 )
 @click.option("--allow-writes", is_flag=True, help="Pass on _doc, _create, _update and _bulk of those who may write.")
 @click.option("--log", is_flag=True, help="Keep a log of queries, hits and clicks.")
-@click.option("--log-days", type=click.IntRange(1), default=90, show_default=True, help="How long.")
+@click.option(
+    "--log-days",
+    type=click.IntRange(1),
+    default=90,
+    show_default=True,
+    help="How long: what is older is removed while a service runs with --log.",
+)
 @click.option("--device", type=click.Choice(["auto", "cpu", "cuda"]), default="auto", show_default=True)
 @place_options
 @output_options

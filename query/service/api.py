@@ -13,6 +13,7 @@ from fastapi.responses import PlainTextResponse
 from encoders.errors import BadInput, DragomanError
 from encoders.languages import normalise
 from query import calibration_table
+from query.asking import asked_by
 from query.hits import Hit
 from query.ranking import Choice
 from query.ranking_options import RankingOptions
@@ -51,6 +52,9 @@ _TROUBLE: dict[int | str, dict[str, Any]] = {
 }
 
 
+READY, EMPTY = "ready", "empty"
+
+
 @dataclass(frozen=True)
 class Found:
     """What a request found.
@@ -61,7 +65,7 @@ class Found:
         confidence: of its detection; none where it was given.
         choice: how they were ranked.
         took: milliseconds.
-        logged: id in the query log; none where none is kept.
+        logged: id in the query log; none where it is in none.
     """
 
     hits: Sequence[Hit]
@@ -141,8 +145,8 @@ class Api:
         known = lang if lang in searcher.languages else "other"
         self._metrics.searches.labels(searcher.collection, known).inc()
         logged = None
-        if self._log is not None:
-            settings = {**asked.model_dump(exclude={"query", "collection", "lang"}), "balance": choice.balance}
+        if self._log is not None and asked.log:
+            settings = {**asked.model_dump(exclude={"query", "collection", "lang", "log"}), "balance": choice.balance}
             shown = [hit.doc_id for hit in hits]
             entry = Entry(asked.query, lang, searcher.collection, searcher.space, settings, shown, took)
             logged = self._log.searched(entry)
@@ -169,6 +173,7 @@ class Api:
             try:
                 with self._shelf.searcher(row.name) as searcher:
                     languages = dict(searcher.languages)
+                    asker = asked_by(row, searcher.calibration)
                 active = calibration_table.active(self._shelf.engine, row)
             except DragomanError as error:
                 away[row.name] = str(refusal(error))
@@ -178,9 +183,9 @@ class Api:
                 CollectionAnswer.model_validate(
                     {
                         "name": row.name,
-                        "encoder": row.encoder.rpartition("/")[2],
-                        "method": row.method,
-                        "model": row.model,
+                        "encoder": asker.encoder.rpartition("/")[2],
+                        "method": asker.method,
+                        "model": asker.model,
                         "documents": sum(languages.values()),
                         "languages": languages,
                         "calibration": calibration,
@@ -216,8 +221,8 @@ class Api:
         return Health(status="ok")
 
     async def ready(self, response: Response) -> Readiness:
-        """Whether every collection that is served could be opened."""
-        ready = all(said == "ready" for said in self.state.values())
+        """Whether every collection that is served could be opened, or holds nothing."""
+        ready = all(said in {READY, EMPTY} for said in self.state.values())
         response.status_code = 200 if ready else 503
         return Readiness(ready=ready, collections=dict(self.state))
 

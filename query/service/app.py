@@ -16,19 +16,19 @@ from starlette.exceptions import HTTPException
 from encoders.errors import DragomanError
 from indexer.stores.elastic.connection import SCHEMES, Credentials
 from query import __version__
+from query.searcher import EmptyCollection
 from query.service import refusals
-from query.service.api import Api
+from query.service.api import EMPTY, READY, Api
 from query.service.desk import Desk, Refused
 from query.service.elastic.front import Front
 from query.service.elastic.upstream import Upstream
-from query.service.guard import Guard
+from query.service.guard import Guard, is_elastic
 from query.service.metrics import Metrics
 from query.service.options import ServiceOptions
 from query.service.page import Page
 from query.service.query_log import QueryLog
 from query.service.shelf import Shelf
 
-_READY = "ready"
 _EVERY = 5.0
 """Seconds between two looks at the collections."""
 
@@ -59,7 +59,7 @@ class Service:
         self._page = Page()
         self._upstream = self._cluster()
         self._front = Front(options, self._shelf, self._desk, self._upstream, self._api)
-        self.app = Guard(self._made(), options, self._metrics, self._upstream.vouches if self._upstream else None)
+        self.app = Guard(self._made(), options, self._metrics, self._upstream)
 
     def _cluster(self) -> Upstream | None:
         """The server that is named, or else that of the first collection that is on one."""
@@ -95,8 +95,7 @@ class Service:
 
     async def _root(self, request: Request) -> Response:
         """The page for a browser, a greeting for an Elasticsearch client."""
-        wants = request.headers.get("accept", "")
-        if "json" in wants and "html" not in wants:
+        if is_elastic(request.scope):
             return await self._front.answer(request)
         return await self._page.answer()
 
@@ -126,13 +125,15 @@ class Service:
 
     def _looked(self, name: str, before: str) -> str:
         try:
-            if before == _READY:
+            if before == READY:
                 with self._shelf.searcher(name):
-                    return _READY
+                    return READY
             self._shelf.warm(name)
+        except EmptyCollection:
+            return EMPTY
         except Exception as error:  # noqa: BLE001 - one collection that can't be opened must not hide the others
             return str(refusals.refusal(error))
-        return _READY
+        return READY
 
     def close(self) -> None:
         """End what runs, keep what was to be kept."""

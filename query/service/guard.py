@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
 from hashlib import sha256
 
 from fastapi.responses import JSONResponse
@@ -13,6 +12,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from query.service import refusals
 from query.service.access import Caller, Rates, known
 from query.service.desk import Refused
+from query.service.elastic.upstream import Upstream
 from query.service.metrics import Metrics
 from query.service.options import ServiceOptions
 
@@ -29,22 +29,22 @@ _HEADERS = (
 _CLOSED = (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'")
 _UNCACHED = (b"cache-control", b"no-store")
 
-Vouch = Callable[[str], Awaitable[bool]]
-
 
 class Guard:
     """The service's outer wall."""
 
-    def __init__(self, app: ASGIApp, options: ServiceOptions, metrics: Metrics, vouch: Vouch | None = None) -> None:
+    def __init__(
+        self, app: ASGIApp, options: ServiceOptions, metrics: Metrics, cluster: Upstream | None = None
+    ) -> None:
         """Take what is inside.
 
         Args:
             app: what answers.
             options: who may ask, how much and how often.
             metrics: told of every answer.
-            vouch: whether the cluster knows somebody by an ``Authorization`` header; none: there is no cluster.
+            cluster: which knows its users, if it does; none: there is none.
         """
-        self._app, self._options, self._metrics, self._vouch = app, options, metrics, vouch
+        self._app, self._options, self._metrics, self._cluster = app, options, metrics, cluster
         self._rates = Rates(options.rate)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -66,7 +66,7 @@ class Guard:
             body = await self._body(scope, receive)
         except Refused as refused:
             self._metrics.refused.labels(str(refused.status)).inc()
-            await _refusal(refused, elastic=is_elastic(scope["path"]))(scope, receive, sending)
+            await _refusal(refused, elastic=is_elastic(scope))(scope, receive, sending)
         else:
             await self._app(scope, _once(body, receive), sending)
         finally:
@@ -82,7 +82,7 @@ class Guard:
         if path in _OPEN:
             return Caller(address)
         authorization = headers.get(b"authorization", b"").decode("latin-1")
-        caller = await self._caller(authorization, address, elastic=is_elastic(path))
+        caller = await self._caller(authorization, address, elastic=is_elastic(scope))
         wait = self._rates.wait(caller.name)
         if wait:
             raise Refused(429, f"{self._options.rate} requests a minute are allowed; wait a little", wait)
@@ -96,15 +96,16 @@ class Guard:
 
     async def _caller(self, authorization: str, address: str, *, elastic: bool) -> Caller:
         if not self._options.tokens:
-            return Caller(address, writes=True, authorization=authorization if elastic else "")
+            own = elastic and authorization and self._cluster is not None and await self._cluster.secured()
+            return Caller(address, writes=True, authorization=authorization if own else "")
         token = known(self._options.tokens, authorization)
         if token is not None:
             return Caller(token.name, token.writes)
-        if elastic and authorization and self._vouch is not None:
+        if elastic and authorization and self._cluster is not None:
             wait = self._rates.wait(address)
             if wait:
                 raise Refused(429, "too many requests; wait a little", wait)
-            if await self._vouch(authorization):
+            if await self._cluster.vouches(authorization):
                 return Caller(f"cluster {sha256(authorization.encode()).hexdigest()}", True, authorization)
         raise Refused(401, "a token is needed: Authorization: Bearer TOKEN, or basic auth with it as the password")
 
@@ -132,9 +133,13 @@ class Guard:
             raise Refused(408, "the request's body did not come in time") from None
 
 
-def is_elastic(path: str) -> bool:
-    """Whether a path is one of Elasticsearch's: all that are not the service's own."""
-    return not (path in {"/", "/metrics", "/openapi.json"} or path.startswith("/api/"))
+def is_elastic(scope: Scope) -> bool:
+    """Whether a request is for Elasticsearch: at a path that is not the service's own, or at ``/`` by a client."""
+    path = scope["path"]
+    if path == "/":
+        accept = dict(scope["headers"]).get(b"accept", b"")
+        return scope["method"] == "HEAD" or (b"json" in accept and b"html" not in accept)
+    return not (path in {"/metrics", "/openapi.json"} or path.startswith("/api/"))
 
 
 def _once(body: bytes, receive: Receive) -> Receive:

@@ -51,6 +51,7 @@ class SearchRequest(_Strict):
         default_factory=dict, max_length=50, description="Fields a document must have; of several values any."
     )
     explain: bool = Field(False, description="Say what each score is made of.")
+    log: bool = Field(True, description="Keep it in the query log, where there is one; false if nobody typed it.")
 
 
 class PassageAnswer(BaseModel):
@@ -129,7 +130,7 @@ class SearchAnswer(BaseModel):
     balance: float
     took: int = Field(description="Milliseconds.")
     unread: str = Field(description="The end of a query that is longer than the encoder reads.")
-    search: str | None = Field(description="Id in the query log, to tell of clicks by; none where none is kept.")
+    search: str | None = Field(description="Id in the query log, to tell of clicks by; none where it is in none.")
     hits: list[HitAnswer]
 
 
@@ -145,7 +146,7 @@ class CollectionAnswer(BaseModel):
     """A collection."""
 
     name: str
-    encoder: str
+    encoder: str = Field(description="Of the queries; documents have another's where the collection has migrated.")
     method: str
     model: str
     documents: int
@@ -199,4 +200,4 @@ class Readiness(BaseModel):
     """Whether it answers searches."""
 
     ready: bool
-    collections: dict[str, str] = Field(description="By name: ready, opening, or why it can't be searched.")
+    collections: dict[str, str] = Field(description="By name: ready, empty, opening, or why it can't be searched.")

@@ -5,15 +5,14 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy.orm import aliased
 
 from encoders.console import Console
-from encoders.errors import BadInput, DragomanError
+from encoders.errors import BadInput, DragomanError, MissingPart, ModelMismatch
 from encoders.session import Device
 from indexer import collection as collections
 from indexer.collection import Collection
@@ -21,46 +20,38 @@ from indexer.database import connect
 from indexer.detection import Detector
 from indexer.settings import Settings
 from query import two_fields
-from query.asking import asker_of, open_query_encoder
+from query.asking import asked_by, open_query_encoder
 from query.calibration import Calibration
-from query.calibration_table import NONE, CalibrationRow
+from query.calibration_table import NONE
 from query.ranking_options import RankingOptions
 from query.searcher import Searcher, choose
+from query.service import collection_state
 from query.service.metrics import Metrics
 from query.service.waiting_queries import WaitingQueries
 
 _COUNTED = 5.0
 """Seconds that the number of documents by language is believed."""
+_TRIED_AGAIN = 60.0
+"""Seconds until a model that did not fit is loaded again for a collection of which the database says the same."""
 _OTHERS = 4
 """Calibrations kept beside the active one, of those that requests named."""
 
-_BESIDE = aliased(CalibrationRow)
-_NEWEST = (
-    sa.select(sa.func.max(_BESIDE.created))
-    .where(_BESIDE.collection == Collection.name, _BESIDE.active)
-    .scalar_subquery()
-)
-_NOW = (
-    sa.select(
-        Collection.store,
-        Collection.generation,
-        Collection.model,
-        Collection.encoder,
-        Collection.method,
-        CalibrationRow.id,
-        _NEWEST,
-    )
-    .outerjoin(
-        CalibrationRow,
-        sa.and_(
-            CalibrationRow.collection == Collection.name,
-            CalibrationRow.model == Collection.model,
-            CalibrationRow.active,
-        ),
-    )
-    .where(Collection.name == sa.bindparam("name"))
-)
-_NAMES = sa.select(Collection.name).order_by(Collection.name)
+
+@dataclass(frozen=True)
+class _Failed:
+    """Why a collection could not be opened.
+
+    Attributes:
+        state: what the database said of it then.
+        kind: of the error.
+        sentence: what it said.
+        when: it was tried.
+    """
+
+    state: tuple[Any, ...]
+    kind: type[ModelMismatch] | type[MissingPart]
+    sentence: str
+    when: float
 
 
 @dataclass
@@ -107,6 +98,7 @@ class Shelf:
         self._metrics = metrics
         self._engine = connect(settings.database)
         self._open: dict[str, _Open] = {}
+        self._failed: dict[str, _Failed] = {}
         self._encoders: dict[tuple[str, str], WaitingQueries] = {}
         self._locks: dict[str, threading.Lock] = {}
         self._lock = threading.Lock()
@@ -122,8 +114,7 @@ class Shelf:
         """Collections that are served, by name."""
         if self._names:
             return list(self._names)
-        with self._engine.connect() as connection:
-            return list(connection.execute(_NAMES).scalars())
+        return collection_state.names(self._engine)
 
     def row(self, name: str) -> Collection:
         """A collection that is served, as the database has it.
@@ -151,7 +142,8 @@ class Shelf:
             calibration: beginning of an id; ``none``: plain cosine; empty: the active one.
 
         Raises:
-            BadInput: there is no such collection or calibration, or nothing is in it.
+            BadInput: there is no such collection or calibration.
+            EmptyCollection: it holds no documents.
             ModelMismatch: the encoder, or the calibration's, is another one.
             StoreError: store or database are away.
         """
@@ -163,14 +155,12 @@ class Shelf:
             self._give_back(opened)
 
     def _borrow(self, name: str) -> _Open:
-        with self._engine.connect() as connection:
-            found = connection.execute(_NOW, {"name": name}).one_or_none()
-        if found is None:
+        state = collection_state.now(self._engine, name)
+        if state is None:
             with self._lock:
                 self._retire(self._open.pop(name, None))
             collections.require(self._engine, name)
             raise BadInput(f"there is no collection {name!r}")
-        state = tuple(found)
         with self._lock:
             opened = self._open.get(name)
             if opened is not None and opened.state == state:
@@ -189,13 +179,21 @@ class Shelf:
             if before is not None and before.state == state:
                 before.users += 1
                 return before
-        if before is not None and before.state[:-2] == state[:-2]:
-            searcher = self._calibrated(before.searcher, "")
-            with self._lock:  # the same store: the open collection goes on with another calibration
+        failed = self._failed.get(name)
+        if failed is not None and failed.state == state and time.monotonic() - failed.when < _TRIED_AGAIN:
+            raise failed.kind(failed.sentence)
+        same_store = before is not None and before.state[:-2] == state[:-2]
+        try:
+            searcher = self._calibrated(before.searcher, "") if before and same_store else self._opened(name)
+        except (ModelMismatch, MissingPart) as error:
+            self._failed[name] = _Failed(state, type(error), str(error), time.monotonic())
+            raise
+        if before and same_store:
+            with self._lock:  # the open collection goes on with another calibration
                 before.state, before.searcher, before.others = state, searcher, {}
                 before.users += 1
                 return before
-        fresh = _Open(state, self._opened(name), counted=time.monotonic(), users=1)
+        fresh = _Open(state, searcher, counted=time.monotonic(), users=1)
         with self._lock:
             self._open[name] = fresh
             self._retire(before)
@@ -213,17 +211,18 @@ class Shelf:
 
     def _encoder(self, row: Collection, calibration: Calibration | None) -> WaitingQueries:
         """The encoder of queries that a collection is ranked by with a calibration; loaded once."""
-        asker = asker_of(calibration)
-        encoder, method, model = (
-            (asker.encoder, asker.method, asker.model) if asker else (row.encoder, row.method, row.model)
-        )
+        asker = asked_by(row, calibration)
         with self._lock:
-            found = self._encoders.get((encoder, method))
-        if found is None or found.spec.model != model:
+            found = self._encoders.get((asker.encoder, asker.method))
+        if found is None or found.spec.model != asker.model:
             loaded = open_query_encoder(row, calibration, self._device, Console())
-            found = WaitingQueries(loaded, encoded=self._metrics.encoded, kept=self._metrics.kept)
+            made = WaitingQueries(loaded, encoded=self._metrics.encoded, kept=self._metrics.kept)
             with self._lock:
-                self._encoders[encoder, method] = found
+                before = self._encoders.get((asker.encoder, asker.method))
+                self._encoders[asker.encoder, asker.method] = made
+            if before is not None:
+                before.close()
+            return made
         return found
 
     def _by(self, opened: _Open, calibration: str) -> Searcher:
@@ -280,7 +279,7 @@ class Shelf:
 
     def warm(self, name: str) -> None:
         """Open a collection and search it once, so that the first who asks does not wait."""
-        with self.searcher(name) as searcher:
+        with self.searcher(name) as searcher, suppress(BadInput):  # an encoder of words may know none of this query
             searcher.search("a", lang=min(searcher.languages), k=1)
 
     def close(self) -> None:

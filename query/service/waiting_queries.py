@@ -26,7 +26,7 @@ class WaitingQueries:
 
     One thread encodes. A query that comes while it is idle is encoded at once; those that come meanwhile wait, and are
     encoded together then, each as if it were alone. Vectors are the model's, whatever the calibration: a calibration
-    that is changed finds the same ones.
+    that is changed finds the same ones. Once it is closed, whoever still asks encodes by itself.
     """
 
     def __init__(self, encoder: Encoder, *, encoded: Callable[[int], None], kept: Callable[[bool], None]) -> None:
@@ -41,7 +41,8 @@ class WaitingQueries:
         self._encoded, self._told = encoded, kept
         self._vectors: OrderedDict[_Key, FloatArray] = OrderedDict()
         self._pending: dict[_Key, Future[FloatArray]] = {}
-        self._lock = threading.Lock()
+        self._closed = False
+        self._lock, self._encoding = threading.Lock(), threading.Lock()
         self._queue: SimpleQueue[_Waiting | None] = SimpleQueue()
         self._thread = threading.Thread(target=self._work, name="queries", daemon=True)
         self._thread.start()
@@ -67,7 +68,9 @@ class WaitingQueries:
 
     def close(self) -> None:
         """Let the thread end when it has done what waits."""
-        self._queue.put(None)
+        with self._lock:
+            self._closed = True
+            self._queue.put(None)
 
     def _vector(self, query: Document) -> FloatArray | Future[FloatArray]:
         key = (query.lang, query.content)
@@ -81,7 +84,11 @@ class WaitingQueries:
                 return pending
             future: Future[FloatArray] = Future()
             self._pending[key] = future
-        self._queue.put((key, query, future))
+            closed = self._closed
+            if not closed:
+                self._queue.put((key, query, future))
+        if closed:
+            self._encode([(key, query, future)])
         return future
 
     def _work(self) -> None:
@@ -98,7 +105,8 @@ class WaitingQueries:
     def _encode(self, batch: Sequence[_Waiting]) -> None:
         self._encoded(len(batch))
         try:
-            vectors = self._encoder.encode_queries([query for _, query, _ in batch])
+            with self._encoding:
+                vectors = self._encoder.encode_queries([query for _, query, _ in batch])
         except Exception as error:  # noqa: BLE001 - whoever waits for it raises it
             with self._lock:
                 for key, _, _ in batch:

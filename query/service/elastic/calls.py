@@ -6,11 +6,9 @@ what was looked at is what the cluster gets. What is not on the lists is refused
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 from urllib.parse import parse_qsl, quote, unquote_to_bytes, urlencode
 
 from query.service.desk import Refused
@@ -56,12 +54,13 @@ _WRITES: Mapping[tuple[str, ...], frozenset[str]] = {
     (INDEX, "_refresh"): frozenset({"POST"}),
 }
 _INDEX = re.compile(r"[^_\s/\\?\"<>|#][^\s/\\?\"<>|#]{0,1000}")
-_NO_PARAMETERS = frozenset({"source", "source_content_type", "error_trace"})
-"""A body beside the body, and stack traces."""
-_ELSEWHERE = frozenset({"script_fields", "script_score", "scripted_metric", "runtime_mappings", "indexed_shape",
-                        "percolate", "pit", "more_like_this", "wrapper"})  # fmt: skip
-"""What computes, or reads other indices than the path names."""
-_JSON = re.compile(r"application/(?:vnd\.elasticsearch\+)?(?:json|x-ndjson)\s*(?:;.*)?", re.IGNORECASE)
+_NO_PARAMETERS = {
+    "source": "send the search as the body",
+    "source_content_type": "send the search as the body",
+    "error_trace": "stack traces are not given away",
+    "index": "name indices in the path",
+}
+"""A body beside the body, stack traces, and indices beside those of the path: Elasticsearch reads all of these."""
 
 
 @dataclass(frozen=True)
@@ -100,8 +99,8 @@ class Call:
             asked = tuple(parse_qsl(query.decode("ascii"), keep_blank_values=True, errors="strict"))
         except (UnicodeDecodeError, ValueError):
             raise Refused(400, "the parameters are not UTF-8") from None
-        if wrong := _NO_PARAMETERS & {name for name, _ in asked}:
-            raise Refused(400, f"the parameter {min(wrong)} is not taken here; send the search as the body")
+        if wrong := _NO_PARAMETERS.keys() & {name for name, _ in asked}:
+            raise Refused(400, f"the parameter {min(wrong)} is not taken here; {_NO_PARAMETERS[min(wrong)]}")
         kind = _kind(parts)
         if kind is None:
             raise Refused(403, "this call is not passed on; reads that are: _search, _count, _msearch, _mget, _doc, "
@@ -148,95 +147,3 @@ def _kind(parts: tuple[str, ...]) -> tuple[str, ...] | None:
 def _fits(expected: str, part: str) -> bool:
     """An index begins with no ``_``; an id may have slashes, which are written anew."""
     return bool(_INDEX.fullmatch(part)) if expected == INDEX else expected in {ID, part}
-
-
-def bodies(call: Call, body: bytes, content_type: str, encoding: str) -> list[Any]:
-    """What a body says: one value, or one a line.
-
-    Raises:
-        Refused: it is no JSON, has a name twice, or a blank line, which would be read as a header that says nothing.
-    """
-    if not body:
-        return []
-    if not _JSON.fullmatch(content_type.strip()) or encoding not in {"", "identity"}:
-        raise Refused(415, "the body must be JSON, and not compressed")
-    lines = body.removesuffix(b"\n").split(b"\n") if call.endpoint in {"_msearch", "_bulk"} else [body]
-    if not all(line.strip() for line in lines):
-        raise Refused(400, "the body has a blank line; leave it out")
-    try:
-        return [json.loads(line.decode(), object_pairs_hook=_once) for line in lines]
-    except (ValueError, RecursionError) as error:
-        raise Refused(400, f"the body is no JSON that can be passed on ({error})") from None
-
-
-def _once(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
-    made = dict(pairs)
-    if len(made) != len(pairs):
-        raise ValueError("a name stands in it twice")
-    return made
-
-
-def named_indices(call: Call, read: Sequence[Any]) -> list[str]:
-    """All indices that a call reads or writes, by path and body.
-
-    Raises:
-        Refused: it says that it reads something by a way that can't be followed.
-    """
-    named = call.indices
-    if call.endpoint == "_msearch":
-        for header in read[::2]:
-            if not isinstance(header, dict):
-                raise Refused(400, "a header of this _msearch is no object")
-            said = [*_listed(header.get("index")), *_listed(header.get("indices"))]
-            named = [*named, *said]
-            if not said and not call.indices:
-                raise Refused(403, "a search of this _msearch names no index; name one in each header")
-    if call.endpoint == "_mget":
-        documents = read[0].get("docs", []) if read and isinstance(read[0], dict) else []
-        for document in documents:
-            given = document.get("_index") if isinstance(document, dict) else None
-            named = [*named, *_listed(given)]
-            if given is None and not call.indices:
-                raise Refused(403, "a document of this _mget names no index")
-    if call.endpoint == "_bulk":
-        named = [*named, *_of_bulk(call, read)]
-    return named
-
-
-def _of_bulk(call: Call, read: Sequence[Any]) -> Iterator[str]:
-    lines = iter(read)
-    for line in lines:
-        if not isinstance(line, dict) or len(line) != 1:
-            raise Refused(400, "a line of the _bulk is no action")
-        ((action, how),) = line.items()
-        if action not in {"index", "create", "update", "delete"} or not isinstance(how, dict):
-            raise Refused(400, "a line of the _bulk is no action")
-        given = how.get("_index")
-        if given is None and not call.indices:
-            raise Refused(403, "an action of this _bulk names no index")
-        yield from _listed(given)
-        if action != "delete":
-            next(lines, None)
-
-
-def _listed(given: Any) -> list[str]:
-    if given is None:
-        return []
-    values = given if isinstance(given, list) else [given]
-    return [name for value in values for name in str(value).split(",")]
-
-
-def reaches_elsewhere(value: Any) -> str:
-    """What of a body computes by a script, or reads another index than the path names; empty: nothing."""
-    if isinstance(value, list):
-        return next((found for one in value if (found := reaches_elsewhere(one))), "")
-    if not isinstance(value, dict):
-        return ""
-    for name, below in value.items():
-        if name in _ELSEWHERE or name.endswith("script"):
-            return str(name)
-        if isinstance(below, dict) and "index" in below and ("path" in below or "id" in below):
-            return "terms lookup"
-        if found := reaches_elsewhere(below):
-            return found
-    return ""

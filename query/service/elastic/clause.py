@@ -19,7 +19,7 @@ _TAKEN = frozenset({"query", "from", "size", "_source", "highlight", "explain"})
 _QUIET = frozenset(
     {"allow_no_indices", "batched_reduce_size", "ccs_minimize_roundtrips", "expand_wildcards", "human"}
     | {"ignore_throttled", "ignore_unavailable", "max_concurrent_shard_requests", "pre_filter_shard_size"}
-    | {"preference", "pretty", "request_cache", "routing", "search_type", "typed_keys"}
+    | {"preference", "pretty", "request_cache", "search_type", "typed_keys"}
 )
 """Parameters that change nothing in such a search."""
 _SURELY_NOT = {
@@ -30,6 +30,9 @@ _SURELY_NOT = {
     "aggregations in a search of their own",
     "sort": "hits are ranked by what they mean; sort them in your application",
     "knn": "the service makes the vectors itself",
+    "version": "hits are shown without versions; read them with _mget",
+    "seq_no_primary_term": "hits are shown without sequence numbers; read them with _mget",
+    "routing": "candidates come from every shard; filter by a field",
 }
 
 
@@ -38,15 +41,11 @@ class Highlight:
     """Which fields show the matching passage, and between what.
 
     Attributes:
-        fields: patterns of fields.
-        before: what stands before the passage.
-        after: what stands behind it.
+        tags: by pattern of fields what stands before the passage, and what behind it.
         html: whether the text is escaped for HTML.
     """
 
-    fields: Sequence[str]
-    before: str = "<em>"
-    after: str = "</em>"
+    tags: Mapping[str, tuple[str, str]]
     html: bool = False
 
 
@@ -91,8 +90,8 @@ def parse(body: Mapping[str, Any], parameters: Mapping[str, str]) -> CrossLingua
         Refused: something in it can't be done together with the clause.
     """
     given = {**body, **_of_parameters(parameters)}
-    for name in given:
-        if name in _SURELY_NOT:
+    for name, value in given.items():
+        if name in _SURELY_NOT and value is not False:
             raise Refused(400, f"{name} can't be combined with {NAME}: {_SURELY_NOT[name]}")
         if name not in _TAKEN | _HARMLESS:
             raise Refused(400, f"{name} can't be combined with {NAME}; there are {', '.join(sorted(_TAKEN))}")
@@ -121,6 +120,8 @@ def _of_parameters(parameters: Mapping[str, str]) -> dict[str, Any]:
             source[name.removeprefix("_source_")] = value.split(",")
         elif name in {"explain", *_HARMLESS}:
             said[name] = value != "false"
+        elif name == "routing":
+            said[name] = value
         elif name not in _QUIET:
             raise Refused(400, f"the parameter {name} can't be combined with {NAME}")
     return {**said, **({"_source": source} if source else {})}
@@ -185,20 +186,34 @@ def _highlight(given: Any) -> Highlight | None:
         fields = {name: how for one in fields if isinstance(one, dict) for name, how in one.items()}
     if not isinstance(fields, dict):
         raise Refused(400, "highlight has fields")
-    tags = [given.get(name) for name in ("pre_tags", "post_tags")]
-    before, after = (tag[0] if isinstance(tag, list) and tag else tag for tag in tags)
-    if not all(tag is None or isinstance(tag, str) for tag in (before, after)):
-        raise Refused(400, "pre_tags and post_tags of highlight are text")
     return Highlight(
-        list(fields),
-        "<em>" if before is None else before,
-        "</em>" if after is None else after,
+        {
+            name: (_tag("pre_tags", "<em>", how, given), _tag("post_tags", "</em>", how, given))
+            for name, how in fields.items()
+        },
         html=given.get("encoder") == "html",
     )
 
 
-def as_filters(clauses: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Clauses as a store without a server takes them: ``term`` and ``terms`` of fields, all of which must hold.
+def _tag(name: str, usual: str, *said: Any) -> str:
+    """What the first says that says anything of it: a field, then all of them."""
+    for one in said:
+        tag = one.get(name) if isinstance(one, dict) else None
+        if isinstance(tag, list) and tag:
+            tag = tag[0]
+        if tag is not None and not isinstance(tag, str):
+            raise Refused(400, f"{name} of highlight is text")
+        if tag is not None:
+            return tag
+    return usual
+
+
+def as_filters(clauses: Sequence[Mapping[str, Any]], read: Sequence[str]) -> dict[str, Any]:
+    """Clauses as a store takes them that knows none of a server's: ``term`` and ``terms`` of fields; all must hold.
+
+    Args:
+        clauses: of Elasticsearch's.
+        read: text, title and language of a document, which are none of its fields.
 
     Raises:
         Refused: a clause is another one.
@@ -209,10 +224,13 @@ def as_filters(clauses: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         named = {name: value for name, value in inner.items() if name != "boost"} if isinstance(inner, dict) else {}
         if kind not in {"term", "terms"} or len(named) != 1:
             raise Refused(
-                400, f"{kind} can't filter this collection, which is not in Elasticsearch; term and terms can"
+                400,
+                f"{kind} can't filter this collection, whose vectors are not in an index of yours; term and terms can",
             )
         ((name, value),) = named.items()
         values = value if kind == "terms" else value.get("value") if isinstance(value, dict) else value
+        if name.removesuffix(".keyword") in read:
+            raise Refused(400, f"{name} can't filter this collection; languages are named with to in {NAME}")
         name = re.sub(r"^fields\.|\.keyword$", "", name)
         if name in filters:
             raise Refused(400, f"two clauses filter by {name}; give one")

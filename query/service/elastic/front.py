@@ -12,6 +12,7 @@ from typing import Any
 
 from fastapi import Request, Response
 
+from encoders.errors import BadInput
 from indexer.collection import Collection
 from indexer.settings import Settings
 from indexer.stores.contract import OnServer
@@ -24,7 +25,8 @@ from query.service.access import Caller
 from query.service.api import Api
 from query.service.desk import Desk, Refused
 from query.service.elastic import clause, shape
-from query.service.elastic.calls import Call, bodies, named_indices, reaches_elsewhere
+from query.service.elastic.bodies import bodies, named_indices, reaches_elsewhere, refuse_own_parameters
+from query.service.elastic.calls import Call
 from query.service.elastic.clause import CrossLingual
 from query.service.elastic.upstream import Upstream
 from query.service.guard import elastic_error
@@ -47,13 +49,14 @@ class _Place:
         collection: its name.
         server: of the cluster; empty: they are not in one.
         names: that stand for it in a path: its own, and those of its index.
-        text_field: where texts stand in a source.
+        read_fields: of a source: text, and where there are such title and language; they are kept apart from the fields
+            that filter.
     """
 
     collection: str
     server: str
     names: frozenset[str]
-    text_field: str = "text"
+    read_fields: Sequence[str] = ("text", "title", "lang")
 
     @classmethod
     def of(cls, row: Collection, settings: Settings) -> _Place:
@@ -61,7 +64,7 @@ class _Place:
         url = row.place(settings)
         if is_attached(url):
             attachment = Attachment.parse(url)
-            return cls(row.name, attachment.server, frozenset({row.name, attachment.index}), attachment.text)
+            return cls(row.name, attachment.server, frozenset({row.name, attachment.index}), attachment.read_fields)
         if not url.startswith(tuple(f"{scheme}://" for scheme in SCHEMES)):
             return cls(row.name, "", frozenset({row.name}))
         address = Address.parse(url)
@@ -106,13 +109,13 @@ class Front:
             made, logged = await self._cross_lingual(call, read[0], caller)
             said = {_LOGGED: logged} if logged else {}
             return Response(json.dumps(made, ensure_ascii=False), 200, {**_PRODUCT, **said}, media)
-        if call.kind == () and self._upstream is None:
-            return Response(json.dumps(_INFO), 200, _PRODUCT, media)
-        if self._upstream is not None and not caller.authorization and self._stale:
+        if self._upstream is None:
+            if call.kind == ():
+                return Response(json.dumps(_INFO), 200, _PRODUCT, media)
+            raise Refused(400, f"there is no Elasticsearch behind this service; give _search a {clause.NAME} clause")
+        if not caller.authorization and self._stale:
             await self._desk.do(self._look)
         self._admit(call, read, caller)
-        if self._upstream is None:
-            raise Refused(400, f"there is no Elasticsearch behind this service; give _search a {clause.NAME} clause")
         status, returned, content = await self._upstream.send(
             call.method, call.target, headers, body, caller.authorization
         )
@@ -132,6 +135,7 @@ class Front:
             return
         if call.own:
             raise Refused(403, "this call needs your own Elasticsearch credentials")
+        refuse_own_parameters(call)
         if call.kind == () or call.endpoint == "_cluster":
             return
         served = {name for place in self._places if place.server == self._server for name in place.indices}
@@ -175,32 +179,36 @@ class Front:
         self._check(place, search, caller)
         with self._shelf.searcher(place.collection, search.asked.calibration) as whole:
             weighed = whole.weighed(search.asked.weights or ())
-            searcher, filters = _narrowed(weighed, search, caller.authorization)
+            searcher, filters = _narrowed(weighed, search, caller.authorization, place)
             found = self._api.found(searcher, search.asked, filters)
             hits = found.hits
             name, sources = _sources(searcher, hits[search.start : search.start + search.size], place)
         took = round(1000 * (time.perf_counter() - begun))
-        return shape.answer(search, hits, name, sources, place.text_field, took), found.logged
+        return shape.answer(search, hits, name, sources, place.read_fields[0], took), found.logged
 
     def _check(self, place: _Place, search: CrossLingual, caller: Caller) -> None:
         """See that the caller's credentials are for where the documents are, and its filters for these."""
         if caller.authorization and place.server != self._server:
-            if self._options.tokens:
+            if self._options.tokens or place.server:
                 raise Refused(403, "Elasticsearch's credentials don't open collections that are not in it")
         elif not caller.authorization and (how := reaches_elsewhere(list(search.filters))):
             raise Refused(403, f"{how} needs your own Elasticsearch credentials")
 
 
 def _narrowed(
-    searcher: Searcher, search: CrossLingual, authorization: str
+    searcher: Searcher, search: CrossLingual, authorization: str, place: _Place
 ) -> tuple[Searcher, Mapping[str, Any] | None]:
     """The searcher as the caller may use it, and the filters that it takes by itself."""
     store = searcher.store
     if not isinstance(store, OnServer):
-        return searcher, clause.as_filters(search.filters) or None
+        return searcher, clause.as_filters(search.filters, place.read_fields) or None
     if not (search.filters or authorization):
         return searcher, None
-    return replace(searcher, store=store.narrowed(search.filters, authorization)), None
+    try:
+        return replace(searcher, store=store.narrowed(search.filters, authorization)), None
+    except BadInput:  # vectors in an index beside the caller's, where its clauses say nothing
+        filters = clause.as_filters(search.filters, place.read_fields)
+    return replace(searcher, store=store.narrowed((), authorization)), filters
 
 
 def _sources(searcher: Searcher, hits: Sequence[Hit], place: _Place) -> tuple[str, Mapping[str, Mapping[str, Any]]]:

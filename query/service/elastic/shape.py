@@ -48,8 +48,10 @@ def _hit(search: CrossLingual, hit: Hit, index: str, source: Mapping[str, Any], 
     made: dict[str, Any] = {"_index": index, "_id": hit.doc_id, "_score": hit.score}
     if search.source is not False:
         made["_source"] = _filtered(source, *_patterns(search.source))
-    if search.highlight and hit.passage and any(fnmatchcase(text_field, one) for one in search.highlight.fields):
-        made["highlight"] = {text_field: [_marked(search.highlight, hit.passage.text)]}
+    tags = _tags(search.highlight, text_field)
+    if search.highlight and hit.passage and tags:
+        text = html.escape(hit.passage.text) if search.highlight.html else hit.passage.text
+        made["highlight"] = {text_field: [text.join(tags)]}
     if hit.parts:
         parts = [
             {"value": value, "description": name, "details": []}
@@ -60,8 +62,10 @@ def _hit(search: CrossLingual, hit: Hit, index: str, source: Mapping[str, Any], 
     return made
 
 
-def _marked(highlight: Highlight, text: str) -> str:
-    return f"{highlight.before}{html.escape(text) if highlight.html else text}{highlight.after}"
+def _tags(highlight: Highlight | None, field: str) -> tuple[str, str] | None:
+    """What a passage of a field stands between; none: it is not asked for."""
+    asked = highlight.tags if highlight else {}
+    return next((tags for pattern, tags in asked.items() if fnmatchcase(field, pattern)), None)
 
 
 def _patterns(given: Any) -> tuple[list[str], list[str]]:

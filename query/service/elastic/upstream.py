@@ -17,7 +17,9 @@ from query.service.metrics import Metrics
 
 _SENT = ("content-type", "accept", "x-opaque-id")
 _RETURNED = ("content-type", "x-elastic-product", "warning", "x-opaque-id")
+_WHO = "/_security/_authenticate"
 _VOUCHED = 60.0
+"""Seconds that an answer about credentials is believed."""
 _KNOWN = 1000
 
 
@@ -47,6 +49,7 @@ class Upstream:
             base_url=server, timeout=seconds, verify=verify, trust_env=False, headers=plain
         )
         self._vouched: OrderedDict[bytes, tuple[float, bool]] = OrderedDict()
+        self._secured = (-_VOUCHED, False)
 
     async def send(
         self, method: str, target: str, headers: Mapping[str, str], body: bytes, authorization: str
@@ -67,11 +70,17 @@ class Upstream:
         if authorization or self._own:
             sent["authorization"] = authorization or self._own
         begun = time.perf_counter()
+        answered = await self._ask(method, target, sent, body)
+        self._metrics.upstream.observe(time.perf_counter() - begun)
+        return answered
+
+    async def _ask(
+        self, method: str, target: str, sent: Mapping[str, str], body: bytes
+    ) -> tuple[int, dict[str, str], bytes]:
         try:
             answer = await self._client.request(method, target, headers=sent, content=body or None)
         except (httpx.HTTPError, httpx.InvalidURL):
-            raise Refused(503, "Elasticsearch does not answer; try again", 2.0) from None
-        self._metrics.upstream.observe(time.perf_counter() - begun)
+            raise _away() from None
         returned = {name: answer.headers[name] for name in _RETURNED if name in answer.headers}
         return answer.status_code, returned, answer.content
 
@@ -81,16 +90,35 @@ class Upstream:
         known = self._vouched.get(key)
         if known and time.monotonic() - known[0] < _VOUCHED:
             return known[1]
-        status, _, body = await self.send("GET", "/_security/_authenticate", {}, b"", authorization)
+        status, _, body = await self.send("GET", _WHO, {}, b"", authorization)
         vouched = status == 200 and b'"username"' in body
         self._vouched[key] = (time.monotonic(), vouched)
         while len(self._vouched) > _KNOWN:
             self._vouched.popitem(last=False)
         return vouched
 
+    async def secured(self) -> bool:
+        """Whether it looks at credentials at all: one without security takes any, and lets everybody do anything.
+
+        Raises:
+            Refused: the cluster is away.
+        """
+        looked, secured = self._secured
+        if time.monotonic() - looked >= _VOUCHED:
+            status, _, _ = await self._ask("GET", _WHO, {}, b"")
+            if status >= 500 or status == 429:
+                raise _away()
+            secured = status in {200, 401, 403}
+            self._secured = (time.monotonic(), secured)
+        return secured
+
     async def close(self) -> None:
         """Let go of the connections."""
         await self._client.aclose()
+
+
+def _away() -> Refused:
+    return Refused(503, "Elasticsearch does not answer; try again", 2.0)
 
 
 def _authorization(credentials: Credentials) -> str:

@@ -9,17 +9,15 @@ from typing import Any
 
 import httpx
 import pytest
-import sqlalchemy as sa
 
-from indexer.collection import Collection
-from indexer.database import connect, opened
+from indexer.database import connect
 from indexer.settings import Settings
+from onnx_export.models import DEFAULT
 from query import Searcher, calibration_table
+from query.migrating import migrate
 from query.ranking_options import RankingOptions
 from query.search_command import as_json_hit
-from query.service import app
 from query.service.options import ServiceOptions
-from tests.conftest import until
 from tests.servers.service import serving
 
 QUERIES = (
@@ -71,6 +69,39 @@ def test_languages_and_fields_filter(service: httpx.Client) -> None:
     found = search(service, "bread", lang="en", to=["de", "fr"], filters={"label": "digital"}, k=50)
     assert {hit["lang"] for hit in found["hits"]} == {"de", "fr"}
     assert {hit["fields"]["label"] for hit in found["hits"]} == {"digital"}
+
+
+def test_words_count_where_it_is_served_so(calibrated: Settings) -> None:
+    with (
+        serving(ServiceOptions(calibrated, device="cpu", hybrid=True)) as client,
+        Searcher.open("demo", calibrated, device="cpu", ranking=RankingOptions(hybrid=True)) as hybrid,
+        Searcher.open("demo", calibrated, device="cpu") as usual,
+    ):
+        (demo,) = client.get("/api/collections").json()["collections"]
+        assert demo["hybrid"]
+        differs = False
+        for lang, text in QUERIES:
+            for asked, searcher in (({}, hybrid), ({"hybrid": False}, usual)):
+                found = search(client, text, lang=lang, **asked)["hits"]
+                assert found == [as_json_hit(hit) for hit in searcher.search(text, lang=lang)]
+            differs |= search(client, text, lang=lang)["hits"] != found
+        assert differs
+
+
+def test_a_collection_that_has_migrated_is_asked_by_its_new_encoder(calibrated: Settings, tmp_path: Path) -> None:
+    shutil.copytree(calibrated.home, tmp_path / "home")
+    own = Settings.read(home=tmp_path / "home")
+    with serving(ServiceOptions(own, device="cpu")) as client:
+        (before,) = client.get("/api/collections").json()["collections"]
+        migrate("demo", DEFAULT, "first", own, anyway=True, device="cpu")
+        (after,) = client.get("/api/collections").json()["collections"]
+        assert before["method"] != after["method"] == "first"
+        with Searcher.open("demo", own, device="cpu") as searcher:
+            assert after["model"] == searcher.spec.model != before["model"]
+            for lang, text in QUERIES:
+                found = search(client, text, lang=lang)
+                assert found["hits"] == [as_json_hit(hit) for hit in searcher.search(text, lang=lang)]
+                assert found["space"] == searcher.space
 
 
 def test_many_threads_get_what_one_gets(service: httpx.Client, calibrated: Settings) -> None:
@@ -150,24 +181,6 @@ def test_health_readiness_and_metrics(service: httpx.Client) -> None:
     assert 'dragoman_requests_total{route="/api/search",status="200"}' in metrics
     assert 'dragoman_query_vectors_total{kept="yes"}' in metrics
     assert 'dragoman_searches_total{collection="demo",lang="en"}' in metrics
-
-
-def test_readiness_follows_what_happens(calibrated: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(app, "_EVERY", 0.1)
-    shutil.copytree(calibrated.home, tmp_path / "home")
-    own = Settings.read(home=tmp_path / "home")
-    (tmp_path / "home" / "store").rename(tmp_path / "away")
-
-    def becomes(client: httpx.Client, status: int) -> None:
-        until(lambda: client.get("/api/ready").status_code == status)
-
-    with serving(ServiceOptions(own, device="cpu")) as client:
-        becomes(client, 503)
-        (tmp_path / "away").rename(tmp_path / "home" / "store")
-        becomes(client, 200)
-        with opened(own.database) as engine, engine.begin() as connection:
-            connection.execute(sa.update(Collection).values(generation=7))
-        becomes(client, 503)
 
 
 def test_openapi_has_examples_that_are_answered(service: httpx.Client) -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import httpx
 import pytest
 from elasticsearch import AuthorizationException, BadRequestError, Elasticsearch, NotFoundError, helpers
 
+from encoders.document import Document
 from encoders.folder import ModelFolder
 from indexer.settings import Settings
 from query import Searcher
@@ -22,6 +24,7 @@ from tests.conftest import read_documents
 from tests.servers.service import serving
 
 LANGS = ("en", "de", "ja")
+FIELDS = ("--text", "body", "--title", "headline", "--lang-field", "language", "--device", "cpu")
 
 
 class Site:
@@ -34,14 +37,17 @@ class Site:
             document for lang in LANGS for document in read_documents(data / "lohelp" / f"docs.{lang}.jsonl.gz", 20)
         ]
         with Elasticsearch(self.server) as client:
-            helpers.bulk(client, map(self._action, enumerate(self.documents)), refresh=True)
+            self.write(client, self.index, self.documents)
             client.index(index=self.secret, id="s", document={"body": "the secret"}, refresh=True)
-        fields = ["--text", "body", "--title", "headline", "--lang-field", "language", "--device", "cpu"]
-        assert run(["attach", self.index, "-c", "help", "--store", url, *fields, "--home", str(home), "-q"]) == 0
+        assert run(["attach", self.index, "-c", "help", "--store", url, *FIELDS, "--home", str(home), "-q"]) == 0
         self.options = ServiceOptions(Settings.read(home=home), device="cpu")
 
-    def _action(self, one: tuple[int, Any]) -> dict[str, Any]:
-        at, document = one
+    def write(self, client: Elasticsearch, index: str, documents: Sequence[Document]) -> None:
+        """Write help pages, as their owner does."""
+        actions = ({"_index": index, **self._page(at, document)} for at, document in enumerate(documents))
+        helpers.bulk(client, actions, refresh=True)
+
+    def _page(self, at: int, document: Document) -> dict[str, Any]:
         source = {
             "headline": document.title,
             "body": document.text[:300],
@@ -49,7 +55,7 @@ class Site:
             "year": 2000 + at % 5,
             "shelf": {"row": at % 2},
         }
-        return {"_index": self.index, "_id": document.doc_id, "_source": source}
+        return {"_id": document.doc_id, "_source": source}
 
 
 @pytest.fixture(scope="module")
@@ -141,6 +147,36 @@ def test_ordinary_filters_hold(site: Site, application: Elasticsearch) -> None:
     assert all("dragoman" not in hit["_source"] for hit in hits)
 
 
+def test_an_index_with_vectors_beside_it_is_filtered_by_terms(site: Site, tmp_path: Path) -> None:
+    home, theirs = str(tmp_path / "home"), "beside-help"
+    with Elasticsearch(site.server) as direct:
+        try:
+            site.write(direct, theirs, site.documents[10:40])
+            place = ["--store", f"{site.server}/beside", "--home", home, "-q"]
+            assert run(["attach", theirs, "-c", "beside", "--companion", *FIELDS, *place]) == 0
+            options = ServiceOptions(Settings.read(home=Path(home)), device="cpu")
+            with serving(options) as client, Elasticsearch(str(client.base_url)) as application:
+
+                def found(*filters: dict[str, Any]) -> set[str]:
+                    query = {"bool": {"must": clause("printing", lang="en"), "filter": list(filters)}}
+                    return {
+                        hit["_id"] for hit in application.search(index=theirs, query=query, size=50)["hits"]["hits"]
+                    }
+
+                filters = {"term": {"year": 2003}}, {"terms": {"shelf.row": [1, 7]}}
+                expected = direct.search(index=theirs, query={"bool": {"filter": list(filters)}}, size=50)["hits"][
+                    "hits"
+                ]
+                assert found(*filters) == {hit["_id"] for hit in expected} != set()
+                assert len(found()) == 30
+                with pytest.raises(BadRequestError, match="range can't filter this collection"):
+                    found({"range": {"year": {"gte": 2002}}})
+                with pytest.raises(BadRequestError, match=r"language can't filter this collection.*with to"):
+                    found({"term": {"language": "de"}})
+        finally:
+            direct.indices.delete(index=list(direct.indices.get(index="beside-*")))
+
+
 @pytest.mark.parametrize(
     ("body", "sentence"),
     [
@@ -148,6 +184,8 @@ def test_ordinary_filters_hold(site: Site, application: Elasticsearch) -> None:
         ({"aggs": {"a": {"terms": {"field": "year"}}}}, "aggs can't be combined"),
         ({"sort": ["year"]}, "sort can't be combined"),
         ({"collapse": {"field": "year"}}, "collapse can't be combined"),
+        ({"version": True}, "version can't be combined.*_mget"),
+        ({"seq_no_primary_term": True}, "seq_no_primary_term can't be combined"),
         ({"size": 2000}, "at most 1000 hits"),
         ({"query": {"bool": {"should": [{"cross_lingual": {"query": "a"}}]}}}, "bool.should can't be combined"),
         ({"query": {"bool": {"must": [{"cross_lingual": {"query": "a"}}, {"match": {"body": "a"}}]}}}, "alone"),
@@ -165,6 +203,22 @@ def test_what_cannot_be_honest_is_refused(
     with pytest.raises(BadRequestError, match=sentence) as refused:
         application.search(index=site.index, body=asked)
     assert refused.value.error == "illegal_argument_exception"
+
+
+def test_parameters_that_would_be_forgotten_are_refused(site: Site, application: Elasticsearch) -> None:
+    with pytest.raises(BadRequestError, match=r"routing can't be combined.*every shard"):
+        application.search(index=site.index, query=clause("printing"), routing="a")
+    with pytest.raises(BadRequestError, match="version can't be combined"):
+        application.search(index=site.index, query=clause("printing"), version=True)
+    assert application.search(index=site.index, query=clause("printing"), version=False)["hits"]["hits"]
+
+
+def test_a_field_has_marks_of_its_own(site: Site, application: Elasticsearch) -> None:
+    own = {"fields": {"body": {"pre_tags": ["[["]}}, "pre_tags": ["<b>"], "post_tags": ["</b>"]}
+    (hit,) = application.search(index=site.index, query=clause("printing"), size=1, highlight=own)["hits"]["hits"]
+    (passage,) = hit["highlight"]["body"]
+    assert passage.startswith("[[")
+    assert passage.endswith("</b>")
 
 
 def test_a_filter_that_the_cluster_refuses_is_its_refusal(site: Site, application: Elasticsearch) -> None:
@@ -202,12 +256,26 @@ def test_other_reads_pass_through(site: Site, application: Elasticsearch) -> Non
 _YEARS = {"years": {"terms": {"field": "year"}}}
 
 
+_COLLATE = {"s": {"text": "a", "phrase": {"field": "body", "collate": {"query": {"source": "{}"}}}}}
+
+
+@pytest.mark.parametrize("own", [{}, {"basic_auth": ("x", "y")}], ids=["none", "invented"])
 def test_without_credentials_of_their_own_callers_read_the_collections_alone(
-    site: Site, application: Elasticsearch
+    site: Site, service: httpx.Client, own: dict[str, Any]
 ) -> None:
+    """A cluster without security takes any credentials: those that somebody invents are none."""
+    with Elasticsearch(str(service.base_url), **own) as application:
+        reads_collections_alone(site, application)
+
+
+def reads_collections_alone(site: Site, application: Elasticsearch) -> None:
     lookup = {"terms": {"body": {"index": site.secret, "id": "s", "path": "body"}}}
     asks: tuple[Callable[[], Any], ...] = (
         lambda: application.search(index=site.secret),
+        lambda: application.search(index=site.index, scroll="1m"),
+        lambda: application.search(index=site.index, suggest=_COLLATE),
+        lambda: application.search(index=site.index, indices_boost=[{site.secret: 2.0}]),
+        lambda: application.cluster.health(level="indices"),
         lambda: application.search(index=f"{site.index},{site.secret}"),
         lambda: application.search(index="front-*"),
         lambda: application.search(index="*"),
@@ -231,12 +299,19 @@ def test_without_credentials_of_their_own_callers_read_the_collections_alone(
     for ask in asks:
         with pytest.raises(AuthorizationException):
             ask()
+    assert application.search(index=site.index, size=1)["hits"]["hits"]
+    assert application.search(index=site.index, query=clause("printing"), size=1)["hits"]["hits"]
 
 
 def test_no_line_of_several_searches_hides_another(site: Site, service: httpx.Client) -> None:
     ask, secret = '{"query": {"match_all": {}}}', f'{{"index": "{site.secret}"}}'
     both = f'{{"index": "{site.index}", "indices": "{site.secret}"}}'
-    for lines in (("", ask, secret, ask), (" ", ask, secret, ask), ("\r", ask, secret, ask), (both, ask), ("[]", ask)):
+    empty = f'{{"index": "{site.index}", "indices": []}}'
+    nothing = ('{"index": []}', '{"indices": []}', '{"index": null}', '{"index": ""}', '{"index": [""]}', empty)
+    for lines in (
+        *(("", ask, secret, ask), (" ", ask, secret, ask), ("\r", ask, secret, ask), (both, ask), ("[]", ask)),
+        *((header, ask) for header in nothing),
+    ):
         answer = service.post(
             f"/{site.index}/_msearch",
             content="\n".join((*lines, "")),
@@ -244,6 +319,40 @@ def test_no_line_of_several_searches_hides_another(site: Site, service: httpx.Cl
         )
         assert answer.status_code in {400, 403}, answer.text
         assert "the secret" not in answer.text
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/_mget?index={secret}", {"ids": ["s"]}),
+        ("/_mget?index={secret}", {"docs": [{"_id": "s"}]}),
+        ("/_mget?index={secret}", {"docs": [], "ids": ["s"]}),
+        ("/_mget", {"ids": ["s"]}),
+        ("/_mget", {"docs": [{"_index": "{index}", "_id": "a"}], "ids": ["s"]}),
+        ("/_mget", {"docs": []}),
+        ("/_mget", None),
+        ("/{index}/_mget?index={secret}", {"ids": ["s"]}),
+        ("/{index}/_search?index={secret}", {}),
+        ("/{index}/_count?index={secret}", {}),
+        ("/{index}/_field_caps?index={secret}&fields=*", {}),
+        ("/_cluster/health?index={secret}&level=indices", None),
+        ("/_msearch?index={secret}", None),
+        ("/{index}/_termvectors/a", {"_index": "{secret}", "_id": "s", "fields": ["body"]}),
+        ("/{index}/_termvectors/a?fields=body", {"_index": "{secret}", "_id": "s"}),
+    ],
+)
+def test_an_index_is_nowhere_named_unseen(site: Site, service: httpx.Client, path: str, body: Any) -> None:
+    """Elasticsearch reads indices in parameters and bodies, too."""
+
+    def filled(text: str) -> str:
+        return text.replace("{index}", site.index).replace("{secret}", site.secret)
+
+    sent = None if body is None else filled(json.dumps(body))
+    method = "GET" if body is None else "POST"
+    answer = service.request(method, filled(path), content=sent, headers={"Content-Type": "application/json"})
+    assert answer.status_code in {400, 403}, answer.text
+    assert "no index" in answer.text or "is not taken here" in answer.text
+    assert site.secret not in answer.text.replace(f"'{site.secret}' is no index", "")
 
 
 WRITES = [
@@ -333,10 +442,14 @@ def test_writes_pass_where_they_are_enabled_and_the_index_is_served(site: Site) 
             lambda: application.index(index=site.secret, document={"body": "evil"}),
             lambda: application.bulk(index=site.index, operations=[{"delete": {"_index": site.secret, "_id": "s"}}]),
             lambda: application.delete_by_query(index=site.index, query={"match_all": {}}),
+            lambda: application.index(index=site.index, document=made, pipeline="elsewhere"),
+            lambda: application.bulk(operations=[{"index": {"_index": site.index, "pipeline": "elsewhere"}}, made]),
         )
         for ask in asks:
             with pytest.raises(AuthorizationException):
                 ask()
+        with pytest.raises(AuthorizationException):
+            application.options(basic_auth=("x", "y")).index(index=site.secret, document={"body": "evil"})
 
 
 def test_other_indices_are_read_where_the_service_lets_them(site: Site) -> None:
@@ -365,6 +478,8 @@ def test_a_collection_of_this_machine_answers_in_the_same_shape(calibrated: Sett
         serving(ServiceOptions(calibrated, device="cpu")) as client,
         Elasticsearch(str(client.base_url)) as application,
     ):
+        with pytest.raises(BadRequestError, match="give _search a cross_lingual clause"):
+            application.search(index="demo", query={"match_all": {}})
         assert application.info()["tagline"] == "You Know, for Search"
         query = {"bool": {"must": [clause("Brot backen", lang="de")], "filter": [{"term": {"label": "digital"}}]}}
         answer = application.search(index="demo", query=query, highlight={"fields": {"*": {}}})
@@ -375,7 +490,5 @@ def test_a_collection_of_this_machine_answers_in_the_same_shape(calibrated: Sett
             application.search(
                 index="demo", query={"bool": {"must": clause("a"), "filter": {"range": {"a": {"gt": 1}}}}}
             )
-        with pytest.raises(BadRequestError, match="give _search a cross_lingual clause"):
-            application.search(index="demo", query={"match_all": {}})
         with pytest.raises(NotFoundError, match="no collection is served for the index 'nope'"):
             application.search(index="nope", query=clause("a"))

@@ -18,7 +18,7 @@ from indexer.stores.elastic.connection import Credentials
 from query.cli import run
 from query.service.access import Token
 from query.service.options import ServiceOptions
-from tests.conftest import read_documents, skip_or_fail
+from tests.conftest import read_documents, skip_or_fail, until
 from tests.servers.elastic import ElasticServer, ServerMissing, running
 from tests.servers.service import serving
 
@@ -128,12 +128,31 @@ def test_nobody_becomes_somebody_else(service: httpx.Client) -> None:
         client.options(headers={"es-security-runas-user": "service"}).count(index="others")
 
 
+def greeted(client: Elasticsearch) -> bool:
+    """Whether a client gets beyond the door by what it asks first, at whatever the cluster then says."""
+    asking, accept = client.options(ignore_status=range(400, 600)), {"accept": "application/json"}
+    statuses = {asking.perform_request(method, "/", headers=accept).meta.status for method in ("HEAD", "GET")}
+    assert len(statuses & {401, 403}) in {0, len(statuses)}
+    return not statuses & {401, 403}
+
+
+def test_credentials_go_to_the_cluster_that_they_are_for_alone(site: Site) -> None:
+    """Another name is another server, as far as anybody knows."""
+    elsewhere = site.server.url.replace("127.0.0.1", "localhost")
+    with serving(replace(site.options, elastic=elsewhere)) as service:
+        with application(service, "pages") as user, pytest.raises(AuthorizationException, match="not in it"):
+            user.search(index="pages", query=QUERY)
+        assert service.post("/pages/_search", json={"query": QUERY}).status_code == 200
+
+
 def test_with_tokens_the_cluster_vouches_for_its_own_users_alone(site: Site) -> None:
     with serving(replace(site.options, tokens=(Token.of("me", SECRET),))) as service:
         with application(service, "pages") as known, application(service, "pages", "wrong") as unknown:
             assert len(known.search(index="pages", query=QUERY)["hits"]["hits"]) == 10
             with pytest.raises(AuthenticationException):
                 unknown.search(index="pages", query=QUERY)
+            assert greeted(known)
+            assert not greeted(unknown)
         with Elasticsearch(str(service.base_url), bearer_auth=SECRET) as client:
             assert client.count(index="pages")["count"] == 12
             assert client.search(index="pages", query=QUERY)["hits"]["hits"]
@@ -141,6 +160,21 @@ def test_with_tokens_the_cluster_vouches_for_its_own_users_alone(site: Site) -> 
                 client.count(index="others")
         for user in ("pages", "wrong"):
             assert service.post("/api/search", json={"query": "a"}, auth=(user, PASSWORD)).status_code == 401
+
+
+def test_a_cluster_that_is_gone_is_waited_for_and_back_again(site: Site, service: httpx.Client) -> None:
+    asked: tuple[dict[str, Any], ...] = ({"query": QUERY}, {"query": {"match_all": {}}})
+    site.server.kill()
+    try:
+        for body in asked:
+            for auth in (httpx.Auth(), httpx.BasicAuth("pages", PASSWORD)):
+                answer = service.post("/pages/_search", json=body, auth=auth)
+                assert answer.status_code == 503, answer.text
+                assert int(answer.headers["Retry-After"]) >= 1
+    finally:
+        site.server.start()
+    for body in asked:
+        until(lambda: service.post("/pages/_search", json=body).status_code == 200)  # noqa: B023 - called at once
 
 
 def test_a_token_that_reads_never_writes(site: Site) -> None:

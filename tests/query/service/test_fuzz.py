@@ -43,8 +43,9 @@ def test_every_operation_keeps_what_it_promises(described: Any, method: str, pat
     check()
 
 
-_PARTS = [b"demo", b"_search", b"_bulk", b"%2e%2e", b"%2F", b"_doc", b"%5f", b"*", b"api", b"%ff", b""]
-_BODIES = [b'{"query": {"cross_lingual": {"query": "a"}}}', b"{}", b"[]", b"null", b"[{}]", b"1"]
+_PARTS = [b"demo", b"_search", b"_bulk", b"_mget", b"%2e%2e", b"%2F", b"_doc", b"%5f", b"*", b"api", b"%ff", b""]
+_BODIES = [b'{"query": {"cross_lingual": {"query": "a"}}}', b"{}", b"[]", b"null", b"[{}]", b"1", b'{"docs": null}',
+           b'{"docs": 1}', b'{"a":' * 900 + b"1" + b"}" * 900]  # fmt: skip
 _TYPES = ["application/json", "text/plain", "application/vnd.elasticsearch+json; compatible-with=9"]
 
 

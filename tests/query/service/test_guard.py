@@ -14,6 +14,7 @@ import pytest
 
 from encoders.errors import BadInput
 from indexer.settings import Settings
+from query.service import guard
 from query.service.access import Rates, Token, read_tokens
 from query.service.options import ServiceOptions
 from tests.servers.service import serving
@@ -108,6 +109,18 @@ def test_large_bodies_are_refused(options: ServiceOptions) -> None:
 
         assert client.post("/api/search", content=parts()).status_code == 413  # type: ignore[arg-type]
         assert client.post("/api/search", json=ASKED).status_code == 200
+
+
+def test_a_body_that_does_not_come_is_not_waited_for(service: httpx.Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(guard, "_BODY_WITHIN", 0.2)
+    parts = urlsplit(str(service.base_url))
+    with socket.create_connection((parts.hostname or "", parts.port or 0), timeout=30) as connection:
+        connection.sendall(
+            b"POST /api/search HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: 9\r\n\r\nhalf"
+        )
+        answer = b"".join(iter(lambda: connection.recv(65_536), b""))
+    assert answer.startswith(b"HTTP/1.1 408 ")
+    assert b"did not come in time" in answer
 
 
 def test_only_our_host_names_are_answered(service: httpx.Client) -> None:

@@ -11,9 +11,12 @@ from typing import Any
 
 import httpx
 import pytest
+import sqlalchemy as sa
 
+from indexer.database import connect, transaction
 from indexer.indexing import index
 from indexer.settings import Settings
+from query.service.log_tables import SearchRow
 from query.service.options import ServiceOptions
 from query.service.page import Page
 from tests.conftest import skip_or_fail
@@ -109,6 +112,14 @@ def test_the_address_is_the_search(page: Any, browser: Any) -> None:
     assert ids(other) == shown
     assert other.locator("#lang").input_value() == "de"
     assert other.locator("#langs input:checked").count() == 1
+    until(other, "document.querySelectorAll('#langs b').length > 2")
+    counts = [int(one) for one in other.locator("#langs b").all_inner_texts()]
+    assert sum(counts) == 50
+    assert other.locator("#langs label", has_text="French").locator("b").inner_text() != "50"
+    other.fill("#q", "bread")
+    other.keyboard.press("Enter")
+    until(other, "location.search.includes('q=bread')")
+    until(other, "!document.querySelector('.old') && document.querySelectorAll('#langs b').length > 2")
     other.close()
     page.go_back()
     until(page, "new Set([...document.querySelectorAll('.tongue')].map(one => one.textContent)).size > 1")
@@ -126,6 +137,29 @@ def test_the_dial_ranks_anew(page: Any) -> None:
     until(page, f"!document.querySelector('.old') && {english} < {own}")
     page.click("#usual")
     until(page, "!location.search.includes('balance')")
+
+
+def test_what_nobody_typed_is_not_logged(browser: Any, calibrated: Settings, tmp_path: Path) -> None:
+    shutil.copytree(calibrated.home, tmp_path / "home")
+    own = Settings.read(home=tmp_path / "home")
+    with serving(ServiceOptions(own, device="cpu", log=True)) as client:
+        page = browser.new_page()
+        page.goto(f"{client.base_url}?q=flood&lang=en&to=fr")
+        page.wait_for_selector("#langs b")
+        for balance in ("0", "0.25", "1"):
+            page.locator("#balance").fill(balance)
+            until(page, f"location.search.includes('balance={balance}') && !document.querySelector('.old')")
+        page.fill("#q", "bread")
+        page.keyboard.press("Enter")
+        until(page, "location.search.includes('q=bread') && !document.querySelector('.old')")
+        page.close()
+    engine = connect(own.database)
+    with transaction(engine) as session:
+        asked = {one.query: one.settings for one in session.scalars(sa.select(SearchRow))}
+        assert session.scalar(sa.select(sa.func.count()).select_from(SearchRow)) == 2
+    engine.dispose()
+    assert asked.keys() == {"flood", "bread"}
+    assert asked["bread"]["balance"] == 1.0
 
 
 def test_why_and_the_whole_document_are_shown_on_demand(page: Any) -> None:

@@ -17,8 +17,10 @@ from indexer.settings import Settings
 from query.cli import root, run
 from query.clicks import by_week, logged_queries, logged_searches
 from query.service.log_tables import ClickRow, SearchRow
+from query.service.metrics import Metrics
 from query.service.options import ServiceOptions
-from query.service.query_log import forget
+from query.service.query_log import QueryLog
+from tests.conftest import until
 from tests.servers.service import serving
 
 ASKED = (("de", "Wie backe ich Brot ohne gekaufte Hefe?"), ("ru", "ночные поезда"), ("ja", "眠れない夜"))
@@ -84,7 +86,9 @@ def test_what_is_too_old_goes(own: Settings) -> None:
                 )
             )  # fmt: skip
             session.add(ClickRow(search=f"{days}", doc_id="x", created=when))
-    forget(engine, now() - dt.timedelta(days=90))
+    log = QueryLog(engine, 90, Metrics())
+    until(lambda: len(rows(own, SearchRow)) == 1)
+    log.close()
     engine.dispose()
     assert [one.id for one in rows(own, SearchRow)] == ["1"]
     assert [one.search for one in rows(own, ClickRow)] == ["1"]
