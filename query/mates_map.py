@@ -18,13 +18,13 @@ def measured(folder: Path, parallel: Parallel, model: str) -> dict[str, Mates]:
     Linear maps are of what the documents' own means leave, as in a search; networks have means of their own.
 
     Raises:
-        BadInput: no concept is in all of several languages; the folder holds no mapping, or none for a pair of them.
+        BadInput: no concept is in all of the languages; the folder holds no mapping, or none for a pair of them.
         ModelMismatch: the mapping is for vectors of another model.
     """
-    if len(parallel.rows) < 2 or not parallel.concepts:
+    if not parallel.concepts:
         raise BadInput(
-            f"{len(parallel.concepts)} concepts are in all of {', '.join(parallel.rows)}, and there is nothing to "
-            "find; name two languages or more that have documents of the same concepts: --languages"
+            f"no concept is in all of {', '.join(parallel.rows)}, so there is nothing to find; "
+            "name languages that have documents of the same concepts: --languages"
         )
     maps = read_mapping(folder)
     if maps.model != model:
