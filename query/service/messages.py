@@ -39,7 +39,7 @@ class SearchRequest(_Strict):
     lang: Code | None = Field(None, description="Language of the query (BCP 47); detected unless given.")
     to: list[Code] | None = Field(None, max_length=200, description="Languages of documents; all unless given.")
     k: int = Field(10, ge=1, le=MOST, description="How many hits.")
-    balance: float | None = Field(None, ge=0, le=1, description="0 as the encoder ranks, 1 every language equal.")
+    balance: float | None = Field(None, ge=0, le=1, description="0: nothing is balanced, 1: every language equal.")
     margin: Margin | None = Field(None, description="Form of the margin.")
     weights: list[float] | None = Field(
         None, min_length=1, max_length=8, description="Of the encoders that a collection combines, in their order."
