@@ -132,6 +132,7 @@ class _Upkeep:
         self.name, self.settings, self.device, self.console, self.wanted = name, settings, device, console, wanted
         self.seen: AttachReport | None = None
         self.changed = 0
+        self.calibrated = False
 
     def after(self, report: AttachReport) -> None:
         self.changed += report.encoded + report.removed
@@ -146,7 +147,8 @@ class _Upkeep:
 
     def _is_due(self, report: AttachReport) -> bool:
         if self.seen is None:
-            return bool(self.changed) or not is_calibrated(self.name, self.settings)
+            self.calibrated = self.calibrated or is_calibrated(self.name, self.settings)
+            return bool(self.changed) or not self.calibrated
         new = report.languages.keys() - self.seen.languages.keys()
         return bool(new) or self.changed > _DRIFT * sum(report.languages.values())
 
