@@ -23,6 +23,9 @@ def upgrade_command(
 ) -> None:
     """Bring the database's tables to this version; on SQLite this happens by itself."""
     engine = open_engine(settings.database)
-    version = upgrade(engine)
+    try:
+        version = upgrade(engine)
+    finally:
+        engine.dispose()
     console.emit({"version": version})
     console.result(f"the tables are of version {version}")

@@ -17,7 +17,7 @@ from encoders.session import Device
 from encoders.vector_parts import parsed_weights
 from indexer import collection as collections
 from indexer.collection import Collection
-from indexer.database import connect
+from indexer.database import opened
 from indexer.settings import Settings, place_options
 from query import calibration_table
 from query.calibrating import CalibrationReport, Given, Judged, Upkeep, calibrate
@@ -94,7 +94,7 @@ def command(
     if bool(topic_files) != bool(qrel_files):
         raise click.UsageError("--topics and --qrels belong together; give both")
     if listing or wanted:
-        engine = connect(settings.database)
+        engine = click.get_current_context().with_resource(opened(settings.database))
         found = collections.require(engine, name)
         if wanted:
             chosen = calibration_table.use(engine, name, wanted)

@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from encoders.console import Console, output_options
-from indexer.database import connect
+from indexer.database import opened
 from indexer.indexing import index
 from indexer.readers import ReadOptions
 from indexer.settings import Settings, place_options
@@ -135,7 +135,8 @@ def _score(folder: Path, settings: Settings, console: Console) -> None:
     plain = evaluate_files(
         topics, qrels, COLLECTION, settings, aside, baseline=False, ranking=RankingOptions(calibration=NONE)
     )
-    means = history.find(connect(settings.database), str(plain)).means
+    with opened(settings.database) as engine:
+        means = history.find(engine, str(plain)).means
     own = next(mean for measure, mean in means.items() if measure.startswith(OWN_LANGUAGE))
     console.result(f"plain cosine, evaluation {plain}: MAP {means['AP']:.3f}, own language {own:.0%}; calibrated:\n")
     evaluate_files(topics, qrels, COLLECTION, settings, console)

@@ -15,7 +15,7 @@ from encoders.console import Console, output_options
 from encoders.errors import BadInput
 from encoders.folder import file_hash
 from encoders.languages import UNDETERMINED, language_list
-from indexer.database import connect
+from indexer.database import opened
 from indexer.settings import Settings, place_options
 from query import history
 from query.clicks import logged_files
@@ -146,24 +146,24 @@ def evaluate_files(
     qrels = read_qrels(qrel_paths)
     if run_file:
         writable(run_file)
-    engine = connect(settings.database)
-    other = _other_run(engine, compare_with) if compare_with else None
-    with Searcher.open(
-        collection,
-        settings,
-        ranking=ranking,
-        console=console,
-    ) as searcher:
-        plan = Plan(plan_measures, tag or searcher.spec.name, fields, to, depth, baseline)
-        asked = sum(map(len, topics.values()))
-        with console.progress("evaluating", asked, "topics") as advance:
-            result = experiment(searcher, topics, qrels, plan, advance)
-        setup = _setup(searcher, plan, topic_paths, qrel_paths)
-    number = history.log(engine, setup, result.outcomes)
-    if run_file:
-        write_lines(run_file, history.export(engine, str(number)))
-    _show(console, number, result, plan)
-    comparisons = _compare(engine, number, result, other, topics, qrels, plan) if other else []
+    with opened(settings.database) as engine:
+        other = _other_run(engine, compare_with) if compare_with else None
+        with Searcher.open(
+            collection,
+            settings,
+            ranking=ranking,
+            console=console,
+        ) as searcher:
+            plan = Plan(plan_measures, tag or searcher.spec.name, fields, to, depth, baseline)
+            asked = sum(map(len, topics.values()))
+            with console.progress("evaluating", asked, "topics") as advance:
+                result = experiment(searcher, topics, qrels, plan, advance)
+            setup = _setup(searcher, plan, topic_paths, qrel_paths)
+        number = history.log(engine, setup, result.outcomes)
+        if run_file:
+            write_lines(run_file, history.export(engine, str(number)))
+        _show(console, number, result, plan)
+        comparisons = _compare(engine, number, result, other, topics, qrels, plan) if other else []
     if comparisons and not console.json:
         show_comparisons(console, comparisons)
     console.emit(_as_json(number, setup, result, comparisons))

@@ -11,7 +11,7 @@ import click
 from encoders.console import Console, output_options
 from encoders.errors import BadInput
 from indexer import collection as collections
-from indexer.database import connect
+from indexer.database import opened
 from indexer.settings import Settings, place_options
 from query import history
 from query.evaluation import JUDGED
@@ -48,7 +48,7 @@ def list_runs(
     console: Console,
 ) -> None:
     """List logged runs, newest first."""
-    engine = connect(settings.database)
+    engine = click.get_current_context().with_resource(opened(settings.database))
     found = history.runs(engine, collection, every=every, limit=limit)
     if collection is not None and not found:
         collections.require(engine, collection)
@@ -90,7 +90,7 @@ def show_run(
     console: Console,
 ) -> None:
     """Show a run's settings and every topic's scores."""
-    engine = connect(settings.database)
+    engine = click.get_current_context().with_resource(opened(settings.database))
     run = history.find(engine, run_id)
     scores = history.scores(engine, run_id)
     console.emit({**run_json(run), "scores": scores})
@@ -147,7 +147,7 @@ def compare_runs(
     """
     if len(set(run_ids)) < 2:
         raise click.UsageError("give two runs or more, such as: dragoman runs compare 6 7")
-    engine = connect(settings.database)
+    engine = click.get_current_context().with_resource(opened(settings.database))
     logged = [history.find(engine, run_id) for run_id in run_ids]
     chosen = _measures(logged, measures)
     if plot:
@@ -196,7 +196,7 @@ def export_run(
     console: Console,
 ) -> None:
     """Write a run's ranking in TREC format; whitespace in ids is percent-encoded."""
-    engine = connect(settings.database)
+    engine = click.get_current_context().with_resource(opened(settings.database))
     run = history.find(engine, run_id)
     lines = history.export(engine, run_id)
     if output:

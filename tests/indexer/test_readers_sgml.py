@@ -255,6 +255,14 @@ def test_what_is_about_an_article_goes_into_its_fields_and_not_into_its_text() -
     assert "Foto" not in one("nrc/nh19940103.sgml").content
 
 
+def test_both_dutch_papers_are_read_from_one_folder() -> None:
+    found = documents(readings(CLEF / "nrc"))
+    assert [(document.doc_id, document.lang, document.title) for document in found] == [
+        ("NH19940103-0001", "nl", "Sluiswachter vindt tweede sleutel"),
+        ("AD19940103-0007", "nl", "Fiets rijdt alleen naar huis"),
+    ]
+
+
 def test_the_option_for_the_language_comes_before_the_newspapers() -> None:
     assert one("sda/sda940101.sgml", lang="gsw").lang == "gsw"
 

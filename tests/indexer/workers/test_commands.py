@@ -13,6 +13,7 @@ import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+import psycopg
 import pytest
 
 from benchmarks.trial_documents import contents, sentences
@@ -28,6 +29,7 @@ from query.cli import run
 from query.waiting import look_on
 from tests.conftest import until
 from tests.servers.elastic import free_port
+from tests.servers.postgres import PostgresServer
 from tests.servers.rabbitmq import RabbitServer
 from tests.servers.redis import RedisServer
 
@@ -153,6 +155,18 @@ def test_celery_s_inspect_finds_an_idle_worker(site: Site) -> None:
 
 
 @pytest.mark.slow
+def test_tables_on_a_server_are_made_when_that_is_asked_for(
+    postgres: PostgresServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with psycopg.connect(postgres.url, autocommit=True) as connection:
+        connection.execute("CREATE DATABASE never_used")
+    place = ["--home", str(tmp_path), "--database", postgres.url.removesuffix("dragoman") + "never_used"]
+    assert run(["status", *place]) == 1
+    assert "are not of this version; run: dragoman db upgrade" in capsys.readouterr().err
+    assert run(["db", "upgrade", *place]) == 0
+    assert run(["status", *place]) == 0
+
+
 def test_ctrl_c_leaves_the_run_going_and_says_how_to_look_after_it(site: Site) -> None:
     source = site.write(sentences(130))
     looking = site.start("index", source, "-c", "c", "--no-calibration")

@@ -1,0 +1,45 @@
+"""The demo's articles, topics and judgements keep what they promise."""
+
+import json
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+import query
+from query.qrels import read_qrels
+from query.topics import read_topics
+
+DEMO = Path(query.__file__).parent / "demo"
+LANGS = {"ar", "de", "en", "es", "fr", "ja", "pt", "ru", "tr", "zh"}
+
+
+def articles() -> list[dict[str, Any]]:
+    return [json.loads(line) for file in DEMO.glob("docs.*.jsonl") for line in file.read_text("utf-8").splitlines()]
+
+
+def test_there_are_24_subjects_in_ten_languages_and_some_lack_one() -> None:
+    subjects: dict[str, set[str]] = defaultdict(set)
+    for article in articles():
+        subjects[article["lang"]].add(article["concept"])
+    every = set().union(*subjects.values())
+    assert subjects.keys() == LANGS
+    assert len(every) >= 24
+    assert {len(one) for one in subjects.values()} >= {23, 24}
+    assert len(articles()) == sum(len(one) for one in subjects.values())
+
+
+def test_an_article_has_the_length_of_one() -> None:
+    for article in articles():
+        size = len(article["text"]) / 2 if article["lang"] in ("ja", "zh") else len(article["text"].split())
+        assert 80 <= size <= 160, article["id"]
+
+
+def test_topics_are_asked_in_every_language_and_judgements_are_graded() -> None:
+    topics = read_topics(DEMO / "topics.tsv")
+    qids = {topic.qid for topic in topics}
+    assert {(topic.qid, topic.lang) for topic in topics} == {(qid, lang) for qid in qids for lang in LANGS}
+    assert all(topic.title and topic.description for topic in topics)
+    qrels = read_qrels([DEMO / "qrels.txt"])
+    assert {qrel.query_id for qrel in qrels} == qids
+    assert {1, 2} <= {qrel.relevance for qrel in qrels}
+    assert {qrel.doc_id for qrel in qrels} <= {article["id"] for article in articles()}
