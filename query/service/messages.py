@@ -73,6 +73,8 @@ class PartsAnswer(BaseModel):
     compared: float
     fwd: float | None
     bwd: float | None
+    score: float
+    words: float | None
 
 
 class HitAnswer(BaseModel):
