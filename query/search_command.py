@@ -112,7 +112,8 @@ def show(hits: Sequence[Hit]) -> None:
     width = min(shutil.get_terminal_size((100, 24)).columns, 120)
     for rank, hit in enumerate(hits, start=1):
         title = hit.document.title or textwrap.shorten(hit.document.text, 80, placeholder=" …")
-        cosine = "" if hit.parts or hit.score == hit.cosine else f"  cosine {hit.cosine:.3f}"
+        said = bool(hit.parts) or f"{hit.score:.3f}" == f"{hit.cosine:.3f}"
+        cosine = "" if said else f"  cosine {hit.cosine:.3f}"
         click.echo(f"{rank:3d}  {hit.score:.3f}  {hit.lang:<4} {title}  [{hit.doc_id}]{cosine}")
         if hit.parts:
             click.echo(f"{' ' * _INDENT}{explained(hit.parts)}")
