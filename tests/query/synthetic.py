@@ -34,9 +34,9 @@ class TopicEncoder:
 
     spec = EncoderSpec("topics", "segments", DIM, (), "topics", "topics")
 
-    def __init__(self, bias: float, noise: float = 0.5, model: str = "topics") -> None:
+    def __init__(self, bias: float, noise: float = 0.5, model: str = "") -> None:
         self.bias, self.noise = np.float32(bias), np.float32(noise)
-        self.spec = replace(self.spec, model=model)
+        self.spec = replace(self.spec, model=model or self.spec.model)
 
     def _sentence(self, text: str, lang: str) -> FloatArray:
         topic = text.split(maxsplit=1)[0]
