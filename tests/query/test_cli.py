@@ -65,6 +65,14 @@ def test_search_prints_hits_and_says_the_language(home: Path, capsys: pytest.Cap
     assert "\x1b[" not in captured.out
 
 
+def test_the_collection_may_be_named_by_the_environment(
+    home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("DRAGOMAN_COLLECTION", "mini")
+    assert run(["search", "Schimmel", "--home", str(home), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["collection"] == "mini"
+
+
 def test_json_is_all_there_is_on_stdout(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     arguments = [
         "search",
