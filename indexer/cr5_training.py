@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import chain, combinations
 from pathlib import Path
 from typing import Literal
@@ -86,18 +87,14 @@ def train_cr5(
     if not corpus.documents:
         why = f"{refused[0].where}: {refused[0].reason}" if refused else "they are empty"
         raise BadInput(f"no document could be read from {', '.join(sources)} ({why}); give sources that have some")
+    train = partial(_train, settings=settings, precision=precision, refused=refused, console=console)
     if settings.pairs != "pairwise" or len(corpus.languages()) <= 2:
-        return [_train(corpus, free_target(target, "model"), settings, precision, refused, console)]
-    return _train_pairs(corpus, target, settings, precision, refused, console)
+        return [train(corpus, free_target(target, "model"))]
+    return _train_pairs(corpus, target, train, console)
 
 
 def _train_pairs(
-    corpus: Corpus,
-    target: Path,
-    settings: Settings,
-    precision: Literal["fp32", "int8"],
-    refused: list[Refusal],
-    console: Console,
+    corpus: Corpus, target: Path, train: Callable[[Corpus, Path], Cr5Report], console: Console
 ) -> list[Cr5Report]:
     """A folder a pair of languages inside the target; a pair that can't be learnt is named, and the others are.
 
@@ -109,7 +106,7 @@ def _train_pairs(
     reports, failed = list[Cr5Report](), list[str]()
     for pair, folder in zip(pairs, targets, strict=True):
         try:
-            reports.append(_train(corpus.only(pair), folder, settings, precision, refused, console))
+            reports.append(train(corpus.only(pair), folder))
         except BadInput as error:
             failed.append(f"{folder.name}: {error}")
             console.warn(f"{folder.name} is left out: {error}")

@@ -147,7 +147,8 @@ class _Upkeep:
 
     def _is_due(self, report: AttachReport) -> bool:
         if self.seen is None:
-            self.calibrated = self.calibrated or is_calibrated(self.name, self.settings)
+            if not (self.changed or self.calibrated):
+                self.calibrated = is_calibrated(self.name, self.settings)
             return bool(self.changed) or not self.calibrated
         new = report.languages.keys() - self.seen.languages.keys()
         return bool(new) or self.changed > _DRIFT * sum(report.languages.values())

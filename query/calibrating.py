@@ -306,7 +306,7 @@ def is_calibrated(name: str, settings: Settings) -> bool:
         active = calibration_table.load(engine, found)
         store = found.open_store(settings)
         try:
-            return active is None or store.count().keys() <= active.languages.keys()
+            return active is None or not _new_languages(store, active)
         finally:
             store.close()
     except StoreError:
@@ -350,10 +350,14 @@ def keep_calibrated(
     return Upkeep(calibrate(name, settings, given=given, device=device, console=console), reason)
 
 
+def _new_languages(store: VectorStore, active: Calibration) -> list[str]:
+    """Languages of stored documents that a calibration knows nothing of."""
+    return sorted(store.count().keys() - active.languages.keys())
+
+
 def _fit(store: VectorStore, active: Calibration) -> tuple[str, bool]:
     """Whether a calibration still fits what is stored, and a sentence that says why."""
-    new = sorted(store.count().keys() - active.languages.keys())
-    if new:
+    if new := _new_languages(store, active):
         return f"new languages: {', '.join(new)}", False
     shares = drift(store, active)
     worst = max(shares, key=shares.__getitem__, default="")

@@ -83,7 +83,7 @@ def mine(a: Side, b: Side, plan: Plan) -> Mined:
     for _ in range(plan.rounds if a.doc_ids and b.doc_ids else 0):
         if plan.passages:
             looked = _Looked.at(x, y, plan)
-            scored = looked.scored(plan.margin)
+            scored = looked.scored
         else:
             around = neighbourhood(x.vectors, y.vectors, plan.k)
             scored = candidates(x.vectors, y.vectors, around, margin=plan.margin)
@@ -107,15 +107,13 @@ class _Looked:
 
     Attributes:
         around: how near documents are by their vectors.
-        found: the candidates.
-        covered: (c,) how well their passages cover each other.
-        near: how near documents are by that.
+        near: how near they are by how well their passages cover each other.
+        scored: the candidates with the score that pairs are matched by.
     """
 
     around: Neighbourhood
-    found: Candidates
-    covered: FloatArray
     near: Neighbourhood
+    scored: Candidates
 
     @classmethod
     def at(cls, x: Side, y: Side, plan: Plan) -> _Looked:
@@ -124,11 +122,7 @@ class _Looked:
         found = candidates(x.vectors, y.vectors, around, margin=plan.margin)
         covered = coverage(x.passages, y.passages, found.rows, found.cols)
         near = _neighbourhood_of(found, covered, (len(x.doc_ids), len(y.doc_ids)), plan.k)
-        return cls(around, found, covered, near)
-
-    def scored(self, margin: Margin) -> Candidates:
-        """The candidates with the score that pairs are matched by."""
-        return _with_margins(self.found, self.covered, self.near, margin)
+        return cls(around, near, _with_margins(found, covered, near, plan.margin))
 
 
 def _matched_by_passages(x: Side, y: Side, plan: Plan, looked: _Looked | None) -> Pairs:
@@ -136,9 +130,8 @@ def _matched_by_passages(x: Side, y: Side, plan: Plan, looked: _Looked | None) -
     if not (x.doc_ids and y.doc_ids):
         return in_order([])
     looked = looked or _Looked.at(x, y, plan)
-    around, near = looked.around, looked.near
+    around, near, scored = looked.around, looked.near, looked.scored
     rows, cols = np.arange(len(x.doc_ids)), np.arange(len(y.doc_ids))
-    scored = looked.scored(plan.margin)
     parts: list[Candidates] = []
     for attempt in range(_ROUNDS):
         if not (len(rows) and len(cols)):
