@@ -10,14 +10,12 @@ import numpy.typing as npt
 from encoders.document import FloatArray, unit_rows
 from indexer.stores.contract import VectorStore
 from query.calibration import Calibration
-from query.language_probe import language_accuracy
 from query.margin import centring
 
 SAMPLE = 2_000
 """Documents of a sample, over all languages; of many languages a few more."""
 NEIGHBOURS = 10
 _EACH = 20
-_FOR_PROBE = 5
 
 
 @dataclass(frozen=True)
@@ -91,13 +89,3 @@ def fair_share(langs: npt.NDArray[np.str_]) -> float:
     """What ``neighbour_share`` is where neighbours are drawn at random."""
     _, codes, counts = np.unique(langs, return_inverse=True, return_counts=True)
     return float((counts[codes] - 1).mean() / max(len(langs) - 1, 1))
-
-
-def separability(vectors: FloatArray, langs: npt.NDArray[np.str_]) -> tuple[float, int] | None:
-    """Accuracy of the language probe, and how many languages it told apart; none where too few have enough vectors."""
-    known, counts = np.unique(langs, return_counts=True)
-    enough = known[counts >= _FOR_PROBE]
-    kept = np.isin(langs, enough)
-    if len(enough) < 2:
-        return None
-    return language_accuracy(vectors[kept], langs[kept].tolist()), len(enough)

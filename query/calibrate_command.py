@@ -87,9 +87,9 @@ def command(
     """Take the languages' statistics of a sample, and decide how to rank with them.
 
     How is decided by --topics with --qrels where they are given; else by documents that have the same `concept`;
-    else by whether neighbours share a language while titles still find their documents. Giving --balance, --margin,
-    --rank or --weights decides it yourself; of these what is not given is ¾, ratio, the mean and equal weights. No
-    document is encoded again and the index is not touched.
+    else by whether languages can be told apart, and neighbours share one while titles still find their documents.
+    Giving --balance, --margin, --rank or --weights decides it yourself; of these what is not given is ¾, ratio, the
+    mean and equal weights. No document is encoded again and the index is not touched.
     """
     if bool(topic_files) != bool(qrel_files):
         raise click.UsageError("--topics and --qrels belong together; give both")
@@ -141,6 +141,7 @@ _DECIDED = {
     "judgements": "by your judgements: MAP on half of the topics",
     "concepts": "by documents of one concept: MAP of half of the titles and first sentences",
     "titles": "by titles that find the rest of their own document, and by their neighbours' languages",
+    "languages": "by its languages, which a linear classifier can't tell apart",
     "you": "by you",
     "default": "by default: there was nothing to decide by",
 }
@@ -163,10 +164,11 @@ def show(report: CalibrationReport, name: str, console: Console, *, table: bool 
             "languages": report.kept.summary["languages"],
             "few": dict(report.few),
             "drift": dict(report.drift),
+            "told_apart": report.kept.summary.get("told_apart"),
             "probe": [one.as_dict() for one in report.tried],
         }
     )
-    measure = "own title" if report.decided_by == "titles" else "MAP"
+    measure = "own title" if report.decided_by in ("titles", "languages") else "MAP"
     if report.tried and table and not console.json:
         rows = [
             [
@@ -191,6 +193,11 @@ def show(report: CalibrationReport, name: str, console: Console, *, table: bool 
         f"{name}: calibration {report.kept.id}, balance {report.setting.balance:g}, {report.setting.margin} margin, "
         f"{taken} taken out; {'as it was,' if report.taken_over else 'decided'} {_DECIDED[report.decided_by]}"
     )
+    if apart := report.kept.summary.get("told_apart"):
+        console.say(
+            f"a linear classifier tells the language of {apart['accuracy']:.0%} of documents, of {apart['languages']} "
+            f"languages; below {apart['bar']:.0%} nothing would be balanced"
+        )
     if report.maps_left:
         console.warn(
             "the calibration before ranked with maps, and this one doesn't; it is still there: --list, --use ID"

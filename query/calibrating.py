@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, closing
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
@@ -24,12 +24,14 @@ from indexer.stores.contract import VectorStore
 from onnx_export.models import open_named
 from query import calibration_table, evidence
 from query.asking import asker_of, open_asker
+from query.bias import Sample
 from query.calibration import Calibration
 from query.calibration_table import KeptCalibration
 from query.drift import changes, drift
+from query.language_probe import Separability, bar, separability
 from query.language_statistics import Samples, calibration, draw
 from query.mapped import MappedCalibration, check_model
-from query.probe import DEFAULT, Setting, Tried, probe
+from query.probe import DEFAULT, UNBALANCED, Setting, Tried, probe
 
 if TYPE_CHECKING:
     from ir_measures import Qrel
@@ -96,7 +98,8 @@ class CalibrationReport:
     Attributes:
         kept: the calibration, active now.
         setting: how it ranks.
-        decided_by: ``judgements``, ``concepts``, ``titles``, ``you`` or ``default``.
+        decided_by: ``judgements``, ``concepts``, ``titles``, ``languages`` that can't be told apart, ``you`` or
+            ``default``.
         taken_over: whether that was decided for the calibration before.
         tried: what the probe tried.
         few: documents of the languages that have few, by language.
@@ -206,8 +209,12 @@ def calibrate(
         elsewhere = given.maps is not None and given.maps.asker is not None  # no vectors of one kind to probe with
         found = None if decided or elsewhere else _evidence(opened, samples, judged, seed)
         chosen, tried = (decided or DEFAULT), list[Tried]()
+        unsure = not decided and not elsewhere and (found is None or found.kind == "titles")
+        apart = _told_apart(opened, seed) if unsure else None
         if found:
-            chosen, tried = probe(samples, opened.encoder.spec.model, found)
+            chosen, tried = probe(samples, opened.encoder.spec.model, found, apart)
+        elif apart and apart.hidden:
+            chosen = UNBALANCED
         if chosen.rank >= (narrowest := min(VectorParts.of(opened.encoder.spec).widths)):
             raise BadInput(
                 f"{chosen.rank} directions can't be taken out of vectors of {narrowest} numbers; nothing would be left"
@@ -222,7 +229,10 @@ def calibrate(
         changed = changes(opened.store, before, made) if before and asker_of(before) == asker_of(made) else {}
         drift = {lang: float((counts > 0).mean()) for lang, counts in changed.items()}
         decided_by = found.kind if found else "you" if setting else given.decided_by or "default"
+        decided_by = "languages" if apart and apart.hidden else decided_by
         summary: dict[str, Any] = {"decided_by": decided_by, "probe": [one.as_dict() for one in tried]}
+        if apart:
+            summary["told_apart"] = {**asdict(apart), "bar": bar(apart.languages)}
         if given.maps:
             unknown = sorted(lang for lang in samples.documents if not given.maps.knows(lang))
             stands_in = given.maps.document(ANY, ANY) is not None
@@ -274,6 +284,11 @@ def _evidence(opened: Opened, samples: Samples, judged: Judged | None, seed: int
     return evidence.from_concepts(opened.store, model, samples, seed=seed) or evidence.from_titles(
         opened.store, model, samples, seed=seed
     )
+
+
+def _told_apart(opened: Opened, seed: int) -> Separability | None:
+    sample = Sample.draw(opened.store, opened.encoder.spec.model, None, seed=seed)
+    return separability(sample.raw, sample.langs)
 
 
 def _active(opened: Opened) -> Calibration | None:

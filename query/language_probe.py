@@ -41,25 +41,47 @@ class RankChoice:
     accuracies: Mapping[int, float]
 
 
-def language_accuracy(vectors: FloatArray, langs: Sequence[str], seed: int = 0) -> float:
-    """Accuracy of a linear SVM that tells the vectors' languages, on a fifth of them that it has not seen.
+@dataclass(frozen=True)
+class Separability:
+    """How well languages are told apart.
 
-    The mean of the languages' own accuracies, so that a large language can't hide a small one: chance is one by the
-    number of languages. At most ``MOST`` vectors a language are looked at, drawn at random; fewer of many languages.
+    Attributes:
+        accuracy: in [0, 1].
+        languages: told apart, those with enough vectors.
+        tested: vectors that it was tested on.
+    """
+
+    accuracy: float
+    languages: int
+    tested: int
+
+    @property
+    def hidden(self) -> bool:
+        """Whether they can't be told apart: the accuracy is below the bar by more than the bar's standard error."""
+        limit = bar(self.languages)
+        error: float = (limit * (1 - limit) / self.tested) ** 0.5
+        return self.accuracy < limit - error
+
+
+def separability(vectors: FloatArray, langs: npt.NDArray[np.str_], seed: int = 0) -> Separability | None:
+    """How well a linear SVM tells the vectors' languages, on a fifth of them that it has not seen.
+
+    The accuracy is the mean of the languages' own, so that a large language can't hide a small one: chance is one by
+    the number of languages. At most ``MOST`` vectors a language are looked at, drawn at random; fewer of many
+    languages. Languages with fewer than five vectors are left out; with fewer than two others there is nothing to tell.
 
     Args:
         vectors: (n, dim) float32; only their directions count.
         langs: (n,) their languages.
         seed: of the draw and of the split.
-
-    Returns:
-        Accuracy in [0, 1].
-
-    Raises:
-        BadInput: there is one language only, or one has fewer than five vectors.
     """
-    codes = _codes(langs)
-    return _accuracy(vectors, codes, *_split(codes, seed), seed)
+    known, counts = np.unique(langs, return_counts=True)
+    enough = np.isin(langs, known[counts >= _FEWEST])
+    if (counts >= _FEWEST).sum() < 2:
+        return None
+    vectors, codes = vectors[enough], _codes(langs[enough].tolist())
+    train, test = _split(codes, seed)
+    return Separability(_accuracy(vectors, codes, train, test, seed), len(train), sum(map(len, test)))
 
 
 def _split(codes: IntArray, seed: int) -> tuple[list[IntArray], list[IntArray]]:
@@ -124,7 +146,7 @@ def accuracy_by_component(
         seed: of the draw and of the split.
 
     Raises:
-        BadInput: as ``language_accuracy``.
+        BadInput: there is one language only, or one has fewer than five vectors.
     """
     codes = _codes(langs)
     train, test = _split(codes, seed)
@@ -159,7 +181,7 @@ def smallest_rank(
         seed: of the draw and of the split.
 
     Raises:
-        BadInput: as ``language_accuracy``.
+        BadInput: as ``accuracy_by_component``.
     """
     codes = _codes(langs)
     train, test = _split(codes, seed)

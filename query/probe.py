@@ -1,8 +1,9 @@
 """The probe: which rank, margin and balance a collection is ranked with, decided by what is known of it.
 
 With judgements, or documents that share a ``concept``, settings are compared by MAP on half of the topics and the
-choice is reported on the other half. With neither, the smallest balance is taken that brings the share of own-language
-neighbours near the fair one, as long as titles still find the rest of their own documents.
+choice is reported on the other half. With neither, nothing is balanced where a linear classifier can't tell the
+languages apart; else the smallest balance is taken that brings the share of own-language neighbours near the fair one,
+as long as titles still find the rest of their own documents.
 
 Documents are compared by their vectors alone: passages raise every setting and move the best one little
 (docs/methods.md), and would take the time of the search itself for each.
@@ -26,6 +27,7 @@ from query.calibration import Calibration
 from query.evaluation import evaluate
 from query.evidence import Evidence
 from query.fairness import own_language_share
+from query.language_probe import Separability
 from query.language_statistics import Samples, calibration
 from query.margin import MARGINS, Margin, centring, check, exponent, margin, neighbourhood
 from query.run import Run
@@ -91,10 +93,25 @@ class Tried:
         return {**asdict(self.setting), **{key: value for key, value in asdict(self).items() if key != "setting"}}
 
 
-def probe(samples: Samples, model: str, evidence: Evidence) -> tuple[Setting, list[Tried]]:
-    """The setting to rank with, and the table it was chosen by."""
+UNBALANCED = Setting(balance=0.0)
+
+
+def probe(
+    samples: Samples, model: str, evidence: Evidence, apart: Separability | None = None
+) -> tuple[Setting, list[Tried]]:
+    """The setting to rank with, and the table it was chosen by.
+
+    Args:
+        samples: of the documents and the bank.
+        model: whose vectors.
+        evidence: to decide by.
+        apart: how well languages are told apart; only titles are asked together with it.
+    """
     trial = _Trial(samples, model, evidence)
-    setting = _by_neighbours(trial) if evidence.kind == "titles" else _by_relevance(trial)
+    if evidence.kind != "titles":
+        setting = _by_relevance(trial)
+    else:
+        setting = UNBALANCED if apart and apart.hidden else _by_neighbours(trial)
     return setting, trial.table(setting)
 
 

@@ -14,6 +14,7 @@ from query.bias import NEIGHBOURS, Sample
 from query.calibration import Calibration
 from query.first_hits import first_hits
 from query.language_pairs import PairTable, shares_by_pair
+from query.language_probe import separability
 from query.probe import BALANCES
 from query.ranking import PLAIN, Choice
 from query.report.figures import (
@@ -40,6 +41,7 @@ _EVIDENCE = {
     "judgements": "MAP of held-out topics",
     "concepts": "MAP of held-out pseudo-queries",
     "titles": "MRR of a title's own document",
+    "languages": "MRR of a title's own document",
 }
 
 
@@ -66,21 +68,21 @@ def languages_section(sample: Sample, without: str) -> Section:
 
 def separability_section(sample: Sample) -> Section:
     """The language probe's accuracy before and after."""
-    raw = bias.separability(sample.raw, sample.langs)
+    raw = separability(sample.raw, sample.langs)
     if raw is None:
         return Section(SEPARABILITY, "", "Telling languages apart takes five documents in each of two languages.")
-    accuracies = {"as the encoder made them": raw[0]}
-    corrected = bias.separability(sample.corrected, sample.langs) if sample.corrected is not None else None
+    accuracies = {"as the encoder made them": raw.accuracy}
+    corrected = separability(sample.corrected, sample.langs) if sample.corrected is not None else None
     if corrected:
-        accuracies["corrected"] = corrected[0]
-    chance = 1 / raw[1]
+        accuracies["corrected"] = corrected.accuracy
+    chance = 1 / raw.languages
     text = (
         "A linear classifier (SVM) learns the languages of four fifths of the sample and guesses those of the rest: "
-        f"it is right for {_percent(raw[0])} of them as the encoder made them"
+        f"it is right for {_percent(raw.accuracy)} of them as the encoder made them"
     )
-    text += f", and for {_percent(corrected[0])} corrected" if corrected else ""
+    text += f", and for {_percent(corrected.accuracy)} corrected" if corrected else ""
     text += f"; blind guessing gives {_percent(chance)}."
-    if corrected and corrected[0] < chance:
+    if corrected and corrected.accuracy < chance:
         text += " Below guessing is no better than it: the means that were taken out are those of these very documents."
     picture = inline_svg(partial(separability_figure, accuracies, chance), "separability", text)
     return Section(SEPARABILITY, picture, text)

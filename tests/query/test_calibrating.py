@@ -136,6 +136,23 @@ def test_titles_decide_where_documents_share_no_concept(settings: Settings, tmp_
     assert shares == sorted(shares, reverse=True)
 
 
+def test_languages_that_are_but_labels_are_not_balanced(settings: Settings, tmp_path: Path) -> None:
+    """Documents of one passage: no title finds the rest of its own, and what tells languages apart decides."""
+    labels = ("cs", "da", "de", "en", "es", "fi", "fr", "it", "nl")
+    records = [
+        {"id": f"{at}", "lang": labels[at % 9], "title": "", "text": f"Haus Nummer {at} an der Straße."}
+        for at in range(450)
+    ]
+    source = tmp_path / "houses.jsonl"
+    source.write_text("\n".join(map(json.dumps, records)), encoding="utf-8")
+    index([str(source)], "demo", settings=settings, device="cpu")
+    report = calibrate("demo", settings, device="cpu")
+    assert (report.decided_by, report.setting) == ("languages", Setting(balance=0.0))
+    told = kept(settings)[-1].summary["told_apart"]
+    assert told["languages"] == 9
+    assert told["accuracy"] < told["bar"]
+
+
 @pytest.mark.parametrize(
     "texts",
     [["Nur ein einziger Text."], ["Immer dasselbe."] * 40, ["一", "二"]],

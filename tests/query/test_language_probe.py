@@ -5,7 +5,7 @@ import pytest
 
 from encoders.document import FloatArray, unit_rows
 from encoders.errors import BadInput
-from query.language_probe import accuracy_by_component, bar, language_accuracy, smallest_rank
+from query.language_probe import Separability, accuracy_by_component, bar, separability, smallest_rank
 
 
 def vectors_of(sizes: dict[str, int], shift: float, dim: int = 24) -> tuple[FloatArray, list[str]]:
@@ -19,14 +19,20 @@ def vectors_of(sizes: dict[str, int], shift: float, dim: int = 24) -> tuple[Floa
     return unit_rows(np.concatenate(parts)), [lang for lang, size in sizes.items() for _ in range(size)]
 
 
+def accuracy(vectors: FloatArray, langs: list[str], seed: int = 0) -> float:
+    found = separability(vectors, np.array(langs), seed)
+    assert found is not None
+    return found.accuracy
+
+
 def test_languages_apart_are_told_and_mixed_ones_are_not() -> None:
     sizes = {"en": 300, "de": 300}
-    assert language_accuracy(*vectors_of(sizes, 2.0)) > 0.97
-    assert 0.3 < language_accuracy(*vectors_of(sizes, 0.0)) < 0.7
+    assert accuracy(*vectors_of(sizes, 2.0)) > 0.97
+    assert 0.3 < accuracy(*vectors_of(sizes, 0.0)) < 0.7
 
 
 def test_a_large_language_does_not_hide_a_small_one() -> None:
-    assert language_accuracy(*vectors_of({"en": 900, "fi": 40}, 0.0)) < 0.75
+    assert accuracy(*vectors_of({"en": 900, "fi": 40}, 0.0)) < 0.75
 
 
 def test_the_rule_takes_the_smallest_rank_below_the_bar() -> None:
@@ -61,11 +67,27 @@ def test_the_bar_is_a_tenth_above_chance() -> None:
 
 def test_the_same_seed_gives_the_same_figure() -> None:
     data = vectors_of({"en": 100, "de": 100}, 0.3)
-    assert language_accuracy(*data, seed=4) == language_accuracy(*data, seed=4)
+    assert accuracy(*data, seed=4) == accuracy(*data, seed=4)
 
 
 def test_one_language_or_a_handful_of_vectors_is_refused() -> None:
     with pytest.raises(BadInput, match="takes two of them at least"):
-        language_accuracy(*vectors_of({"en": 50}, 1.0))
+        smallest_rank(*vectors_of({"en": 50}, 1.0))
     with pytest.raises(BadInput, match="3 vectors in fi are too few"):
-        language_accuracy(*vectors_of({"en": 50, "fi": 3}, 1.0))
+        smallest_rank(*vectors_of({"en": 50, "fi": 3}, 1.0))
+
+
+def test_languages_of_a_handful_of_vectors_are_left_out() -> None:
+    vectors, langs = vectors_of({"en": 50, "de": 50, "fi": 3}, 2.0)
+    found = separability(vectors, np.array(langs))
+    assert found is not None
+    assert (found.languages, found.tested, found.hidden) == (2, 20, False)
+    assert separability(vectors[:50], np.array(langs[:50])) is None
+
+
+def test_languages_are_hidden_where_the_accuracy_is_surely_below_the_bar() -> None:
+    vectors, langs = vectors_of({f"l{at}": 200 for at in range(9)}, 0.0)
+    hidden = separability(vectors, np.array(langs))
+    assert hidden is not None
+    assert hidden.hidden
+    assert not Separability(accuracy=0.5, languages=2, tested=10).hidden  # ten vectors are too few to say so

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from encoders.combined import Combined
 from encoders.document import Encoder, FloatArray
 from query.evidence import from_concepts, from_titles
+from query.language_probe import Separability
 from query.language_statistics import draw
 from query.probe import DEFAULT, Setting, Tried, probe, without_itself
 from tests.query.synthetic import TopicEncoder, filled, page
@@ -47,6 +48,17 @@ def test_by_titles_a_biased_encoder_is_balanced(tmp_path: Path, languages: int) 
     raw = next(one for one in table if one.setting.balance == 0)
     assert raw.own_language > 0.9
     assert chosen.balance >= 0.5
+
+
+def test_by_titles_languages_that_cannot_be_told_apart_are_not_balanced(tmp_path: Path) -> None:
+    encoder = TopicEncoder(bias=1.5)
+    store = filled(tmp_path, encoder, [page(lang, f"{lang}{at}") for lang in LANGUAGES for at in range(60)])
+    samples = draw(store, encoder)
+    found = from_titles(store, encoder.spec.model, samples)
+    assert found is not None
+    told = [probe(samples, encoder.spec.model, found, Separability(right, 5, 400))[0] for right in (0.2, 0.9)]
+    assert told[0].balance == 0
+    assert told[1].balance >= 0.5
 
 
 def test_by_concepts_a_biased_encoder_is_balanced_and_an_unbiased_one_loses_nothing(tmp_path: Path) -> None:

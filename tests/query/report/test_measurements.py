@@ -42,14 +42,6 @@ def test_the_projection_keeps_a_plane_as_it_is() -> None:
     assert np.isfinite(bias.projection(np.ones((5, 4), dtype=np.float32))).all()
 
 
-def test_languages_with_fewer_than_five_documents_are_not_told_apart() -> None:
-    vectors, langs = clusters(10, 3)
-    assert bias.separability(vectors, langs) == (1.0, 3)
-    langs[2:10] = "l1"
-    assert bias.separability(vectors, langs) is not None
-    assert bias.separability(vectors[:12], langs[:12]) is None
-
-
 RANKED = st.lists(st.integers(0, 30), unique=True, max_size=30)
 JUDGED = st.dictionaries(st.integers(0, 30), st.sampled_from(["de", "en", "fi"]), min_size=1)
 
