@@ -233,6 +233,8 @@ def test_a_collection_has_one_active_calibration_of_each_model(home: Settings) -
     with Searcher.open("demo", home, device="cpu") as opened:
         assert opened.calibration is not None
         assert opened.calibration.id == first.id
+    with pytest.raises(ModelMismatch, match=f"calibration {other.id} is of model another"):
+        Searcher.open("demo", home, device="cpu", ranking=RankingOptions(calibration=other.id))
 
 
 def test_two_active_calibrations_of_a_model_are_impossible(home: Settings) -> None:
@@ -253,6 +255,22 @@ def test_a_calibration_that_cannot_be_read_is_not_put_in_use(home: Settings) -> 
     with pytest.raises(StoreError, match="make another: dragoman calibrate"):
         calibration_table.use(engine, "demo", first.id)
     assert [one.id for one in kept(home) if one.active] == [other.kept.id]
+
+
+def test_drift_past_the_bar_asks_for_a_new_calibration(
+    home: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (first,) = kept(home)
+    texts = [f"{chr(65 + at % 26)}{at * 7919 % 10_000:04} {at * 104_729 % 1_000_003}" for at in range(600)]
+    index([str(documents(tmp_path / "numbers.jsonl", "de", texts))], "demo", settings=home, device="cpu")
+    assert keep_calibrated("demo", home, device="cpu").report is None
+    monkeypatch.setattr("query.calibrating.DRIFT", 0.1)
+    upkeep = keep_calibrated("demo", home, device="cpu")
+    assert upkeep.report is not None
+    assert "first tens that would change" in upkeep.reason
+    assert upkeep.report.kept.id != first.id
+    assert max(upkeep.report.drift.values()) > 0.1
+    assert keep_calibrated("demo", home, device="cpu").report is None
 
 
 def test_the_command_lists_makes_and_chooses(home: Settings, capsys: pytest.CaptureFixture[str]) -> None:
