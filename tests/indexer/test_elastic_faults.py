@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -211,6 +212,24 @@ def test_a_document_too_large_for_a_request_is_refused_and_the_others_are_writte
     assert report.refused.keys() == {"d00006", "d00007"}
     assert "larger than the server takes" in report.refused["d00006"]
     holds_exactly(store, small)
+
+
+def test_a_document_that_takes_more_memory_than_the_server_has_for_writes_is_refused() -> None:
+    """A server with little memory: a request that it takes may be more than it ever has room for."""
+    with ExitStack() as stack:
+        try:
+            server = stack.enter_context(running({"indexing_pressure.memory.limit": "1mb"}, lambda _: None))
+        except ServerMissing as missing:
+            skip_or_fail(str(missing))
+        store = stack.enter_context(
+            closing(ElasticStore(Address.parse(f"{server.url}/small?replicas=0"), "c", Credentials()))
+        )
+        store.create(MODEL, DIM)
+        small, large = items(range(6)), items(range(6, 7), "x" * 2_000_000)
+        report = store.put(MODEL, [*small[:3], *large, *small[3:]])
+        assert report.stored == 6
+        assert "more memory than the server has for writes" in report.refused["d00006"]
+        holds_exactly(store, small)
 
 
 def test_documents_too_large_for_a_request_together_are_written_apart(opened: Opener) -> None:

@@ -253,6 +253,15 @@ def broke(error: StoreError) -> bool:
     return isinstance(error.__cause__, Away) and passes(error)
 
 
+_PRESSURE = re.compile(r"_operation_bytes=(\d+).*\bmax_\w+_bytes=(\d+)")
+
+
+def never_fits(cause: str) -> bool:
+    """Whether a reason says that an operation takes more memory than the server ever has for writes at once."""
+    said = _PRESSURE.search(cause)
+    return said is not None and int(said[1]) > int(said[2])
+
+
 def _ended(error: BaseException | None) -> bool:
     """Whether the other side ended a TLS connection: that says nothing of its certificate."""
     while error is not None:

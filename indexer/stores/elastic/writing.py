@@ -27,6 +27,8 @@ PATIENCE = 180.0
 """Seconds a write waits for a server that is away or full before it gives up."""
 _BACKOFF = (0.5, 30.0)
 _TOO_LARGE = 413
+_REQUEST = "it is larger than the server takes in a request (http.max_content_length)"
+_MEMORY = "it takes more memory than the server has for writes at once (indexing_pressure.memory.limit)"
 
 T = TypeVar("T")
 
@@ -147,8 +149,8 @@ def write(
                 later, full = _attempt(client, actions, outcome, size)
         except StoreError as error:
             later, full = [doc_id for doc_id in pending if doc_id not in outcome.done], error
-            if _is_too_large(error, [actions[doc_id] for doc_id in later if doc_id in actions], broken):
-                groups += _halves(later, outcome)
+            if limit := _too_large(error, [actions[doc_id] for doc_id in later if doc_id in actions], broken):
+                groups += _halves(later, limit, outcome)
                 continue
             if not connection.passes(error):
                 raise
@@ -161,27 +163,29 @@ def write(
     return outcome
 
 
-def _is_too_large(error: StoreError, sent: Sequence[Action], broken: Counter[str]) -> bool:
-    """Whether a request failed because of its size: the server says so, or ends the connection in its midst.
+def _too_large(error: StoreError, sent: Sequence[Action], broken: Counter[str]) -> str:
+    """Why a request failed because of its size; empty where it did not.
 
-    A server that dies does that too. So several are sent apart, and one must be large and meet it twice, though the
-    server answered in between.
+    The server says so, or ends the connection in its midst. A server that dies does that too. So several are sent
+    apart, and one must be large and meet it twice, though the server answered in between.
     """
+    if connection.never_fits(str(error)):
+        return _MEMORY
     if getattr(error.__cause__, "status_code", None) == _TOO_LARGE:
-        return True
+        return _REQUEST
     if not (sent and connection.broke(error)):
-        return False
+        return ""
     if len(sent) > 1:
-        return True
+        return _REQUEST
     (action,) = sent
     broken[action["_id"]] += 1
-    return broken[action["_id"]] > 1 and len(json.dumps(action)) > _SMALLEST_CHUNK
+    return _REQUEST if broken[action["_id"]] > 1 and len(json.dumps(action)) > _SMALLEST_CHUNK else ""
 
 
-def _halves(doc_ids: list[str], outcome: Outcome) -> list[list[str]]:
-    """What to send apart of documents that are too large for a request; one that is so alone is refused."""
+def _halves(doc_ids: list[str], limit: str, outcome: Outcome) -> list[list[str]]:
+    """What to send apart of documents that are too large for a limit together; one that is so alone is refused."""
     if len(doc_ids) == 1:
-        outcome.refused[doc_ids[0]] = "it is larger than the server takes in a request (http.max_content_length)"
+        outcome.refused[doc_ids[0]] = limit
         return []
     middle = len(doc_ids) // 2
     return [doc_ids[middle:], doc_ids[:middle]]
@@ -205,6 +209,8 @@ def _attempt(
             outcome.done |= {doc_id} if done else set()
         elif item["status"] == 409 or _is_gone(item):
             later.append(doc_id)
+        elif connection.never_fits(connection.reason(item)):
+            outcome.refused[doc_id] = _MEMORY
         elif item["status"] in {429, 503} and "cluster_block" not in str(item["error"]):
             later.append(doc_id)
             full = connection.Passing(
