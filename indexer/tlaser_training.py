@@ -147,16 +147,24 @@ def train_tlaser(
 
 def _gathered(sources: Sequence[str], languages: Sequence[str], console: Console) -> AlignedText:
     found = find(sources)
+    read = 0
     with console.progress("reading", None, "sentences") as progress:
 
         def counted() -> Iterator[Aligned | Refusal]:
+            nonlocal read
             for reading in read_parallel(found):
+                read += 1
                 progress(1)
                 yield reading
 
         text = gather(counted(), languages)
     if not text.rows:
-        why = f"{text.refused[0].where}: {text.refused[0].reason}" if text.refused else "they are empty"
+        if text.refused:
+            why = f"{text.refused[0].where}: {text.refused[0].reason}"
+        elif read:
+            why = f"of {read:,} sentences none is in two of {', '.join(languages) or 'the languages'}"
+        else:
+            why = "they are empty"
         raise BadInput(f"no sentence in two languages could be read from {', '.join(sources)} ({why}); give others")
     return text
 

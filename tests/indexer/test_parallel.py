@@ -33,6 +33,23 @@ def test_json_lines_have_texts_by_language_at_the_top_or_under_translation(tmp_p
     assert len(refused) == 2
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        '{"en": "house", "de": null}',
+        '{"de": "Haus"}',
+        '{"en": "house", "de": ["Haus"]}',
+        '{"english": "house", "german": "Haus"}',
+    ],
+)
+def test_json_lines_of_fewer_than_two_languages_are_refused_with_their_place(tmp_path: Path, line: str) -> None:
+    (tmp_path / "a.jsonl").write_text('{"en": "dog", "de": "Hund"}\n' + line, encoding="utf-8")
+    rows, refused = _read(tmp_path / "a.jsonl")
+    assert rows == [{"en": "dog", "de": "Hund"}]
+    assert [note.where.rsplit(":", 1)[1] for note in refused] == ["2"]
+    assert refused[0].reason == "it has text in fewer than two languages; name them by tags such as en and de"
+
+
 def test_moses_files_are_one_text_by_their_common_name(tmp_path: Path) -> None:
     (tmp_path / "europarl.de-en.de").write_text("Haus\nHund\n", encoding="utf-8")
     with gzip.open(tmp_path / "europarl.de-en.en.gz", "wt", encoding="utf-8") as out:
@@ -59,7 +76,10 @@ def test_tmx_units_give_their_segments_without_codes(tmp_path: Path) -> None:
         <tu><tuv xml:lang="en"><seg>Close</seg></tuv></tu></body></tmx>""",
         encoding="utf-8",
     )
-    assert _read(tmp_path)[0] == [{"en": "Open the file.", "de": "Datei öffnen."}, {"en": "Close"}]
+    rows, refused = _read(tmp_path)
+    assert rows == [{"en": "Open the file.", "de": "Datei öffnen."}]
+    assert [note.where.rsplit(": ", 1)[1] for note in refused] == ["unit 2"]
+    assert "text in fewer than two languages" in refused[0].reason
 
 
 def test_a_broken_tmx_keeps_what_came_before(tmp_path: Path) -> None:

@@ -174,7 +174,7 @@ def test_long_pairs_unpaired_languages_and_small_texts_are_told(
     ("options", "said"),
     [
         (["--pivot", "en,ja"], "pivot ja is not in the sources, which have de, en, es; choose of these"),
-        (["--languages", "de"], "no sentence in two languages could be read"),
+        (["--languages", "de"], "(of 300 sentences none is in two of de)"),
         (["--max-tokens", "8", "--languages", "de,ja"], "no sentence in two languages could be read"),
     ],
 )
