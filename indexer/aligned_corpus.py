@@ -142,6 +142,16 @@ def make_corpus(
     return Corpus(tuple(taught), tuple(pivots), {lang: sentences[lang] for lang in taught}, directions, held), remarks
 
 
+def words_a_token(train: AlignedText, corpus: Corpus) -> float:
+    """Words, with blanks between, to a token that the decoder says: the mean of directions, which are drawn alike."""
+    shares = {}
+    for lang in corpus.pivots:
+        sentences = corpus.sentences[lang]
+        words = sum(len(row[lang].split()) for row in train.rows if lang in row)
+        shares[lang] = words / (int(sentences.starts[-1]) + len(sentences))
+    return float(np.mean([shares[direction.target] for direction in corpus.directions]))
+
+
 def _directions(
     train: AlignedText, pivots: Sequence[str], tokenizer: tokenizers.Tokenizer, limit: int
 ) -> tuple[dict[str, Sentences], list[Direction], int]:
