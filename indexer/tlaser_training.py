@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     import tokenizers
 
 _GATE_TEXTS = 240
+_FEWEST_GATE_TEXTS = 40
+"""Of ten documents the ten nearest are the same whatever a graph does."""
 
 
 @dataclass(frozen=True)
@@ -120,7 +122,7 @@ def train_tlaser(
         corpus.languages,
         target,
         precision,
-        texts=_gate_texts(held, corpus.languages),
+        texts=gate_texts(held, train, corpus.languages),
         curve=fitted.curve,
         about={
             "Training": f"{', '.join(directions)}; {corpus.pairs:,} pairs; {tokens:,} target tokens in {step:,} steps",
@@ -175,9 +177,12 @@ def _vocabulary(train: AlignedText, plan: Plan) -> tokenizers.Tokenizer:
     )
 
 
-def _gate_texts(held: AlignedText, languages: Sequence[str]) -> list[GateText]:
-    """Held-out sentences, in turn as queries and as documents; a few sentences serve as both."""
-    texts = [(lang, row[lang]) for row in held.rows for lang in languages if lang in row][:_GATE_TEXTS]
+def gate_texts(held: AlignedText, train: AlignedText, languages: Sequence[str]) -> list[GateText]:
+    """Held-out sentences, where they are few some of training too: all as documents, each fourth as a query too."""
+    texts, more = (
+        [(lang, row[lang]) for row in text.rows for lang in languages if lang in row] for text in (held, train)
+    )
+    texts = [*texts[:_GATE_TEXTS], *more[: max(_FEWEST_GATE_TEXTS - len(texts), 0)]]
     documents = [GateText(lang, "document", text) for lang, text in texts]
     queries = [GateText(lang, "query", text) for lang, text in texts[::4]]
     return [*queries, *documents]

@@ -11,10 +11,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from encoders.document import Document
+from encoders.document import Document, unit_rows
 from encoders.folder import ModelFolder
 from encoders.methods import open_encoder
+from indexer.aligned_corpus import gather, hold_out
+from indexer.parallel import Aligned
 from indexer.settings import Settings
+from indexer.tlaser_training import gate_texts
+from onnx_export.parity import compare
 from query import Searcher
 from query.cli import run
 
@@ -99,6 +103,20 @@ def test_every_method_over_sentences_takes_the_folder(trained: ModelFolder) -> N
         encoded = encoder.encode_documents([text])
         assert float(np.linalg.norm(encoded.vectors[0])) == pytest.approx(1.0, abs=1e-5)
         assert encoder.encode_queries([text]).shape == (1, 16)
+
+
+def test_the_gate_refuses_a_graph_that_shuffles_rankings_on_few_sentences_too() -> None:
+    """Vectors that lie close together keep every cosine when they are swapped: the rankings alone tell."""
+    rows = [Aligned(str(n), {"de": f"Satz {n}", "en": f"sentence {n}"}) for n in range(20)]
+    train, held = hold_out(gather(rows))
+    texts = gate_texts(held, train, ["de", "en"])
+    assert len({text.text for text in texts}) == 40
+    rng = np.random.default_rng(0)
+    right = unit_rows((np.eye(1, 16) + 0.02 * rng.normal(size=(len(texts), 16))).astype(np.float32))
+    assert compare("int8", texts, right, right).passed
+    report = compare("int8", texts, right[::-1], right)
+    assert report.cosine_min > 0.97
+    assert not report.passed
 
 
 def _command(parallel: Path, target: Path, steps: int = 150) -> list[str]:

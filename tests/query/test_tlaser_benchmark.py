@@ -23,8 +23,8 @@ def test_of_two_lines_of_a_model_the_later_counts_and_the_order_is_said_by_seed(
     runs = read_runs(file)
     assert {seed: run.error for seed, run in runs["t"].items()} == pytest.approx({0: 0.2, 1: 0.4})
     assert order(runs)[1] == (
-        "cT-LASER: search error below T-LASER's in 1 of 2 seeds; cross at least T-LASER's in 2 of 2 seeds; search error "
-        "below LASER's in 0 of 1 seeds. The paper's order does not hold here."
+        "cT-LASER: search error below T-LASER's in 1 of 2 seeds; cross at least T-LASER's in 2 of 2 seeds; "
+        "search error below LASER's in 0 of 1 seeds. The paper's order does not hold here."
     )
     assert order({"t": runs["t"]}) == []
 
