@@ -8,6 +8,7 @@ import pytest
 from encoders.errors import BadInput
 from indexer.aligned_corpus import choose_pivots, gather, hold_out
 from indexer.parallel import Aligned, find, read_parallel
+from indexer.parallel.scripts import wrong_script
 from indexer.readers.source import Refusal
 
 
@@ -134,6 +135,39 @@ def test_empty_sides_and_other_scripts_are_left_out_with_their_places() -> None:
         ("t:3", "its ru side is in another script than ru is written in"),
         ("t:4", "its ru side is empty"),
     ]
+
+
+@pytest.mark.parametrize(
+    ("lang", "right", "wrong"),
+    [
+        ("km", "ភាសាខ្មែរ", "the language"),
+        ("lo", "ພາສາລາວ", "the language"),
+        ("my", "မြန်မာဘာသာ", "the language"),
+        ("te", "తెలుగు భాష", "ಕನ್ನಡ ಭಾಷೆ"),
+        ("ml", "മലയാളം", "தமிழ்"),
+        ("gu", "ગુજરાતી", "हिन्दी"),
+        ("am", "አማርኛ ቋንቋ", "the language"),
+        ("bo", "བོད་སྐད་", "the language"),
+        ("dv", "ދިވެހި", "the language"),
+        ("ko", "한국어", "にほんご"),
+        ("ja", "データベース", "한국어"),
+        ("zh", "中文", "русский"),
+        ("sr-Latn", "srpski jezik", "српски језик"),
+        ("de", "die Sprache", "ភាសាខ្មែរ"),
+    ],
+)
+def test_every_languages_script_is_known(lang: str, right: str, wrong: str) -> None:
+    assert not wrong_script(right, lang)
+    assert wrong_script(wrong, lang)
+
+
+@pytest.mark.parametrize(
+    ("lang", "texts"),
+    [("sr", ["srpski jezik", "српски језик"]), ("kk", ["қазақ тілі", "قازاق تىلى"]), ("zh", ["中文", "臺灣"])],
+)
+def test_a_language_of_several_scripts_may_be_in_each(lang: str, texts: list[str]) -> None:
+    assert not any(wrong_script(text, lang) for text in [*texts, "12 + 3", ""])
+    assert wrong_script("ภาษาไทย", lang)
 
 
 def test_pivots_are_english_and_spanish_or_the_languages_with_most_sentences() -> None:
