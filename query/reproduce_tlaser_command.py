@@ -11,14 +11,17 @@ import click
 import numpy as np
 import numpy.typing as npt
 
+from encoders.combined import BETWEEN
 from encoders.console import Console, output_options
+from encoders.cr5.encoder import BagsOfWords, is_cr5
 from encoders.document import Document, Encoder
 from encoders.errors import BadInput
+from encoders.first import First
 from encoders.languages import language_list
 from encoders.methods import SENTENCE_METHODS
 from encoders.session import Device
 from indexer.readers import ReadOptions, Refusal, read
-from onnx_export.models import open_named
+from onnx_export.models import find_model, open_named
 
 if TYPE_CHECKING:
     from query.classification import Averages, Labelled, Part
@@ -52,7 +55,9 @@ PAPER_PAIRS = {
 @click.option("--documents", multiple=True, metavar="SOURCE", help="Documents of your own with label and concept.")
 @click.option("--languages", default="", metavar="LANG,…", help="[default: en,de,fr,es,it of MLDoc, else all]")
 @click.option("--splits", type=click.IntRange(1), default=5, show_default=True, help="Random splits of --documents.")
-@click.option("--method", type=click.Choice(SENTENCE_METHODS), help="How a document's vector is made.")
+@click.option(
+    "--method", type=click.Choice(SENTENCE_METHODS), help="How a document's vector is made.  [default: as for index]"
+)
 @click.option("--device", type=click.Choice(["auto", "cpu", "cuda"]), default="auto", show_default=True)
 @output_options
 def command(
@@ -69,7 +74,9 @@ def command(
     """Topic classification from each language to each other, and similarity search, on frozen vectors.
 
     A classifier learns in one language and is tested in all. --documents takes files as for index whose documents have
-    the fields label and concept: they are split by concept, several times, and the spread is told.
+    the fields label and concept: they are split by concept, several times, and the spread is told. For documents take
+    --method sentences where the encoder was made by train tlaser: it has read sentences. Tatoeba's sentences are
+    encoded whole (method first), whatever --method says.
     """
     if not (mldoc or tatoeba or documents):
         raise click.UsageError("name the data: --mldoc DIR, --tatoeba DIR, or --documents SOURCE")
@@ -77,15 +84,17 @@ def command(
 
     wanted = language_list(languages)
     corpus = _only(read_mldoc(mldoc), wanted or list(PAPER_PAIRS)) if mldoc else {}
-    pairs = read_tatoeba(tatoeba) if tatoeba else {}
+    pairs = _pairs(read_tatoeba(tatoeba), wanted) if tatoeba else {}
     own = _labelled(documents, wanted, console) if documents else []
-    loaded = open_named(encoder, method, console, device=cast("Device", device))
-    if corpus:
-        _mldoc(corpus, loaded, console)
-    if own:
-        _documents(own, splits, loaded, console)
+    if corpus or own:
+        loaded = open_named(encoder, method, console, device=cast("Device", device))
+        if corpus:
+            _mldoc(corpus, loaded, console)
+        if own:
+            _documents(own, splits, loaded, console)
     if pairs:
-        _tatoeba(pairs, loaded, console)
+        whole = open_named(encoder, _whole_sentences(encoder, console), console, device=cast("Device", device))
+        _tatoeba(pairs, whole, console)
 
 
 def _only(
@@ -94,6 +103,16 @@ def _only(
     kept = {lang: corpus[lang] for lang in languages if lang in corpus}
     if not kept:
         raise BadInput(f"MLDoc's folder has {', '.join(corpus)} and none of {', '.join(languages)}; say --languages")
+    return kept
+
+
+def _pairs(
+    found: dict[tuple[str, str], tuple[list[str], list[str]]], languages: Sequence[str]
+) -> dict[tuple[str, str], tuple[list[str], list[str]]]:
+    kept = {pair: sides for pair, sides in found.items() if not languages or set(pair) <= set(languages)}
+    if not kept:
+        has = ", ".join(f"{one}-{other}" for one, other in found)
+        raise BadInput(f"Tatoeba's folder has {has} and no pair of {', '.join(languages)}; say other --languages")
     return kept
 
 
@@ -195,6 +214,12 @@ def _parts(encoded: Labelled, own: np.ndarray, parts: np.ndarray) -> dict[Part, 
     return {
         name: Labelled(encoded.vectors[own & (parts == name)], encoded.labels[own & (parts == name)]) for name in names
     }
+
+
+def _whole_sentences(reference: str, console: Console) -> str:
+    """The methods by which the encoders of a reference take a text as one sentence."""
+    folders = [find_model(name, console) for name in reference.split(BETWEEN)]
+    return BETWEEN.join(BagsOfWords.method if is_cr5(folder) else First.method for folder in folders)
 
 
 def _tatoeba(pairs: Mapping[tuple[str, str], tuple[list[str], list[str]]], encoder: Encoder, console: Console) -> None:

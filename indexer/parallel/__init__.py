@@ -33,12 +33,13 @@ class Found:
 
 
 def find(sources: Sequence[str]) -> Found:
-    """Sort files and folders by what they hold.
+    """Sort files and folders by what they hold; of a text of which two sides or more are named, those alone are sides.
 
     Raises:
         BadInput: one does not exist or holds no parallel text.
     """
     found = Found()
+    named: dict[Path, dict[str, SourceFile]] = {}
     for source in sources:
         path = Path(source).expanduser()
         if not path.exists():
@@ -49,6 +50,11 @@ def find(sources: Sequence[str]) -> Found:
                 f"{source} is no parallel text that is read here: .tsv with languages in its header, .jsonl, .tmx, two "
                 "files that differ in their last ending (text.de, text.en), or a folder of LANG.tsv with common ids"
             )
+        if not path.is_dir() and (lang := side_language(file := SourceFile(path, path.name))):
+            named.setdefault(text_name(file), {})[lang] = file
+    for text in found.sides.keys() & named.keys():
+        if len(named[text]) > 1:
+            found.sides[text] = dict(sorted(named[text].items()))
     return found
 
 

@@ -62,6 +62,13 @@ def test_moses_files_are_one_text_by_their_common_name(tmp_path: Path) -> None:
     assert _read(tmp_path / "europarl.de-en.de", tmp_path / "europarl.de-en.en.gz")[0] == expected
 
 
+def test_where_two_sides_are_named_what_stands_beside_them_is_none(tmp_path: Path) -> None:
+    """``t.bak`` would be Bashkir, and ``t.log`` Logo."""
+    for ending, text in {"de": "Haus\n", "en": "house\n", "bak": "old\nolder\n", "log": "12:00 got\n"}.items():
+        (tmp_path / f"t.{ending}").write_text(text, encoding="utf-8")
+    assert _read(tmp_path / "t.en", tmp_path / "t.de")[0] == [{"de": "Haus", "en": "house"}]
+
+
 def test_moses_files_of_different_lengths_are_refused_whole(tmp_path: Path) -> None:
     (tmp_path / "t.de").write_text("Haus\nHund\n", encoding="utf-8")
     (tmp_path / "t.en").write_text("house\n", encoding="utf-8")

@@ -137,8 +137,22 @@ def test_other_layouts_are_one_sentence(
     assert said in capsys.readouterr().err
 
 
+def test_languages_choose_pairs_too(tatoeba: Path, encoder: object, capsys: pytest.CaptureFixture[str]) -> None:
+    for side in list(tatoeba.iterdir()):
+        (tatoeba / side.name.replace("deu", "fra")).write_text(side.read_text(encoding="utf-8"), encoding="utf-8")
+    command = ["reproduce", "tlaser", "--encoder", "multilingual-e5-small", "--tatoeba", str(tatoeba), "--json"]
+    assert run([*command, "--languages", "en,de"]) == 0
+    assert [row["pair"] for row in json.loads(capsys.readouterr().out)["rows"]] == [["de", "en"]]
+    assert run([*command, "--languages", "en,ja"]) == 1
+    assert "Tatoeba's folder has de-en, fr-en and no pair of en, ja" in capsys.readouterr().err
+
+
 def test_sides_of_different_lengths_are_refused(tatoeba: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tatoeba / "tatoeba.deu-eng.eng").write_text("one\n", encoding="utf-8")
     assert run(["reproduce", "tlaser", "--encoder", "multilingual-e5-small", "--tatoeba", str(tatoeba)]) == 1
     assert "tatoeba.deu-eng.deu has 3 lines and tatoeba.deu-eng.eng 1" in capsys.readouterr().err
+    for side in tatoeba.iterdir():
+        side.write_text("", encoding="utf-8")
+    assert run(["reproduce", "tlaser", "--encoder", "multilingual-e5-small", "--tatoeba", str(tatoeba)]) == 1
+    assert "tatoeba.deu-eng.deu and tatoeba.deu-eng.eng are empty; get both again" in capsys.readouterr().err
     assert run(["reproduce", "tlaser", "--encoder", "multilingual-e5-small"]) == 2
