@@ -146,6 +146,7 @@ def measure_all(work: Path, languages: Sequence[str], out: Path) -> None:
         for path in sorted(work.glob(f"{variant}-[0-9]*")):
             if path.suffix != ".training":
                 measure(ModelFolder.open(path), variant, int(path.name.rpartition("-")[2]), rows, languages, out)
+                print(f"{path} measured")
 
 
 class Run(NamedTuple):

@@ -44,13 +44,14 @@ def find(sources: Sequence[str]) -> Found:
         path = Path(source).expanduser()
         if not path.exists():
             raise BadInput(f"{source} does not exist; name a file or a folder of parallel text")
-        taken = [_take(file, found, whole_folder=path.is_dir()) for file in source_files(path)]
+        taken = [_take(one, found, whole_folder=path.is_dir()) for one in source_files(path)]
         if not any(taken):
             raise BadInput(
                 f"{source} is no parallel text that is read here: .tsv with languages in its header, .jsonl, .tmx, two "
                 "files that differ in their last ending (text.de, text.en), or a folder of LANG.tsv with common ids"
             )
-        if not path.is_dir() and (lang := side_language(file := SourceFile(path, path.name))):
+        file = SourceFile(path, path.name)
+        if path.is_file() and (lang := side_language(file)):
             named.setdefault(text_name(file), {})[lang] = file
     for text in found.sides.keys() & named.keys():
         if len(named[text]) > 1:

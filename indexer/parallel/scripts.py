@@ -25,7 +25,8 @@ def wrong_script(text: str, lang: str) -> bool:
     """Whether a sentence has letters and hardly one of a script that its language is written in, as CLDR has them."""
     scripts = [_script(character) for character in text if character.isalpha()]
     letters = [script for script in scripts if script not in _OF_NO_SCRIPT]
-    own = sum(script in _scripts(lang) for script in letters)
+    languages_own = _scripts(lang)
+    own = sum(script in languages_own for script in letters)
     return own < _FEWEST * len(letters)
 
 
