@@ -1,6 +1,7 @@
 """T-LASER, cT-LASER and LASER at equal training tokens on LibreOffice's sentences.
 
-``compare`` trains, measures and appends a line to a file; ``table`` makes the page's section of that file.
+``compare`` trains, measures and appends a line to a file; ``measure`` measures all models of a folder again, trained
+before; ``table`` makes the page's section of a file, of a model's lines the last.
 """
 
 from __future__ import annotations
@@ -12,12 +13,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import permutations
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
 from benchmarks import results
 from encoders.console import Console
 from encoders.document import Document, Encoder
+from encoders.errors import BadInput
+from encoders.folder import ModelFolder
 from encoders.methods import open_encoder
 from encoders.tlaser.settings import NAMES, Variant, preset
 from encoders.tlaser.similarity import search_error
@@ -42,7 +46,10 @@ def sentences(languages: Sequence[str]) -> dict[str, list[dict[str, str]]]:
 
 
 def test_errors(encoder: Encoder, rows: Sequence[Mapping[str, str]], languages: Sequence[str]) -> dict[str, float]:
-    """Similarity-search error of each pair of languages on the test sentences, there and back."""
+    """Similarity-search error of each pair of languages on the test sentences, there and back.
+
+    ``encoder`` takes a text as one sentence, as validation does: method *first*.
+    """
     errors = {}
     for one, other in permutations(languages, 2):
         both = [row for row in rows if one in row and other in row]
@@ -82,7 +89,7 @@ def classified(encoder: Encoder, languages: Sequence[str]) -> list[Averages]:
 
 
 def compare(variant: Variant, seed: int, steps: int, languages: Sequence[str], work: Path, out: Path) -> None:
-    """Train a variant with a seed, measure it, and append what was found to a file; goes on where it was stopped."""
+    """Train a variant with a seed and measure it; goes on where it was stopped."""
     from indexer.tlaser_training import train_tlaser
 
     parts = sentences(languages)
@@ -101,17 +108,29 @@ def compare(variant: Variant, seed: int, steps: int, languages: Sequence[str], w
         device="cpu",
         console=Console(),
     )
-    curve = (report.folder.path / "curve.jsonl").read_text(encoding="utf-8").splitlines()
-    encoder = open_encoder(report.folder, "sentences", device="cpu")
-    errors = test_errors(encoder, parts["test"], languages)
-    found = classified(encoder, languages)
+    measure(report.folder, variant, seed, parts["test"], languages, out)
+
+
+def measure(
+    folder: ModelFolder,
+    variant: Variant,
+    seed: int,
+    rows: Sequence[Mapping[str, str]],
+    languages: Sequence[str],
+    out: Path,
+) -> None:
+    """Append what a trained model reaches to a file."""
+    curve = [json.loads(line) for line in (folder.path / "curve.jsonl").read_text(encoding="utf-8").splitlines()]
+    errors = test_errors(open_encoder(folder, "first", device="cpu"), rows, languages)
+    found = classified(open_encoder(folder, "sentences", device="cpu"), languages)
     told = {
         "variant": variant,
         "seed": seed,
-        "steps": steps,
-        "tokens": json.loads(curve[-1])["tokens"],
-        "best_step": report.best[0],
-        "validation": [json.loads(row)["error"] for row in curve],
+        "languages": list(languages),
+        "steps": curve[-1]["step"],
+        "tokens": curve[-1]["tokens"],
+        "best_step": min(curve, key=lambda row: row["error"])["step"],
+        "validation": [row["error"] for row in curve],
         "errors": errors,
         "cross": [one.cross for one in found],
         "same": [one.same for one in found],
@@ -120,18 +139,75 @@ def compare(variant: Variant, seed: int, steps: int, languages: Sequence[str], w
         file.write(json.dumps(told) + "\n")
 
 
+def measure_all(work: Path, languages: Sequence[str], out: Path) -> None:
+    """Measure every finished model of a folder that ``compare`` filled."""
+    rows = sentences(languages)["test"]
+    for variant in NAMES:
+        for path in sorted(work.glob(f"{variant}-[0-9]*")):
+            if path.suffix != ".training":
+                measure(ModelFolder.open(path), variant, int(path.name.rpartition("-")[2]), rows, languages, out)
+                print(f"{path} measured")
+
+
+class Run(NamedTuple):
+    """A model's figures, means over pairs of languages and over splits."""
+
+    tokens: int
+    error: float
+    cross: float
+    same: float
+
+
+def read_runs(file: Path) -> dict[Variant, dict[int, Run]]:
+    """Runs by variant and seed; of two of one model the later.
+
+    Raises:
+        BadInput: they are not of the same languages and steps, or two of one seed not of the same tokens.
+    """
+    told = {
+        (run["variant"], run["seed"]): run for run in map(json.loads, file.read_text(encoding="utf-8").splitlines())
+    }
+    alike = {(tuple(run.get("languages", [])), run["steps"]) for run in told.values()}
+    tokens = {(run["seed"], run["tokens"]) for run in told.values()}
+    if len(alike) > 1 or not all(languages for languages, _ in alike) or len(tokens) > len(dict(tokens)):
+        raise BadInput(f"{file} has runs of unlike languages, steps or tokens; measure like ones into a new file")
+    runs: dict[Variant, dict[int, Run]] = {}
+    for (variant, seed), run in told.items():
+        means = (float(np.mean(values)) for values in (list(run["errors"].values()), run["cross"], run["same"]))
+        runs.setdefault(variant, {})[seed] = Run(run["tokens"], *means)
+    return runs
+
+
+def order(runs: Mapping[Variant, Mapping[int, Run]]) -> list[str]:
+    """In how many seeds cT-LASER is where the paper has it; nothing where it can't be compared."""
+    wins = {}
+    for other in ("t", "laser"):
+        seeds = sorted(runs.get("ct", {}).keys() & runs.get(other, {}).keys())
+        if seeds:
+            ours, theirs = ([runs[variant][seed] for seed in seeds] for variant in ("ct", other))
+            below = sum(a.error < b.error for a, b in zip(ours, theirs, strict=True))
+            wins[f"search error below {NAMES[other]}'s"] = below, len(seeds)
+            if other == "t":
+                least = sum(a.cross >= b.cross for a, b in zip(ours, theirs, strict=True))
+                wins[f"cross at least {NAMES[other]}'s"] = least, len(seeds)
+    if not wins:
+        return []
+    said = "; ".join(f"{what} in {count} of {seeds} seeds" for what, (count, seeds) in wins.items())
+    holds = all(count == seeds for count, seeds in wins.values())
+    return ["", f"cT-LASER: {said}. The paper's order {'holds' if holds else 'does not hold'} here."]
+
+
 def table(file: Path) -> None:
     """Write the section of a file of comparisons: means over seeds, and their spread."""
-    runs = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
+    runs = read_runs(file)
     lines = ["| | seeds | target tokens | search error | cross | same |", "|---|---:|---:|---:|---:|---:|"]
     for variant, name in NAMES.items():
-        own = [run for run in runs if run["variant"] == variant]
+        own = list(runs.get(variant, {}).values())
         if own:
-            errors = [float(np.mean(list(run["errors"].values()))) for run in own]
-            cross, same = ([float(np.mean(run[what])) for run in own] for what in ("cross", "same"))
-            cells = [_spread(values) for values in (errors, cross, same)]
-            lines.append(f"| {name} | {len(own)} | {own[0]['tokens']:,} | {' | '.join(cells)} |")
-    results.write("T-LASER", "python -m benchmarks.tlaser table", lines)
+            cells = [_spread(values) for values in zip(*(run[1:] for run in own), strict=True)]
+            tokens = f"{np.mean([run.tokens for run in own]):,.0f}"
+            lines.append(f"| {name} | {len(own)} | {tokens} | {' | '.join(cells)} |")
+    results.write("T-LASER", "python -m benchmarks.tlaser table", [*lines, *order(runs)])
 
 
 def _spread(values: Sequence[float]) -> str:
@@ -139,12 +215,12 @@ def _spread(values: Sequence[float]) -> str:
 
 
 def main() -> None:
-    """Do one of the two."""
+    """Do one of the three."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("what", choices=["compare", "table"])
+    parser.add_argument("what", choices=["compare", "measure", "table"])
     parser.add_argument("--variant", choices=list(NAMES), default="ct")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--steps", type=int, default=3000)
+    parser.add_argument("--steps", type=int, default=4000)
     parser.add_argument("--languages", default="de,en,es")
     parser.add_argument("--work", type=Path, default=Path("tlaser-runs"), help="models and checkpoints")
     parser.add_argument("--file", type=Path, default=Path("tlaser.jsonl"))
@@ -152,6 +228,8 @@ def main() -> None:
     languages = arguments.languages.split(",")
     if arguments.what == "compare":
         compare(arguments.variant, arguments.seed, arguments.steps, languages, arguments.work, arguments.file)
+    elif arguments.what == "measure":
+        measure_all(arguments.work, languages, arguments.file)
     else:
         table(arguments.file)
 

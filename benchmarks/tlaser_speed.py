@@ -1,12 +1,18 @@
-"""Training against a bare loop of the same model on the same batches, and the int8 graph against torch."""
+"""Training against a bare loop of the same model on the same batches, and the int8 graph against torch.
+
+On CUDA training alone, and the share of its time in which batches are made and the GPU waits.
+"""
 
 from __future__ import annotations
 
 import argparse
+import statistics
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from time import perf_counter
+from typing import cast, get_args
 
 import tokenizers
 import torch
@@ -16,15 +22,16 @@ from benchmarks import results
 from benchmarks.tlaser import sentences
 from encoders.console import Console
 from encoders.document import Int32Array
-from encoders.session import OnnxSession
+from encoders.session import Device, OnnxSession
 from encoders.tlaser.batches import Batches, encoder_input, padded
 from encoders.tlaser.corpus import Corpus
 from encoders.tlaser.fit import fit
 from encoders.tlaser.loss import distances, draw_negatives, total_loss, translation_loss
 from encoders.tlaser.model import Translator, UnitVectors
-from encoders.tlaser.settings import NAMES, Plan, Variant, preset
+from encoders.tlaser.settings import NAMES, Plan, Preset, Variant, preset
 from encoders.tlaser.vocabulary import PAD_ID, learn_vocabulary
-from indexer.aligned_corpus import HELD_OUT, AlignedText, gather, make_corpus
+from encoders.training.device import mixed_precision, training_device
+from indexer.aligned_corpus import HELD_OUT, AlignedText, gather, make_corpus, words_a_token
 from indexer.parallel import Aligned
 from onnx_export.parity import GateText
 from onnx_export.tlaser_folder import publish
@@ -42,46 +49,68 @@ class Job:
     plan: Plan
     corpus: Corpus
     vocabulary: int
+    train: AlignedText
     held: AlignedText
+    device: Device
 
     def bare(self, ready: Ready) -> None:
-        """A loop with nothing but the model, the loss and the optimiser."""
+        """A loop with nothing but the model, the loss and the optimiser; its batches are on the device already."""
         torch.manual_seed(0)
         training, constraint = self.plan.training, self.plan.constraint
-        model = Translator(self.plan.variant, self.plan.sizes, self.vocabulary, 2, training.dropout).train()
+        device = training_device(self.device)
+        model = Translator(self.plan.variant, self.plan.sizes, self.vocabulary, 2, training.dropout).train().to(device)
         optimizer = torch.optim.AdamW(model.parameters(), lr=training.rate, fused=True)
-        for source, target, given, wanted, language in ready:
-            first = model.encode(source)
-            logits = model.logits(first, given, language, wanted)
+        for at, (source, target, given, wanted, language) in enumerate(ready, 1):
+            with mixed_precision(device):
+                first = model.encode(source)
+                logits = model.logits(first, given, language, wanted)
+                second = model.encode(target) if constraint.beta else None
             said = translation_loss(logits, wanted[wanted != PAD_ID], training.smoothing)
             terms = None
-            if constraint.beta:
-                others, backward = (draw_negatives(len(first), constraint.negatives) for _ in range(2))
-                terms = distances(first, model.encode(target), others, backward, constraint.margin)
-            torch.autograd.backward(total_loss(said, terms, constraint))
+            if second is not None:
+                others, backward = (draw_negatives(len(first), constraint.negatives).to(device) for _ in range(2))
+                terms = distances(first.float(), second.float(), others, backward, constraint.margin)
+            torch.autograd.backward(total_loss(said, terms, constraint) / training.accumulate)
+            if at % training.accumulate:
+                continue
             torch.nn.utils.clip_grad_norm_(model.parameters(), training.clip)
             optimizer.step()
             optimizer.zero_grad(set_to_none=True)
+        if device.type == "cuda":
+            torch.cuda.synchronize()
 
     def ours(self) -> None:
         """As the command trains: batches are made, losses written down, a validation and a checkpoint at the end."""
         with tempfile.TemporaryDirectory() as scratch:
-            fit(self.corpus, self.plan, self.vocabulary, Path(scratch), device="cpu", console=Console(quiet=True))
+            fit(self.corpus, self.plan, self.vocabulary, Path(scratch), device=self.device, console=Console(quiet=True))
 
 
-def training_speed(job: Job, rounds: int) -> str:
-    """How fast ours is, in parts of the bare loop's speed."""
+def training_speed(job: Job, rounds: int) -> list[str]:
+    """How fast ours is: in parts of the bare loop's speed, in target tokens, in words; on CUDA the share for batches.
+
+    Validation and checkpoint are in our time, and in neither the bare loop's nor what making batches takes.
+    """
     training = job.plan.training
+    device = training_device(job.device)
+    started = perf_counter()
     batches = Batches(job.corpus, job.plan.variant, training.batch_tokens, 0)
+    drawn = [next(batches) for _ in range(training.steps * training.accumulate)]
+    making = perf_counter() - started
     ready = []
-    for _ in range(training.steps):
-        one = next(batches)
+    for one in drawn:
         source, target, given, wanted = (
-            torch.from_numpy(ids) for ids in (one.source, one.target, one.given, one.wanted)
+            torch.from_numpy(ids).to(device) for ids in (one.source, one.target, one.given, one.wanted)
         )
         ready.append((source, target, given, wanted, one.language))
     seconds = results.in_turn({"bare": lambda: job.bare(ready), "ours": job.ours}, rounds)
-    return results.ratio(seconds["bare"], seconds["ours"])
+    ours = statistics.median(seconds["ours"])
+    rate = sum(one.tokens for one in drawn) / ours
+    cells = [
+        results.ratio(seconds["bare"], seconds["ours"]),
+        f"{rate:,.0f}",
+        f"{rate * words_a_token(job.train, job.corpus):,.0f}",
+    ]
+    return [*cells, f"{100 * making / ours:.0f} %"] if device.type == "cuda" else cells
 
 
 def encoding_speed(job: Job, tokenizer: tokenizers.Tokenizer, rounds: int) -> str:
@@ -111,9 +140,14 @@ def encoding_speed(job: Job, tokenizer: tokenizers.Tokenizer, rounds: int) -> st
             force=True,
         )
         session = OnnxSession(folder, device="cpu", threads=1)
-    seconds = results.in_turn(
-        {"torch": lambda: by_torch(encoder, rows), "graph": lambda: session.run(rows, PAD_ID)}, rounds
-    )
+    cores = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        seconds = results.in_turn(
+            {"torch": lambda: by_torch(encoder, rows), "graph": lambda: session.run(rows, PAD_ID)}, rounds
+        )
+    finally:
+        torch.set_num_threads(cores)
     return results.ratio(seconds["torch"], seconds["graph"])
 
 
@@ -131,22 +165,34 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=100)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--variants", nargs="+", choices=list(NAMES), default=list(NAMES))
+    parser.add_argument("--preset", choices=get_args(Preset), default="small")
+    parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
     arguments = parser.parse_args()
+    on_gpu = arguments.device == "cuda"
     parts = sentences(["de", "en", "es"])
     train, held = (gather([Aligned("", row) for row in parts[name]]) for name in ("train", "validation"))
     held.rows = held.rows[:HELD_OUT]
-    lines = ["| | training, of a bare loop's speed | int8 graph, times torch's speed |", "|---|---:|---:|"]
+    last = "making batches, of the time" if on_gpu else "int8 graph, times torch's speed"
+    lines = [
+        f"| | training, of a bare loop's speed | target tokens/s | words/s | {last} |",
+        "|---|---:|---:|---:|---:|",
+    ]
     variants: list[Variant] = arguments.variants
     for variant in variants:
-        plan = preset("small", variant)
+        plan = preset(cast("Preset", arguments.preset), variant)
         plan = replace(plan, training=replace(plan.training, steps=arguments.steps, interval=arguments.steps))
         texts = (text for row in train.rows for text in row.values())
         tokenizer = learn_vocabulary(texts, plan.sizes.vocabulary, variant)
         corpus, _ = make_corpus(train, held, ("en", "es"), tokenizer, plan)
-        job = Job(plan, corpus, tokenizer.get_vocab_size(), held)
-        cells = training_speed(job, arguments.rounds), encoding_speed(job, tokenizer, arguments.rounds)
+        job = Job(plan, corpus, tokenizer.get_vocab_size(), train, held, arguments.device)
+        cells = training_speed(job, arguments.rounds)
+        if not on_gpu:
+            cells.append(encoding_speed(job, tokenizer, arguments.rounds))
         lines.append(f"| {NAMES[variant]} | {' | '.join(cells)} |")
-    results.write("T-LASER, speed", "python -m benchmarks.tlaser_speed", lines)
+    name, options = "T-LASER, speed", f" --preset {arguments.preset}" if arguments.preset != "small" else ""
+    if on_gpu:
+        name, options = f"{name} on {torch.cuda.get_device_name()}", f"{options} --device cuda"
+    results.write(name, f"python -m benchmarks.tlaser_speed{options}", lines)
 
 
 if __name__ == "__main__":

@@ -10,6 +10,13 @@ Every message is one sentence that names the thing, says what is wrong and what 
 with status 1.
 """
 
+from __future__ import annotations
+
+import errno
+
+DISK_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+"""What the system calls a disk, or a share of it, that has no room; it goes into a ``MissingPart``."""
+
 
 class DragomanError(Exception):
     """Anything Dragoman refuses to do, with a sentence that says why and what to do."""

@@ -8,7 +8,6 @@ Every graph takes ``input_ids`` and ``attention_mask``, int64 (texts, tokens), a
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import json
 import os
@@ -23,7 +22,7 @@ from typing import Literal, get_args
 import platformdirs
 
 from encoders.document import short_hash
-from encoders.errors import BadInput, MissingPart
+from encoders.errors import DISK_FULL, BadInput, MissingPart
 
 Pooling = Literal["mean", "cls", "cls-dense-tanh", "max", "sum"]
 Precision = Literal["fp32", "fp16", "int8", "q4"]
@@ -184,7 +183,7 @@ def publishing(target: Path, config: ModelConfig) -> Iterator[Path]:
         temporary.chmod(0o755)
         _take_name(temporary, target)
     except OSError as error:
-        if error.errno not in {errno.ENOSPC, errno.EDQUOT}:
+        if error.errno not in DISK_FULL:
             raise
         raise MissingPart(
             f"the disk of {target.parent} is full; make room, or name another in DRAGOMAN_CACHE"

@@ -73,15 +73,23 @@ def gather(readings: Iterable[Aligned | Refusal], languages: Sequence[str] = ())
     return kept
 
 
-def choose_pivots(asked: Sequence[str], languages: Counter[str]) -> tuple[str, ...]:
+def choose_pivots(asked: Sequence[str], languages: Counter[str], wanted: Sequence[str] = ()) -> tuple[str, ...]:
     """The languages to translate into: as asked, else English and Spanish, else the two with the most sentences.
 
+    Args:
+        asked: for; none where the user names none.
+        languages: sentences of each that is there.
+        wanted: languages to learn; all unless given.
+
     Raises:
-        BadInput: fewer than two were asked for, or one is not in the sources.
+        BadInput: fewer than two were asked for, or one is not to be learnt, or not in the sources.
     """
     if len(languages) < 2:
         raise BadInput("the sources have aligned sentences of no two languages; give some that have")
     if asked:
+        unwanted = [lang for lang in asked if wanted and lang not in wanted]
+        if unwanted:
+            raise BadInput(f"pivot {unwanted[0]} is not among the languages {', '.join(wanted)}; add it to --languages")
         missing = [lang for lang in asked if lang not in languages]
         if missing:
             raise BadInput(
@@ -140,6 +148,16 @@ def make_corpus(
     if not any(sum(ids is not None for ids in row) > 1 for row in zip(*held.values(), strict=True)):
         raise BadInput("no validation sentence is in two of the languages that are learnt; give others to --validation")
     return Corpus(tuple(taught), tuple(pivots), {lang: sentences[lang] for lang in taught}, directions, held), remarks
+
+
+def words_a_token(train: AlignedText, corpus: Corpus) -> float:
+    """Words, with blanks between, to a token that the decoder says: the mean of directions, which are drawn alike."""
+    shares = {}
+    for lang in corpus.pivots:
+        sentences = corpus.sentences[lang]
+        words = sum(len(row[lang].split()) for row in train.rows if lang in row)
+        shares[lang] = words / (int(sentences.starts[-1]) + len(sentences))
+    return float(np.mean([shares[direction.target] for direction in corpus.directions]))
 
 
 def _directions(

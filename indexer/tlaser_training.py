@@ -14,7 +14,7 @@ from encoders.folder import ModelFolder, Precision, free_target
 from encoders.session import Device
 from encoders.tlaser.settings import NAMES, Plan
 from encoders.tlaser.vocabulary import learn_vocabulary
-from indexer.aligned_corpus import AlignedText, choose_pivots, gather, hold_out, make_corpus
+from indexer.aligned_corpus import AlignedText, choose_pivots, gather, hold_out, make_corpus, words_a_token
 from indexer.parallel import Aligned, find, read_parallel
 from indexer.readers.source import Refusal
 from onnx_export.huggingface import require_torch
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     import tokenizers
 
 _GATE_TEXTS = 240
+_FEWEST_GATE_TEXTS = 40
+"""Of ten documents the ten nearest are the same whatever a graph does."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +40,8 @@ class TlaserReport:
         vocabulary: tokens.
         tokens: said by the decoder in training, up to the weights that were exported.
         best: step and similarity-search error of the weights that were exported.
-        rate: target tokens a second.
+        rate: target tokens a second; 0 where nothing was left to train.
+        words: that are said a second.
         parity: of the graph with torch.
         checkpoints: folder to go on from.
         remarks: what should be known.
@@ -53,6 +56,7 @@ class TlaserReport:
     tokens: int
     best: tuple[int, float]
     rate: float
+    words: float
     parity: ParityReport
     checkpoints: Path
     remarks: list[str]
@@ -97,12 +101,11 @@ def train_tlaser(
     checkpoints = target.with_name(f"{target.name}.training")
     text = _gathered(sources, languages, console)
     train, held = (text, _gathered(validation, languages, console)) if validation else hold_out(text)
-    chosen = choose_pivots(pivots, train.languages())
+    chosen = choose_pivots(pivots, train.languages(), languages)
     tokenizer = _vocabulary(train, plan)
     corpus, remarks = make_corpus(train, held, chosen, tokenizer, plan)
     size = tokenizer.get_vocab_size()
-    if size < plan.sizes.vocabulary:
-        remarks.append(f"the sentences have {size:,} tokens that come twice, not {plan.sizes.vocabulary:,}")
+    remarks += _lacking(train, languages, size, plan)
     console.say(
         f"{NAMES[plan.variant]}: {len(train.rows):,} sentences in {', '.join(corpus.languages)}, {corpus.pairs:,} "
         f"pairs into {' and '.join(chosen)}, {size:,} tokens"
@@ -111,6 +114,9 @@ def train_tlaser(
     from onnx_export.tlaser_folder import publish  # noqa: PLC0415
 
     fitted = fit(corpus, plan, size, checkpoints, device=device, console=console)
+    trained = int(fitted.curve[-1]["step"])
+    if trained > plan.training.steps:
+        remarks.append(f"{checkpoints} had {trained:,} steps already, which are exported; remove it to train fewer")
     step, tokens, error = int(fitted.best["step"]), int(fitted.best["tokens"]), fitted.best["error"]
     directions = [f"{direction.source}-{direction.target}" for direction in corpus.directions]
     folder, parity = publish(
@@ -120,7 +126,7 @@ def train_tlaser(
         corpus.languages,
         target,
         precision,
-        texts=_gate_texts(held, corpus.languages),
+        texts=gate_texts(held, train, corpus.languages),
         curve=fitted.curve,
         about={
             "Training": f"{', '.join(directions)}; {corpus.pairs:,} pairs; {tokens:,} target tokens in {step:,} steps",
@@ -138,6 +144,7 @@ def train_tlaser(
         tokens=tokens,
         best=(step, error),
         rate=fitted.rate,
+        words=fitted.rate * words_a_token(train, corpus),
         parity=parity,
         checkpoints=checkpoints,
         remarks=remarks,
@@ -147,16 +154,24 @@ def train_tlaser(
 
 def _gathered(sources: Sequence[str], languages: Sequence[str], console: Console) -> AlignedText:
     found = find(sources)
+    read = 0
     with console.progress("reading", None, "sentences") as progress:
 
         def counted() -> Iterator[Aligned | Refusal]:
+            nonlocal read
             for reading in read_parallel(found):
+                read += 1
                 progress(1)
                 yield reading
 
         text = gather(counted(), languages)
     if not text.rows:
-        why = f"{text.refused[0].where}: {text.refused[0].reason}" if text.refused else "they are empty"
+        if text.refused:
+            why = f"{text.refused[0].where}: {text.refused[0].reason}"
+        elif read:
+            why = f"of {read:,} sentences none is in two of {', '.join(languages) or 'the languages'}"
+        else:
+            why = "they are empty"
         raise BadInput(f"no sentence in two languages could be read from {', '.join(sources)} ({why}); give others")
     return text
 
@@ -167,9 +182,21 @@ def _vocabulary(train: AlignedText, plan: Plan) -> tokenizers.Tokenizer:
     )
 
 
-def _gate_texts(held: AlignedText, languages: Sequence[str]) -> list[GateText]:
-    """Held-out sentences, in turn as queries and as documents; a few sentences serve as both."""
-    texts = [(lang, row[lang]) for row in held.rows for lang in languages if lang in row][:_GATE_TEXTS]
+def _lacking(train: AlignedText, languages: Sequence[str], size: int, plan: Plan) -> list[str]:
+    """Remarks on what was asked for and is not there: languages, and tokens."""
+    found = train.languages()
+    remarks = [f"no sentence in {lang} stands beside another in the sources" for lang in languages if lang not in found]
+    if size < plan.sizes.vocabulary:
+        remarks.append(f"the sentences have {size:,} tokens that come twice, not {plan.sizes.vocabulary:,}")
+    return remarks
+
+
+def gate_texts(held: AlignedText, train: AlignedText, languages: Sequence[str]) -> list[GateText]:
+    """Held-out sentences, where they are few some of training too: all as documents, each fourth as a query too."""
+    texts, more = (
+        [(lang, row[lang]) for row in text.rows for lang in languages if lang in row] for text in (held, train)
+    )
+    texts = [*texts[:_GATE_TEXTS], *more[: max(_FEWEST_GATE_TEXTS - len(texts), 0)]]
     documents = [GateText(lang, "document", text) for lang, text in texts]
     queries = [GateText(lang, "query", text) for lang, text in texts[::4]]
     return [*queries, *documents]

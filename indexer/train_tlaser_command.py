@@ -166,6 +166,7 @@ def _tell(report: TlaserReport, variant: Variant, console: Console) -> None:
             "step": step,
             "error": round(error, 6),
             "tokens_per_second": round(report.rate, 1),
+            "words_per_second": round(report.words, 1),
             "parity": report.parity.as_json(),
             "checkpoints": str(report.checkpoints),
             "remarks": report.remarks,
@@ -178,8 +179,9 @@ def _tell(report: TlaserReport, variant: Variant, console: Console) -> None:
         console.say(f"  … and {len(report.refused) - _SHOWN:,} more")
     for remark in report.remarks:
         console.warn(remark)
+    speed = f" ({report.words:,.0f} words/s)" if report.rate else ""
     console.say(
-        f"{NAMES[variant]} at step {step:,}: search error {100 * error:.1f} % on held-out sentences; "
+        f"{NAMES[variant]} at step {step:,}: search error {100 * error:.1f} % on held-out sentences{speed}; "
         f"use it: dragoman index SOURCE… -c NAME --encoder {folder.path}"
     )
     console.result(str(folder.path))

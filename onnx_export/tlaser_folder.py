@@ -85,7 +85,7 @@ def publish(
             graph = Path(scratch) / "fp32.onnx"
             write_graph(model, plan, graph)
             convert(graph, made / "model.onnx", precision)
-        tokenizer.save(str(made / config.tokenizer_name), pretty=False)
+        (made / config.tokenizer_name).write_text(tokenizer.to_str(), encoding="utf-8")
         report = gate(ModelFolder(made, config), texts, reference, console, force=force)
         (made / "parity.json").write_text(
             json.dumps(report.as_json(), indent=2, ensure_ascii=False, allow_nan=False) + "\n", encoding="utf-8"

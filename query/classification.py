@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from encoders.document import Document, FloatArray, short_hash
-from query.language_pairs import PairTable
+from query.language_pairs import PairTable, mean_counted
 
 Part = Literal["train", "dev", "test"]
 
@@ -54,24 +54,26 @@ def zero_shot(data: Mapping[str, Mapping[Part, Labelled]]) -> PairTable:
     language: no other has been seen before the test.
 
     Args:
-        data: by language; one that lacks a part, or has a single class to learn, is no row, and one without a test
-            part no column.
+        data: by language; the row of one that lacks a part, or has a single class to learn, is NaN, and so is the
+            column of one without a test part.
     """
-    learns = [lang for lang, parts in data.items() if _teaches(parts)]
-    tested = [lang for lang, parts in data.items() if len(parts["test"].labels)]
-    values = np.full((len(learns), len(tested)), np.nan)
-    for row, lang in enumerate(learns):
-        classifier = _fitted(data[lang]["train"], data[lang]["dev"])
-        for column, other in enumerate(tested):
-            test = data[other]["test"]
-            values[row, column] = np.mean(classifier.predict(test.vectors) == test.labels)
-    return PairTable(learns, tested, values)
+    languages = list(data)
+    values = np.full((len(languages), len(languages)), np.nan)
+    for row, parts in enumerate(data.values()):
+        if not _teaches(parts):
+            continue
+        classifier = _fitted(parts["train"], parts["dev"])
+        for column, other in enumerate(data.values()):
+            test = other["test"]
+            if len(test.labels):
+                values[row, column] = np.mean(classifier.predict(test.vectors) == test.labels)
+    return PairTable(languages, languages, values)
 
 
 def averages(table: PairTable) -> Averages:
-    """Means over pairs of two languages, of one with itself, and over all."""
+    """Means over pairs of two languages, of one with itself, and over all; NaN where there are none."""
     same, cross = table.means()
-    return Averages(cross, same, float(np.nanmean(table.values)))
+    return Averages(cross, same, mean_counted(table.values))
 
 
 def split(documents: Sequence[Document], seed: int) -> list[Part]:

@@ -40,11 +40,13 @@ class PairTable:
 
     def means(self) -> tuple[float, float]:
         """Mean over pairs of one language with itself, and over the others; NaN where there are none."""
-        same = np.array([[row == column for column in self.documents] for row in self.queries])
-        return _mean(self.values[same]), _mean(self.values[~same])
+        same = np.array([[row == column for column in self.documents] for row in self.queries], dtype=np.bool_)
+        same = same.reshape(self.values.shape)
+        return mean_counted(self.values[same]), mean_counted(self.values[~same])
 
 
-def _mean(values: npt.NDArray[np.float64]) -> float:
+def mean_counted(values: npt.NDArray[np.float64]) -> float:
+    """Mean of what could be counted; NaN where nothing could."""
     counted = values[np.isfinite(values)]
     return float(counted.mean()) if len(counted) else float("nan")
 

@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import click
 import numpy as np
+import numpy.typing as npt
 
+from encoders.combined import BETWEEN
 from encoders.console import Console, output_options
+from encoders.cr5.encoder import BagsOfWords, is_cr5
 from encoders.document import Document, Encoder
 from encoders.errors import BadInput
+from encoders.first import First
 from encoders.languages import language_list
 from encoders.methods import SENTENCE_METHODS
 from encoders.session import Device
-from indexer.readers import ReadOptions, read
-from onnx_export.models import open_named
+from indexer.readers import ReadOptions, Refusal, read
+from onnx_export.models import find_model, open_named
 
 if TYPE_CHECKING:
     from query.classification import Averages, Labelled, Part
@@ -24,6 +29,7 @@ if TYPE_CHECKING:
 
 _PATH = click.Path(path_type=Path)
 _TOGETHER = 512
+_AVERAGES = ("cross", "same", "all")
 
 PAPER = {
     "LASER (6 layers)": (70.1, 87.8, 73.7),
@@ -49,7 +55,9 @@ PAPER_PAIRS = {
 @click.option("--documents", multiple=True, metavar="SOURCE", help="Documents of your own with label and concept.")
 @click.option("--languages", default="", metavar="LANG,…", help="[default: en,de,fr,es,it of MLDoc, else all]")
 @click.option("--splits", type=click.IntRange(1), default=5, show_default=True, help="Random splits of --documents.")
-@click.option("--method", type=click.Choice(SENTENCE_METHODS), help="How a document's vector is made.")
+@click.option(
+    "--method", type=click.Choice(SENTENCE_METHODS), help="How a document's vector is made.  [default: as for index]"
+)
 @click.option("--device", type=click.Choice(["auto", "cpu", "cuda"]), default="auto", show_default=True)
 @output_options
 def command(
@@ -66,7 +74,9 @@ def command(
     """Topic classification from each language to each other, and similarity search, on frozen vectors.
 
     A classifier learns in one language and is tested in all. --documents takes files as for index whose documents have
-    the fields label and concept: they are split by concept, several times, and the spread is told.
+    the fields label and concept: they are split by concept, several times, and the spread is told. For documents take
+    --method sentences where the encoder was made by train tlaser: it has read sentences. Tatoeba's sentences are
+    encoded whole (method first), whatever --method says.
     """
     if not (mldoc or tatoeba or documents):
         raise click.UsageError("name the data: --mldoc DIR, --tatoeba DIR, or --documents SOURCE")
@@ -74,15 +84,17 @@ def command(
 
     wanted = language_list(languages)
     corpus = _only(read_mldoc(mldoc), wanted or list(PAPER_PAIRS)) if mldoc else {}
-    pairs = read_tatoeba(tatoeba) if tatoeba else {}
-    own = _labelled(documents, wanted) if documents else []
-    loaded = open_named(encoder, method, console, device=cast("Device", device))
-    if corpus:
-        _mldoc(corpus, loaded, console)
-    if own:
-        _documents(own, splits, loaded, console)
+    pairs = _pairs(read_tatoeba(tatoeba), wanted) if tatoeba else {}
+    own = _labelled(documents, wanted, console) if documents else []
+    if corpus or own:
+        loaded = open_named(encoder, method, console, device=cast("Device", device))
+        if corpus:
+            _mldoc(corpus, loaded, console)
+        if own:
+            _documents(own, splits, loaded, console)
     if pairs:
-        _tatoeba(pairs, loaded, console)
+        whole = open_named(encoder, _whole_sentences(encoder, console), console, device=cast("Device", device))
+        _tatoeba(pairs, whole, console)
 
 
 def _only(
@@ -94,14 +106,32 @@ def _only(
     return kept
 
 
-def _labelled(sources: Sequence[str], languages: Sequence[str]) -> list[Document]:
-    documents = [
-        reading
-        for source in sources
-        for reading in read(source, ReadOptions())
-        if isinstance(reading, Document) and "label" in reading.fields
-    ]
-    kept = [document for document in documents if not languages or document.lang in languages]
+def _pairs(
+    found: dict[tuple[str, str], tuple[list[str], list[str]]], languages: Sequence[str]
+) -> dict[tuple[str, str], tuple[list[str], list[str]]]:
+    kept = {pair: sides for pair, sides in found.items() if not languages or set(pair) <= set(languages)}
+    if not kept:
+        has = ", ".join(f"{one}-{other}" for one, other in found)
+        raise BadInput(f"Tatoeba's folder has {has} and no pair of {', '.join(languages)}; say other --languages")
+    return kept
+
+
+def _labelled(sources: Sequence[str], languages: Sequence[str], console: Console) -> list[Document]:
+    kept: list[Document] = []
+    refused: list[Refusal] = []
+    unlabelled = 0
+    for reading in chain.from_iterable(read(source, ReadOptions()) for source in sources):
+        if isinstance(reading, Refusal):
+            refused.append(reading)
+        elif isinstance(reading, Document) and (not languages or reading.lang in languages):
+            if "label" in reading.fields:
+                kept.append(reading)
+            else:
+                unlabelled += 1
+    if refused:
+        console.warn(f"{len(refused):,} records could not be read; the first, {refused[0].where}: {refused[0].reason}")
+    if unlabelled:
+        console.warn(f"{unlabelled:,} documents have no field label and were left out")
     if not kept:
         raise BadInput(f"{', '.join(sources)} have no document with the field label in a language that is wanted")
     return kept
@@ -128,7 +158,7 @@ def _mldoc(corpus: Mapping[str, Mapping[Part, list[Document]]], encoder: Encoder
         ["", ">cross", ">same", ">all"],
         [
             *([name, *(f"{value:.1f}" for value in values)] for name, values in PAPER.items()),
-            [f"ours: {encoder.spec.name}", *(f"{100 * value:.1f}" for value in (ours.cross, ours.same, ours.all))],
+            [f"ours: {encoder.spec.name}", *(_percent(value) for value in (ours.cross, ours.same, ours.all))],
         ],
         title="MLDoc, averages in %",
     )
@@ -140,25 +170,41 @@ def _documents(documents: Sequence[Document], splits: int, encoder: Encoder, con
 
     encoded = _encoded("documents", documents, encoder, console)
     langs = np.array([document.lang for document in documents])
+    languages = sorted(set(langs.tolist()))
     tables = []
     for seed in range(splits):
         parts = np.array(split(documents, seed))
-        tables.append(zero_shot({lang: _parts(encoded, langs == lang, parts) for lang in sorted(set(langs))}))
+        tables.append(zero_shot({lang: _parts(encoded, langs == lang, parts) for lang in languages}))
+    values = np.array([table.values for table in tables])
+    _see_what_taught(languages, values, console)
     found = [averages(table) for table in tables]
-    mean, spread = (how(np.array([table.values for table in tables]), axis=0) for how in (np.mean, np.std))
     console.table(
-        ["trained in", *(f">{lang}" for lang in tables[0].documents)],
+        ["trained in", *(f">{lang}" for lang in languages)],
         [
-            [lang, *(f"{100 * a:.1f} ± {100 * b:.1f}" for a, b in zip(mean[row], spread[row], strict=True))]
-            for row, lang in enumerate(tables[0].queries)
+            [lang, *(_spread(values[:, row, column]) for column in range(len(languages)))]
+            for row, lang in enumerate(languages)
         ],
         title=f"Own documents, accuracy in %, mean ± deviation over {splits} splits by concept",
     )
     console.table(
         ["", ">cross", ">same", ">all"],
-        [[encoder.spec.name, *(_spread([getattr(one, name) for one in found]) for name in ("cross", "same", "all"))]],
+        [[encoder.spec.name, *(_spread(np.array([getattr(one, name) for one in found])) for name in _AVERAGES)]],
     )
     console.emit({"task": "documents", **_as_json(tables, found)})
+
+
+def _see_what_taught(languages: Sequence[str], values: npt.NDArray[np.float64], console: Console) -> None:
+    """Warn of languages that could not be learnt from; ``values`` are (splits, languages, languages)."""
+    taught = np.isfinite(values).any(axis=2).sum(axis=0).tolist()
+    if not any(taught):
+        raise BadInput(
+            "no language has documents of two labels to learn from, and more to choose and to test by; give others"
+        )
+    for lang, times in zip(languages, taught, strict=True):
+        if times < len(values):
+            console.warn(
+                f"{lang} has too few documents or labels to learn from in {len(values) - times} of {len(values)} splits"
+            )
 
 
 def _parts(encoded: Labelled, own: np.ndarray, parts: np.ndarray) -> dict[Part, Labelled]:
@@ -168,6 +214,12 @@ def _parts(encoded: Labelled, own: np.ndarray, parts: np.ndarray) -> dict[Part, 
     return {
         name: Labelled(encoded.vectors[own & (parts == name)], encoded.labels[own & (parts == name)]) for name in names
     }
+
+
+def _whole_sentences(reference: str, console: Console) -> str:
+    """The methods by which the encoders of a reference take a text as one sentence."""
+    folders = [find_model(name, console) for name in reference.split(BETWEEN)]
+    return BETWEEN.join(BagsOfWords.method if is_cr5(folder) else First.method for folder in folders)
 
 
 def _tatoeba(pairs: Mapping[tuple[str, str], tuple[list[str], list[str]]], encoder: Encoder, console: Console) -> None:
@@ -203,22 +255,30 @@ def _row(table: PairTable, lang: str) -> list[tuple[str, float]]:
 
 
 def _beside(paper: float | None, ours: float) -> str:
-    return f"{'–' if paper is None else f'{paper:.1f}'}  {100 * ours:.1f}"
+    return f"{'–' if paper is None else f'{paper:.1f}'}  {_percent(ours)}"
 
 
-def _spread(values: Sequence[float]) -> str:
-    return f"{100 * np.mean(values):.1f} ± {100 * np.std(values):.1f}"
+def _percent(value: float) -> str:
+    return f"{100 * value:.1f}" if np.isfinite(value) else "–"
+
+
+def _spread(values: npt.NDArray[np.float64]) -> str:
+    """Mean and deviation of those that could be counted."""
+    counted = values[np.isfinite(values)]
+    return f"{100 * counted.mean():.1f} ± {100 * counted.std():.1f}" if len(counted) else "–"
+
+
+def _rounded(value: float) -> float | None:
+    return round(value, 6) if np.isfinite(value) else None
 
 
 def _as_json(tables: Sequence[PairTable], found: Sequence[Averages]) -> dict[str, Any]:
     return {
         "splits": [
             {
-                "cross": round(one.cross, 6),
-                "same": round(one.same, 6),
-                "all": round(one.all, 6),
+                **{name: _rounded(getattr(one, name)) for name in _AVERAGES},
                 "pairs": {
-                    lang: {other: round(value, 6) for other, value in _row(table, lang)} for lang in table.queries
+                    lang: {other: _rounded(value) for other, value in _row(table, lang)} for lang in table.queries
                 },
             }
             for table, one in zip(tables, found, strict=True)

@@ -43,7 +43,7 @@ def read_tatoeba(folder: Path) -> dict[tuple[str, str], tuple[list[str], list[st
     """Sentences and their translations by pair of languages.
 
     Raises:
-        BadInput: the folder has no pair, or the sides of one differ in length.
+        BadInput: the folder has no pair, or the sides of one are empty or differ in length.
     """
     found = {}
     for file in sorted(folder.glob("tatoeba.*-*.*")):
@@ -56,6 +56,8 @@ def read_tatoeba(folder: Path) -> dict[tuple[str, str], tuple[list[str], list[st
             raise BadInput(
                 f"{file} has {len(first)} lines and {other.name} {len(second)}; get both again, line by line the same"
             )
+        if not first:
+            raise BadInput(f"{file} and {other.name} are empty; get both again")
         found[normalise(named[1]), normalise(named[2])] = (first, second)
     if not found:
         raise BadInput(f"{folder} has no pair of files such as tatoeba.deu-eng.deu and tatoeba.deu-eng.eng")

@@ -99,3 +99,10 @@ class Corpus:
         for direction in self.directions:
             parts += [direction.source, direction.target, direction.rows.tobytes()]
         return short_hash(*parts)
+
+    def validation_hash(self) -> str:
+        """The same for the same validation sentences."""
+        parts: list[str | bytes] = []
+        for lang, sentences in self.validation.items():
+            parts += [lang, *("" if ids is None else ids.tobytes() for ids in sentences)]
+        return short_hash(*parts)

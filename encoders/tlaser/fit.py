@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -65,7 +66,7 @@ def fit(
         console: where progress goes.
 
     Raises:
-        BadInput: the checkpoint is of another plan or corpus.
+        BadInput: the checkpoint is of another plan or corpus, or the loss is no number any more.
         MissingPart: CUDA was asked for and is not there, or a checkpoint can't be written.
     """
     run = _Run(corpus, plan, vocabulary, folder, training_device(device))
@@ -79,7 +80,10 @@ def fit(
                 row = run.record()
                 console.say(f"step {run.step:,}: loss {row['loss']:.3f}, search error {100 * row['error']:.1f} %")
     except KeyboardInterrupt:
-        console.warn(f"stopped at step {run.step:,}; the same command goes on from the last checkpoint in {folder}")
+        then = (
+            f"goes on from step {int(run.curve[-1]['step']):,}" if run.curve else "begins anew: no checkpoint was due"
+        )
+        console.warn(f"stopped at step {run.step:,}; the same command {then}")
         raise
     return run.fitted(progress.units / progress.seconds)
 
@@ -120,7 +124,11 @@ class _Run:
         write_rows(self.curve, self.folder / CURVE)
 
     def update(self) -> tuple[int, float]:
-        """One update of the weights; returns its target tokens and its loss."""
+        """One update of the weights; returns its target tokens and its loss.
+
+        Raises:
+            BadInput: the loss or its gradient is no number; the weights are as they were.
+        """
         training = self.plan.training
         self.model.train()
         for group in self.optimizer.param_groups:
@@ -134,12 +142,17 @@ class _Run:
             said += batch.tokens
             for name, value in {"loss": loss, **terms}.items():
                 self.sums[name] += value.item() / training.accumulate
-        torch.nn.utils.clip_grad_norm_(self.model.parameters(), training.clip)
+        length = torch.nn.utils.clip_grad_norm_(self.model.parameters(), training.clip)
+        mean = self.sums["loss"] - before
+        if not (math.isfinite(mean) and math.isfinite(length.item())):
+            raise BadInput(
+                f"the loss is no number at step {self.step + 1:,}; remove {self.folder} and give a lower --rate"
+            )
         self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
         self.step += 1
         self.tokens += said
-        return said, self.sums["loss"] - before
+        return said, mean
 
     def _loss(self, batch: Batch) -> tuple[torch.Tensor, Mapping[str, torch.Tensor]]:
         constraint = self.plan.constraint
@@ -212,6 +225,7 @@ def fingerprint(corpus: Corpus, plan: Plan, vocabulary: int) -> dict[str, Any]:
         **{name: value for name, value in asdict(plan.training).items() if name != "steps"},
         "tokens of the vocabulary": vocabulary,
         "sentences": corpus.hash(),
+        "validation sentences": corpus.validation_hash(),
     }
 
 
@@ -221,7 +235,9 @@ def check_same(stored: Mapping[str, Any], now: Mapping[str, Any], folder: Path) 
     Raises:
         BadInput: it is not; the sentence names what differs.
     """
-    differing = [f"{name} {stored.get(name)}, now {value}" for name, value in now.items() if stored.get(name) != value]
+    differing = [
+        f"{name} {stored[name]}, now {value}" for name, value in now.items() if stored.get(name, value) != value
+    ]
     if differing:
         raise BadInput(
             f"{folder} has a checkpoint of another training ({'; '.join(differing[:3])}); give the same sources and "

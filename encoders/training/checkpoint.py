@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import io
 import os
@@ -12,10 +11,9 @@ from typing import Any
 
 import torch
 
-from encoders.errors import BadInput, MissingPart
+from encoders.errors import DISK_FULL, BadInput, MissingPart
 
 _DIGEST = 32
-_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 
 def save_checkpoint(file: Path, state: Mapping[str, Any]) -> None:
@@ -50,7 +48,7 @@ def write_whole(file: Path, data: bytes) -> None:
         temporary.replace(file)
     except OSError as error:
         temporary.unlink(missing_ok=True)
-        what = "its disk is full" if error.errno in _FULL else error.strerror
+        what = "its disk is full" if error.errno in DISK_FULL else error.strerror
         raise MissingPart(
             f"{file} can't be written ({what}); make room and give the same command: it goes on from what was saved "
             "before"

@@ -33,22 +33,29 @@ class Found:
 
 
 def find(sources: Sequence[str]) -> Found:
-    """Sort files and folders by what they hold.
+    """Sort files and folders by what they hold; of a text of which two sides or more are named, those alone are sides.
 
     Raises:
         BadInput: one does not exist or holds no parallel text.
     """
     found = Found()
+    named: dict[Path, dict[str, SourceFile]] = {}
     for source in sources:
         path = Path(source).expanduser()
         if not path.exists():
             raise BadInput(f"{source} does not exist; name a file or a folder of parallel text")
-        taken = [_take(file, found, whole_folder=path.is_dir()) for file in source_files(path)]
+        taken = [_take(one, found, whole_folder=path.is_dir()) for one in source_files(path)]
         if not any(taken):
             raise BadInput(
                 f"{source} is no parallel text that is read here: .tsv with languages in its header, .jsonl, .tmx, two "
                 "files that differ in their last ending (text.de, text.en), or a folder of LANG.tsv with common ids"
             )
+        file = SourceFile(path, path.name)
+        if path.is_file() and (lang := side_language(file)):
+            named.setdefault(text_name(file), {})[lang] = file
+    for text in found.sides.keys() & named.keys():
+        if len(named[text]) > 1:
+            found.sides[text] = dict(sorted(named[text].items()))
     return found
 
 

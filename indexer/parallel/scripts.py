@@ -1,49 +1,44 @@
-"""Is a sentence written in the script of its language?"""
+"""Is a sentence written in a script of its language?"""
 
 from __future__ import annotations
 
-import unicodedata
 from functools import lru_cache
 
 import langcodes
+from fontTools import unicodedata
+from langcodes.data_dicts import LIKELY_SUBTAGS
 
 _FEWEST = 0.1
 """Share of letters in the language's script below which a sentence is no sentence of it: names stay in Latin."""
-_NAMES = {
-    "Latn": ("LATIN",),
-    "Cyrl": ("CYRILLIC",),
-    "Grek": ("GREEK",),
-    "Arab": ("ARABIC",),
-    "Hebr": ("HEBREW",),
-    "Deva": ("DEVANAGARI",),
-    "Beng": ("BENGALI",),
-    "Taml": ("TAMIL",),
-    "Thai": ("THAI",),
-    "Geor": ("GEORGIAN",),
-    "Armn": ("ARMENIAN",),
-    "Hans": ("CJK",),
-    "Hant": ("CJK",),
-    "Jpan": ("CJK", "HIRAGANA", "KATAKANA"),
-    "Kore": ("HANGUL", "CJK"),
+_TOGETHER = {
+    "Hans": {"Hani"},
+    "Hant": {"Hani"},
+    "Hanb": {"Hani", "Bopo"},
+    "Jpan": {"Hani", "Hira", "Kana"},
+    "Kore": {"Hang", "Hani"},
 }
-"""How the names of a script's letters in Unicode begin; a language of another script is not looked at."""
+"""Names of ISO 15924 that Unicode's characters don't have, and the scripts that they stand for."""
+_OF_NO_SCRIPT = {"Zyyy", "Zinh", "Zzzz"}
 
 
 def wrong_script(text: str, lang: str) -> bool:
-    """Whether a sentence has letters and hardly one of its language's script."""
-    names = _names(lang)
-    letters = [character for character in text if character.isalpha()]
-    if not names or not letters:
-        return False
-    own = sum(_script(letter).startswith(names) for letter in letters)
+    """Whether a sentence has letters and hardly one of a script that its language is written in, as CLDR has them."""
+    scripts = [_script(character) for character in text if character.isalpha()]
+    letters = [script for script in scripts if script not in _OF_NO_SCRIPT]
+    languages_own = _scripts(lang)
+    own = sum(script in languages_own for script in letters)
     return own < _FEWEST * len(letters)
 
 
 @lru_cache(maxsize=512)
-def _names(lang: str) -> tuple[str, ...]:
-    return _NAMES.get(langcodes.Language.get(lang).maximize().script or "", ())
+def _scripts(lang: str) -> frozenset[str]:
+    """The one a tag names (``sr-Latn``); else all that the language has somewhere (``sr``: Cyrillic and Latin)."""
+    language = langcodes.Language.get(lang)
+    names = {language.script or language.maximize().script or ""}
+    if not language.script:
+        tags = [tag for tag in LIKELY_SUBTAGS if tag.startswith(f"{lang}-")]
+        names |= {langcodes.Language.get(LIKELY_SUBTAGS[tag]).script or "" for tag in tags}
+    return frozenset(script for name in names for script in _TOGETHER.get(name, {name}))
 
 
-@lru_cache(maxsize=1 << 16)
-def _script(letter: str) -> str:
-    return unicodedata.name(letter, "")
+_script = lru_cache(maxsize=1 << 16)(unicodedata.script)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from indexer.readers.source import Refusal
+
 
 @dataclass(frozen=True)
 class Aligned:
@@ -27,4 +29,10 @@ def decoded(line: bytes) -> str | None:
         return None
 
 
+def row(where: str, texts: Mapping[str, str]) -> Aligned | Refusal:
+    """A sentence's texts as they were found; a refusal where they are not two."""
+    return Aligned(where, texts) if len(texts) > 1 else Refusal(where, _ALONE)
+
+
 NOT_UTF8 = "it is not UTF-8; convert the file with iconv"
+_ALONE = "it has text in fewer than two languages; name them by tags such as en and de"

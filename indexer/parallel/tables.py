@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 
 from encoders.errors import BadInput
 from encoders.languages import normalise
-from indexer.parallel.source import NOT_UTF8, Aligned, decoded
+from indexer.parallel.source import NOT_UTF8, Aligned, decoded, row
 from indexer.readers.files import SourceFile, UnreadableFileError
 from indexer.readers.source import Refusal
 
@@ -78,7 +78,7 @@ def read_jsonl(file: SourceFile) -> Iterator[Aligned | Refusal]:
             for name, value in texts.items()
             if name not in _ABOUT and isinstance(value, str) and (lang := language(name))
         }
-        yield Aligned(where, known)
+        yield row(where, known)
 
 
 def read_by_id(files: Mapping[str, SourceFile]) -> Iterator[Aligned | Refusal]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from xml.etree import ElementTree as ET
 
-from indexer.parallel.source import Aligned
+from indexer.parallel.source import Aligned, row
 from indexer.parallel.tables import language
 from indexer.readers.files import SourceFile
 from indexer.readers.source import Refusal
@@ -23,7 +23,7 @@ def read_tmx(file: SourceFile) -> Iterator[Aligned | Refusal]:
             for _, element in ET.iterparse(stream, ["end"]):  # noqa: S314 - expat bounds what entities may grow to
                 if _name(element) == "tu":
                     number += 1
-                    yield Aligned(f"{file.shown}: unit {element.get('tuid') or number}", _texts(element))
+                    yield row(f"{file.shown}: unit {element.get('tuid') or number}", _texts(element))
                     element.clear()
         except ET.ParseError as error:
             yield Refusal(file.shown, f"it is not valid XML ({error}); what came before is kept")

@@ -8,6 +8,7 @@ import pytest
 from encoders.errors import BadInput
 from indexer.aligned_corpus import choose_pivots, gather, hold_out
 from indexer.parallel import Aligned, find, read_parallel
+from indexer.parallel.scripts import wrong_script
 from indexer.readers.source import Refusal
 
 
@@ -33,6 +34,23 @@ def test_json_lines_have_texts_by_language_at_the_top_or_under_translation(tmp_p
     assert len(refused) == 2
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        '{"en": "house", "de": null}',
+        '{"de": "Haus"}',
+        '{"en": "house", "de": ["Haus"]}',
+        '{"english": "house", "german": "Haus"}',
+    ],
+)
+def test_json_lines_of_fewer_than_two_languages_are_refused_with_their_place(tmp_path: Path, line: str) -> None:
+    (tmp_path / "a.jsonl").write_text('{"en": "dog", "de": "Hund"}\n' + line, encoding="utf-8")
+    rows, refused = _read(tmp_path / "a.jsonl")
+    assert rows == [{"en": "dog", "de": "Hund"}]
+    assert [note.where.rsplit(":", 1)[1] for note in refused] == ["2"]
+    assert refused[0].reason == "it has text in fewer than two languages; name them by tags such as en and de"
+
+
 def test_moses_files_are_one_text_by_their_common_name(tmp_path: Path) -> None:
     (tmp_path / "europarl.de-en.de").write_text("Haus\nHund\n", encoding="utf-8")
     with gzip.open(tmp_path / "europarl.de-en.en.gz", "wt", encoding="utf-8") as out:
@@ -42,6 +60,13 @@ def test_moses_files_are_one_text_by_their_common_name(tmp_path: Path) -> None:
     assert _read(tmp_path)[0] == expected
     assert _read(tmp_path / "europarl.de-en.de")[0] == expected
     assert _read(tmp_path / "europarl.de-en.de", tmp_path / "europarl.de-en.en.gz")[0] == expected
+
+
+def test_where_two_sides_are_named_what_stands_beside_them_is_none(tmp_path: Path) -> None:
+    """``t.bak`` would be Bashkir, and ``t.log`` Logo."""
+    for ending, text in {"de": "Haus\n", "en": "house\n", "bak": "old\nolder\n", "log": "12:00 got\n"}.items():
+        (tmp_path / f"t.{ending}").write_text(text, encoding="utf-8")
+    assert _read(tmp_path / "t.en", tmp_path / "t.de")[0] == [{"de": "Haus", "en": "house"}]
 
 
 def test_moses_files_of_different_lengths_are_refused_whole(tmp_path: Path) -> None:
@@ -59,7 +84,10 @@ def test_tmx_units_give_their_segments_without_codes(tmp_path: Path) -> None:
         <tu><tuv xml:lang="en"><seg>Close</seg></tuv></tu></body></tmx>""",
         encoding="utf-8",
     )
-    assert _read(tmp_path)[0] == [{"en": "Open the file.", "de": "Datei öffnen."}, {"en": "Close"}]
+    rows, refused = _read(tmp_path)
+    assert rows == [{"en": "Open the file.", "de": "Datei öffnen."}]
+    assert [note.where.rsplit(": ", 1)[1] for note in refused] == ["unit 2"]
+    assert "text in fewer than two languages" in refused[0].reason
 
 
 def test_a_broken_tmx_keeps_what_came_before(tmp_path: Path) -> None:
@@ -114,6 +142,39 @@ def test_empty_sides_and_other_scripts_are_left_out_with_their_places() -> None:
         ("t:3", "its ru side is in another script than ru is written in"),
         ("t:4", "its ru side is empty"),
     ]
+
+
+@pytest.mark.parametrize(
+    ("lang", "right", "wrong"),
+    [
+        ("km", "ភាសាខ្មែរ", "the language"),
+        ("lo", "ພາສາລາວ", "the language"),
+        ("my", "မြန်မာဘာသာ", "the language"),
+        ("te", "తెలుగు భాష", "ಕನ್ನಡ ಭಾಷೆ"),
+        ("ml", "മലയാളം", "தமிழ்"),
+        ("gu", "ગુજરાતી", "हिन्दी"),
+        ("am", "አማርኛ ቋንቋ", "the language"),
+        ("bo", "བོད་སྐད་", "the language"),
+        ("dv", "ދިވެހި", "the language"),
+        ("ko", "한국어", "にほんご"),
+        ("ja", "データベース", "한국어"),
+        ("zh", "中文", "русский"),
+        ("sr-Latn", "srpski jezik", "српски језик"),
+        ("de", "die Sprache", "ភាសាខ្មែរ"),
+    ],
+)
+def test_every_languages_script_is_known(lang: str, right: str, wrong: str) -> None:
+    assert not wrong_script(right, lang)
+    assert wrong_script(wrong, lang)
+
+
+@pytest.mark.parametrize(
+    ("lang", "texts"),
+    [("sr", ["srpski jezik", "српски језик"]), ("kk", ["қазақ тілі", "قازاق تىلى"]), ("zh", ["中文", "臺灣"])],
+)
+def test_a_language_of_several_scripts_may_be_in_each(lang: str, texts: list[str]) -> None:
+    assert not any(wrong_script(text, lang) for text in [*texts, "12 + 3", ""])
+    assert wrong_script("ภาษาไทย", lang)
 
 
 def test_pivots_are_english_and_spanish_or_the_languages_with_most_sentences() -> None:

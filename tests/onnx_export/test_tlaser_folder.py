@@ -1,11 +1,16 @@
 """Trained encoders as model folders, in every precision."""
 
+import resource
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from encoders.console import Console
-from encoders.folder import Precision
+from encoders.errors import MissingPart
+from encoders.folder import ModelFolder, Precision
 from encoders.tlaser.settings import Variant, preset
 from encoders.tlaser.vocabulary import learn_vocabulary
 from onnx_export.parity import read_texts
@@ -44,3 +49,49 @@ def test_the_graph_passes_the_gate_in_every_precision(variant: Variant, precisio
     assert {file.name for file in folder.path.iterdir()} == {
         *("config.json", "curve.jsonl", "curve.png", "MODEL_CARD.md", "model.onnx", "parity.json", "tokenizer.json")
     }
+
+
+@contextmanager
+def _files_of_at_most(size: int) -> Iterator[None]:
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+@pytest.mark.parametrize("full", ["model.onnx", "tokenizer.json"])
+def test_a_disk_that_fills_is_one_sentence_and_leaves_nothing(full: str, tmp_path: Path) -> None:
+    import torch
+
+    from encoders.tlaser.model import Translator
+    from onnx_export.tlaser_folder import publish
+
+    texts = read_texts()
+    tokenizer = learn_vocabulary((text.text for text in texts), 600, "t")
+    plan = preset("small", "t")
+    plan = replace(plan, sizes=replace(plan.sizes, dim=4, heads=1, ffn=4, decoder=4, layers=1, max_tokens=8))
+    torch.manual_seed(0)
+    model = Translator("t", plan.sizes, tokenizer.get_vocab_size(), 2).eval()
+    if full == "tokenizer.json":
+        tokenizer.add_tokens(["x" * 300_000])  # the largest file is the one that has no room
+
+    def made(target: Path) -> ModelFolder:
+        return publish(
+            model,
+            tokenizer,
+            plan,
+            ["de", "en"],
+            target,
+            "fp32",
+            texts=texts,
+            curve=[{"step": 1, "loss": 1.0}],
+            about={},
+            console=Console(quiet=True),
+        )[0]
+
+    whole = made(tmp_path / "whole").path
+    with _files_of_at_most((whole / full).stat().st_size - 1), pytest.raises(MissingPart, match="is full; make room"):
+        made(tmp_path / "m")
+    assert [path.name for path in tmp_path.iterdir()] == ["whole"]

@@ -1,6 +1,7 @@
 """``dragoman reproduce tlaser`` on files of the published layouts, written here."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -53,27 +54,69 @@ def test_mldoc_and_tatoeba_are_told_beside_the_papers_figures(
     assert "LASER (6 layers)" in shown
 
 
-def test_own_documents_are_split_by_concept_several_times(
-    tmp_path: Path, encoder: object, capsys: pytest.CaptureFixture[str]
-) -> None:
-    file = tmp_path / "docs.jsonl"
+def _documents(file: Path, counts: dict[str, int]) -> list[str]:
+    """So many documents a language, and the command that takes them."""
     lines = [
         {
             "id": f"{name}{n}",
             "lang": name[:2].replace("ge", "de"),
-            "text": texts[n % 3],
+            "text": _TEXTS[name][n % 3],
             "label": _LABELS[n % 3],
             "concept": n,
         }
-        for name, texts in _TEXTS.items()
-        for n in range(60)
+        for name, count in counts.items()
+        for n in range(count)
     ]
     file.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
-    command = ["reproduce", "tlaser", "--encoder", "multilingual-e5-small", "--documents", str(file), "--splits", "2"]
-    assert run([*command, "--json", "-q"]) == 0
+    return ["reproduce", "tlaser", "--encoder", "multilingual-e5-small", "--documents", str(file), "-q"]
+
+
+def test_own_documents_are_split_by_concept_several_times(
+    tmp_path: Path, encoder: object, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = _documents(tmp_path / "docs.jsonl", {"english": 60, "german": 60})
+    assert run([*command, "--splits", "2", "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert len(told["splits"]) == 2
     assert told["splits"][0]["pairs"].keys() == {"de", "en"}
+
+
+def test_a_language_of_few_documents_is_tested_and_learnt_from_where_it_can_be(
+    tmp_path: Path, encoder: object, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = _documents(tmp_path / "docs.jsonl", {"english": 60, "german": 6})
+    assert run([*command, "--json"]) == 0
+    captured = capsys.readouterr()
+    pairs = [split["pairs"] for split in json.loads(captured.out)["splits"]]
+    assert all(pair.keys() == pair["en"].keys() == {"de", "en"} for pair in pairs)
+    assert any(pair["de"]["en"] is None for pair in pairs)
+    assert all(pair["en"]["en"] is not None for pair in pairs)
+    assert re.search(r"de has too few documents or labels to learn from in \d of 5 splits", captured.err)
+    assert run(command) == 0
+    assert "nan" not in capsys.readouterr().out
+
+
+def test_one_language_has_no_cross(
+    tmp_path: Path, mldoc: Path, encoder: object, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = _documents(tmp_path / "docs.jsonl", {"english": 60})
+    assert run([*command, "--mldoc", str(mldoc), "--languages", "en", "--json"]) == 0
+    for told in map(json.loads, capsys.readouterr().out.splitlines()):
+        assert told["splits"][0]["cross"] is None
+        assert told["splits"][0]["same"] == told["splits"][0]["all"]
+
+
+def test_documents_that_teach_nothing_are_one_sentence_and_lines_that_are_none_are_told(
+    tmp_path: Path, encoder: object, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = _documents(tmp_path / "docs.jsonl", {"english": 3})
+    with (tmp_path / "docs.jsonl").open("a", encoding="utf-8") as file:
+        file.write('{"id": "x", "lang": "en", "text": "no label"}\nno JSON\n')
+    assert run(command) == 1
+    said = capsys.readouterr().err
+    assert "no language has documents of two labels to learn from" in said
+    assert re.search(r"1 records could not be read; the first, .*docs.jsonl:5: ", said)
+    assert "1 documents have no field label and were left out" in said
 
 
 @pytest.mark.parametrize(
@@ -94,8 +137,22 @@ def test_other_layouts_are_one_sentence(
     assert said in capsys.readouterr().err
 
 
+def test_languages_choose_pairs_too(tatoeba: Path, encoder: object, capsys: pytest.CaptureFixture[str]) -> None:
+    for side in list(tatoeba.iterdir()):
+        (tatoeba / side.name.replace("deu", "fra")).write_text(side.read_text(encoding="utf-8"), encoding="utf-8")
+    command = ["reproduce", "tlaser", "--encoder", "multilingual-e5-small", "--tatoeba", str(tatoeba), "--json"]
+    assert run([*command, "--languages", "en,de"]) == 0
+    assert [row["pair"] for row in json.loads(capsys.readouterr().out)["rows"]] == [["de", "en"]]
+    assert run([*command, "--languages", "en,ja"]) == 1
+    assert "Tatoeba's folder has de-en, fr-en and no pair of en, ja" in capsys.readouterr().err
+
+
 def test_sides_of_different_lengths_are_refused(tatoeba: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tatoeba / "tatoeba.deu-eng.eng").write_text("one\n", encoding="utf-8")
     assert run(["reproduce", "tlaser", "--encoder", "multilingual-e5-small", "--tatoeba", str(tatoeba)]) == 1
     assert "tatoeba.deu-eng.deu has 3 lines and tatoeba.deu-eng.eng 1" in capsys.readouterr().err
+    for side in tatoeba.iterdir():
+        side.write_text("", encoding="utf-8")
+    assert run(["reproduce", "tlaser", "--encoder", "multilingual-e5-small", "--tatoeba", str(tatoeba)]) == 1
+    assert "tatoeba.deu-eng.deu and tatoeba.deu-eng.eng are empty; get both again" in capsys.readouterr().err
     assert run(["reproduce", "tlaser", "--encoder", "multilingual-e5-small"]) == 2

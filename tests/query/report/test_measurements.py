@@ -68,6 +68,8 @@ def test_map_by_pair_is_the_mean_over_topics_that_have_an_answer_there() -> None
     assert list(table.documents) == ["de", "en"]
     np.testing.assert_allclose(table.values, [[0.75, 0.5], [1.0, 1.0]])
     assert table.means() == pytest.approx((0.875, 0.75))
+    none = map_by_pair({}, qrels, {"d1": "de"})
+    assert np.isnan(none.means()).all()
 
 
 def test_shares_of_first_hits_sum_to_one_by_language_of_the_query() -> None:

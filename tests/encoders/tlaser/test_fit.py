@@ -1,0 +1,139 @@
+"""The training loop: its schedule, its gradients, and what it refuses."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from encoders.console import Console
+from encoders.errors import BadInput
+from encoders.tlaser.batches import Batches
+from encoders.tlaser.corpus import Corpus, Direction, Sentences
+from encoders.tlaser.settings import Plan, Training, preset
+from encoders.tlaser.vocabulary import PAD_ID, learn_vocabulary
+
+pytestmark = pytest.mark.torch
+
+_TEXTS = {
+    "de": [f"das Haus Nummer {n}" for n in range(20)],
+    "en": [f"house number {n}" for n in range(20)],
+}
+
+
+def _plan(**training: Any) -> Plan:
+    plan = preset("small", "t")
+    sizes = replace(plan.sizes, dim=16, ffn=16, decoder=16, layers=1, vocabulary=100)
+    return Plan("t", sizes, replace(plan.training, batch_tokens=64, **training))
+
+
+def _corpus(held: int = 4) -> tuple[Corpus, int]:
+    """Two languages, and how many tokens they have."""
+    tokenizer = learn_vocabulary((text for texts in _TEXTS.values() for text in texts), 100, "t")
+    sentences = {lang: Sentences(tokenizer, texts) for lang, texts in _TEXTS.items()}
+    rows = np.stack([np.arange(20)] * 2, axis=1)
+    directions = [Direction("de", "en", rows), Direction("en", "de", rows)]
+    validation = {lang: [own[row] for row in range(held)] for lang, own in sentences.items()}
+    return Corpus(("de", "en"), ("en", "de"), sentences, directions, validation), tokenizer.get_vocab_size()
+
+
+@pytest.mark.parametrize(("step", "share"), [(1, 1 / 200), (100, 0.5), (200, 1.0), (800, 0.5), (20_000, 0.1)])
+def test_the_rate_rises_in_a_straight_line_and_falls_with_the_inverse_square_root(step: int, share: float) -> None:
+    from encoders.tlaser.fit import learning_rate
+
+    training = Training(30_000, 512, 1, rate=3e-3, warmup=200, dropout=0.0)
+    assert learning_rate(step, training) == pytest.approx(3e-3 * share)
+
+
+def test_the_gradient_of_several_batches_is_the_mean_of_theirs(tmp_path: Path) -> None:
+    import torch
+    from torch.optim.optimizer import register_optimizer_step_pre_hook
+
+    from encoders.tlaser.fit import fit
+    from encoders.tlaser.loss import total_loss, translation_loss
+    from encoders.tlaser.model import Translator
+
+    corpus, size = _corpus()
+    plan = _plan(steps=1, accumulate=2, clip=1e9, interval=1)
+    torch.manual_seed(plan.training.seed)
+    model = Translator("t", plan.sizes, size, 2)
+    batches = Batches(corpus, "t", plan.training.batch_tokens, plan.training.seed)
+    losses = []
+    for batch in (next(batches) for _ in range(2)):
+        source, given, wanted = (torch.from_numpy(ids) for ids in (batch.source, batch.given, batch.wanted))
+        logits = model.logits(model.encode(source), given, batch.language, wanted)
+        losses.append(total_loss(translation_loss(logits, wanted[wanted != PAD_ID], 0.1), None, plan.constraint))
+    parameters = list(model.parameters())
+    expected = torch.autograd.grad((losses[0] + losses[1]) / 2, parameters)
+
+    seen: list[torch.Tensor] = []
+
+    def remember(optimizer: torch.optim.Optimizer, *_: object) -> None:
+        seen.extend(weight.grad.clone() for group in optimizer.param_groups for weight in group["params"])
+
+    hook = register_optimizer_step_pre_hook(remember)
+    try:
+        fitted = fit(corpus, plan, size, tmp_path, device="cpu", console=Console(quiet=True))
+    finally:
+        hook.remove()
+    assert len(seen) == len(expected)
+    assert all(torch.allclose(ours, mean, atol=1e-6) for ours, mean in zip(seen, expected, strict=True))
+    assert fitted.curve[0]["loss"] == pytest.approx(float(sum(loss.item() for loss in losses)) / 2, rel=1e-5)
+
+
+def test_a_training_that_diverges_ends_in_one_sentence_and_writes_nothing_down(tmp_path: Path) -> None:
+    from encoders.tlaser.fit import fit
+
+    corpus, size = _corpus()
+    with pytest.raises(BadInput, match=r"the loss is no number at step \d+; remove .* and give a lower --rate"):
+        fit(corpus, _plan(steps=20, rate=1e38), size, tmp_path, device="cpu", console=Console(quiet=True))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_checkpoint_validated_on_other_sentences_is_refused(tmp_path: Path) -> None:
+    from encoders.tlaser.fit import fit
+
+    plan = _plan(steps=2, interval=2)
+    for held in (4, 4):
+        fit(*_at(held, plan), tmp_path, device="cpu", console=Console(quiet=True))
+    with pytest.raises(BadInput, match=r"checkpoint of another training .validation sentences"):
+        fit(*_at(5, plan), tmp_path, device="cpu", console=Console(quiet=True))
+
+
+def _at(held: int, plan: Plan) -> tuple[Corpus, Plan, int]:
+    corpus, size = _corpus(held)
+    return corpus, plan, size
+
+
+@pytest.mark.parametrize(
+    ("interval", "said"),
+    [(10, "stopped at step 3; the same command begins anew"), (2, "the same command goes on from step 2")],
+)
+def test_a_training_that_is_interrupted_says_what_the_same_command_does(
+    interval: int, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from encoders.tlaser.fit import fit
+
+    taken = Batches.__next__
+
+    def interrupted(batches: Batches) -> object:
+        if sum(batches.drawn) == 3:
+            raise KeyboardInterrupt
+        return taken(batches)
+
+    monkeypatch.setattr(Batches, "__next__", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        fit(*_at(4, _plan(steps=20, interval=interval)), tmp_path, device="cpu", console=Console(quiet=True))
+    assert said in capsys.readouterr().err
+
+
+def test_a_checkpoint_of_before_validation_was_told_goes_on(tmp_path: Path) -> None:
+    from encoders.tlaser.fit import check_same, fingerprint
+
+    told = json.loads(json.dumps(fingerprint(_corpus()[0], _plan(), 100)))
+    older = {name: value for name, value in told.items() if name != "validation sentences"}
+    check_same(older, told, tmp_path)
+    with pytest.raises(BadInput, match="batch_tokens 64, now 65"):
+        check_same(older, {**told, "batch_tokens": 65}, tmp_path)
