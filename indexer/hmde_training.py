@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import json
 import shutil
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import chain
@@ -50,7 +50,7 @@ class HmdeReport:
         single: concepts with pages in one language only; they give no triple.
         lonely: pages with a mate and no hard negative; they begin no triple.
         cut: documents that fill the upper encoder; sentences past its last one were left out in training.
-        held_out: concepts kept for validation.
+        held_out: concepts kept for validation that have pages in two languages.
         resumed: steps that an earlier run had done.
         refused: records that could not be read.
     """
@@ -131,8 +131,7 @@ def train_hmde(
         raise BadInput(f"no document could be read from {', '.join(sources)} ({why}); give sources that have some")
     base.lower.take(material.parts)
     lengths = base.lower.lengths()
-    concepts = {page.concept for page in material.pages if page.concept}
-    away = {concept for concept in concepts if held_out(concept, settings.held_out, settings.seed)}
+    away, judged = concepts_held_out(material.pages, settings)
     triples = Triples(material.pages, settings.seed, away)
     validation = np.array([row for row, page in enumerate(material.pages) if page.concept in away], dtype=np.int64)
     dim = base.config.dim
@@ -176,10 +175,26 @@ def train_hmde(
         single=triples.single,
         lonely=triples.lonely,
         cut=int((lengths == settings.sentences).sum()),
-        held_out=len(away),
+        held_out=len(judged),
         resumed=resumed,
         refused=material.refused,
     )
+
+
+def concepts_held_out(pages: Sequence[Page], settings: Settings) -> tuple[set[str], set[str]]:
+    """Concepts whose pages teach nothing, and those of them that have a mate to be found, by which a model is judged.
+
+    There are none where fewer than two could be judged by, since a concept alone is always found, and none where no
+    concept with a mate would be left to learn from.
+    """
+    langs: dict[str, set[str]] = defaultdict(set)
+    for page in pages:
+        if page.concept:
+            langs[page.concept].add(page.lang)
+    paired = {concept for concept, several in langs.items() if len(several) > 1}
+    away = {concept for concept in langs if held_out(concept, settings.held_out, settings.seed)}
+    judged = away & paired
+    return (away, judged) if 2 <= len(judged) < len(paired) else (set(), set())
 
 
 def heads_of(dim: int) -> int:
@@ -253,6 +268,7 @@ def training_facts(
         "steps": steps,
         "best": curve.best,
         "stopped": curve.stopped,
+        "validated": curve.validated,
         "untrained": curve.points[0].score,
         "score": curve.best_score,
         "curve": [asdict(point) for point in curve.points],
@@ -269,11 +285,14 @@ def _picture(curve: Curve) -> bytes:
     axes.plot(steps, [point.loss for point in curve.points], color="#c8553d", label="loss")
     axes.set_xlabel("step")
     axes.set_ylabel("loss", color="#c8553d")
-    other = axes.twinx()
-    other.plot(steps, [point.score for point in curve.points], color="#1b7f79", label="MAP")
-    other.axvline(curve.best, color="#222222", linewidth=0.8, linestyle="--")
-    other.set_ylabel("MAP on held-out concepts", color="#1b7f79")
-    axes.set_title(f"kept: step {curve.best:,}, MAP {curve.best_score:.4f}", fontsize=10, loc="left")
+    kept = f"kept: step {curve.best:,}"
+    if curve.validated:
+        other = axes.twinx()
+        other.plot(steps, [point.score for point in curve.points], color="#1b7f79", label="MAP")
+        other.axvline(curve.best, color="#222222", linewidth=0.8, linestyle="--")
+        other.set_ylabel("MAP on held-out concepts", color="#1b7f79")
+        kept += f", MAP {curve.best_score:.4f}"
+    axes.set_title(kept, fontsize=10, loc="left")
     buffer = io.BytesIO()
     figure.savefig(buffer, format="png", dpi=120, metadata={"Software": None})
     return buffer.getvalue()

@@ -147,8 +147,8 @@ def _tell(report: HmdeReport, console: Console) -> None:
             "steps": curve.points[-1].step,
             "best": curve.best,
             "stopped": curve.stopped,
-            "untrained": round(curve.points[0].score, 6),
-            "score": round(curve.best_score, 6),
+            "untrained": round(curve.points[0].score, 6) if curve.validated else None,
+            "score": round(curve.best_score, 6) if curve.validated else None,
             "parity": report.parity.as_json(),
             "refused": [{"place": note.where, "text": note.reason} for note in report.refused],
         }
@@ -165,8 +165,10 @@ def _tell(report: HmdeReport, console: Console) -> None:
         console.say(
             f"{report.cut:,} documents fill the upper encoder; what comes after its last sentence taught nothing"
         )
-    if not report.held_out:
-        console.warn("no concept was held out, so nothing says when to stop; give more concepts")
+    if not curve.validated:
+        console.warn(
+            "no concept was held out, so nothing says when to stop and the last step is kept; give more concepts"
+        )
     rows = [
         [lang, f"{count:,}", f"{sum(drawn for pair, drawn in report.drawn.items() if pair[0] == lang):,}"]
         for lang, count in report.documents.items()
@@ -174,9 +176,11 @@ def _tell(report: HmdeReport, console: Console) -> None:
     if not console.quiet:
         console.table(["language", ">documents", ">triples begun"], rows)
     ended = f", ended early: {curve.stopped}" if curve.stopped else ""
-    console.say(
+    reached = (
         f"MAP on {report.held_out:,} held-out concepts {curve.best_score:.4f} after {curve.best:,} steps, "
-        f"{curve.points[0].score:.4f} before the first{ended}; "
-        f"use it: dragoman index SOURCE… -c NAME --encoder {folder.path}"
+        f"{curve.points[0].score:.4f} before the first{ended}"
+        if curve.validated
+        else f"{curve.best:,} steps, loss {curve.points[-1].loss:.3f}, {curve.points[0].loss:.3f} before the first"
     )
+    console.say(f"{reached}; use it: dragoman index SOURCE… -c NAME --encoder {folder.path}")
     console.result(str(folder.path))

@@ -150,6 +150,11 @@ A sentence encoder that learnt as the lower part of HMDE; made by `dragoman trai
 
 def _described(said: Mapping[str, Any], report: ParityReport) -> str:
     shape, settings = said["shape"], said["settings"]
+    judged = (
+        f"MAP on held-out concepts {said['score']:.4f}, before training {said['untrained']:.4f}"
+        if said["validated"]
+        else "no concept was held out to judge it by"
+    )
     verdict = "reached" if report.passed else "**not reached**; published because it was forced"
     return f"""
 ## Documents (HMDE)
@@ -163,9 +168,8 @@ sentences over the square of its place.
 A query is encoded by `model.onnx` alone. It makes `hmde` the folder's default method.
 
 Trained on {said["documents"]:,} documents in {len(said["languages"])} languages; lower encoder \
-{"frozen" if settings["frozen"] else "trained"}; {said["best"]:,} steps kept of {said["steps"]:,}; MAP on held-out
-concepts {said["score"]:.4f}, before training {said["untrained"]:.4f}. All settings: `hmde.json`; its course:
-`curve.png`.
+{"frozen" if settings["frozen"] else "trained"}; {said["best"]:,} steps kept of {said["steps"]:,};
+{judged}. All settings: `hmde.json`; its course: `curve.png`.
 
 Parity with torch, both graphs together; the bar is {verdict}: cosine {report.cosine_min:.5f} at least, \
 {report.cosine_mean:.5f} in the mean, top 10 {report.top10_agreement:.3f}.

@@ -120,11 +120,13 @@ class Curve:
         points: one a validation; the first before the first step, with the loss of that.
         best: step whose weights are kept.
         stopped: the reason it ended before its last step; empty where it did not.
+        validated: whether there were held-out concepts; if not, scores are 0 and the last step's weights are kept.
     """
 
     points: list[Point] = field(default_factory=list)
     best: int = 0
     stopped: str = ""
+    validated: bool = True
 
     @property
     def best_score(self) -> float:

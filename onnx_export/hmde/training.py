@@ -61,7 +61,7 @@ class Training:
             lower: with all documents prepared.
             shape: of the upper transformer.
             triples: of the documents that teach.
-            validation: rows of the documents that are held out.
+            validation: rows of the documents that are held out; where there are none, the last weights are kept.
             settings: how.
             place: file of the checkpoint.
             device: of the upper transformer.
@@ -73,7 +73,7 @@ class Training:
         self._weights = [*self.upper.parameters(), *lower.parameters()]
         self._optimiser = torch.optim.AdamW(self._weights, lr=settings.rate, weight_decay=settings.decay)
         self._objective = Objective(self.upper, lower, triples, settings)
-        self.curve = Curve()
+        self.curve = Curve(validated=bool(len(validation)))
         self.step = 0
         self._best: State = self._copied()
         self._losses: list[float] = []
@@ -103,7 +103,8 @@ class Training:
         self._optimiser.load_state_dict(state["optimiser"])
         said = json.loads(state["said"])
         self.step, self._losses = said["step"], said["losses"]
-        self.curve = Curve([Point(**point) for point in said["points"]], said["best"], said["stopped"])
+        points = [Point(**point) for point in said["points"]]
+        self.curve = Curve(points, said["best"], said["stopped"], said["validated"])
         return True
 
     def run(self, console: Console) -> Curve:
@@ -200,12 +201,13 @@ class Training:
         point = Point(self.step, round(loss, 6), self._rate() if self.step < self.settings.steps else 0.0, score)
         self.curve.points.append(point)
         self._losses = []
-        better = score > max((one.score for one in self.curve.points[:-1]), default=-1.0) or not rows
+        better = score > max((one.score for one in self.curve.points[:-1]), default=-1.0) or not self.curve.validated
         if better:
             self.curve.best, self._best = self.step, self._copied()
         console.say(
-            f"step {self.step:,}: loss {loss:.3f}, rate {point.rate:.1e}, MAP on held-out concepts {score:.4f}"
-            + (" (best)" if better and rows else "")
+            f"step {self.step:,}: loss {loss:.3f}, rate {point.rate:.1e}"
+            + (f", MAP on held-out concepts {score:.4f}" if self.curve.validated else "")
+            + (" (best)" if better and self.curve.validated else "")
         )
         since = [one.step for one in self.curve.points].index(self.curve.best)
         patience = self.settings.patience

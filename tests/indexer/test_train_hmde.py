@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -19,11 +20,14 @@ from encoders.document import Document, unit_rows
 from encoders.errors import BadInput
 from encoders.folder import ModelFolder
 from encoders.hmde.encoder import Hmde
+from encoders.hmde.triples import Page
 from encoders.hmde.upper import UpperSession
 from encoders.methods import open_encoder
 from encoders.sentence import SentenceEncoder
 from encoders.sentences import Sentences
+from indexer.hmde_training import concepts_held_out
 from indexer.settings import Settings
+from onnx_export.hmde.settings import PRESETS
 from query import Searcher
 from query.cli import run
 
@@ -130,6 +134,49 @@ def test_a_command_that_is_killed_goes_on_to_the_same_files(
     assert json.loads(capsys.readouterr().out)["resumed"] in {1, 2, 3}
     for file in ("upper.onnx", "hmde.json", "curve.png", "model.onnx"):
         assert (tmp_path / "documents" / file).read_bytes() == (trained.path / file).read_bytes(), file
+
+
+def test_a_few_concepts_are_all_learnt_from_and_the_last_step_is_kept(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sources = []
+    for source in SOURCES:
+        few = tmp_path / Path(source).name
+        few.write_text("".join(Path(source).read_text(encoding="utf-8").splitlines(keepends=True)[:5]), "utf-8")
+        sources.append(str(few))
+    target = tmp_path / "documents"
+    assert run(["train", "hmde", *sources, "-o", str(target), *FEW, "--json", "-q"]) == 0
+    out, err = capsys.readouterr()
+    told = json.loads(out)
+    assert (told["held_out"], told["best"], told["score"]) == (0, 4, None)
+    assert "no concept was held out, so nothing says when to stop and the last step is kept" in err
+    assert "no concept was held out to judge it by" in (target / "MODEL_CARD.md").read_text(encoding="utf-8")
+
+
+def _pages(concepts: dict[str, str]) -> list[Page]:
+    return [Page(concept, lang, ("x",)) for concept, langs in concepts.items() for lang in langs.split()]
+
+
+def test_concepts_are_held_out_where_some_can_judge_and_some_can_teach() -> None:
+    settings = replace(PRESETS["small"], held_out=0.5)
+    many = {str(number): "de en" for number in range(20)} | {f"alone {number}": "de" for number in range(20)}
+    away, judged = concepts_held_out(_pages(many), settings)
+    assert judged == {concept for concept in away if not concept.startswith("alone")}
+    assert 2 <= len(judged) < 20
+    assert any(concept.startswith("alone") for concept in away)
+
+
+@pytest.mark.parametrize(
+    "concepts",
+    [
+        {},
+        {"a": "de en"},
+        {str(number): "de" for number in range(20)},  # what is held out has one language each
+        {"a": "de en", "b": "de en", "c": "de"},  # all that has two languages would be held out
+    ],
+)
+def test_nothing_is_held_out_where_it_would_judge_nothing_or_leave_nothing(concepts: dict[str, str]) -> None:
+    assert concepts_held_out(_pages(concepts), replace(PRESETS["small"], held_out=1.0)) == (set(), set())
 
 
 def test_the_same_lower_encoder_keeps_its_own_methods_and_ids(

@@ -29,14 +29,20 @@ SETTINGS = Settings(
 )
 
 
-def training_of(model: Path, pages: list[Document], place: Path, settings: Settings = SETTINGS) -> Any:
+def training_of(
+    model: Path,
+    pages: list[Document],
+    place: Path,
+    settings: Settings = SETTINGS,
+    away: frozenset[str] = frozenset({"3", "8"}),
+) -> Any:
     from onnx_export.hmde import base
     from onnx_export.hmde.training import Training
 
     lower = base.trained(str(model), settings, "cpu", Console(quiet=True)).lower
     lower.take([lower.prepare(pages)])
-    triples = Triples([page_of(page.lang, page.fields) for page in pages], 0, {"3", "8"})
-    held_out = np.array([row for row, page in enumerate(pages) if page.fields["concept"] in {"3", "8"}])
+    triples = Triples([page_of(page.lang, page.fields) for page in pages], 0, away)
+    held_out = np.array([row for row, page in enumerate(pages) if page.fields["concept"] in away], np.int64)
     shape = UpperShape(64, settings.layers, 1, settings.feed_forward, 4, 128, settings.form)
     return Training(lower, shape, triples, held_out, settings, place=place / "checkpoint.bin")
 
@@ -60,6 +66,17 @@ def test_the_loss_falls_and_the_best_weights_are_kept(
     assert curve.points[-1].loss < curve.points[0].loss
     assert curve.best_score == max(point.score for point in curve.points)
     assert curve.best in {point.step for point in curve.points if point.score == curve.best_score}
+
+
+def test_without_held_out_concepts_the_last_step_is_kept(
+    small_model: Path, pages: list[Document], tmp_path: Path
+) -> None:
+    training = training_of(small_model, pages, tmp_path, replace(SETTINGS, patience=1), frozenset())
+    training.resume("it")
+    untrained = weights(training)
+    curve = training.run(Console(quiet=True))
+    assert (curve.validated, curve.best, curve.stopped) == (False, 12, "")
+    assert weights(training) != untrained
 
 
 def test_it_stops_when_nothing_gets_better(small_model: Path, pages: list[Document], tmp_path: Path) -> None:
