@@ -8,6 +8,7 @@ import numpy as np
 import torch
 
 from encoders.hmde.triples import Rows, Triples
+from encoders.training.seeds import seed_torch
 from onnx_export.hmde.lower import Lower, each
 from onnx_export.hmde.model import Upper, contrastive_loss
 from onnx_export.hmde.settings import Settings
@@ -84,7 +85,7 @@ class Objective:
         stack = torch.nn.utils.rnn.pad_sequence(kept, batch_first=True)
         mask = np.arange(stack.shape[1])[None, :] < (counts - left_out)[:, None]
         if seed is not None:
-            torch.manual_seed(seed)
+            seed_torch(seed)
         vectors: torch.Tensor = self._upper(stack, torch.from_numpy(mask.astype(np.int64)).to(stack.device))
         return vectors
 

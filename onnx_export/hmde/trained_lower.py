@@ -12,6 +12,7 @@ from encoders.document import Document
 from encoders.sentences import sentence_spans
 from encoders.session import token_batches
 from encoders.tokens import Tokenizer
+from encoders.training.seeds import seed_torch
 from onnx_export.hmde.lower import Part, ends, title_of, title_sentences
 
 
@@ -155,7 +156,7 @@ class TrainedLower:
     ) -> torch.Tensor:
         self.module.train(training is not None)
         if training is not None:
-            torch.manual_seed((training << 20) + number)
+            seed_torch((training << 20) + number)
         longest = max(len(ids[at]) for at in batch)
         tokens = np.full((len(batch), longest), self._tokenizer.pad, dtype=np.int64)
         mask = np.zeros((len(batch), longest), dtype=np.int64)

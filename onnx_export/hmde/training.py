@@ -18,6 +18,7 @@ from encoders.errors import BadInput
 from encoders.hmde.triples import Rows, Triples
 from encoders.hmde.upper import UpperShape
 from encoders.training.checkpoint import load_checkpoint, save_checkpoint
+from encoders.training.seeds import seed_torch
 from onnx_export.hmde.lower import Lower
 from onnx_export.hmde.model import Upper
 from onnx_export.hmde.objective import Objective
@@ -68,7 +69,7 @@ class Training:
         """
         self.lower, self._triples, self._validation = lower, triples, validation
         self.settings, self._place, self._device = settings, place, device
-        torch.manual_seed(settings.seed)
+        seed_torch(settings.seed)
         self.upper = Upper(shape, settings.dropout).to(device)
         self._weights = [*self.upper.parameters(), *lower.parameters()]
         self._optimiser = torch.optim.AdamW(self._weights, lr=settings.rate, weight_decay=settings.decay)

@@ -68,6 +68,29 @@ def test_the_loss_falls_and_the_best_weights_are_kept(
     assert curve.best in {point.step for point in curve.points if point.score == curve.best_score}
 
 
+@pytest.mark.parametrize("seed", [2**12, 2**32, 2**64])
+def test_a_seed_may_be_large(seed: int, small_model: Path, pages: list[Document], tmp_path: Path) -> None:
+    training = training_of(small_model, pages, tmp_path, replace(AS_SMALL, seed=seed, steps=1, adapters=2))
+    training.resume("it")
+    assert np.isfinite(training.run(Console(quiet=True)).points[-1].loss)
+
+
+def test_a_seed_that_torch_takes_is_taken_as_it_is_and_others_stay_apart() -> None:
+    import torch
+
+    from encoders.training.seeds import seed_torch
+
+    def drawn(number: int) -> list[float]:
+        seed_torch(number)
+        numbers: list[float] = torch.rand(4).tolist()
+        return numbers
+
+    torch.manual_seed(2**63 + 5)
+    expected = torch.rand(4).tolist()
+    assert drawn(2**63 + 5) == expected
+    assert len({tuple(drawn(seed << 52)) for seed in (0, 1, 2**12, 2**13, 2**40)}) == 5
+
+
 def test_without_held_out_concepts_the_last_step_is_kept(
     small_model: Path, pages: list[Document], tmp_path: Path
 ) -> None:
