@@ -136,6 +136,21 @@ def test_a_command_that_is_killed_goes_on_to_the_same_files(
         assert (tmp_path / "documents" / file).read_bytes() == (trained.path / file).read_bytes(), file
 
 
+def test_an_hmde_folder_as_the_lower_encoder_stays_as_it_was_and_the_new_card_tells_of_the_new_one(
+    trained: ModelFolder, tmp_path: Path
+) -> None:
+    before = {file.name: file.read_bytes() for file in trained.path.iterdir()}
+    target = tmp_path / "again"
+    more = ["--encoder", str(trained.path), "--form", "paper", "--steps", "1", "--batch", "6"]
+    assert run(["train", "hmde", *SOURCES, "-o", str(target), *more, "-q"]) == 0
+    assert {file.name: file.read_bytes() for file in trained.path.iterdir()} == before
+    assert (target / "curve.png").read_bytes() != before["curve.png"]
+    card = (target / "MODEL_CARD.md").read_text(encoding="utf-8")
+    assert card.count("## Documents (HMDE)") == 1
+    assert "form `paper`" in card
+    assert before["MODEL_CARD.md"].decode().split("## Documents (HMDE)")[0] == card.split("## Documents (HMDE)")[0]
+
+
 def test_a_few_concepts_are_all_learnt_from_and_the_last_step_is_kept(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
