@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import shutil
+import zipfile
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -16,7 +17,7 @@ import numpy as np
 
 from encoders.console import Console
 from encoders.document import Document, short_hash
-from encoders.errors import BadInput
+from encoders.errors import BadInput, MissingPart
 from encoders.folder import ModelFolder, Precision, free_target
 from encoders.hmde.triples import Page, Triples, held_out, page_of
 from encoders.hmde.upper import UpperShape
@@ -123,8 +124,16 @@ def train_hmde(
     readings = [read(source, options or ReadOptions()) for source in sources]
     base = (bases.frozen if settings.frozen else bases.trained)(encoder, settings, device, console)
     place = target.with_name(f"{target.name}.training")
-    place.mkdir(parents=True, exist_ok=True)
-    lower_id = short_hash(base.config.weights, str(settings.sentences), str(settings.tokens), str(settings.frozen))
+    try:
+        place.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise MissingPart(f"{place} can't be made ({error.strerror}); choose another --output") from error
+    config = base.config
+    lower_id = short_hash(
+        config.model_id("hmde", sentences=settings.sentences, tokens=settings.tokens, frozen=settings.frozen),
+        config.graph,
+        str(config.max_tokens),
+    )
     material = _read(chain.from_iterable(readings), base.lower, languages, place, lower_id, console)
     if not material.pages:
         why = f"{material.refused[0].where}: {material.refused[0].reason}" if material.refused else "they are empty"
@@ -134,7 +143,7 @@ def train_hmde(
     away, judged = concepts_held_out(material.pages, settings)
     triples = Triples(material.pages, settings.seed, away)
     validation = np.array([row for row, page in enumerate(material.pages) if page.concept in away], dtype=np.int64)
-    dim = base.config.dim
+    dim = config.dim
     shape = UpperShape(
         dim=dim,
         layers=settings.layers,
@@ -153,7 +162,12 @@ def train_hmde(
         place=place / _FILES["checkpoint"],
         device=str(training_device(device)),
     )
-    about = short_hash(json.dumps(asdict(settings), sort_keys=True), lower_id, *material.hashes)
+    about = short_hash(
+        json.dumps(asdict(settings), sort_keys=True),
+        lower_id,
+        *material.hashes,
+        json.dumps([asdict(page) for page in material.pages]),
+    )
     resumed = training.step if training.resume(about) else 0
     if resumed:
         console.say(f"goes on after step {resumed:,}")
@@ -212,7 +226,7 @@ def _read(
 
     def prepare() -> None:
         material.hashes.append(short_hash(lower_id, *(document.text_hash for document in waiting)))
-        part = _prepared(waiting, lower, place / f"part-{len(material.parts):05}.npz", material.hashes[-1])
+        part = prepared(waiting, lower, place / f"part-{len(material.parts):05}.npz", material.hashes[-1], console)
         material.parts.append(part)
         for document, count in zip(waiting, part["counts"], strict=True):
             page = page_of(document.lang, document.fields)
@@ -240,13 +254,17 @@ def _read(
     return material
 
 
-def _prepared(documents: Sequence[Document], lower: Lower, file: Path, digest: str) -> Part:
+def prepared(documents: Sequence[Document], lower: Lower, file: Path, digest: str, console: Console) -> Part:
+    """What an earlier run kept of some documents in a file, where it is whole and of these; else made and kept."""
     from encoders.training.checkpoint import write_whole  # noqa: PLC0415 - torch
 
     if file.is_file():
-        with np.load(file) as kept:
-            if str(kept["digest"]) == digest:
-                return {name: kept[name] for name in kept.files if name != "digest"}
+        try:
+            with np.load(io.BytesIO(file.read_bytes())) as kept:
+                if str(kept["digest"]) == digest:
+                    return {name: kept[name] for name in kept.files if name != "digest"}
+        except (OSError, EOFError, ValueError, KeyError, zipfile.BadZipFile) as error:
+            console.warn(f"{file} can't be read ({error}); its documents are prepared again")
     part = lower.prepare(documents)
     buffer = io.BytesIO()
     arrays: dict[str, Any] = {"digest": np.array(digest), **part}

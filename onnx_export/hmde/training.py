@@ -18,6 +18,8 @@ from encoders.errors import BadInput
 from encoders.hmde.triples import Rows, Triples
 from encoders.hmde.upper import UpperShape
 from encoders.training.checkpoint import load_checkpoint, save_checkpoint
+from encoders.training.interrupt import interrupt_later
+from encoders.training.progress import TrainingProgress
 from encoders.training.seeds import seed_torch
 from onnx_export.hmde.lower import Lower
 from onnx_export.hmde.model import Upper
@@ -114,20 +116,25 @@ class Training:
         Raises:
             MissingPart: the disk is full.
             BadInput: the loss is no number any more.
+            KeyboardInterrupt: Ctrl-C was pressed; the step it came in is done and saved.
         """
         settings = self.settings
         if not self.curve.points:
             self._objective.measure_means()
             self._validate(console)
         saved = time.monotonic()
-        with console.progress("training", settings.steps, "steps") as progress:
-            progress(self.step)
+        progress = TrainingProgress(console, self.step, settings.steps, "triples")
+        with interrupt_later() as interrupted:
             while self.step < settings.steps and not self.curve.stopped:
-                self._learn()
+                loss = self._learn()
                 self.step += 1
-                progress(1)
+                progress(settings.batch * settings.accumulate, loss)
                 if self.step % settings.evaluate == 0 or self.step == settings.steps:
                     self._validate(console)
+                if interrupted():
+                    self.save()
+                    console.warn(f"stopped after step {self.step:,}; the same command goes on from there")
+                    raise KeyboardInterrupt
                 if time.monotonic() - saved > _SAVE_SECONDS:
                     self.save()
                     saved = time.monotonic()
@@ -164,7 +171,8 @@ class Training:
                 result[batch] = self._objective.documents([rows[at] for at in batch], None, 1.0).cpu().numpy()
         return result
 
-    def _learn(self) -> None:
+    def _learn(self) -> float:
+        """One step of the optimiser; returns its loss."""
         settings = self.settings
         self.upper.train()
         for group in self._optimiser.param_groups:
@@ -182,6 +190,7 @@ class Training:
         self._optimiser.step()
         self._optimiser.zero_grad()
         self._losses.append(total)
+        return total
 
     def _rate(self) -> float:
         """Up in a line to the peak, then down in a line to nothing."""

@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 import query
+from encoders.console import Console
 from encoders.document import Document, unit_rows
 from encoders.errors import BadInput
 from encoders.folder import ModelFolder
@@ -25,7 +26,7 @@ from encoders.hmde.upper import UpperSession
 from encoders.methods import open_encoder
 from encoders.sentence import SentenceEncoder
 from encoders.sentences import Sentences
-from indexer.hmde_training import concepts_held_out
+from indexer.hmde_training import concepts_held_out, prepared
 from indexer.settings import Settings
 from onnx_export.hmde.settings import PRESETS
 from query import Searcher
@@ -134,6 +135,62 @@ def test_a_command_that_is_killed_goes_on_to_the_same_files(
     assert json.loads(capsys.readouterr().out)["resumed"] in {1, 2, 3}
     for file in ("upper.onnx", "hmde.json", "curve.png", "model.onnx"):
         assert (tmp_path / "documents" / file).read_bytes() == (trained.path / file).read_bytes(), file
+
+
+def test_ctrl_c_saves_the_step_and_the_same_command_goes_on(
+    trained: ModelFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from onnx_export.hmde.training import Training
+
+    learn = Training._learn
+
+    def interrupted(training: Training) -> float:
+        if training.step == 1:
+            signal.raise_signal(signal.SIGINT)
+        return learn(training)
+
+    target = tmp_path / "documents"
+    arguments = ["train", "hmde", *SOURCES, "-o", str(target), *FEW, "--json"]
+    with monkeypatch.context() as patched:
+        patched.setattr(Training, "_learn", interrupted)
+        assert run(arguments) == 130
+    assert "stopped after step 2; the same command goes on from there" in capsys.readouterr().err
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+    other = tmp_path / "docs.de.jsonl"
+    records = Path(SOURCES[0]).read_text(encoding="utf-8")
+    for change in (('"concept": "migraine"', '"concept": "insomnia"'), ('"label": "health"', '"label": "food"')):
+        other.write_text(records.replace(*change), encoding="utf-8")
+        told = _refused([str(other), SOURCES[1], "-o", str(target), *FEW], capsys)
+        assert "is of a training with other documents, settings or encoder" in told
+
+    assert run(arguments) == 0
+    assert json.loads(capsys.readouterr().out)["resumed"] == 2
+    assert (target / "hmde.json").read_bytes() == (trained.path / "hmde.json").read_bytes()
+
+
+def test_kept_vectors_that_are_damaged_are_made_again(
+    default_folder: ModelFolder, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from onnx_export.hmde.lower import FrozenLower
+
+    lower = FrozenLower(SentenceEncoder(default_folder, device="cpu"), 32, 128, "cpu")
+    documents, file = [Document("1", "de", "Die Ziege frisst.", "Ziegen")], tmp_path / "part.npz"
+    whole = prepared(documents, lower, file, "id", Console())
+    data = file.read_bytes()
+    for damaged in (data[:-100], data.replace(b"digest", b"dagist"), b"nothing", b""):
+        file.write_bytes(damaged)
+        capsys.readouterr()
+        again = prepared(documents, lower, file, "id", Console())
+        assert "part.npz can't be read" in capsys.readouterr().err
+        assert again.keys() == whole.keys()
+        assert file.read_bytes() == data
+
+
+def test_a_folder_that_can_not_be_made_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "file").write_text("")
+    said = _refused([*SOURCES, "-o", str(tmp_path / "file" / "x"), "-q"], capsys)
+    assert "x.training can't be made (Not a directory); choose another --output" in said
 
 
 def test_an_hmde_folder_as_the_lower_encoder_stays_as_it_was_and_the_new_card_tells_of_the_new_one(
