@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast, get_args
 
@@ -15,7 +14,7 @@ from encoders.languages import normalise
 from encoders.session import Device
 from indexer.readers import ReadOptions
 from indexer.reading_options import reading_options
-from onnx_export.hmde.settings import PRESETS, Preset
+from onnx_export.hmde.settings import PRESETS, Preset, settings_of
 from onnx_export.models import DEFAULT
 
 if TYPE_CHECKING:
@@ -39,7 +38,7 @@ _SHOWN = 10
     type=click.Choice(get_args(Preset)),
     default="small",
     show_default=True,
-    help="small: ten minutes on two cores, lower encoder frozen. paper: all of it, for a GPU.",
+    help="small: lower encoder frozen, for a CPU. paper: all of it, for a GPU.",
 )
 @click.option("--freeze/--train-lower", "frozen", default=None, help="Whether the lower encoder keeps its weights.")
 @click.option("--adapters", type=click.IntRange(0), metavar="RANK", help="Train matrices of this rank in it instead.")
@@ -47,7 +46,11 @@ _SHOWN = 10
 @click.option("--steps", type=click.IntRange(1), help="Of the optimiser.")
 @click.option("--batch", type=click.IntRange(2), help="Triples that are each other's negatives.")
 @click.option("--accumulate", type=click.IntRange(1), metavar="N", help="Batches a step.")
-@click.option("--rate", type=click.FloatRange(0, min_open=True), help="Learning rate at its peak.")
+@click.option(
+    "--rate",
+    type=click.FloatRange(0, min_open=True),
+    help="Learning rate at its peak.  [small, all of the lower encoder: 2e-05]",
+)
 @click.option("--warmup", type=click.IntRange(0), metavar="STEPS", help="Until the peak.")
 @click.option("--temperature", type=click.FloatRange(0, min_open=True), help="τ of the loss.")
 @click.option("--titles", type=click.FloatRange(0), metavar="WEIGHT", help="Of the loss of titles as queries.")
@@ -112,9 +115,11 @@ def command(
         "evaluate": evaluate,
         "seed": seed,
     }
-    settings = replace(PRESETS[preset], **{name: value for name, value in given.items() if value is not None})
+    settings = settings_of(preset, {name: value for name, value in given.items() if value is not None})
     if settings.frozen and settings.adapters:
         raise click.UsageError("--adapters are for a lower encoder that learns; give --train-lower too")
+    if rate is None and settings.rate != PRESETS[preset].rate:
+        console.say(f"all of the lower encoder learns, at a rate of {settings.rate:g}; --rate sets another")
     report = train_hmde(
         sources,
         output,

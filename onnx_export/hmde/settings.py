@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Literal
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
 
 from encoders.hmde.upper import Form
 
@@ -91,8 +91,18 @@ SMALL = Settings(
     evaluate=25,
     patience=4,
 )
-"""A few thousand pages on two cores in ten minutes: the lower encoder as it is, the upper one begins as a mean."""
+"""A few thousand pages on a few cores: the lower encoder as it is, the upper one begins as a mean."""
 PRESETS: Mapping[Preset, Settings] = {"small": SMALL, "paper": PAPER}
+_LOWER_RATE = 2e-5
+"""Of all weights of a lower encoder, where the preset's rate is that of new ones."""
+
+
+def settings_of(preset: Preset, given: Mapping[str, Any]) -> Settings:
+    """A preset with settings given in its place; the rate is a lower one where all of a lower encoder is to learn."""
+    settings = replace(PRESETS[preset], **given)
+    if PRESETS[preset].frozen and not (settings.frozen or settings.adapters) and "rate" not in given:
+        settings = replace(settings, rate=_LOWER_RATE)
+    return settings
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,7 @@ from encoders.sentence import SentenceEncoder
 from encoders.sentences import Sentences
 from indexer.hmde_training import concepts_held_out, prepared
 from indexer.settings import Settings
-from onnx_export.hmde.settings import PRESETS
+from onnx_export.hmde.settings import PRESETS, settings_of
 from query import Searcher
 from query.cli import run
 
@@ -318,6 +318,14 @@ def test_an_exported_graph_can_not_learn(
         [*SOURCES, "-o", str(tmp_path / "x"), "--train-lower", "--encoder", str(trained.path), "-q"], capsys
     )
     assert "it is an exported folder already" in said
+
+
+def test_all_of_a_lower_encoder_learns_at_a_rate_for_trained_weights() -> None:
+    assert settings_of("small", {"frozen": False}).rate == 2e-5
+    assert settings_of("small", {"frozen": False, "rate": 1e-3}).rate == 1e-3
+    assert settings_of("small", {"frozen": False, "adapters": 4}).rate == PRESETS["small"].rate
+    assert settings_of("small", {}) == PRESETS["small"]
+    assert settings_of("paper", {}) == PRESETS["paper"]
 
 
 def test_adapters_need_a_lower_encoder_that_learns(tmp_path: Path) -> None:
