@@ -19,9 +19,9 @@ from onnx_export.hmde.lower import Part, ends, title_of, title_sentences
 class TrainedLower:
     """An encoder whose weights learn.
 
-    The memory of a step does not grow with its batch (gradient caching, Gao et al. 2021): sentences are encoded in
-    batches of similar length without keeping anything, the loss gives the gradient of each vector, and then each batch
-    is encoded once more to carry it on. Dropout is drawn from the step's seed and the batch's number, the same twice.
+    Of a batch a step keeps vectors alone (gradient caching, Gao et al. 2021): sentences are encoded in batches of
+    similar length without keeping anything else, the loss gives the gradient of each vector, and then each batch is
+    encoded once more to carry it on. Dropout is drawn from the step's seed and the batch's number, the same twice.
     """
 
     def __init__(
