@@ -46,11 +46,7 @@ _SHOWN = 10
 @click.option("--steps", type=click.IntRange(1), help="Of the optimiser.")
 @click.option("--batch", type=click.IntRange(2), help="Triples that are each other's negatives.")
 @click.option("--accumulate", type=click.IntRange(1), metavar="N", help="Batches a step.")
-@click.option(
-    "--rate",
-    type=click.FloatRange(0, min_open=True),
-    help="Learning rate at its peak.  [small, all of the lower encoder: 2e-05]",
-)
+@click.option("--rate", type=click.FloatRange(0, min_open=True), help="Learning rate at its peak.")
 @click.option("--warmup", type=click.IntRange(0), metavar="STEPS", help="Until the peak.")
 @click.option("--temperature", type=click.FloatRange(0, min_open=True), help="τ of the loss.")
 @click.option("--titles", type=click.FloatRange(0), metavar="WEIGHT", help="Of the loss of titles as queries.")

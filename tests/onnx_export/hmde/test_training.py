@@ -134,7 +134,7 @@ def test_a_process_that_is_killed_goes_on_to_the_same_bytes(
             training.save()
             if training.step == 7:
                 os.kill(os.getpid(), signal.SIGKILL)
-            learn()
+            return learn()
         training._learn = step
         training.run(Console(quiet=True))
         """
