@@ -50,7 +50,7 @@ class HmdeReport:
         possible: triples without counting negatives, by ordered pair of languages.
         single: concepts with pages in one language only; they give no triple.
         lonely: pages with a mate and no hard negative; they begin no triple.
-        cut: documents that fill the upper encoder; sentences past its last one were left out in training.
+        cut: documents of more sentences than the upper encoder sees at once; the others were left out in training.
         held_out: concepts kept for validation that have pages in two languages.
         resumed: steps that an earlier run had done.
         refused: records that could not be read.
@@ -139,11 +139,11 @@ def train_hmde(
         why = f"{material.refused[0].where}: {material.refused[0].reason}" if material.refused else "they are empty"
         raise BadInput(f"no document could be read from {', '.join(sources)} ({why}); give sources that have some")
     base.lower.take(material.parts)
-    lengths = base.lower.lengths()
     away, judged = concepts_held_out(material.pages, settings)
     triples = Triples(material.pages, settings.seed, away)
     validation = np.array([row for row, page in enumerate(material.pages) if page.concept in away], dtype=np.int64)
     dim = config.dim
+    where = str(training_device(device))
     shape = UpperShape(
         dim=dim,
         layers=settings.layers,
@@ -160,7 +160,7 @@ def train_hmde(
         validation,
         settings,
         place=place / _FILES["checkpoint"],
-        device=str(training_device(device)),
+        device=where,
     )
     about = short_hash(
         json.dumps(asdict(settings), sort_keys=True),
@@ -174,7 +174,7 @@ def train_hmde(
     curve = training.run(console)
     drawn = triples.languages(triples.draw(0, training.step * settings.batch * settings.accumulate))
     documents = Counter(page.lang for page in material.pages)
-    said = training_facts(settings, curve, training.step, documents, drawn, encoder)
+    said = training_facts(settings, curve, training.step, documents, drawn, encoder, where)
     folder, parity = publish(
         training.upper, base, target, precision, said, {_FILES["curve"]: _picture(curve)}, console, force=force
     )
@@ -188,7 +188,7 @@ def train_hmde(
         possible=triples.possible,
         single=triples.single,
         lonely=triples.lonely,
-        cut=int((lengths == settings.sentences).sum()),
+        cut=sum(int((part["left_out"] > 0).sum()) for part in material.parts),
         held_out=len(judged),
         resumed=resumed,
         refused=material.refused,
@@ -274,12 +274,20 @@ def prepared(documents: Sequence[Document], lower: Lower, file: Path, digest: st
 
 
 def training_facts(
-    settings: Settings, curve: Curve, steps: int, documents: Counter[str], drawn: Counter[tuple[str, str]], encoder: str
+    settings: Settings,
+    curve: Curve,
+    steps: int,
+    documents: Counter[str],
+    drawn: Counter[tuple[str, str]],
+    encoder: str,
+    device: str = "cpu",
 ) -> dict[str, Any]:
     """What ``hmde.json`` of a folder says of its training."""
     return {
         "lower": Path(encoder).name,
         "settings": asdict(settings),
+        "device": device,
+        "precision": "bfloat16 in the lower encoder" if device == "cuda" and not settings.frozen else "float32",
         "documents": documents.total(),
         "languages": dict(sorted(documents.items())),
         "triples": {f"{first}-{second}": count for (first, second), count in sorted(drawn.items())},

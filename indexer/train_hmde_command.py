@@ -164,7 +164,7 @@ def _tell(report: HmdeReport, console: Console) -> None:
         console.say(f"{report.lonely:,} pages have no other page of their language and category and began no triple")
     if report.cut:
         console.say(
-            f"{report.cut:,} documents fill the upper encoder; what comes after its last sentence taught nothing"
+            f"{report.cut:,} documents have more sentences than the upper encoder sees at once; the rest taught nothing"
         )
     if not curve.validated:
         console.warn(

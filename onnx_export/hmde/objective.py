@@ -14,7 +14,6 @@ from onnx_export.hmde.lower import Lower, each
 from onnx_export.hmde.model import Upper, contrastive_loss
 from onnx_export.hmde.settings import Settings
 
-_EXCERPT = 4
 _SAMPLE = 256
 _TOGETHER = 64
 
@@ -108,7 +107,7 @@ class Objective:
         counts = self._lower.lengths()[list(rows)].tolist()
         means = []
         for one in each(counts, sentences):
-            drawn = torch.from_numpy(chance.permutation(len(one))[:_EXCERPT]).to(one.device)
+            drawn = torch.from_numpy(chance.permutation(len(one))[: self._settings.excerpt]).to(one.device)
             means.append(one[drawn].mean(dim=0))
         return torch.stack(means)
 

@@ -30,11 +30,13 @@ class Settings:
         rate: learning rate at its peak.
         warmup: steps until then; it falls to nothing in a line afterwards.
         decay: weight decay of AdamW.
+        clip: length at which a step's gradient is cut; the paper says nothing of it.
         temperature: τ of the loss; the paper does not say its own.
         pairs: weight of the paper's loss, a document against its mate.
         hard: whether each triple's hard negative counts in it.
         titles: weight of a title, as a query, against the mate of its page; the paper has no such loss.
-        excerpts: weight of the mean of four sentences, as the lower encoder gives them, against the mate of their page.
+        excerpts: weight of the mean of a few sentences, as the lower encoder gives them, against their page's mate.
+        excerpt: how many those are.
         bare: share of pages that are learnt from without their titles, so that a title is not found by its translation.
         centred: take the mean of each language out before cosines, as a calibration does.
         budget: padded tokens of sentences that are encoded at once.
@@ -58,11 +60,13 @@ class Settings:
     rate: float = 1e-5
     warmup: int = 1_000
     decay: float = 0.01
+    clip: float = 1.0
     temperature: float = 0.05
     pairs: float = 1.0
     hard: bool = True
     titles: float = 0.0
     excerpts: float = 0.0
+    excerpt: int = 4
     bare: float = 0.0
     centred: bool = False
     budget: int = 4_096

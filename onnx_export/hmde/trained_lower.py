@@ -60,10 +60,8 @@ class TrainedLower:
         """Token ids of the first sentences and of the titles."""
         tokens = self._tokenizer.tokenize([document.content for document in documents])
         limit = self._tokens - self._tokenizer.document_overhead
-        spans = [
-            cuts[: self._most] if text.known else []
-            for text, cuts in zip(tokens, sentence_spans(documents, tokens, limit), strict=True)
-        ]
+        every = sentence_spans(documents, tokens, limit)
+        spans = [cuts[: self._most] if text.known else [] for text, cuts in zip(tokens, every, strict=True)]
         texts = [
             self._tokenizer.segment(text.ids[start:end])
             for text, cuts in zip(tokens, spans, strict=True)
@@ -76,6 +74,7 @@ class TrainedLower:
         ]
         return {
             "counts": np.array([len(cuts) for cuts in spans], dtype=np.int64),
+            "left_out": np.array([len(cuts) - self._most for cuts in every], np.int64).clip(min=0),
             "openings": title_sentences(documents, tokens, spans),
             "ids": np.concatenate(texts) if texts else np.zeros(0, np.int32),
             "lengths": np.array([len(ids) for ids in texts], dtype=np.int64),

@@ -28,7 +28,6 @@ from onnx_export.hmde.settings import Curve, Point, Settings
 from onnx_export.hmde.validation import mean_average_precision
 
 _SAVE_SECONDS = 30.0
-_CLIP = 1.0
 _TOGETHER = 64
 State = dict[str, dict[str, torch.Tensor]]
 
@@ -186,7 +185,7 @@ class Training:
             total += loss.item() / settings.accumulate
         if not np.isfinite(total):
             raise BadInput(f"the loss is no number any more at step {self.step + 1}; train with a smaller --rate")
-        torch.nn.utils.clip_grad_norm_(self._weights, _CLIP)
+        torch.nn.utils.clip_grad_norm_(self._weights, settings.clip)
         self._optimiser.step()
         self._optimiser.zero_grad()
         self._losses.append(total)
