@@ -116,7 +116,7 @@ class Point:
     Attributes:
         step: how many.
         loss: mean since the point before.
-        rate: learning rate of the last step.
+        rate: learning rate of the next step; 0 after the last.
         score: mean average precision on held-out concepts.
     """
 

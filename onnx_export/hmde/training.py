@@ -170,6 +170,16 @@ class Training:
                 result[batch] = self._objective.documents([rows[at] for at in batch], None, 1.0).cpu().numpy()
         return result
 
+    def score(self) -> float:
+        """MAP on held-out concepts by the model as it is; 0 where there are none."""
+        rows = self._validation.tolist()
+        pages = [self._triples.pages[row] for row in rows]
+        queries: FloatArray = np.zeros((0, self.upper.shape.dim), dtype=np.float32)
+        if rows:
+            with torch.no_grad():
+                queries = self.lower.queries(rows).cpu().numpy()
+        return mean_average_precision(self.documents(rows), queries, pages)
+
     def _learn(self) -> float:
         """One step of the optimiser; returns its loss."""
         settings = self.settings
@@ -199,13 +209,7 @@ class Training:
         return settings.rate * min(up, down, 1.0)
 
     def _validate(self, console: Console) -> None:
-        rows = self._validation.tolist()
-        pages = [self._triples.pages[row] for row in rows]
-        queries: FloatArray = np.zeros((0, self.upper.shape.dim), dtype=np.float32)
-        if rows:
-            with torch.no_grad():
-                queries = self.lower.queries(rows).cpu().numpy()
-        score = mean_average_precision(self.documents(rows), queries, pages)
+        score = self.score()
         loss = float(np.mean(self._losses)) if self._losses else float(self._first_loss())
         point = Point(self.step, round(loss, 6), self._rate() if self.step < self.settings.steps else 0.0, score)
         self.curve.points.append(point)

@@ -151,6 +151,35 @@ def test_mldoc_learns_from_english_and_classifies_german(mldoc: Path, capsys: py
     assert told["languages"]["de"]["accuracy"] == 100.0
 
 
+def test_own_documents_are_classified_in_several_draws(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    source = tmp_path / "docs.jsonl"
+    records = [
+        {"id": f"{label}{lang}{part}{at}", "lang": lang, "text": f"{text} {at}", "label": label, "split": part}
+        for label, texts in STORIES.items()
+        for lang, text in zip(("en", "de"), texts, strict=True)
+        for part in ("train", "dev", "test")
+        for at in range(5 if part == "train" else 1)
+    ]
+    source.write_text("".join(json.dumps(record) + "\n" for record in records), encoding="utf-8")
+    given = ["--documents", str(source), "--train", "de", "--draws", "3", "-q", "--device", "cpu"]
+    assert run(["reproduce", "hmde-mldoc", *given, "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert (told["train"], told["draws"], set(told["languages"])) == ("de", 3, {"de", "en"})
+    assert told["languages"]["en"]["accuracy"] == 100.0
+    assert told["languages"]["en"]["spread"] == 0.0
+    assert told["others"] == 100.0
+
+
+def test_draws_differ_and_come_again() -> None:
+    random = np.random.default_rng(0)
+    labels = ["x", "y"] * 20
+    noisy = unit_rows(np.array([[(label == "x") / 4, *random.standard_normal(2)] for label in labels], np.float32))
+    side = Labelled(noisy, labels)
+    reached = [classify(side, side, {"en": side}, sample=0.5, seed=seed) for seed in range(4)]
+    assert len({one["en"] for one in reached}) > 1
+    assert classify(side, side, {"en": side}, sample=0.5, seed=3) == reached[3]
+
+
 def test_mldoc_is_read_with_labels_and_parts(mldoc: Path) -> None:
     documents = list(read_mldoc(mldoc))
     assert len(documents) == 12

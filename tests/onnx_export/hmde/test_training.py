@@ -102,6 +102,37 @@ def test_without_held_out_concepts_the_last_step_is_kept(
     assert weights(training) != untrained
 
 
+def test_the_weights_that_are_kept_score_what_the_curve_says(
+    small_model: Path, pages: list[Document], tmp_path: Path
+) -> None:
+    training = training_of(small_model, pages, tmp_path, replace(SETTINGS, rate=0.05, steps=6, evaluate=1))
+    training.resume("it")
+    curve = training.run(Console(quiet=True))
+    assert curve.points[-1].score < curve.best_score
+    assert training.score() == curve.best_score
+
+
+def test_without_held_out_pages_the_score_is_nothing() -> None:
+    from onnx_export.hmde.validation import mean_average_precision
+
+    nothing = np.zeros((0, 4), np.float32)
+    assert mean_average_precision(nothing, nothing, []) == 0.0
+
+
+@pytest.mark.parametrize("warmup", [0, 1, 2])
+def test_the_rate_rises_to_its_peak_and_falls_to_nothing_after_the_last_step(
+    warmup: int, small_model: Path, pages: list[Document], tmp_path: Path
+) -> None:
+    training = training_of(small_model, pages, tmp_path, replace(SETTINGS, rate=1.0, warmup=warmup))
+    rates = []
+    for step in range(13):
+        training.step = step
+        rates.append(training._rate())
+    falling = [(12 - step) / (12 - warmup) for step in range(warmup, 13)]
+    assert rates == pytest.approx([*((step + 1) / warmup for step in range(warmup)), *falling])
+    assert (max(rates), rates[-1]) == (1.0, 0.0)
+
+
 def test_it_stops_when_nothing_gets_better(small_model: Path, pages: list[Document], tmp_path: Path) -> None:
     training = training_of(small_model, pages, tmp_path, replace(SETTINGS, rate=1e-12, evaluate=2, patience=2))
     training.resume("it")
