@@ -105,10 +105,11 @@ def test_without_held_out_concepts_the_last_step_is_kept(
 def test_the_weights_that_are_kept_score_what_the_curve_says(
     small_model: Path, pages: list[Document], tmp_path: Path
 ) -> None:
-    training = training_of(small_model, pages, tmp_path, replace(SETTINGS, rate=0.05, steps=6, evaluate=1))
+    settings = replace(AS_SMALL, rate=0.02, steps=4, evaluate=1, accumulate=1)
+    training = training_of(small_model, pages, tmp_path, settings, frozenset({"1", "3", "5", "8", "12", "14"}))
     training.resume("it")
     curve = training.run(Console(quiet=True))
-    assert curve.points[-1].score < curve.best_score
+    assert curve.points[-1].score < curve.best_score  # such a rate makes it worse
     assert training.score() == curve.best_score
 
 
