@@ -105,7 +105,8 @@ def training(batch: int, count: int, steps: int) -> None:
     lines += [f"| {name} | {told[way]['seconds']:.1f} | {told[way]['mb']:,.0f} |" for way, name in WAYS.items()]
     times = told["plain"]["seconds"] / told["ours"]["seconds"]
     lines += ["", f"{times:.1f} times as many steps a second; {batch} triples of help pages in {len(LANGS)} languages."]
-    results.write("HMDE: training speed", f"python -m benchmarks.hmde_speed training --batch {batch}", lines)
+    command = f"python -m benchmarks.hmde_speed training --batch {batch} --pages {count} --steps {steps}"
+    results.write("HMDE: training speed", command, lines)
 
 
 def encoding(model: Path, count: int, rounds: int) -> None:
@@ -122,14 +123,15 @@ def encoding(model: Path, count: int, rounds: int) -> None:
         f"lower encoder takes; {len(some) / min(seconds['hmde']):.1f} and {len(some) / min(seconds['sentences']):.1f} "
         "pages a second."
     ]
-    results.write("HMDE: encoding", f"python -m benchmarks.hmde_speed encoding --model FOLDER --pages {count}", lines)
+    command = f"python -m benchmarks.hmde_speed encoding --model FOLDER --pages {count} --rounds {rounds}"
+    results.write("HMDE: encoding", command, lines)
 
 
 def main() -> None:
     """Do one of the two."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("what", choices=["training", "encoding"])
-    parser.add_argument("--batch", type=int, default=4)
+    parser.add_argument("--batch", type=int, default=2)
     parser.add_argument("--pages", type=int, default=30)
     parser.add_argument("--steps", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=3)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import io
 import json
 import shutil
-from collections import Counter
+import zipfile
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import chain
@@ -16,7 +17,7 @@ import numpy as np
 
 from encoders.console import Console
 from encoders.document import Document, short_hash
-from encoders.errors import BadInput
+from encoders.errors import BadInput, MissingPart
 from encoders.folder import ModelFolder, Precision, free_target
 from encoders.hmde.triples import Page, Triples, held_out, page_of
 from encoders.hmde.upper import UpperShape
@@ -49,8 +50,8 @@ class HmdeReport:
         possible: triples without counting negatives, by ordered pair of languages.
         single: concepts with pages in one language only; they give no triple.
         lonely: pages with a mate and no hard negative; they begin no triple.
-        cut: documents that fill the upper encoder; sentences past its last one were left out in training.
-        held_out: concepts kept for validation.
+        cut: documents of more sentences than the upper encoder sees at once; the others were left out in training.
+        held_out: concepts kept for validation that have pages in two languages.
         resumed: steps that an earlier run had done.
         refused: records that could not be read.
     """
@@ -123,19 +124,26 @@ def train_hmde(
     readings = [read(source, options or ReadOptions()) for source in sources]
     base = (bases.frozen if settings.frozen else bases.trained)(encoder, settings, device, console)
     place = target.with_name(f"{target.name}.training")
-    place.mkdir(parents=True, exist_ok=True)
-    lower_id = short_hash(base.config.weights, str(settings.sentences), str(settings.tokens), str(settings.frozen))
+    try:
+        place.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise MissingPart(f"{place} can't be made ({error.strerror}); choose another --output") from error
+    config = base.config
+    lower_id = short_hash(
+        config.model_id("hmde", sentences=settings.sentences, tokens=settings.tokens, frozen=settings.frozen),
+        config.graph,
+        str(config.max_tokens),
+    )
     material = _read(chain.from_iterable(readings), base.lower, languages, place, lower_id, console)
     if not material.pages:
         why = f"{material.refused[0].where}: {material.refused[0].reason}" if material.refused else "they are empty"
         raise BadInput(f"no document could be read from {', '.join(sources)} ({why}); give sources that have some")
     base.lower.take(material.parts)
-    lengths = base.lower.lengths()
-    concepts = {page.concept for page in material.pages if page.concept}
-    away = {concept for concept in concepts if held_out(concept, settings.held_out, settings.seed)}
+    away, judged = concepts_held_out(material.pages, settings)
     triples = Triples(material.pages, settings.seed, away)
     validation = np.array([row for row, page in enumerate(material.pages) if page.concept in away], dtype=np.int64)
-    dim = base.config.dim
+    dim = config.dim
+    where = str(training_device(device))
     shape = UpperShape(
         dim=dim,
         layers=settings.layers,
@@ -152,16 +160,21 @@ def train_hmde(
         validation,
         settings,
         place=place / _FILES["checkpoint"],
-        device=str(training_device(device)),
+        device=where,
     )
-    about = short_hash(json.dumps(asdict(settings), sort_keys=True), lower_id, *material.hashes)
+    about = short_hash(
+        json.dumps(asdict(settings), sort_keys=True),
+        lower_id,
+        *material.hashes,
+        json.dumps([asdict(page) for page in material.pages]),
+    )
     resumed = training.step if training.resume(about) else 0
     if resumed:
         console.say(f"goes on after step {resumed:,}")
     curve = training.run(console)
     drawn = triples.languages(triples.draw(0, training.step * settings.batch * settings.accumulate))
     documents = Counter(page.lang for page in material.pages)
-    said = training_facts(settings, curve, training.step, documents, drawn, encoder)
+    said = training_facts(settings, curve, training.step, documents, drawn, encoder, where)
     folder, parity = publish(
         training.upper, base, target, precision, said, {_FILES["curve"]: _picture(curve)}, console, force=force
     )
@@ -175,11 +188,27 @@ def train_hmde(
         possible=triples.possible,
         single=triples.single,
         lonely=triples.lonely,
-        cut=int((lengths == settings.sentences).sum()),
-        held_out=len(away),
+        cut=sum(int((part["left_out"] > 0).sum()) for part in material.parts),
+        held_out=len(judged),
         resumed=resumed,
         refused=material.refused,
     )
+
+
+def concepts_held_out(pages: Sequence[Page], settings: Settings) -> tuple[set[str], set[str]]:
+    """Concepts whose pages teach nothing, and those of them that have a mate to be found, by which a model is judged.
+
+    There are none where fewer than two could be judged by, since a concept alone is always found, and none where no
+    concept with a mate would be left to learn from.
+    """
+    langs: dict[str, set[str]] = defaultdict(set)
+    for page in pages:
+        if page.concept:
+            langs[page.concept].add(page.lang)
+    paired = {concept for concept, several in langs.items() if len(several) > 1}
+    away = {concept for concept in langs if held_out(concept, settings.held_out, settings.seed)}
+    judged = away & paired
+    return (away, judged) if 2 <= len(judged) < len(paired) else (set(), set())
 
 
 def heads_of(dim: int) -> int:
@@ -197,7 +226,7 @@ def _read(
 
     def prepare() -> None:
         material.hashes.append(short_hash(lower_id, *(document.text_hash for document in waiting)))
-        part = _prepared(waiting, lower, place / f"part-{len(material.parts):05}.npz", material.hashes[-1])
+        part = prepared(waiting, lower, place / f"part-{len(material.parts):05}.npz", material.hashes[-1], console)
         material.parts.append(part)
         for document, count in zip(waiting, part["counts"], strict=True):
             page = page_of(document.lang, document.fields)
@@ -225,13 +254,17 @@ def _read(
     return material
 
 
-def _prepared(documents: Sequence[Document], lower: Lower, file: Path, digest: str) -> Part:
+def prepared(documents: Sequence[Document], lower: Lower, file: Path, digest: str, console: Console) -> Part:
+    """What an earlier run kept of some documents in a file, where it is whole and of these; else made and kept."""
     from encoders.training.checkpoint import write_whole  # noqa: PLC0415 - torch
 
     if file.is_file():
-        with np.load(file) as kept:
-            if str(kept["digest"]) == digest:
-                return {name: kept[name] for name in kept.files if name != "digest"}
+        try:
+            with np.load(io.BytesIO(file.read_bytes())) as kept:
+                if str(kept["digest"]) == digest:
+                    return {name: kept[name] for name in kept.files if name != "digest"}
+        except (OSError, EOFError, ValueError, KeyError, zipfile.BadZipFile) as error:
+            console.warn(f"{file} can't be read ({error}); its documents are prepared again")
     part = lower.prepare(documents)
     buffer = io.BytesIO()
     arrays: dict[str, Any] = {"digest": np.array(digest), **part}
@@ -241,18 +274,27 @@ def _prepared(documents: Sequence[Document], lower: Lower, file: Path, digest: s
 
 
 def training_facts(
-    settings: Settings, curve: Curve, steps: int, documents: Counter[str], drawn: Counter[tuple[str, str]], encoder: str
+    settings: Settings,
+    curve: Curve,
+    steps: int,
+    documents: Counter[str],
+    drawn: Counter[tuple[str, str]],
+    encoder: str,
+    device: str = "cpu",
 ) -> dict[str, Any]:
     """What ``hmde.json`` of a folder says of its training."""
     return {
         "lower": Path(encoder).name,
         "settings": asdict(settings),
+        "device": device,
+        "precision": "bfloat16 in the lower encoder" if device == "cuda" and not settings.frozen else "float32",
         "documents": documents.total(),
         "languages": dict(sorted(documents.items())),
         "triples": {f"{first}-{second}": count for (first, second), count in sorted(drawn.items())},
         "steps": steps,
         "best": curve.best,
         "stopped": curve.stopped,
+        "validated": curve.validated,
         "untrained": curve.points[0].score,
         "score": curve.best_score,
         "curve": [asdict(point) for point in curve.points],
@@ -269,11 +311,14 @@ def _picture(curve: Curve) -> bytes:
     axes.plot(steps, [point.loss for point in curve.points], color="#c8553d", label="loss")
     axes.set_xlabel("step")
     axes.set_ylabel("loss", color="#c8553d")
-    other = axes.twinx()
-    other.plot(steps, [point.score for point in curve.points], color="#1b7f79", label="MAP")
-    other.axvline(curve.best, color="#222222", linewidth=0.8, linestyle="--")
-    other.set_ylabel("MAP on held-out concepts", color="#1b7f79")
-    axes.set_title(f"kept: step {curve.best:,}, MAP {curve.best_score:.4f}", fontsize=10, loc="left")
+    kept = f"kept: step {curve.best:,}"
+    if curve.validated:
+        other = axes.twinx()
+        other.plot(steps, [point.score for point in curve.points], color="#1b7f79", label="MAP")
+        other.axvline(curve.best, color="#222222", linewidth=0.8, linestyle="--")
+        other.set_ylabel("MAP on held-out concepts", color="#1b7f79")
+        kept += f", MAP {curve.best_score:.4f}"
+    axes.set_title(kept, fontsize=10, loc="left")
     buffer = io.BytesIO()
     figure.savefig(buffer, format="png", dpi=120, metadata={"Software": None})
     return buffer.getvalue()

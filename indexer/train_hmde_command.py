@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast, get_args
 
@@ -15,7 +14,7 @@ from encoders.languages import normalise
 from encoders.session import Device
 from indexer.readers import ReadOptions
 from indexer.reading_options import reading_options
-from onnx_export.hmde.settings import PRESETS, Preset
+from onnx_export.hmde.settings import PRESETS, Preset, settings_of
 from onnx_export.models import DEFAULT
 
 if TYPE_CHECKING:
@@ -39,7 +38,7 @@ _SHOWN = 10
     type=click.Choice(get_args(Preset)),
     default="small",
     show_default=True,
-    help="small: ten minutes on two cores, lower encoder frozen. paper: all of it, for a GPU.",
+    help="small: lower encoder frozen, for a CPU. paper: all of it, for a GPU.",
 )
 @click.option("--freeze/--train-lower", "frozen", default=None, help="Whether the lower encoder keeps its weights.")
 @click.option("--adapters", type=click.IntRange(0), metavar="RANK", help="Train matrices of this rank in it instead.")
@@ -112,9 +111,11 @@ def command(
         "evaluate": evaluate,
         "seed": seed,
     }
-    settings = replace(PRESETS[preset], **{name: value for name, value in given.items() if value is not None})
+    settings = settings_of(preset, {name: value for name, value in given.items() if value is not None})
     if settings.frozen and settings.adapters:
         raise click.UsageError("--adapters are for a lower encoder that learns; give --train-lower too")
+    if rate is None and settings.rate != PRESETS[preset].rate:
+        console.say(f"all of the lower encoder learns, at a rate of {settings.rate:g}; --rate sets another")
     report = train_hmde(
         sources,
         output,
@@ -147,8 +148,8 @@ def _tell(report: HmdeReport, console: Console) -> None:
             "steps": curve.points[-1].step,
             "best": curve.best,
             "stopped": curve.stopped,
-            "untrained": round(curve.points[0].score, 6),
-            "score": round(curve.best_score, 6),
+            "untrained": round(curve.points[0].score, 6) if curve.validated else None,
+            "score": round(curve.best_score, 6) if curve.validated else None,
             "parity": report.parity.as_json(),
             "refused": [{"place": note.where, "text": note.reason} for note in report.refused],
         }
@@ -163,10 +164,12 @@ def _tell(report: HmdeReport, console: Console) -> None:
         console.say(f"{report.lonely:,} pages have no other page of their language and category and began no triple")
     if report.cut:
         console.say(
-            f"{report.cut:,} documents fill the upper encoder; what comes after its last sentence taught nothing"
+            f"{report.cut:,} documents have more sentences than the upper encoder sees at once; the rest taught nothing"
         )
-    if not report.held_out:
-        console.warn("no concept was held out, so nothing says when to stop; give more concepts")
+    if not curve.validated:
+        console.warn(
+            "no concept was held out, so nothing says when to stop and the last step is kept; give more concepts"
+        )
     rows = [
         [lang, f"{count:,}", f"{sum(drawn for pair, drawn in report.drawn.items() if pair[0] == lang):,}"]
         for lang, count in report.documents.items()
@@ -174,9 +177,11 @@ def _tell(report: HmdeReport, console: Console) -> None:
     if not console.quiet:
         console.table(["language", ">documents", ">triples begun"], rows)
     ended = f", ended early: {curve.stopped}" if curve.stopped else ""
-    console.say(
+    reached = (
         f"MAP on {report.held_out:,} held-out concepts {curve.best_score:.4f} after {curve.best:,} steps, "
-        f"{curve.points[0].score:.4f} before the first{ended}; "
-        f"use it: dragoman index SOURCE… -c NAME --encoder {folder.path}"
+        f"{curve.points[0].score:.4f} before the first{ended}"
+        if curve.validated
+        else f"{curve.best:,} steps, loss {curve.points[-1].loss:.3f}, {curve.points[0].loss:.3f} before the first"
     )
+    console.say(f"{reached}; use it: dragoman index SOURCE… -c NAME --encoder {folder.path}")
     console.result(str(folder.path))

@@ -32,9 +32,15 @@ class Page:
 
 def page_of(lang: str, fields: Mapping[str, object]) -> Page:
     """A document's page by its fields: ``concept``, and ``category`` (one or a list) or else ``label``."""
-    stated = fields.get("category") or fields.get("label") or ()
+    concept = fields.get("concept")
+    categories = _names(fields.get("category")) or _names(fields.get("label"))
+    return Page("" if concept is None else str(concept), lang, categories)
+
+
+def _names(stated: object) -> tuple[str, ...]:
+    """One or several as text, each once; 0 is a name, and nothing and the empty text are none."""
     several = stated if isinstance(stated, list | tuple) else (stated,)
-    return Page(str(fields.get("concept") or ""), lang, tuple(dict.fromkeys(str(one) for one in several if one)))
+    return tuple(dict.fromkeys(str(one) for one in several if one not in (None, "")))
 
 
 def held_out(concept: str, share: float, seed: int) -> bool:

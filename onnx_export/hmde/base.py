@@ -12,6 +12,7 @@ from encoders.sentence import SentenceEncoder
 from encoders.session import Device
 from encoders.tokens import Tokenizer
 from encoders.training.device import training_device
+from encoders.training.seeds import seed_torch
 from onnx_export import default_source, huggingface
 from onnx_export.default_model import config
 from onnx_export.export import describe
@@ -63,14 +64,12 @@ def trained(reference: str, settings: Settings, device: Device, console: Console
         BadInput: it is an exported folder, whose graph can't learn, or no encoder.
         MissingPart: CUDA was asked for and there is none, or the hub can't be reached.
     """
-    import torch  # noqa: PLC0415
-
     where = str(training_device(device))
     source, recipe, about = _default() if reference == DEFAULT else _hugging_face(reference, console)
     for weight in source.module.parameters():
         weight.requires_grad_(True)
     if settings.adapters:
-        torch.manual_seed(settings.seed)
+        seed_torch(settings.seed)
         add_adapters(source.module, settings.adapters)
     with tempfile.TemporaryDirectory(prefix="dragoman.") as scratch:
         huggingface.save_tokenizer(source, Path(scratch) / "tokenizer.json")

@@ -16,7 +16,10 @@ from encoders.sentences import sentence_spans
 from encoders.tokens import Tokens
 
 Part = Mapping[str, npt.NDArray[Any]]
-"""What is kept of some documents: a few arrays, one after another in a file of ``numpy.savez``."""
+"""What is kept of some documents: a few arrays, one after another in a file of ``numpy.savez``.
+
+``left_out`` is how many sentences of each document are not kept.
+"""
 
 
 class Lower(Protocol):
@@ -85,12 +88,14 @@ class FrozenLower:
     def prepare(self, documents: Sequence[Document]) -> Part:
         """Vectors of the first sentences and of the titles."""
         tokens = self._encoder.tokenizer.tokenize([document.content for document in documents])
-        spans = [cuts[: self._most] for cuts in sentence_spans(documents, tokens, self._limit)]
+        every = sentence_spans(documents, tokens, self._limit)
+        spans = [cuts[: self._most] for cuts in every]
         encoded = self._encoder.encode_spans(tokens, spans)
         counts = np.array([len(passages.vectors) for passages in encoded.passages], dtype=np.int64)
         titles = [Document(one.doc_id, one.lang, title_of(one)) for one in documents]
         return {
             "counts": counts,
+            "left_out": np.array([len(cuts) - self._most for cuts in every], np.int64).clip(min=0),
             "openings": title_sentences(documents, tokens, spans),
             "vectors": np.concatenate([passages.vectors for passages in encoded.passages]),
             "queries": int8_rows(self._encoder.encode_queries(titles)),

@@ -6,13 +6,14 @@ from collections.abc import Sequence
 
 import numpy as np
 import torch
+from torch.utils.checkpoint import checkpoint
 
 from encoders.hmde.triples import Rows, Triples
+from encoders.training.seeds import seed_torch
 from onnx_export.hmde.lower import Lower, each
 from onnx_export.hmde.model import Upper, contrastive_loss
 from onnx_export.hmde.settings import Settings
 
-_EXCERPT = 4
 _SAMPLE = 256
 _TOGETHER = 64
 
@@ -75,16 +76,27 @@ class Objective:
         return total
 
     def documents(self, rows: Sequence[int], seed: int | None, bare: float) -> torch.Tensor:
-        """Document vectors, a share of them without their titles."""
+        """Document vectors, a share of them without their titles.
+
+        Of more than 64 the upper encoder sees 64 at once, and once more when their gradients are wanted: of a large
+        batch nothing but vectors is kept in between.
+        """
         sentences = self._lower.sentences(rows, training=seed)
         counts, titles = (values[list(rows)] for values in (self._lower.lengths(), self._lower.openings()))
         without = np.random.default_rng((seed or 0, 1)).random(len(rows)) < bare
         left_out = np.where(without, titles, 0)
         kept = [one[start:] for one, start in zip(each(counts.tolist(), sentences), left_out.tolist(), strict=True)]
-        stack = torch.nn.utils.rnn.pad_sequence(kept, batch_first=True)
-        mask = np.arange(stack.shape[1])[None, :] < (counts - left_out)[:, None]
         if seed is not None:
-            torch.manual_seed(seed)
+            seed_torch(seed)
+        if len(kept) <= _TOGETHER:
+            return self._upward(*kept)
+        parts = [kept[at : at + _TOGETHER] for at in range(0, len(kept), _TOGETHER)]
+        return torch.cat([checkpoint(self._upward, *part, use_reentrant=False) for part in parts])
+
+    def _upward(self, *sentences: torch.Tensor) -> torch.Tensor:
+        """Vectors of documents, (documents, dim), of their sentences'."""
+        stack = torch.nn.utils.rnn.pad_sequence(list(sentences), batch_first=True)
+        mask = np.arange(stack.shape[1])[None, :] < np.array([len(one) for one in sentences])[:, None]
         vectors: torch.Tensor = self._upper(stack, torch.from_numpy(mask.astype(np.int64)).to(stack.device))
         return vectors
 
@@ -95,7 +107,7 @@ class Objective:
         counts = self._lower.lengths()[list(rows)].tolist()
         means = []
         for one in each(counts, sentences):
-            drawn = torch.from_numpy(chance.permutation(len(one))[:_EXCERPT]).to(one.device)
+            drawn = torch.from_numpy(chance.permutation(len(one))[: self._settings.excerpt]).to(one.device)
             means.append(one[drawn].mean(dim=0))
         return torch.stack(means)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
@@ -26,6 +27,9 @@ from onnx_export.parity import GateText, ParityReport, compare, encode, read_tex
 from onnx_export.precision import convert
 
 _CARD, _PARITY = "MODEL_CARD.md", "parity.json"
+_HEADING = "\n## Documents (HMDE)\n"
+_SECTION = re.compile(re.escape(_HEADING) + r".*?(?=\n## |\Z)", re.DOTALL)
+"""What an HMDE folder's card says of its upper encoder, which another one is trained in place of."""
 
 
 def publish(
@@ -65,7 +69,7 @@ def publish(
         config = replace(config, precision=precision, weights=weights)
     with publishing(target, config) as made:
         folder = ModelFolder(made, config)
-        lower_reference = _write_lower(base, folder, texts, console, force=force)
+        lower_reference = _write_lower(base, folder, texts, {ABOUT, GRAPH, *extra}, console, force=force)
         with tempfile.TemporaryDirectory(prefix="graph.", dir=made) as scratch:
             graph = Path(scratch) / "fp32.onnx"
             example = {"sentences": torch.randn(2, 4, upper.shape.dim), "mask": torch.ones((2, 4), dtype=torch.int64)}
@@ -87,17 +91,17 @@ def publish(
         card = made / _CARD
         text = card.read_text(encoding="utf-8") if card.is_file() else _lower_card(config)
         card.unlink(missing_ok=True)  # it may be a link to the base's own
-        card.write_text(text.rstrip() + "\n" + _described(said, report), encoding="utf-8")
+        card.write_text(_SECTION.sub("", text).rstrip() + "\n" + _described(said, report), encoding="utf-8")
     return ModelFolder.open(target), report
 
 
 def _write_lower(
-    base: Base, folder: ModelFolder, texts: Sequence[GateText], console: Console, *, force: bool
+    base: Base, folder: ModelFolder, texts: Sequence[GateText], own: set[str], console: Console, *, force: bool
 ) -> FloatArray:
-    """Put the lower graph into the folder; returns what its source makes of the gate's texts."""
+    """Put the lower graph into the folder, besides its own files; returns what its source makes of the gate's texts."""
     if not base.source:
         if base.folder:
-            link_files(base.folder, folder.path, besides={ABOUT, GRAPH})
+            link_files(base.folder, folder.path, besides=own)
         return encode(folder, texts)
     console.say(f"writing the lower graph in {folder.config.precision}")
     write_graph(base.source, folder.path, folder.config.precision)
@@ -150,10 +154,13 @@ A sentence encoder that learnt as the lower part of HMDE; made by `dragoman trai
 
 def _described(said: Mapping[str, Any], report: ParityReport) -> str:
     shape, settings = said["shape"], said["settings"]
+    judged = (
+        f"MAP on held-out concepts {said['score']:.4f}, before training {said['untrained']:.4f}"
+        if said["validated"]
+        else "no concept was held out to judge it by"
+    )
     verdict = "reached" if report.passed else "**not reached**; published because it was forced"
-    return f"""
-## Documents (HMDE)
-
+    return f"""{_HEADING}
 `{GRAPH}`: `sentences` (documents, sentences, {shape["dim"]}) float32, unit rows of `model.onnx` for sentences of at
 most {shape["tokens"]} tokens, and `mask` (documents, sentences) int64 → `vectors` (documents, {shape["dim"]}) float32,
 unit rows.
@@ -163,9 +170,8 @@ sentences over the square of its place.
 A query is encoded by `model.onnx` alone. It makes `hmde` the folder's default method.
 
 Trained on {said["documents"]:,} documents in {len(said["languages"])} languages; lower encoder \
-{"frozen" if settings["frozen"] else "trained"}; {said["best"]:,} steps kept of {said["steps"]:,}; MAP on held-out
-concepts {said["score"]:.4f}, before training {said["untrained"]:.4f}. All settings: `hmde.json`; its course:
-`curve.png`.
+{"frozen" if settings["frozen"] else "trained"}; {said["best"]:,} steps kept of {said["steps"]:,};
+{judged}. All settings: `hmde.json`; its course: `curve.png`.
 
 Parity with torch, both graphs together; the bar is {verdict}: cosine {report.cosine_min:.5f} at least, \
 {report.cosine_mean:.5f} in the mean, top 10 {report.top10_agreement:.3f}.

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Literal
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
 
 from encoders.hmde.upper import Form
 
@@ -30,11 +30,13 @@ class Settings:
         rate: learning rate at its peak.
         warmup: steps until then; it falls to nothing in a line afterwards.
         decay: weight decay of AdamW.
+        clip: length at which a step's gradient is cut; the paper says nothing of it.
         temperature: τ of the loss; the paper does not say its own.
         pairs: weight of the paper's loss, a document against its mate.
         hard: whether each triple's hard negative counts in it.
         titles: weight of a title, as a query, against the mate of its page; the paper has no such loss.
-        excerpts: weight of the mean of four sentences, as the lower encoder gives them, against the mate of their page.
+        excerpts: weight of the mean of a few sentences, as the lower encoder gives them, against their page's mate.
+        excerpt: how many those are.
         bare: share of pages that are learnt from without their titles, so that a title is not found by its translation.
         centred: take the mean of each language out before cosines, as a calibration does.
         budget: padded tokens of sentences that are encoded at once.
@@ -58,11 +60,13 @@ class Settings:
     rate: float = 1e-5
     warmup: int = 1_000
     decay: float = 0.01
+    clip: float = 1.0
     temperature: float = 0.05
     pairs: float = 1.0
     hard: bool = True
     titles: float = 0.0
     excerpts: float = 0.0
+    excerpt: int = 4
     bare: float = 0.0
     centred: bool = False
     budget: int = 4_096
@@ -91,8 +95,18 @@ SMALL = Settings(
     evaluate=25,
     patience=4,
 )
-"""A few thousand pages on two cores in ten minutes: the lower encoder as it is, the upper one begins as a mean."""
+"""A few thousand pages on a few cores: the lower encoder as it is, the upper one begins as a mean."""
 PRESETS: Mapping[Preset, Settings] = {"small": SMALL, "paper": PAPER}
+_LOWER_RATE = 2e-5
+"""Of all weights of a lower encoder, where the preset's rate is that of new ones."""
+
+
+def settings_of(preset: Preset, given: Mapping[str, Any]) -> Settings:
+    """A preset with settings given in its place; the rate is a lower one where all of a lower encoder is to learn."""
+    settings = replace(PRESETS[preset], **given)
+    if PRESETS[preset].frozen and not (settings.frozen or settings.adapters) and "rate" not in given:
+        settings = replace(settings, rate=_LOWER_RATE)
+    return settings
 
 
 @dataclass(frozen=True)
@@ -102,7 +116,7 @@ class Point:
     Attributes:
         step: how many.
         loss: mean since the point before.
-        rate: learning rate of the last step.
+        rate: learning rate of the next step; 0 after the last.
         score: mean average precision on held-out concepts.
     """
 
@@ -120,11 +134,13 @@ class Curve:
         points: one a validation; the first before the first step, with the loss of that.
         best: step whose weights are kept.
         stopped: the reason it ended before its last step; empty where it did not.
+        validated: whether there were held-out concepts; if not, scores are 0 and the last step's weights are kept.
     """
 
     points: list[Point] = field(default_factory=list)
     best: int = 0
     stopped: str = ""
+    validated: bool = True
 
     @property
     def best_score(self) -> float:

@@ -12,15 +12,16 @@ from encoders.document import Document
 from encoders.sentences import sentence_spans
 from encoders.session import token_batches
 from encoders.tokens import Tokenizer
+from encoders.training.seeds import seed_torch
 from onnx_export.hmde.lower import Part, ends, title_of, title_sentences
 
 
 class TrainedLower:
     """An encoder whose weights learn.
 
-    The memory of a step does not grow with its batch (gradient caching, Gao et al. 2021): sentences are encoded in
-    batches of similar length without keeping anything, the loss gives the gradient of each vector, and then each batch
-    is encoded once more to carry it on. Dropout is drawn from the step's seed and the batch's number, the same twice.
+    Of a batch a step keeps vectors alone (gradient caching, Gao et al. 2021): sentences are encoded in batches of
+    similar length without keeping anything else, the loss gives the gradient of each vector, and then each batch is
+    encoded once more to carry it on. Dropout is drawn from the step's seed and the batch's number, the same twice.
     """
 
     def __init__(
@@ -59,10 +60,8 @@ class TrainedLower:
         """Token ids of the first sentences and of the titles."""
         tokens = self._tokenizer.tokenize([document.content for document in documents])
         limit = self._tokens - self._tokenizer.document_overhead
-        spans = [
-            cuts[: self._most] if text.known else []
-            for text, cuts in zip(tokens, sentence_spans(documents, tokens, limit), strict=True)
-        ]
+        every = sentence_spans(documents, tokens, limit)
+        spans = [cuts[: self._most] if text.known else [] for text, cuts in zip(tokens, every, strict=True)]
         texts = [
             self._tokenizer.segment(text.ids[start:end])
             for text, cuts in zip(tokens, spans, strict=True)
@@ -75,6 +74,7 @@ class TrainedLower:
         ]
         return {
             "counts": np.array([len(cuts) for cuts in spans], dtype=np.int64),
+            "left_out": np.array([len(cuts) - self._most for cuts in every], np.int64).clip(min=0),
             "openings": title_sentences(documents, tokens, spans),
             "ids": np.concatenate(texts) if texts else np.zeros(0, np.int32),
             "lengths": np.array([len(ids) for ids in texts], dtype=np.int64),
@@ -155,7 +155,7 @@ class TrainedLower:
     ) -> torch.Tensor:
         self.module.train(training is not None)
         if training is not None:
-            torch.manual_seed((training << 20) + number)
+            seed_torch((training << 20) + number)
         longest = max(len(ids[at]) for at in batch)
         tokens = np.full((len(batch), longest), self._tokenizer.pad, dtype=np.int64)
         mask = np.zeros((len(batch), longest), dtype=np.int64)

@@ -18,6 +18,9 @@ from encoders.errors import BadInput
 from encoders.hmde.triples import Rows, Triples
 from encoders.hmde.upper import UpperShape
 from encoders.training.checkpoint import load_checkpoint, save_checkpoint
+from encoders.training.interrupt import interrupt_later
+from encoders.training.progress import TrainingProgress
+from encoders.training.seeds import seed_torch
 from onnx_export.hmde.lower import Lower
 from onnx_export.hmde.model import Upper
 from onnx_export.hmde.objective import Objective
@@ -25,7 +28,6 @@ from onnx_export.hmde.settings import Curve, Point, Settings
 from onnx_export.hmde.validation import mean_average_precision
 
 _SAVE_SECONDS = 30.0
-_CLIP = 1.0
 _TOGETHER = 64
 State = dict[str, dict[str, torch.Tensor]]
 
@@ -61,19 +63,19 @@ class Training:
             lower: with all documents prepared.
             shape: of the upper transformer.
             triples: of the documents that teach.
-            validation: rows of the documents that are held out.
+            validation: rows of the documents that are held out; where there are none, the last weights are kept.
             settings: how.
             place: file of the checkpoint.
             device: of the upper transformer.
         """
         self.lower, self._triples, self._validation = lower, triples, validation
         self.settings, self._place, self._device = settings, place, device
-        torch.manual_seed(settings.seed)
+        seed_torch(settings.seed)
         self.upper = Upper(shape, settings.dropout).to(device)
         self._weights = [*self.upper.parameters(), *lower.parameters()]
         self._optimiser = torch.optim.AdamW(self._weights, lr=settings.rate, weight_decay=settings.decay)
         self._objective = Objective(self.upper, lower, triples, settings)
-        self.curve = Curve()
+        self.curve = Curve(validated=bool(len(validation)))
         self.step = 0
         self._best: State = self._copied()
         self._losses: list[float] = []
@@ -103,7 +105,8 @@ class Training:
         self._optimiser.load_state_dict(state["optimiser"])
         said = json.loads(state["said"])
         self.step, self._losses = said["step"], said["losses"]
-        self.curve = Curve([Point(**point) for point in said["points"]], said["best"], said["stopped"])
+        points = [Point(**point) for point in said["points"]]
+        self.curve = Curve(points, said["best"], said["stopped"], said["validated"])
         return True
 
     def run(self, console: Console) -> Curve:
@@ -112,20 +115,25 @@ class Training:
         Raises:
             MissingPart: the disk is full.
             BadInput: the loss is no number any more.
+            KeyboardInterrupt: Ctrl-C was pressed; the step it came in is done and saved.
         """
         settings = self.settings
         if not self.curve.points:
             self._objective.measure_means()
             self._validate(console)
         saved = time.monotonic()
-        with console.progress("training", settings.steps, "steps") as progress:
-            progress(self.step)
+        progress = TrainingProgress(console, self.step, settings.steps, "triples")
+        with interrupt_later() as interrupted:
             while self.step < settings.steps and not self.curve.stopped:
-                self._learn()
+                loss = self._learn()
                 self.step += 1
-                progress(1)
+                progress(settings.batch * settings.accumulate, loss)
                 if self.step % settings.evaluate == 0 or self.step == settings.steps:
                     self._validate(console)
+                if interrupted():
+                    self.save()
+                    console.warn(f"stopped after step {self.step:,}; the same command goes on from there")
+                    raise KeyboardInterrupt
                 if time.monotonic() - saved > _SAVE_SECONDS:
                     self.save()
                     saved = time.monotonic()
@@ -162,7 +170,18 @@ class Training:
                 result[batch] = self._objective.documents([rows[at] for at in batch], None, 1.0).cpu().numpy()
         return result
 
-    def _learn(self) -> None:
+    def score(self) -> float:
+        """MAP on held-out concepts by the model as it is; 0 where there are none."""
+        rows = self._validation.tolist()
+        pages = [self._triples.pages[row] for row in rows]
+        queries: FloatArray = np.zeros((0, self.upper.shape.dim), dtype=np.float32)
+        if rows:
+            with torch.no_grad():
+                queries = self.lower.queries(rows).cpu().numpy()
+        return mean_average_precision(self.documents(rows), queries, pages)
+
+    def _learn(self) -> float:
+        """One step of the optimiser; returns its loss."""
         settings = self.settings
         self.upper.train()
         for group in self._optimiser.param_groups:
@@ -176,10 +195,11 @@ class Training:
             total += loss.item() / settings.accumulate
         if not np.isfinite(total):
             raise BadInput(f"the loss is no number any more at step {self.step + 1}; train with a smaller --rate")
-        torch.nn.utils.clip_grad_norm_(self._weights, _CLIP)
+        torch.nn.utils.clip_grad_norm_(self._weights, settings.clip)
         self._optimiser.step()
         self._optimiser.zero_grad()
         self._losses.append(total)
+        return total
 
     def _rate(self) -> float:
         """Up in a line to the peak, then down in a line to nothing."""
@@ -189,23 +209,18 @@ class Training:
         return settings.rate * min(up, down, 1.0)
 
     def _validate(self, console: Console) -> None:
-        rows = self._validation.tolist()
-        pages = [self._triples.pages[row] for row in rows]
-        queries: FloatArray = np.zeros((0, self.upper.shape.dim), dtype=np.float32)
-        if rows:
-            with torch.no_grad():
-                queries = self.lower.queries(rows).cpu().numpy()
-        score = mean_average_precision(self.documents(rows), queries, pages)
+        score = self.score()
         loss = float(np.mean(self._losses)) if self._losses else float(self._first_loss())
         point = Point(self.step, round(loss, 6), self._rate() if self.step < self.settings.steps else 0.0, score)
         self.curve.points.append(point)
         self._losses = []
-        better = score > max((one.score for one in self.curve.points[:-1]), default=-1.0) or not rows
+        better = score > max((one.score for one in self.curve.points[:-1]), default=-1.0) or not self.curve.validated
         if better:
             self.curve.best, self._best = self.step, self._copied()
         console.say(
-            f"step {self.step:,}: loss {loss:.3f}, rate {point.rate:.1e}, MAP on held-out concepts {score:.4f}"
-            + (" (best)" if better and rows else "")
+            f"step {self.step:,}: loss {loss:.3f}, rate {point.rate:.1e}"
+            + (f", MAP on held-out concepts {score:.4f}" if self.curve.validated else "")
+            + (" (best)" if better and self.curve.validated else "")
         )
         since = [one.step for one in self.curve.points].index(self.curve.best)
         patience = self.settings.patience

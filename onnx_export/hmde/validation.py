@@ -23,10 +23,12 @@ def mean_average_precision(documents: FloatArray, queries: FloatArray, pages: Se
     Args:
         documents: (pages, dim) unit rows, of the pages without their titles.
         queries: (pages, dim) unit rows, the pages' titles.
-        pages: what they are.
+        pages: what they are; of none the score is 0.
     """
     from ir_measures import AP, Qrel, ScoredDoc, calc_aggregate  # noqa: PLC0415 - training alone needs it
 
+    if not pages:
+        return 0.0
     langs = np.array([page.lang for page in pages])
     concepts = np.array([page.concept for page in pages])
     documents, queries = _centred(documents, langs), _centred(queries, langs)

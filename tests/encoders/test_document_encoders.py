@@ -34,7 +34,7 @@ def trained_folder(lawdr_folder: ModelFolder, tmp_path_factory: pytest.TempPathF
     base = bases.frozen(str(lawdr_folder.path), PRESETS["small"], "cpu", Console(quiet=True))
     torch.manual_seed(0)
     upper = Upper(UpperShape(dim=lawdr_folder.config.dim, feed_forward=64, form="weighted"))
-    untaught = {"documents": 0, "languages": {}, "best": 0, "steps": 0, "score": 0.0, "untrained": 0.0}
+    untaught = {"documents": 0, "languages": {}, "best": 0, "steps": 0, "validated": False}
     said = {"settings": {"frozen": True}, **untaught}
     target = tmp_path_factory.mktemp("models") / "every-method"
     folder, _ = publish(upper, base, target, "fp32", said, {}, Console(quiet=True))

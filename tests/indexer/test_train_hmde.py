@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -15,15 +16,19 @@ import numpy as np
 import pytest
 
 import query
+from encoders.console import Console
 from encoders.document import Document, unit_rows
 from encoders.errors import BadInput
 from encoders.folder import ModelFolder
 from encoders.hmde.encoder import Hmde
+from encoders.hmde.triples import Page
 from encoders.hmde.upper import UpperSession
 from encoders.methods import open_encoder
 from encoders.sentence import SentenceEncoder
 from encoders.sentences import Sentences
+from indexer.hmde_training import concepts_held_out, prepared
 from indexer.settings import Settings
+from onnx_export.hmde.settings import PRESETS, settings_of
 from query import Searcher
 from query.cli import run
 
@@ -132,6 +137,120 @@ def test_a_command_that_is_killed_goes_on_to_the_same_files(
         assert (tmp_path / "documents" / file).read_bytes() == (trained.path / file).read_bytes(), file
 
 
+def test_ctrl_c_saves_the_step_and_the_same_command_goes_on(
+    trained: ModelFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from onnx_export.hmde.training import Training
+
+    learn = Training._learn
+
+    def interrupted(training: Training) -> float:
+        if training.step == 1:
+            signal.raise_signal(signal.SIGINT)
+        return learn(training)
+
+    target = tmp_path / "documents"
+    arguments = ["train", "hmde", *SOURCES, "-o", str(target), *FEW, "--json"]
+    with monkeypatch.context() as patched:
+        patched.setattr(Training, "_learn", interrupted)
+        assert run(arguments) == 130
+    assert "stopped after step 2; the same command goes on from there" in capsys.readouterr().err
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+    other = tmp_path / "docs.de.jsonl"
+    records = Path(SOURCES[0]).read_text(encoding="utf-8")
+    for change in (('"concept": "migraine"', '"concept": "insomnia"'), ('"label": "health"', '"label": "food"')):
+        other.write_text(records.replace(*change), encoding="utf-8")
+        told = _refused([str(other), SOURCES[1], "-o", str(target), *FEW], capsys)
+        assert "is of a training with other documents, settings or encoder" in told
+
+    assert run(arguments) == 0
+    assert json.loads(capsys.readouterr().out)["resumed"] == 2
+    assert (target / "hmde.json").read_bytes() == (trained.path / "hmde.json").read_bytes()
+
+
+def test_kept_vectors_that_are_damaged_are_made_again(
+    default_folder: ModelFolder, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from onnx_export.hmde.lower import FrozenLower
+
+    lower = FrozenLower(SentenceEncoder(default_folder, device="cpu"), 32, 128, "cpu")
+    documents, file = [Document("1", "de", "Die Ziege frisst.", "Ziegen")], tmp_path / "part.npz"
+    whole = prepared(documents, lower, file, "id", Console())
+    data = file.read_bytes()
+    for damaged in (data[:-100], data.replace(b"digest", b"dagist"), b"nothing", b""):
+        file.write_bytes(damaged)
+        capsys.readouterr()
+        again = prepared(documents, lower, file, "id", Console())
+        assert "part.npz can't be read" in capsys.readouterr().err
+        assert again.keys() == whole.keys()
+        assert file.read_bytes() == data
+
+
+def test_a_folder_that_can_not_be_made_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "file").write_text("")
+    said = _refused([*SOURCES, "-o", str(tmp_path / "file" / "x"), "-q"], capsys)
+    assert "x.training can't be made (Not a directory); choose another --output" in said
+
+
+def test_an_hmde_folder_as_the_lower_encoder_stays_as_it_was_and_the_new_card_tells_of_the_new_one(
+    trained: ModelFolder, tmp_path: Path
+) -> None:
+    before = {file.name: file.read_bytes() for file in trained.path.iterdir()}
+    target = tmp_path / "again"
+    more = ["--encoder", str(trained.path), "--form", "paper", "--steps", "1", "--batch", "6"]
+    assert run(["train", "hmde", *SOURCES, "-o", str(target), *more, "-q"]) == 0
+    assert {file.name: file.read_bytes() for file in trained.path.iterdir()} == before
+    assert (target / "curve.png").read_bytes() != before["curve.png"]
+    card = (target / "MODEL_CARD.md").read_text(encoding="utf-8")
+    assert card.count("## Documents (HMDE)") == 1
+    assert "form `paper`" in card
+    assert before["MODEL_CARD.md"].decode().split("## Documents (HMDE)")[0] == card.split("## Documents (HMDE)")[0]
+
+
+def test_a_few_concepts_are_all_learnt_from_and_the_last_step_is_kept(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sources = []
+    for source in SOURCES:
+        few = tmp_path / Path(source).name
+        few.write_text("".join(Path(source).read_text(encoding="utf-8").splitlines(keepends=True)[:5]), "utf-8")
+        sources.append(str(few))
+    target = tmp_path / "documents"
+    assert run(["train", "hmde", *sources, "-o", str(target), *FEW, "--json", "-q"]) == 0
+    out, err = capsys.readouterr()
+    told = json.loads(out)
+    assert (told["held_out"], told["best"], told["score"]) == (0, 4, None)
+    assert "no concept was held out, so nothing says when to stop and the last step is kept" in err
+    assert "no concept was held out to judge it by" in (target / "MODEL_CARD.md").read_text(encoding="utf-8")
+
+
+def _pages(concepts: dict[str, str]) -> list[Page]:
+    return [Page(concept, lang, ("x",)) for concept, langs in concepts.items() for lang in langs.split()]
+
+
+def test_concepts_are_held_out_where_some_can_judge_and_some_can_teach() -> None:
+    settings = replace(PRESETS["small"], held_out=0.5)
+    many = {str(number): "de en" for number in range(20)} | {f"alone {number}": "de" for number in range(20)}
+    away, judged = concepts_held_out(_pages(many), settings)
+    assert judged == {concept for concept in away if not concept.startswith("alone")}
+    assert 2 <= len(judged) < 20
+    assert any(concept.startswith("alone") for concept in away)
+
+
+@pytest.mark.parametrize(
+    "concepts",
+    [
+        {},
+        {"a": "de en"},
+        {str(number): "de" for number in range(20)},  # what is held out has one language each
+        {"a": "de en", "b": "de en", "c": "de"},  # all that has two languages would be held out
+    ],
+)
+def test_nothing_is_held_out_where_it_would_judge_nothing_or_leave_nothing(concepts: dict[str, str]) -> None:
+    assert concepts_held_out(_pages(concepts), replace(PRESETS["small"], held_out=1.0)) == (set(), set())
+
+
 def test_the_same_lower_encoder_keeps_its_own_methods_and_ids(
     trained: ModelFolder, default_folder: ModelFolder
 ) -> None:
@@ -199,6 +318,14 @@ def test_an_exported_graph_can_not_learn(
         [*SOURCES, "-o", str(tmp_path / "x"), "--train-lower", "--encoder", str(trained.path), "-q"], capsys
     )
     assert "it is an exported folder already" in said
+
+
+def test_all_of_a_lower_encoder_learns_at_a_rate_for_trained_weights() -> None:
+    assert settings_of("small", {"frozen": False}).rate == 2e-5
+    assert settings_of("small", {"frozen": False, "rate": 1e-3}).rate == 1e-3
+    assert settings_of("small", {"frozen": False, "adapters": 4}).rate == PRESETS["small"].rate
+    assert settings_of("small", {}) == PRESETS["small"]
+    assert settings_of("paper", {}) == PRESETS["paper"]
 
 
 def test_adapters_need_a_lower_encoder_that_learns(tmp_path: Path) -> None:

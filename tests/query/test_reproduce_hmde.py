@@ -70,6 +70,51 @@ def test_clef_gives_the_papers_figures_beside_ours(disks: Path, capsys: pytest.C
     assert by_pair["it", "de"]["paper"] is None
 
 
+FLOODS = {"de": "Hochwasser", "fi": "Tulva", "it": "Alluvione", "ru": "Наводнение", "en": "Flood"}
+
+
+@pytest.mark.parametrize(("langs", "pairs"), [([], 16), (["--langs=en,de,fi"], 10)])
+def test_the_papers_nine_pairs_are_compared_whatever_others_there_are(
+    langs: list[str], pairs: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given = []
+    for lang, flood in FLOODS.items():
+        topic = {"qid": "141", "lang": lang, "title": flood}
+        (tmp_path / f"topics.{lang}.jsonl").write_text(json.dumps(topic) + "\n")
+        given.append(f"--topics={tmp_path / f'topics.{lang}.jsonl'}")
+        if lang == "en":
+            continue
+        records = [{"id": f"{lang}1", "text": flood}, {"id": f"{lang}2", "text": "1994 – 1995"}]
+        (tmp_path / f"{lang}.jsonl").write_text("".join(json.dumps(record) + "\n" for record in records))
+        # In Russian the other one is relevant, so that the mean of all pairs is another.
+        (tmp_path / f"qrels.{lang}").write_text(f"141 0 {lang}{2 if lang == 'ru' else 1} 1\n")
+        given += [f"--documents={lang}={tmp_path / f'{lang}.jsonl'}", f"--qrels={lang}={tmp_path / f'qrels.{lang}'}"]
+    command = ["reproduce", "hmde-clef", *given, *langs, "-q", "--device", "cpu"]
+    assert run([*command, "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert len(told["pairs"]) == pairs
+    nine = [one["map"] for one in told["pairs"] if one["paper"]]
+    assert len(nine) == 9
+    assert told["paper_pairs_mean"] == pytest.approx(np.mean(nine), abs=1e-6)
+    assert told["mean"] == pytest.approx(np.mean([one["map"] for one in told["pairs"]]), abs=1e-6)
+    assert told["mean"] != told["paper_pairs_mean"]
+    assert run(command) == 0
+    lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
+    assert f"mean of the paper's nine 0.186 0.136 0.159 0.109 0.249 {np.mean(nine):.3f}" in lines
+    assert f"mean of all {pairs} {told['mean']:.3f}" in lines
+
+
+def test_without_all_of_the_papers_pairs_there_is_no_mean_of_theirs(
+    disks: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given = [f"--{what}={lang}={disks / name}" for lang in ("de", "it") for what, name in _of(lang)]
+    topics = [f"--topics={disks / f'top-{lang}.txt'}" for lang in ("de", "it")]
+    assert run(["reproduce", "hmde-clef", *given, *topics, "-q", "--device", "cpu"]) == 0
+    out = capsys.readouterr().out
+    assert "mean of all 2" in out
+    assert "nine" not in out
+
+
 def _of(lang: str) -> list[tuple[str, str]]:
     return [("documents", lang), ("qrels", f"qrels.{lang}")]
 
@@ -104,6 +149,35 @@ def test_mldoc_learns_from_english_and_classifies_german(mldoc: Path, capsys: py
     told = json.loads(capsys.readouterr().out)
     assert told["languages"]["en"]["accuracy"] == 100.0
     assert told["languages"]["de"]["accuracy"] == 100.0
+
+
+def test_own_documents_are_classified_in_several_draws(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    source = tmp_path / "docs.jsonl"
+    records = [
+        {"id": f"{label}{lang}{part}{at}", "lang": lang, "text": f"{text} {at}", "label": label, "split": part}
+        for label, texts in STORIES.items()
+        for lang, text in zip(("en", "de"), texts, strict=True)
+        for part in ("train", "dev", "test")
+        for at in range(5 if part == "train" else 1)
+    ]
+    source.write_text("".join(json.dumps(record) + "\n" for record in records), encoding="utf-8")
+    given = ["--documents", str(source), "--train", "de", "--draws", "3", "-q", "--device", "cpu"]
+    assert run(["reproduce", "hmde-mldoc", *given, "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert (told["train"], told["draws"], set(told["languages"])) == ("de", 3, {"de", "en"})
+    assert told["languages"]["en"]["accuracy"] == 100.0
+    assert told["languages"]["en"]["spread"] == 0.0
+    assert told["others"] == 100.0
+
+
+def test_draws_differ_and_come_again() -> None:
+    random = np.random.default_rng(0)
+    labels = ["x", "y"] * 20
+    noisy = unit_rows(np.array([[(label == "x") / 4, *random.standard_normal(2)] for label in labels], np.float32))
+    side = Labelled(noisy, labels)
+    reached = [classify(side, side, {"en": side}, sample=0.5, seed=seed) for seed in range(4)]
+    assert len({one["en"] for one in reached}) > 1
+    assert classify(side, side, {"en": side}, sample=0.5, seed=3) == reached[3]
 
 
 def test_mldoc_is_read_with_labels_and_parts(mldoc: Path) -> None:

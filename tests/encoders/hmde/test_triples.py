@@ -89,6 +89,12 @@ def test_categories_are_a_list_a_word_or_else_the_label() -> None:
     assert page_of("de", {}).categories == ()
 
 
+def test_zero_is_a_concept_and_a_category_as_any_other_number() -> None:
+    assert page_of("de", {"concept": 0, "label": 0}) == Page("0", "de", ("0",))
+    assert page_of("de", {"concept": 1, "category": [0, 1]}) == Page("1", "de", ("0", "1"))
+    assert page_of("de", {"concept": None, "category": None, "label": 2}) == Page("", "de", ("2",))
+
+
 def test_what_is_held_out_does_not_depend_on_what_else_there_is() -> None:
     chosen = [name for name in map(str, range(2000)) if held_out(name, 0.1, 0)]
     assert 140 < len(chosen) < 260

@@ -10,17 +10,18 @@ import pytest
 
 from encoders.console import Console
 from encoders.document import Document
+from encoders.folder import Precision
 from encoders.methods import open_encoder
 from onnx_export.hmde.settings import Settings
 from tests.onnx_export.hmde.test_training import SETTINGS, training_of
 
 pytestmark = [pytest.mark.torch, pytest.mark.slow]
-SAID = {"settings": {"frozen": False}, "documents": 60, "languages": {"de": 20}, "best": 4, "steps": 12, "score": 0.5}
+SAID = {"settings": {"frozen": False}, "documents": 60, "languages": {"de": 20}, "best": 4, "steps": 12}
 
 
-@pytest.mark.parametrize("adapters", [0, 2])
+@pytest.mark.parametrize(("adapters", "precision"), [(0, "fp32"), (2, "fp32"), (0, "int8")])
 def test_both_graphs_pass_the_gate_and_the_folder_is_an_encoder(
-    adapters: int, small_model: Path, pages: list[Document], tmp_path: Path
+    adapters: int, precision: Precision, small_model: Path, pages: list[Document], tmp_path: Path
 ) -> None:
     import torch
 
@@ -38,8 +39,8 @@ def test_both_graphs_pass_the_gate_and_the_folder_is_an_encoder(
         for weight in base.lower.parameters():
             weight.add_(0.02)
     assert isinstance(training.upper, Upper)
-    said = {**SAID, "untrained": 0.4}
-    folder, report = publish(training.upper, base, tmp_path / "made", "fp32", said, {}, Console(quiet=True))
+    said = {**SAID, "validated": True, "untrained": 0.4, "score": 0.5}
+    folder, report = publish(training.upper, base, tmp_path / "made", precision, said, {}, Console(quiet=True))
     assert report.passed
     untouched = bases.trained(str(small_model), SETTINGS, "cpu", Console(quiet=True))
     assert untouched.source is not None
@@ -47,3 +48,25 @@ def test_both_graphs_pass_the_gate_and_the_folder_is_an_encoder(
     encoder = open_encoder(folder, device="cpu")
     vectors = encoder.encode_documents(pages[:3]).vectors
     np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1.0, atol=1e-5)
+    assert folder.config.precision == precision
+
+
+def test_a_document_of_ten_thousand_sentences_is_the_mean_of_its_windows(small_model: Path, tmp_path: Path) -> None:
+    from encoders.hmde.upper import UpperSession, UpperShape
+    from onnx_export.hmde import base as bases
+    from onnx_export.hmde.model import Upper
+    from onnx_export.hmde.publish import publish
+
+    base = bases.trained(str(small_model), SETTINGS, "cpu", Console(quiet=True))
+    said = {**SAID, "validated": False}
+    upper = Upper(UpperShape(64, 1, 1, 32))
+    folder, _ = publish(upper, base, tmp_path / "made", "fp32", said, {}, Console(quiet=True))
+    long = Document("long", "de", "\n".join(f"Ziege {goat}." for goat in range(10_000)))
+    encoded = open_encoder(folder, device="cpu").encode_documents([long])
+    sentences = encoded.passages[0].unit_vectors()
+    assert len(sentences) == 10_000
+    session = UpperSession(folder, "cpu")
+    windows = [sentences[at : at + 32] for at in range(0, 10_000, 32)]
+    weights = [len(window) / place**2 for place, window in enumerate(windows, 1)]
+    expected = np.average(session.documents(windows), axis=0, weights=weights)
+    np.testing.assert_allclose(encoded.vectors[0], expected / np.linalg.norm(expected), atol=1e-4)

@@ -29,14 +29,20 @@ SETTINGS = Settings(
 )
 
 
-def training_of(model: Path, pages: list[Document], place: Path, settings: Settings = SETTINGS) -> Any:
+def training_of(
+    model: Path,
+    pages: list[Document],
+    place: Path,
+    settings: Settings = SETTINGS,
+    away: frozenset[str] = frozenset({"3", "8"}),
+) -> Any:
     from onnx_export.hmde import base
     from onnx_export.hmde.training import Training
 
     lower = base.trained(str(model), settings, "cpu", Console(quiet=True)).lower
     lower.take([lower.prepare(pages)])
-    triples = Triples([page_of(page.lang, page.fields) for page in pages], 0, {"3", "8"})
-    held_out = np.array([row for row, page in enumerate(pages) if page.fields["concept"] in {"3", "8"}])
+    triples = Triples([page_of(page.lang, page.fields) for page in pages], 0, away)
+    held_out = np.array([row for row, page in enumerate(pages) if page.fields["concept"] in away], np.int64)
     shape = UpperShape(64, settings.layers, 1, settings.feed_forward, 4, 128, settings.form)
     return Training(lower, shape, triples, held_out, settings, place=place / "checkpoint.bin")
 
@@ -60,6 +66,72 @@ def test_the_loss_falls_and_the_best_weights_are_kept(
     assert curve.points[-1].loss < curve.points[0].loss
     assert curve.best_score == max(point.score for point in curve.points)
     assert curve.best in {point.step for point in curve.points if point.score == curve.best_score}
+
+
+@pytest.mark.parametrize("seed", [2**12, 2**32, 2**64])
+def test_a_seed_may_be_large(seed: int, small_model: Path, pages: list[Document], tmp_path: Path) -> None:
+    training = training_of(small_model, pages, tmp_path, replace(AS_SMALL, seed=seed, steps=1, adapters=2))
+    training.resume("it")
+    assert np.isfinite(training.run(Console(quiet=True)).points[-1].loss)
+
+
+def test_a_seed_that_torch_takes_is_taken_as_it_is_and_others_stay_apart() -> None:
+    import torch
+
+    from encoders.training.seeds import seed_torch
+
+    def drawn(number: int) -> list[float]:
+        seed_torch(number)
+        numbers: list[float] = torch.rand(4).tolist()
+        return numbers
+
+    torch.manual_seed(2**63 + 5)
+    expected = torch.rand(4).tolist()
+    assert drawn(2**63 + 5) == expected
+    assert len({tuple(drawn(seed << 52)) for seed in (1, 2**12, 2**13, 2**40)}) == 4
+
+
+def test_without_held_out_concepts_the_last_step_is_kept(
+    small_model: Path, pages: list[Document], tmp_path: Path
+) -> None:
+    training = training_of(small_model, pages, tmp_path, replace(SETTINGS, patience=1), frozenset())
+    training.resume("it")
+    untrained = weights(training)
+    curve = training.run(Console(quiet=True))
+    assert (curve.validated, curve.best, curve.stopped) == (False, 12, "")
+    assert weights(training) != untrained
+
+
+def test_the_weights_that_are_kept_score_what_the_curve_says(
+    small_model: Path, pages: list[Document], tmp_path: Path
+) -> None:
+    settings = replace(AS_SMALL, rate=0.02, steps=4, evaluate=1, accumulate=1)
+    training = training_of(small_model, pages, tmp_path, settings, frozenset({"1", "3", "5", "8", "12", "14"}))
+    training.resume("it")
+    curve = training.run(Console(quiet=True))
+    assert curve.points[-1].score < curve.best_score  # such a rate makes it worse
+    assert training.score() == curve.best_score
+
+
+def test_without_held_out_pages_the_score_is_nothing() -> None:
+    from onnx_export.hmde.validation import mean_average_precision
+
+    nothing = np.zeros((0, 4), np.float32)
+    assert mean_average_precision(nothing, nothing, []) == 0.0
+
+
+@pytest.mark.parametrize("warmup", [0, 1, 2])
+def test_the_rate_rises_to_its_peak_and_falls_to_nothing_after_the_last_step(
+    warmup: int, small_model: Path, pages: list[Document], tmp_path: Path
+) -> None:
+    training = training_of(small_model, pages, tmp_path, replace(SETTINGS, rate=1.0, warmup=warmup))
+    rates = []
+    for step in range(13):
+        training.step = step
+        rates.append(training._rate())
+    falling = [(12 - step) / (12 - warmup) for step in range(warmup, 13)]
+    assert rates == pytest.approx([*((step + 1) / warmup for step in range(warmup)), *falling])
+    assert (max(rates), rates[-1]) == (1.0, 0.0)
 
 
 def test_it_stops_when_nothing_gets_better(small_model: Path, pages: list[Document], tmp_path: Path) -> None:
@@ -94,7 +166,7 @@ def test_a_process_that_is_killed_goes_on_to_the_same_bytes(
             training.save()
             if training.step == 7:
                 os.kill(os.getpid(), signal.SIGKILL)
-            learn()
+            return learn()
         training._learn = step
         training.run(Console(quiet=True))
         """

@@ -1,0 +1,73 @@
+"""A worker with a folder of two graphs writes what one process writes."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from encoders.console import Console
+from encoders.folder import ModelFolder
+from encoders.hmde.upper import UpperShape
+from encoders.methods import open_encoder
+from indexer import collection as collections
+from indexer import ledger
+from indexer.pipeline import index
+from indexer.readers import ReadOptions
+from indexer.stores import open_store
+from indexer.workers.publishing import spool
+from indexer.workers.sweeping import sweep
+from tests.indexer.workers.conftest import Field
+from tests.servers.redis import RedisServer
+
+pytestmark = [pytest.mark.torch, pytest.mark.slow]
+
+
+@pytest.fixture
+def folder(default_folder: ModelFolder, tmp_path: Path) -> ModelFolder:
+    """The default encoder with an upper one of random weights."""
+    torch = pytest.importorskip("torch", reason="HMDE's upper encoder is made by torch: pip install 'dragoman[train]'")
+    from onnx_export.hmde import base as bases
+    from onnx_export.hmde.model import Upper
+    from onnx_export.hmde.publish import publish
+    from onnx_export.hmde.settings import PRESETS
+
+    base = bases.frozen(str(default_folder.path), PRESETS["small"], "cpu", Console(quiet=True))
+    torch.manual_seed(0)
+    upper = Upper(UpperShape(dim=default_folder.config.dim, feed_forward=64, sentences=8))
+    said = {"settings": {"frozen": True}, "documents": 0, "languages": {}, "best": 0, "steps": 0, "validated": False}
+    return publish(upper, base, tmp_path / "hmde", "int8", said, {}, Console(quiet=True))[0]
+
+
+def test_a_worker_writes_the_bytes_that_one_process_writes(
+    folder: ModelFolder, redis: RedisServer, tmp_path: Path
+) -> None:
+    encoder = open_encoder(folder, device="cpu")
+    assert encoder.spec.method == "hmde"
+    texts = [" ".join(f"Goat {goat} gave milk on day {day}." for goat in range(1 + 7 * day)) for day in range(4)]
+    with closing(Field(f"sqlite:///{tmp_path / 'ledger.db'}", redis.url, tmp_path)) as field:
+        field.write([{"id": f"d{at}", "lang": "en", "title": "Goats", "text": text} for at, text in enumerate(texts)])
+        found = {}
+        for name in ("many", "one"):
+            collections.register(field.engine, name, field.settings, folder.config.name, encoder.spec)
+            with closing(open_store(field.settings.store, name)) as store:
+                source = [str(field.source)]
+                if name == "one":
+                    index(source, ReadOptions(), encoder, store, field.engine, name)
+                    continue
+                quiet = Console(quiet=True)
+                run = spool(source, ReadOptions(), encoder.spec, store, field.engine, name, console=quiet).run.id
+            field.work_off(field.worker(encoder), run)
+            sweep(field.engine, field.settings, field.hints, encoder.spec.model, every=0.0)
+            assert ledger.runs(field.engine, name)[0].state == "done"
+        for name in ("many", "one"):
+            with closing(open_store(field.settings.store, name)) as store:
+                ids = sorted(store.ids())
+                found[name] = store.vectors(encoder.spec.model, ids), store.passages(encoder.spec.model, ids)
+    (vectors, passages), (expected, expected_passages) = found["many"], found["one"]
+    assert len(vectors) == 4
+    np.testing.assert_array_equal(vectors, expected)
+    for ours, theirs in zip(passages, expected_passages, strict=True):
+        np.testing.assert_array_equal(ours.vectors, theirs.vectors)
