@@ -13,10 +13,10 @@ from encoders.console import Console, output_options
 from encoders.document import Document
 from encoders.errors import BadInput
 from encoders.languages import normalise
-from encoders.methods import METHODS, open_encoder
 from encoders.session import Device
 from indexer.readers import Reading, ReadOptions, read
-from onnx_export.models import DEFAULT, find_model
+from onnx_export.models import DEFAULT
+from query.hmde_methods import METHODS, open_method
 
 if TYPE_CHECKING:
     from query.hmde_tables import PairScore
@@ -45,7 +45,7 @@ def _by_language(_context: click.Context, option: click.Parameter, values: Seque
     "--langs", default="", metavar="LANG,…", help="Query languages.  [default: those of the documents, and en]"
 )
 @click.option("--encoder", metavar="NAME|FOLDER", default=DEFAULT, show_default=True)
-@click.option("--method", type=click.Choice(METHODS), help="How a document's vector is made.")
+@click.option("--method", type=click.Choice(METHODS), help="How a document's vector is made; longformer needs PyTorch.")
 @click.option("--device", type=click.Choice(["auto", "cpu", "cuda"]), default="auto", show_default=True)
 @output_options
 def clef(
@@ -74,7 +74,7 @@ def clef(
     for topic in (topic for file in topics for topic in read_topics(file)):
         if topic.lang in wanted:
             asked[topic.lang].append(topic)
-    loaded = open_encoder(find_model(encoder, console), method, device=cast("Device", device))
+    loaded = open_method(encoder, method, cast("Device", device), console)
     found: list[PairScore] = []
     for lang, paths in documents.items():
         judgements = read_qrels(qrels[lang])

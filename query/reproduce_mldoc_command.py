@@ -15,11 +15,11 @@ from encoders.console import Console, output_options
 from encoders.document import Document, Encoder
 from encoders.errors import BadInput
 from encoders.languages import normalise
-from encoders.methods import METHODS, open_encoder
 from encoders.session import Device
 from indexer.readers import ReadOptions, read
 from onnx_export.hmde.settings import FineTuning
-from onnx_export.models import DEFAULT, find_model
+from onnx_export.models import DEFAULT
+from query.hmde_methods import METHODS, open_method
 
 if TYPE_CHECKING:
     from onnx_export.hmde.trainable import Trainable
@@ -39,7 +39,7 @@ Reached = Sequence[Mapping[str, float]]
 @click.option("--draws", type=click.IntRange(1), help="How often to draw 80 % of the training part.")
 @click.option("--splits", type=click.IntRange(1), help="Of --documents: split so often by concept, not as stored.")
 @click.option("--encoder", metavar="NAME|FOLDER", default=DEFAULT, show_default=True)
-@click.option("--method", type=click.Choice(METHODS), help="How a document's vector is made.")
+@click.option("--method", type=click.Choice(METHODS), help="How a document's vector is made; longformer needs PyTorch.")
 @click.option("--fine-tuned", is_flag=True, help="Train the encoder for the task, too; needs PyTorch.")
 @click.option(
     "--checkpoint",
@@ -87,7 +87,7 @@ def mldoc(
     else:
         whole = stored(texts, taught)
         tried = [drawn(whole, seed) for seed in range(draws)] if draws else [whole]
-    loaded = open_encoder(find_model(encoder, console), method, device=cast("Device", device))
+    loaded = open_method(encoder, method, cast("Device", device), console)
     trainable = None
     if fine_tuned:
         from onnx_export.huggingface import require_torch  # noqa: PLC0415 - what --help need not load

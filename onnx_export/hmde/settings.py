@@ -9,6 +9,8 @@ from typing import Literal
 from encoders.hmde.upper import Form
 
 Preset = Literal["small", "paper"]
+LONGFORMER = "longformer"
+"""Method of the paper's baseline that reads a document whole, by torch alone."""
 
 
 @dataclass(frozen=True)

@@ -1,36 +1,38 @@
-"""A document encoder that can learn: *hmde* or *segments* of a model folder, its weights in torch."""
+"""A document encoder that can learn: *hmde* or *segments* of a model folder, or mLongformer, its weights in torch."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import cast
 
 import numpy as np
 import torch
 
 from encoders.console import Console
-from encoders.document import Document
+from encoders.document import Document, Int32Array
 from encoders.errors import BadInput
-from encoders.folder import ModelFolder
+from encoders.folder import ModelConfig, ModelFolder
 from encoders.hmde.encoder import Hmde
 from encoders.hmde.upper import ABOUT, is_hmde
 from encoders.segmentation import windows
 from encoders.segments import Segments
 from encoders.session import Device
+from encoders.tokens import Tokenizer
 from encoders.training.device import training_device
 from onnx_export import huggingface
 from onnx_export.hmde import base as bases
-from onnx_export.hmde import weights
+from onnx_export.hmde import longformer, weights
 from onnx_export.hmde.base import Base
 from onnx_export.hmde.lower import Part, each
 from onnx_export.hmde.model import Upper
-from onnx_export.hmde.settings import Settings
+from onnx_export.hmde.settings import LONGFORMER, Settings
 from onnx_export.hmde.trained_lower import TrainedLower
 from onnx_export.models import DEFAULT, find_model
 
-METHODS = (Hmde.method, Segments.method)
+METHODS = (Hmde.method, Segments.method, LONGFORMER)
 
 
 @dataclass(frozen=True)
@@ -38,16 +40,21 @@ class Trainable:
     """A document encoder with its gradients.
 
     Attributes:
-        lower: of its sentences or segments.
-        dim: of the vectors.
+        lower: of its sentences, segments or whole texts.
+        config: what a folder of the lower encoder would say.
         prepare: token ids of documents, as ``lower`` takes them.
         upper: over the sentences; without it the vector is the mean of the segments'.
     """
 
     lower: TrainedLower
-    dim: int
+    config: ModelConfig
     prepare: Callable[[Sequence[Document]], Part]
     upper: Upper | None = None
+
+    @property
+    def dim(self) -> int:
+        """Width of the vectors."""
+        return self.config.dim
 
     def parameters(self) -> list[torch.nn.Parameter]:
         """All that learns."""
@@ -96,8 +103,8 @@ def open_trainable(
     """Open an encoder by a method so that it can learn.
 
     Args:
-        reference: the default's name, or an exported folder.
-        method: *hmde* or *segments*.
+        reference: the default's name, or an exported folder; of *longformer* a Hugging Face folder or name will do.
+        method: *hmde*, *segments* or *longformer*.
         checkpoint: Hugging Face folder or name that the folder, or its lower encoder, was exported from; the default
             encoder's weights are at hand without.
         device: where to train.
@@ -109,8 +116,9 @@ def open_trainable(
         MissingPart: torch, or the device asked for, is not there.
     """
     if method not in METHODS:
-        raise BadInput(f"a document encoder by method {method} can't be trained; give --method hmde or segments")
-    huggingface.require_torch()
+        raise BadInput(f"a document encoder by method {method} can't be trained; give --method {' or '.join(METHODS)}")
+    if method == LONGFORMER:
+        return _whole(bases.trained(checkpoint or reference, Settings(), device, console), budget, device)
     folder = find_model(reference, console)
     upper, learnt = weights.load(folder) if is_hmde(folder) else (None, {})
     upper = upper if method == Hmde.method else None
@@ -122,9 +130,24 @@ def open_trainable(
     _take(base, learnt, folder, source)
     lower = cast("TrainedLower", base.lower)
     if upper is not None:
-        return Trainable(lower, folder.config.dim, lower.prepare, upper.to(training_device(device)))
+        return Trainable(lower, folder.config, lower.prepare, upper.to(training_device(device)))
     limit = min(settings.tokens, base.config.max_tokens) - lower.tokenizer.document_overhead
-    return Trainable(lower, folder.config.dim, lambda documents: _segments(documents, lower, limit))
+    return Trainable(lower, folder.config, partial(_cut, lower.tokenizer, partial(_windows, limit)))
+
+
+def _whole(base: Base, budget: int, device: Device) -> Trainable:
+    """A base encoder made a Longformer."""
+    own = cast("TrainedLower", base.lower)
+    if base.source is None or not hasattr(base.source.module, "encoder"):
+        raise BadInput(f"{base.config.name} has no weights that learn; name a Hugging Face folder")
+    module = longformer.WholeText(longformer.converted(base.source.module.encoder))
+    where = training_device(device)
+    lower = TrainedLower(
+        module, own.tokenizer, 1, module.longest, budget=budget, device=str(where), autocast=where.type == "cuda"
+    )
+    limit = module.longest - own.tokenizer.document_overhead
+    config = replace(base.config, max_tokens=module.longest, pooling="mean")
+    return Trainable(lower, config, partial(_cut, own.tokenizer, lambda length: [(0, min(length, limit))]))
 
 
 def _checkpoint(folder: ModelFolder, reference: str) -> str:
@@ -157,17 +180,30 @@ def _take(base: Base, learnt: dict[str, torch.Tensor], folder: ModelFolder, chec
         raise BadInput(f"{checkpoint} is not what {folder.path} was exported from; name that one: --checkpoint FOLDER")
 
 
-def _segments(documents: Sequence[Document], lower: TrainedLower, limit: int) -> Part:
-    """Token ids of overlapping windows, as method *segments* cuts them; no titles apart."""
-    tokenizer = lower.tokenizer
+def _windows(limit: int, tokens: int) -> list[tuple[int, int]]:
+    """As method *segments* cuts a text."""
+    return windows(tokens, limit, limit // 3)
+
+
+def _cut(
+    tokenizer: Tokenizer, spans: Callable[[int], Sequence[tuple[int, int]]], documents: Sequence[Document]
+) -> Part:
+    """Token ids of the parts of documents, by spans of their tokens; none of a text with nothing known."""
     tokens = tokenizer.tokenize([document.content for document in documents])
-    spans = [windows(len(text), limit, limit // 3) if text.known else [] for text in tokens]
-    ids = [
-        tokenizer.segment(text.ids[start:end]) for text, cuts in zip(tokens, spans, strict=True) for start, end in cuts
-    ]
+    return part_of(
+        [
+            [tokenizer.segment(text.ids[start:end]) for start, end in spans(len(text))] if text.known else []
+            for text in tokens
+        ]
+    )
+
+
+def part_of(documents: Sequence[Sequence[Int32Array]]) -> Part:
+    """What ``TrainedLower.take`` takes, of token ids: several of each document, no titles apart."""
+    ids = [one for some in documents for one in some]
     none = np.zeros(len(documents), dtype=np.int64)
     return {
-        "counts": np.array([len(cuts) for cuts in spans], dtype=np.int64),
+        "counts": np.array([len(some) for some in documents], dtype=np.int64),
         "openings": none,
         "ids": np.concatenate([np.zeros(0, np.int32), *ids]),
         "lengths": np.array([len(one) for one in ids], dtype=np.int64),
