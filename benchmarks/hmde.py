@@ -23,7 +23,7 @@ from ir_measures import Qrel
 from benchmarks import hmde_table, results
 from benchmarks.combined import Kept
 from benchmarks.hmde_table import COLLECTIONS, SPLITS, WAYS
-from benchmarks.hmde_vectors import LANGUAGES, METHODS, Vectors, documents, seen
+from benchmarks.hmde_vectors import BASELINES, LANGUAGES, METHODS, Vectors, documents, seen
 from encoders.console import Console
 from encoders.document import Document, Encoded, Encoder, FloatArray, Passages, unit_rows
 from encoders.folder import ModelFolder
@@ -124,7 +124,7 @@ def train(settings: Settings, collections: Sequence[str], target: Path, vectors:
 
 def encoded(collection: str, lang: str, system: str, vectors: Vectors) -> list[tuple[Document, FloatArray, Passages]]:
     """Documents that were not trained on, their vectors and passages by a baseline or by a trained folder."""
-    method = system if system in METHODS else "sentences"
+    method = system if system in BASELINES else "sentences"
     kept = vectors.passages(collection, lang, method)
     whole = documents(collection, lang)
     asked = [page for page in whole if collection == "ntrex" or not seen(page)]
@@ -134,7 +134,7 @@ def encoded(collection: str, lang: str, system: str, vectors: Vectors) -> list[t
     rows = rows if len(kept.counts) == len(whole) else list(range(len(asked)))
     own = [Passages(kept.vectors[a:b], kept.offsets[a:b]) for a, b in [kept.starts[row : row + 2] for row in rows]]
     unit = [one.unit_vectors() for one in own]
-    if system in METHODS:
+    if system in BASELINES:
         made = unit_rows(np.stack([one.mean(axis=0) for one in unit]))
     else:
         made = UpperSession(ModelFolder.open(Path(system)), "cpu").documents(unit)
@@ -218,10 +218,12 @@ def main() -> None:
     parser.add_argument("part", choices=["pages", "train", *COLLECTIONS, "ddtp", "table"])
     parser.add_argument("--folder", type=Path, required=True, help="vectors, models and what was measured")
     parser.add_argument("--encoder", default=DEFAULT, help="the lower one, a name or an exported folder")
+    parser.add_argument("--checkpoint", help="Hugging Face folder that it was exported from, for --longformer")
+    parser.add_argument("--longformer", action="store_true", help="measure this baseline, too")
     parser.add_argument("--seeds", default="0,1,2")
     parser.add_argument("--sources", default="lohelp")
     arguments = parser.parse_args()
-    vectors = Vectors.of(arguments.folder, arguments.encoder)
+    vectors = Vectors.of(arguments.folder, arguments.encoder, arguments.checkpoint)
     folder = vectors.folder
     folder.mkdir(parents=True, exist_ok=True)
     sources = arguments.sources.replace(",", "+")
@@ -238,19 +240,20 @@ def main() -> None:
         told = hmde_table.lines(folder, list(names.values()))
         results.write(f"HMDE on unseen pages, trained on {sources}{other}", command, told)
     else:
-        measure(arguments.part, list(names.values()), vectors)
+        systems = [*(BASELINES if arguments.longformer else METHODS), *names.values()]
+        measure(arguments.part, systems, vectors)
 
 
-def measure(part: str, models: Sequence[str], vectors: Vectors) -> None:
-    """Measure what is not measured yet of the baselines and the models, and keep it after each."""
+def measure(part: str, systems: Sequence[str], vectors: Vectors) -> None:
+    """Measure what is not measured yet of baselines and models, and keep it after each."""
     file = vectors.folder / f"{part}.json"
     told = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
     encoder = vectors.open("sentences")
     memory: dict[tuple[str, str], FloatArray] = {}
-    for name in (*METHODS, *models):
+    for name in systems:
         if len(told.get(name, ())) == (SPLITS if part == "ddtp" else len(WAYS)):
             continue
-        system = name if name in METHODS else str(vectors.folder / name)
+        system = name if name in BASELINES else str(vectors.folder / name)
         if part == "ddtp":
             told[name] = classified(system, vectors)
             file.write_text(json.dumps(told), encoding="utf-8")

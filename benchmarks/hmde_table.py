@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.hmde_vectors import LANGUAGES, METHODS
+from benchmarks.hmde_vectors import BASELINES, LANGUAGES, METHODS
 from query.significance import compare, corrected
 
 WAYS = ("plain cosine", "centred", "calibrated")
@@ -41,7 +41,7 @@ def lines(folder: Path, models: Sequence[str]) -> list[str]:
 def _read(file: Path, models: Sequence[str], whole: int) -> tuple[dict[str, Any], list[str]]:
     """What a part wrote of each system that is whole, and a line that names the others."""
     told = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
-    there = {name: told[name] for name in (*METHODS, *models) if len(told.get(name, ())) == whole}
+    there = {name: told[name] for name in (*BASELINES, *models) if len(told.get(name, ())) == whole}
     missing = [name for name in (*METHODS, *models) if name not in there]
     return there, [f"Not measured: {', '.join(missing)}.", ""] if missing else []
 
@@ -113,8 +113,8 @@ def _classification(told: Mapping[str, Sequence[float]], models: Sequence[str]) 
 
 def _sides(told: Mapping[str, object], models: Sequence[str]) -> tuple[list[str], list[str]]:
     """Names of the baselines and of the trained systems that were measured."""
-    return [name for name in told if name in METHODS], [name for name in told if name in models]
+    return [name for name in told if name in BASELINES], [name for name in told if name in models]
 
 
 def _shown(name: str) -> str:
-    return f"*{name}*" if name in METHODS else f"HMDE, {name}"
+    return f"*{name}*" if name in BASELINES else f"HMDE, {name}"

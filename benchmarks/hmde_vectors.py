@@ -17,11 +17,13 @@ from benchmarks.cr5_quality import read
 from encoders.console import Console
 from encoders.document import Document, Encoder, Int8Array, int8_rows
 from encoders.hmde.triples import held_out
-from encoders.methods import open_encoder
-from onnx_export.models import DEFAULT, find_model
+from onnx_export.hmde.settings import LONGFORMER
+from onnx_export.models import DEFAULT
+from query.hmde_methods import open_method
 
 LANGUAGES = ("en", "de", "fr", "it", "es", "ru", "fi", "ja", "zh")
 METHODS = ("first", "segments", "sentences")
+BASELINES = (*METHODS, LONGFORMER)
 SPLIT = 2023
 """Seed of the halves: another one than a training's, which draws its validation concepts by the same hash."""
 _TOGETHER = 64
@@ -73,19 +75,22 @@ class Vectors:
     Attributes:
         folder: where it is kept; models and measurements stand there, too.
         encoder: the lower one, a name or an exported folder.
+        checkpoint: Hugging Face folder that it was exported from, for *longformer*; none of the default's is needed.
     """
 
     folder: Path
     encoder: str = DEFAULT
+    checkpoint: str | None = None
 
     @classmethod
-    def of(cls, folder: Path, encoder: str) -> Vectors:
+    def of(cls, folder: Path, encoder: str, checkpoint: str | None = None) -> Vectors:
         """The default encoder's in the folder itself, another's in a folder of its name inside."""
-        return cls(folder if encoder == DEFAULT else folder / Path(encoder).name, encoder)
+        return cls(folder if encoder == DEFAULT else folder / Path(encoder).name, encoder, checkpoint)
 
     def open(self, method: str) -> Encoder:
         """The encoder by a method."""
-        return open_encoder(find_model(self.encoder, Console(quiet=True)), method, device="cpu")
+        reference = self.checkpoint or self.encoder if method == LONGFORMER else self.encoder
+        return open_method(reference, method, "cpu", Console(quiet=True))
 
     def passages(self, collection: str, lang: str, method: str) -> Kept:
         """What a method makes of a collection's documents of one language.
@@ -133,14 +138,16 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, required=True)
     parser.add_argument("--collections", default="ntrex,ddtp,lohelp")
     parser.add_argument("--encoder", default=DEFAULT, help="the lower one, a name or an exported folder")
+    parser.add_argument("--checkpoint", help="Hugging Face folder that it was exported from, for longformer")
+    parser.add_argument("--methods", default=",".join(METHODS), help="more: longformer")
     arguments = parser.parse_args()
-    vectors = Vectors.of(arguments.folder, arguments.encoder)
+    vectors = Vectors.of(arguments.folder, arguments.encoder, arguments.checkpoint)
     vectors.folder.mkdir(parents=True, exist_ok=True)
     for collection in arguments.collections.split(","):
         for lang in LANGUAGES:
             if collection != "ntrex":
                 vectors.titles(collection, lang)
-            for method in METHODS:
+            for method in arguments.methods.split(","):
                 vectors.passages(collection, lang, method)
 
 
