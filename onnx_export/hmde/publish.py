@@ -20,7 +20,7 @@ from onnx_export.export import gate, judged, prefixed, write_graph
 from onnx_export.hmde.adapters import merge_adapters
 from onnx_export.hmde.base import Base
 from onnx_export.hmde.model import Upper
-from onnx_export.hmde.weights import WEIGHTS, digest, save
+from onnx_export.hmde.weights import digest, save
 from onnx_export.parity import GateText, ParityReport, compare, encode, read_texts
 from onnx_export.precision import convert
 
@@ -97,7 +97,7 @@ def _write_lower(
     """Put the lower graph into the folder; returns what its source makes of the gate's texts."""
     if not base.source:
         if base.folder:
-            link_files(base.folder, folder.path, besides={ABOUT, GRAPH, WEIGHTS})
+            link_files(base.folder, folder.path, besides={ABOUT, GRAPH})
         return encode(folder, texts)
     console.say(f"writing the lower graph in {folder.config.precision}")
     write_graph(base.source, folder.path, folder.config.precision)

@@ -29,18 +29,25 @@ def digest(upper: Upper) -> str:
 def save(folder: Path, upper: Upper, lower: torch.nn.Module | None) -> None:
     """Write the upper encoder's weights into a folder, and the lower one's if it learnt.
 
+    Of a frozen lower encoder that had learnt before, what the folder has of it by a link is kept.
+
     Raises:
         OSError: the disk is full or can't be written.
     """
+    from safetensors.torch import load as unpacked  # noqa: PLC0415
     from safetensors.torch import save as packed  # noqa: PLC0415
 
-    modules = {"upper": upper, **({"lower": lower} if lower is not None else {})}
+    file = folder / WEIGHTS
+    learnt = _part(unpacked(file.read_bytes()), "lower") if file.is_file() else {}
+    learnt = lower.state_dict() if lower is not None else learnt
+    file.unlink(missing_ok=True)  # it may be a link to the base's own
+    parts = {"upper": upper.state_dict(), "lower": learnt}
     tensors = {
         f"{part}.{name}": tensor.detach().contiguous()
-        for part, module in modules.items()
-        for name, tensor in module.state_dict().items()
+        for part, state in parts.items()
+        for name, tensor in state.items()
     }
-    (folder / WEIGHTS).write_bytes(packed(tensors))
+    file.write_bytes(packed(tensors))
 
 
 def load(folder: ModelFolder) -> tuple[Upper, dict[str, torch.Tensor]]:

@@ -153,6 +153,20 @@ def test_the_upper_encoder_learns_too_and_the_best_epoch_is_kept(
     assert all((one == other).all() for one, other in zip(before, encoder.state(), strict=True))
 
 
+def test_an_upper_encoder_over_one_that_learnt_before_keeps_its_weights(
+    hmde: ModelFolder, small_model: Path, tmp_path: Path
+) -> None:
+    from onnx_export.hmde import base as bases
+    from onnx_export.hmde.model import Upper
+    from onnx_export.hmde.publish import publish
+
+    before = (hmde.path / "weights.safetensors").read_bytes()
+    base = bases.frozen(str(hmde.path), Settings(frozen=True), "cpu", QUIET)
+    made, _ = publish(Upper(UpperShape(64, layers=1, heads=1)), base, tmp_path / "again", "fp32", SAID, {}, QUIET)
+    assert opened(made, "segments", small_model).config.weights == hmde.config.weights
+    assert (hmde.path / "weights.safetensors").read_bytes() == before
+
+
 def test_a_graph_without_its_checkpoint_can_not_learn(exported: ModelFolder) -> None:
     with pytest.raises(BadInput, match=r"can't learn; name the Hugging Face folder .* --checkpoint FOLDER"):
         opened(exported, "segments", None)
