@@ -1,7 +1,9 @@
 """HMDE against *first*, *segments* and *sentences*: trained on half of the concepts, asked of the rest.
 
 ``train`` makes a model folder for each seed, ``lohelp``, ``ntrex`` and ``ddtp`` measure it and the baselines of the
-same lower encoder, ``table`` writes the section. Sentence vectors are made once (``benchmarks.hmde_vectors``).
+same lower encoder, ``table`` writes the section. Sentence vectors are made once (``benchmarks.hmde_vectors``), so
+``train`` says how long the upper part alone learns; ``pages`` writes what it learns from as JSON lines, of which
+``time dragoman train hmde FILE -o FOLDER`` does it all.
 """
 
 from __future__ import annotations
@@ -10,29 +12,30 @@ import argparse
 import json
 import tempfile
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from time import perf_counter
 
 import numpy as np
 from ir_measures import Qrel
 
-from benchmarks import results
+from benchmarks import hmde_table, results
 from benchmarks.combined import Kept
-from benchmarks.hmde_vectors import LANGUAGES, METHODS, documents, passages, seen, titles
+from benchmarks.hmde_table import COLLECTIONS, SPLITS, WAYS
+from benchmarks.hmde_vectors import BASELINES, LANGUAGES, METHODS, Vectors, documents, seen
 from encoders.console import Console
 from encoders.document import Document, Encoded, Encoder, FloatArray, Passages, unit_rows
 from encoders.folder import ModelFolder
 from encoders.hmde.triples import Triples, held_out, page_of
 from encoders.hmde.upper import UpperSession, UpperShape
-from encoders.methods import open_encoder
 from indexer.detection import Detector
 from indexer.hmde_training import heads_of, training_facts
 from indexer.stores.contract import StoredDocument
 from indexer.stores.embedded import EmbeddedStore
 from onnx_export.hmde.lower import Part
 from onnx_export.hmde.settings import PRESETS, Settings
-from onnx_export.models import DEFAULT, find_model
+from onnx_export.models import DEFAULT
 from query import evidence
 from query.classification import Labelled, averages, split, zero_shot
 from query.classification import Part as Share
@@ -43,18 +46,15 @@ from query.qrels import read_qrels
 from query.ranking import PLAIN, Choice
 from query.run import Run
 from query.searcher import Searcher
-from query.significance import compare, corrected
 from query.topics import read_topics
 
 QUIET = Console(quiet=True)
-WAYS = ("plain cosine", "centred", "calibrated")
-SPLITS = 3
 
 
-def material(collection: str, folder: Path, most: int) -> Iterator[tuple[Document, Part]]:
+def material(collection: str, vectors: Vectors, most: int) -> Iterator[tuple[Document, Part]]:
     """Pages of the half that teaches, and what training keeps of each."""
     for lang in LANGUAGES:
-        kept, queries = passages(collection, lang, "sentences", folder), titles(collection, lang, folder)
+        kept, queries = vectors.passages(collection, lang, "sentences"), vectors.titles(collection, lang)
         starts = kept.starts
         for at, page in enumerate(documents(collection, lang)):
             if seen(page):
@@ -72,14 +72,26 @@ def material(collection: str, folder: Path, most: int) -> Iterator[tuple[Documen
                 )
 
 
-def train(settings: Settings, collections: Sequence[str], target: Path, folder: Path) -> None:
+def write_pages(collections: Sequence[str], file: Path) -> None:
+    """The half that teaches, as records that ``dragoman`` reads, in the order in which ``train`` takes them."""
+    with file.open("w", encoding="utf-8") as out:
+        for collection in collections:
+            for lang in LANGUAGES:
+                for page in documents(collection, lang):
+                    if seen(page):
+                        told = {"id": page.doc_id, "lang": lang, "title": page.title, "text": page.text, **page.fields}
+                        out.write(json.dumps(told, ensure_ascii=False) + "\n")
+    print(file, flush=True)
+
+
+def train(settings: Settings, collections: Sequence[str], target: Path, vectors: Vectors) -> None:
     """Make a model folder, as ``dragoman train hmde`` does of the same pages."""
     from onnx_export.hmde import base as bases
     from onnx_export.hmde.publish import publish
     from onnx_export.hmde.training import Training
 
-    base = bases.frozen(DEFAULT, settings, "cpu", QUIET)
-    found = [one for collection in collections for one in material(collection, folder, settings.sentences)]
+    base = bases.frozen(vectors.encoder, settings, "cpu", QUIET)
+    found = [one for collection in collections for one in material(collection, vectors, settings.sentences)]
     base.lower.take([part for _, part in found])
     pages = [page_of(page.lang, page.fields) for page, _ in found]
     concepts = {page.concept for page in pages}
@@ -94,7 +106,9 @@ def train(settings: Settings, collections: Sequence[str], target: Path, folder: 
         base.lower, shape, triples, validation, settings, place=target.with_name(f"{target.name}.checkpoint")
     )
     training.resume(repr((settings, collections)))
+    began = perf_counter()
     curve = training.run(Console())
+    print(f"{target.name}: {perf_counter() - began:.0f} s for {training.step} steps", flush=True)
     drawn = triples.languages(triples.draw(0, training.step * settings.batch * settings.accumulate))
     langs = Counter(page.lang for page in pages)
     publish(
@@ -102,16 +116,16 @@ def train(settings: Settings, collections: Sequence[str], target: Path, folder: 
         base,
         target,
         "int8",
-        training_facts(settings, curve, training.step, langs, drawn, DEFAULT),
+        training_facts(settings, curve, training.step, langs, drawn, vectors.encoder),
         {},
         QUIET,
     )
 
 
-def encoded(collection: str, lang: str, system: str, folder: Path) -> list[tuple[Document, FloatArray, Passages]]:
+def encoded(collection: str, lang: str, system: str, vectors: Vectors) -> list[tuple[Document, FloatArray, Passages]]:
     """Documents that were not trained on, their vectors and passages by a baseline or by a trained folder."""
-    method = system if system in METHODS else "sentences"
-    kept = passages(collection, lang, method, folder)
+    method = system if system in BASELINES else "sentences"
+    kept = vectors.passages(collection, lang, method)
     whole = documents(collection, lang)
     asked = [page for page in whole if collection == "ntrex" or not seen(page)]
     # Of sentences all documents are kept, of the other two what is asked.
@@ -120,11 +134,11 @@ def encoded(collection: str, lang: str, system: str, folder: Path) -> list[tuple
     rows = rows if len(kept.counts) == len(whole) else list(range(len(asked)))
     own = [Passages(kept.vectors[a:b], kept.offsets[a:b]) for a, b in [kept.starts[row : row + 2] for row in rows]]
     unit = [one.unit_vectors() for one in own]
-    if system in METHODS:
-        vectors = unit_rows(np.stack([one.mean(axis=0) for one in unit]))
+    if system in BASELINES:
+        made = unit_rows(np.stack([one.mean(axis=0) for one in unit]))
     else:
-        vectors = UpperSession(ModelFolder.open(Path(system)), "cpu").documents(unit)
-    return list(zip(asked, vectors, own, strict=True))
+        made = UpperSession(ModelFolder.open(Path(system)), "cpu").documents(unit)
+    return list(zip(asked, made, own, strict=True))
 
 
 def judged(collection: str, present: set[str]) -> tuple[list[Document], list[Qrel]]:
@@ -142,7 +156,7 @@ def judged(collection: str, present: set[str]) -> tuple[list[Document], list[Qre
 
 
 def searched(
-    collection: str, system: str, encoder: Encoder, memory: dict[tuple[str, str], FloatArray], folder: Path
+    collection: str, system: str, encoder: Encoder, memory: dict[tuple[str, str], FloatArray], vectors: Vectors
 ) -> Iterator[tuple[str, dict[str, float]]]:
     """Each way to rank, and average precision by topic: the calibration and its probe are the product's."""
     model = encoder.spec.model
@@ -150,10 +164,10 @@ def searched(
         store = EmbeddedStore(Path(place), "unseen")
         store.create(model, encoder.spec.dim)
         for lang in LANGUAGES:
-            found = encoded(collection, lang, system, folder)
+            found = encoded(collection, lang, system, vectors)
             for start in range(0, len(found), 64):
-                pages, vectors, own = zip(*found[start : start + 64], strict=True)
-                both = Encoded(np.stack(vectors), own, np.ones((len(own), 1), np.bool_))
+                pages, rows, own = zip(*found[start : start + 64], strict=True)
+                both = Encoded(np.stack(rows), own, np.ones((len(own), 1), np.bool_))
                 store.put(model, [StoredDocument.of(page, both, at) for at, page in enumerate(pages)])
         asking = Kept(encoder, store, memory)
         with Searcher("unseen", asking, store, store.count(), Detector(store.count().keys())) as searcher:
@@ -181,107 +195,70 @@ def searched(
                 yield way, {qid: values["AP"] for qid, values in scores.topics.items()}
 
 
-def classified(system: str, folder: Path) -> list[float]:
+def classified(system: str, vectors: Vectors) -> list[float]:
     """Mean accuracy over pairs of two languages on packages of the unseen half, by split."""
-    found = {lang: encoded("ddtp", lang, system, folder) for lang in LANGUAGES}
+    found = {lang: encoded("ddtp", lang, system, vectors) for lang in LANGUAGES}
     names: tuple[Share, ...] = ("train", "dev", "test")
     told = []
     for seed in range(SPLITS):
         data = {}
         for lang, rows in found.items():
             parts = np.array(split([page for page, _, _ in rows], seed))
-            vectors = np.stack([vector for _, vector, _ in rows])
+            stack = np.stack([vector for _, vector, _ in rows])
             labels = np.array([page.fields["label"] for page, _, _ in rows])
-            data[lang] = {name: Labelled(vectors[parts == name], labels[parts == name]) for name in names}
+            data[lang] = {name: Labelled(stack[parts == name], labels[parts == name]) for name in names}
         told.append(averages(zero_shot(data)).cross)
     print(system, told, flush=True)
     return told
 
 
-def table(folder: Path, models: Sequence[str]) -> list[str]:
-    """Figures of all that was measured, and the comparison with the best baseline."""
-    lines = []
-    for collection in ("lohelp", "ntrex"):
-        file = folder / f"{collection}.json"
-        if not file.is_file():
-            continue
-        told: Mapping[str, Mapping[str, Mapping[str, float]]] = json.loads(file.read_text(encoding="utf-8"))
-        means = {way: {name: float(np.mean(list(one[way].values()))) for name, one in told.items()} for way in WAYS}
-        some = next(iter(told.values()))[WAYS[0]]
-        topics = {qid.rpartition(".")[0] for qid in some}
-        lines += [
-            f"**{collection}**, MAP, {len(topics)} topics in {len(LANGUAGES)} languages ({len(some):,} queries):",
-            "",
-        ]
-        lines += [f"| | {' | '.join(WAYS)} |", f"|---|{'---:|' * len(WAYS)}"]
-        lines += [f"| *{name}* | {' | '.join(f'{means[way][name]:.3f}' for way in WAYS)} |" for name in METHODS]
-        for name in models:
-            lines.append(f"| HMDE, {name} | {' | '.join(f'{means[way][name]:.3f}' for way in WAYS)} |")
-        lines.append("")
-        for way in WAYS[1:]:
-            best = max(METHODS, key=lambda name: means[way][name])
-            values = [{q: {"AP": v} for q, v in told[name][way].items()} for name in (best, *models)]
-            compared = corrected(
-                [
-                    one
-                    for name, topics_of in zip(models, values[1:], strict=True)
-                    for one in compare(
-                        best, values[0], name, topics_of, ["AP"], topic=lambda qid: qid.rpartition(".")[0]
-                    )
-                ]
-            )
-            told_ps = ", ".join(
-                f"{one.difference:+.3f} (p = {one.p_randomisation:.2g}, Holm {one.p_holm:.2g})" for one in compared
-            )
-            lines += [f"{way[0].upper()}{way[1:]}, against *{best}*: {told_ps}.", ""]
-    file = folder / "ddtp.json"
-    if file.is_file():
-        accuracies: Mapping[str, Sequence[float]] = json.loads(file.read_text(encoding="utf-8"))
-        lines += [
-            "**ddtp**, zero-shot accuracy in another language, mean over splits (spread):",
-            "",
-            "| | cross |",
-            "|---|---:|",
-        ]
-        for name in (*METHODS, *models):
-            values_of = 100 * np.array(accuracies[name])
-            shown = f"*{name}*" if name in METHODS else f"HMDE, {name}"
-            lines.append(f"| {shown} | {values_of.mean():.1f} ({values_of.min():.1f} … {values_of.max():.1f}) |")
-    return lines
-
-
 def main() -> None:
     """Do one of them."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("part", choices=["train", "lohelp", "ntrex", "ddtp", "table"])
+    parser.add_argument("part", choices=["pages", "train", *COLLECTIONS, "ddtp", "table"])
     parser.add_argument("--folder", type=Path, required=True, help="vectors, models and what was measured")
+    parser.add_argument("--encoder", default=DEFAULT, help="the lower one, a name or an exported folder")
+    parser.add_argument("--checkpoint", help="Hugging Face folder that it was exported from, for --longformer")
+    parser.add_argument("--longformer", action="store_true", help="measure this baseline, too")
     parser.add_argument("--seeds", default="0,1,2")
     parser.add_argument("--sources", default="lohelp")
     arguments = parser.parse_args()
-    folder: Path = arguments.folder
-    names = {int(seed): f"{arguments.sources.replace(',', '+')}, seed {seed}" for seed in arguments.seeds.split(",")}
-    if arguments.part == "train":
+    vectors = Vectors.of(arguments.folder, arguments.encoder, arguments.checkpoint)
+    folder = vectors.folder
+    folder.mkdir(parents=True, exist_ok=True)
+    sources = arguments.sources.replace(",", "+")
+    names = {int(seed): f"{sources}, seed {seed}" for seed in arguments.seeds.split(",")}
+    if arguments.part == "pages":
+        write_pages(arguments.sources.split(","), folder / f"{sources}.pages.jsonl")
+    elif arguments.part == "train":
         for seed, name in names.items():
             if not (folder / name).is_dir():
-                train(replace(PRESETS["small"], seed=seed), arguments.sources.split(","), folder / name, folder)
-        return
-    if arguments.part == "table":
+                train(replace(PRESETS["small"], seed=seed), arguments.sources.split(","), folder / name, vectors)
+    elif arguments.part == "table":
         command = f"python -m benchmarks.hmde table --folder FOLDER --sources {arguments.sources}"
-        results.write("HMDE on unseen pages", command, table(folder, list(names.values())))
-        return
-    file = folder / f"{arguments.part}.json"
+        other = "" if arguments.encoder == DEFAULT else f", {folder.name}"
+        told = hmde_table.lines(folder, list(names.values()))
+        results.write(f"HMDE on unseen pages, trained on {sources}{other}", command, told)
+    else:
+        systems = [*(BASELINES if arguments.longformer else METHODS), *names.values()]
+        measure(arguments.part, systems, vectors)
+
+
+def measure(part: str, systems: Sequence[str], vectors: Vectors) -> None:
+    """Measure what is not measured yet of baselines and models, and keep it after each."""
+    file = vectors.folder / f"{part}.json"
     told = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
-    encoder = open_encoder(find_model(DEFAULT, QUIET), "sentences", device="cpu")
+    encoder = vectors.open("sentences")
     memory: dict[tuple[str, str], FloatArray] = {}
-    for name in (*METHODS, *names.values()):
-        if len(told.get(name, ())) == (SPLITS if arguments.part == "ddtp" else len(WAYS)):
+    for name in systems:
+        if len(told.get(name, ())) == (SPLITS if part == "ddtp" else len(WAYS)):
             continue
-        system = name if name in METHODS else str(folder / name)
-        if arguments.part == "ddtp":
-            told[name] = classified(system, folder)
+        system = name if name in BASELINES else str(vectors.folder / name)
+        if part == "ddtp":
+            told[name] = classified(system, vectors)
             file.write_text(json.dumps(told), encoding="utf-8")
             continue
-        for way, values in searched(arguments.part, system, encoder, memory, folder):
+        for way, values in searched(part, system, encoder, memory, vectors):
             told.setdefault(name, {})[way] = values
             file.write_text(json.dumps(told), encoding="utf-8")
 

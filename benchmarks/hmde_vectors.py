@@ -1,4 +1,8 @@
-"""Documents of the open collections and what the baselines of HMDE make of them, encoded once and kept in a folder."""
+"""Documents of the open collections and what the baselines of HMDE make of them, encoded once and kept in a folder.
+
+Sentences here are as long as the model takes (method *sentences*); ``dragoman train hmde`` and method *hmde* cut them
+at 128 tokens.
+"""
 
 from __future__ import annotations
 
@@ -11,13 +15,15 @@ import numpy.typing as npt
 
 from benchmarks.cr5_quality import read
 from encoders.console import Console
-from encoders.document import Document, Int8Array, int8_rows
+from encoders.document import Document, Encoder, Int8Array, int8_rows
 from encoders.hmde.triples import held_out
-from encoders.methods import open_encoder
-from onnx_export.models import DEFAULT, find_model
+from onnx_export.hmde.settings import LONGFORMER
+from onnx_export.models import DEFAULT
+from query.hmde_methods import open_method
 
 LANGUAGES = ("en", "de", "fr", "it", "es", "ru", "fi", "ja", "zh")
 METHODS = ("first", "segments", "sentences")
+BASELINES = (*METHODS, LONGFORMER)
 SPLIT = 2023
 """Seed of the halves: another one than a training's, which draws its validation concepts by the same hash."""
 _TOGETHER = 64
@@ -62,46 +68,68 @@ def seen(document: Document) -> bool:
     return held_out(str(document.fields["concept"]), 0.5, SPLIT)
 
 
-def passages(collection: str, lang: str, method: str, folder: Path) -> Kept:
-    """What a method makes of a collection's documents of one language; of *first* and *segments* of the unseen half.
+@dataclass(frozen=True)
+class Vectors:
+    """What one lower encoder makes of the collections.
 
-    *ntrex* is all unseen.
+    Attributes:
+        folder: where it is kept; models and measurements stand there, too.
+        encoder: the lower one, a name or an exported folder.
+        checkpoint: Hugging Face folder that it was exported from, for *longformer*; none of the default's is needed.
     """
-    file = folder / f"{collection}.{lang}.{method}.npz"
-    if not file.is_file():
-        encoder = open_encoder(find_model(DEFAULT, Console(quiet=True)), method, device="cpu")
-        asked = [
-            one
-            for one in documents(collection, lang)
-            if method == "sentences" or collection == "ntrex" or not seen(one)
-        ]
-        found = [
-            part
-            for at in range(0, len(asked), _TOGETHER)
-            for part in encoder.encode_documents(asked[at : at + _TOGETHER]).passages
-        ]
-        np.savez(
-            file.with_suffix(".part.npz"),
-            vectors=np.concatenate([one.vectors for one in found]),
-            offsets=np.concatenate([one.offsets for one in found]),
-            counts=np.array([len(one.vectors) for one in found], dtype=np.int64),
-        )
-        file.with_suffix(".part.npz").replace(file)
-        print(file.name, len(asked), flush=True)
-    with np.load(file) as kept:
-        return Kept(kept["vectors"], kept["offsets"], kept["counts"])
 
+    folder: Path
+    encoder: str = DEFAULT
+    checkpoint: str | None = None
 
-def titles(collection: str, lang: str, folder: Path) -> Int8Array:
-    """The titles of a collection's documents of one language as queries, (documents, dim)."""
-    file = folder / f"{collection}.{lang}.titles.npy"
-    if not file.is_file():
-        encoder = open_encoder(find_model(DEFAULT, Console(quiet=True)), "sentences", device="cpu")
-        asked = [Document(one.doc_id, lang, one.title or one.text[:200]) for one in documents(collection, lang)]
-        np.save(file, int8_rows(encoder.encode_queries(asked)))
-        print(file.name, len(asked), flush=True)
-    found: Int8Array = np.load(file)
-    return found
+    @classmethod
+    def of(cls, folder: Path, encoder: str, checkpoint: str | None = None) -> Vectors:
+        """The default encoder's in the folder itself, another's in a folder of its name inside."""
+        return cls(folder if encoder == DEFAULT else folder / Path(encoder).name, encoder, checkpoint)
+
+    def open(self, method: str) -> Encoder:
+        """The encoder by a method."""
+        reference = self.checkpoint or self.encoder if method == LONGFORMER else self.encoder
+        return open_method(reference, method, "cpu", Console(quiet=True))
+
+    def passages(self, collection: str, lang: str, method: str) -> Kept:
+        """What a method makes of a collection's documents of one language.
+
+        Of *sentences* of all, which teach too; of other methods of the unseen half. *ntrex* is all unseen.
+        """
+        file = self.folder / f"{collection}.{lang}.{method}.npz"
+        if not file.is_file():
+            encoder = self.open(method)
+            asked = [
+                one
+                for one in documents(collection, lang)
+                if method == "sentences" or collection == "ntrex" or not seen(one)
+            ]
+            found = [
+                part
+                for at in range(0, len(asked), _TOGETHER)
+                for part in encoder.encode_documents(asked[at : at + _TOGETHER]).passages
+            ]
+            np.savez(
+                file.with_suffix(".part.npz"),
+                vectors=np.concatenate([one.vectors for one in found]),
+                offsets=np.concatenate([one.offsets for one in found]),
+                counts=np.array([len(one.vectors) for one in found], dtype=np.int64),
+            )
+            file.with_suffix(".part.npz").replace(file)
+            print(file.name, len(asked), flush=True)
+        with np.load(file) as kept:
+            return Kept(kept["vectors"], kept["offsets"], kept["counts"])
+
+    def titles(self, collection: str, lang: str) -> Int8Array:
+        """The titles of a collection's documents of one language as queries, (documents, dim)."""
+        file = self.folder / f"{collection}.{lang}.titles.npy"
+        if not file.is_file():
+            asked = [Document(one.doc_id, lang, one.title or one.text[:200]) for one in documents(collection, lang)]
+            np.save(file, int8_rows(self.open("sentences").encode_queries(asked)))
+            print(file.name, len(asked), flush=True)
+        found: Int8Array = np.load(file)
+        return found
 
 
 def main() -> None:
@@ -109,14 +137,18 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--folder", type=Path, required=True)
     parser.add_argument("--collections", default="ntrex,ddtp,lohelp")
+    parser.add_argument("--encoder", default=DEFAULT, help="the lower one, a name or an exported folder")
+    parser.add_argument("--checkpoint", help="Hugging Face folder that it was exported from, for longformer")
+    parser.add_argument("--methods", default=",".join(METHODS), help="more: longformer")
     arguments = parser.parse_args()
-    arguments.folder.mkdir(parents=True, exist_ok=True)
+    vectors = Vectors.of(arguments.folder, arguments.encoder, arguments.checkpoint)
+    vectors.folder.mkdir(parents=True, exist_ok=True)
     for collection in arguments.collections.split(","):
         for lang in LANGUAGES:
             if collection != "ntrex":
-                titles(collection, lang, arguments.folder)
-            for method in METHODS:
-                passages(collection, lang, method, arguments.folder)
+                vectors.titles(collection, lang)
+            for method in arguments.methods.split(","):
+                vectors.passages(collection, lang, method)
 
 
 if __name__ == "__main__":

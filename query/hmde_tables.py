@@ -144,31 +144,23 @@ class Labelled:
     labels: Sequence[str]
 
 
-def classify(
-    train: Labelled, choose: Labelled, tests: Mapping[str, Labelled], *, sample: float = 1.0, seed: int = 0
-) -> dict[str, float]:
+def classify(train: Labelled, choose: Labelled, tests: Mapping[str, Labelled]) -> dict[str, float]:
     """Accuracy in each language of a softmax classifier over frozen document vectors, trained in one (HMDE eq. 2).
 
     Args:
         train: documents it learns from.
         choose: of the same language, by whose accuracy the penalty is chosen.
         tests: by language.
-        sample: share of the training documents that is drawn, for a spread over several draws.
-        seed: of the draw.
 
     Raises:
         BadInput: the training documents have fewer than two labels.
     """
     from sklearn.linear_model import LogisticRegression  # noqa: PLC0415 - half a second
 
-    drawn = np.random.default_rng(seed).permutation(len(train.labels))[: max(2, round(sample * len(train.labels)))]
-    labels = np.array(train.labels)[drawn]
-    if len(set(labels.tolist())) < 2:
-        raise BadInput(
-            f"the training documents have the label {str(labels[0])!r} alone; give some of two labels or more"
-        )
+    if len(set(train.labels)) < 2:
+        raise BadInput(f"the training documents have the label {train.labels[0]!r} alone; give some of two or more")
     fitted = [
-        LogisticRegression(C=penalty, max_iter=_ROUNDS).fit(train.vectors[drawn], labels) for penalty in _PENALTIES
+        LogisticRegression(C=penalty, max_iter=_ROUNDS).fit(train.vectors, train.labels) for penalty in _PENALTIES
     ]
     best = max(fitted, key=lambda one: float(one.score(choose.vectors, choose.labels)))
     return {lang: float(best.score(one.vectors, one.labels)) for lang, one in tests.items()}

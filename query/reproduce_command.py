@@ -17,6 +17,7 @@ from query import (
     reproduce_cr5_command,
     reproduce_hmde_command,
     reproduce_mappings_command,
+    reproduce_mldoc_command,
     reproduce_tlaser_command,
 )
 from query.alignment.gold import stated_pairs
@@ -35,7 +36,7 @@ def command() -> None:
 
 command.add_command(reproduce_cr5_command.command)
 command.add_command(reproduce_hmde_command.clef)
-command.add_command(reproduce_hmde_command.mldoc)
+command.add_command(reproduce_mldoc_command.mldoc)
 command.add_command(reproduce_tlaser_command.command)
 command.add_command(reproduce_mappings_command.command)
 

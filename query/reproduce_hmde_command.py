@@ -1,4 +1,4 @@
-"""``dragoman reproduce hmde-clef`` and ``hmde-mldoc``: the HMDE paper's tables, on its data or on yours."""
+"""``dragoman reproduce hmde-clef``: the HMDE paper's table of retrieval, on its data or on yours."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from encoders.console import Console, output_options
 from encoders.document import Document
 from encoders.errors import BadInput
 from encoders.languages import normalise
-from encoders.methods import METHODS, open_encoder
 from encoders.session import Device
 from indexer.readers import Reading, ReadOptions, read
-from onnx_export.models import DEFAULT, find_model
+from onnx_export.models import DEFAULT
+from query.hmde_methods import METHODS, open_method
 
 if TYPE_CHECKING:
-    from query.hmde_tables import Labelled, PairScore
+    from query.hmde_tables import PairScore
 
 _PATH = click.Path(path_type=Path)
 
@@ -45,7 +45,7 @@ def _by_language(_context: click.Context, option: click.Parameter, values: Seque
     "--langs", default="", metavar="LANG,…", help="Query languages.  [default: those of the documents, and en]"
 )
 @click.option("--encoder", metavar="NAME|FOLDER", default=DEFAULT, show_default=True)
-@click.option("--method", type=click.Choice(METHODS), help="How a document's vector is made.")
+@click.option("--method", type=click.Choice(METHODS), help="How a document's vector is made; longformer needs PyTorch.")
 @click.option("--device", type=click.Choice(["auto", "cpu", "cuda"]), default="auto", show_default=True)
 @output_options
 def clef(
@@ -74,7 +74,7 @@ def clef(
     for topic in (topic for file in topics for topic in read_topics(file)):
         if topic.lang in wanted:
             asked[topic.lang].append(topic)
-    loaded = open_encoder(find_model(encoder, console), method, device=cast("Device", device))
+    loaded = open_method(encoder, method, cast("Device", device), console)
     found: list[PairScore] = []
     for lang, paths in documents.items():
         judgements = read_qrels(qrels[lang])
@@ -141,86 +141,5 @@ def _show_pairs(found: Sequence[PairScore], ours: str, console: Console) -> None
                 }
                 for one in found
             ],
-        }
-    )
-
-
-@click.command("hmde-mldoc")
-@click.option("--mldoc", type=_PATH, metavar="DIR", help="Folder that MLDoc's own script filled.")
-@click.option("--documents", multiple=True, metavar="SOURCE", help="Or documents with the fields label and split.")
-@click.option("--train", "taught", default="en", show_default=True, metavar="LANG", help="Language to learn from.")
-@click.option("--draws", type=click.IntRange(1), default=1, show_default=True, help="Of 80 % of the training part.")
-@click.option("--encoder", metavar="NAME|FOLDER", default=DEFAULT, show_default=True)
-@click.option("--method", type=click.Choice(METHODS), help="How a document's vector is made.")
-@click.option("--device", type=click.Choice(["auto", "cpu", "cuda"]), default="auto", show_default=True)
-@output_options
-def mldoc(
-    mldoc: Path | None,
-    documents: tuple[str, ...],
-    taught: str,
-    draws: int,
-    encoder: str,
-    method: str | None,
-    device: str,
-    console: Console,
-) -> None:
-    """Classification in languages without training data, over frozen document vectors (table 1).
-
-    A softmax classifier learns from the training part of one language, its penalty is chosen on the same language's dev
-    part, and all languages' test parts are classified. The paper also trains the encoder for the task; this does not.
-    """
-    from query import hmde_tables as tables  # noqa: PLC0415 - what --help need not load
-    from query.mldoc import read_mldoc  # noqa: PLC0415
-
-    if bool(mldoc) == bool(documents):
-        raise click.UsageError("name the data: --mldoc DIR, or --documents SOURCE")
-    texts = read_mldoc(mldoc) if mldoc else (one for one in _readings(documents, "") if isinstance(one, Document))
-    loaded = open_encoder(find_model(encoder, console), method, device=cast("Device", device))
-    sides: dict[tuple[str, str], list[Document]] = defaultdict(list)
-    for document in texts:
-        sides[document.lang, str(document.fields.get("split", ""))].append(document)
-    taught = normalise(taught)
-    for part in ("train", "dev"):
-        if not sides.get((taught, part)):
-            raise BadInput(f"there are no documents in {taught} of the part {part!r}; see the fields label and split")
-    tested = {lang: some for (lang, part), some in sorted(sides.items()) if part == "test"}
-
-    def labelled(name: str, some: Sequence[Document]) -> Labelled:
-        with console.progress(f"encoding {name}", len(some), "documents") as progress:
-            doc_ids, vectors = tables.encode_all(some, loaded, progress)
-        labels = {document.doc_id: str(document.fields.get("label", "")) for document in some}
-        return tables.Labelled(vectors, [labels[doc_id] for doc_id in doc_ids])
-
-    train, dev = (labelled(f"{taught} {part}", sides[taught, part]) for part in ("train", "dev"))
-    tests = {lang: labelled(f"{lang} test", some) for lang, some in tested.items()}
-    share = 1.0 if draws == 1 else 0.8
-    reached = [tables.classify(train, dev, tests, sample=share, seed=seed) for seed in range(draws)]
-    _show_classes(reached, taught, f"{loaded.spec.name} by {loaded.spec.method}", console)
-
-
-def _show_classes(reached: Sequence[dict[str, float]], taught: str, ours: str, console: Console) -> None:
-    import numpy as np  # noqa: PLC0415
-
-    from query.hmde_tables import PAPER_XLDC, SYSTEMS  # noqa: PLC0415
-
-    rows, told = [], {}
-    for lang in reached[0]:
-        values = [100 * one[lang] for one in reached]
-        spread = f" ± {np.std(values):.1f}" if len(values) > 1 else ""
-        paper = [f"{value:.1f}" for value in PAPER_XLDC.get(lang, ())] if taught == "en" else []
-        rows.append([lang, *(paper or [""] * len(SYSTEMS)), f"{np.mean(values):.1f}{spread}"])
-        told[lang] = {"accuracy": round(float(np.mean(values)), 4), "spread": round(float(np.std(values)), 4)}
-    others = [100 * value for one in reached for lang, value in one.items() if lang != taught]
-    if others:
-        rows.append([f"others than {taught}", *[""] * len(SYSTEMS), f"{np.mean(others):.1f}"])
-    title = f"Accuracy in %, learnt from {taught}; the paper fine-tunes its encoders, ours is frozen"
-    console.table(["", *(f">{name}" for name in SYSTEMS), f">{ours}"], rows, title=title)
-    console.emit(
-        {
-            "encoder": ours,
-            "train": taught,
-            "draws": len(reached),
-            "languages": told,
-            "others": float(np.mean(others)) if others else None,
         }
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 import tempfile
@@ -11,7 +10,6 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 
 from encoders.console import Console
@@ -23,6 +21,7 @@ from onnx_export.export import gate, judged, prefixed, write_graph
 from onnx_export.hmde.adapters import merge_adapters
 from onnx_export.hmde.base import Base
 from onnx_export.hmde.model import Upper
+from onnx_export.hmde.weights import digest, save
 from onnx_export.parity import GateText, ParityReport, compare, encode, read_texts
 from onnx_export.precision import convert
 
@@ -75,10 +74,11 @@ def publish(
             example = {"sentences": torch.randn(2, 4, upper.shape.dim), "mask": torch.ones((2, 4), dtype=torch.int64)}
             huggingface.export_module(upper, example, ("documents", "sentences"), graph)
             convert(graph, made / GRAPH, precision)
+        save(made, upper, base.source.module if base.source else None)
         said = {
             "format": FORMAT,
             "shape": asdict(upper.shape),
-            "weights": _hash(upper),
+            "weights": digest(upper),
             "graph": file_hash(made / GRAPH),
             **about,
         }
@@ -128,14 +128,6 @@ def _prove(
     with torch.no_grad():
         reference[documents] = upper(torch.from_numpy(stack), torch.from_numpy(mask)).numpy()
     return compare(precision, texts, ours, reference)
-
-
-def _hash(upper: Upper) -> str:
-    digest = hashlib.sha256()
-    for name, tensor in sorted(upper.state_dict().items()):
-        digest.update(f"{name} {tuple(tensor.shape)}".encode())
-        digest.update(np.ascontiguousarray(tensor.numpy()).tobytes())
-    return digest.hexdigest()[:16]
 
 
 def _write_json(file: Path, value: Mapping[str, Any]) -> None:

@@ -9,6 +9,8 @@ from typing import Any, Literal
 from encoders.hmde.upper import Form
 
 Preset = Literal["small", "paper"]
+LONGFORMER = "longformer"
+"""Method of the paper's baseline that reads a document whole, by torch alone."""
 
 
 @dataclass(frozen=True)
@@ -107,6 +109,32 @@ def settings_of(preset: Preset, given: Mapping[str, Any]) -> Settings:
     if PRESETS[preset].frozen and not (settings.frozen or settings.adapters) and "rate" not in given:
         settings = replace(settings, rate=_LOWER_RATE)
     return settings
+
+
+@dataclass(frozen=True)
+class FineTuning:
+    """How a document encoder is trained for a classification; rate, batch, warm-up and patience are the paper's.
+
+    Attributes:
+        rate: learning rate at its peak, of AdamW without weight decay.
+        epochs: over the training documents; the paper's 50 are for GPUs.
+        batch: documents a step.
+        warmup: share of the steps until the peak; it falls to nothing in a line afterwards.
+        patience: epochs without a smaller loss on the dev part until training stops.
+        seed: of everything random.
+    """
+
+    rate: float = 2e-5
+    epochs: int = 10
+    batch: int = 32
+    warmup: float = 0.125
+    patience: int = 7
+    seed: int = 0
+
+    def rate_at(self, step: int, steps: int) -> float:
+        """Learning rate of a step, from 0."""
+        up = (step + 1) / max(self.warmup * steps, 1)
+        return self.rate * min(up, (steps - step) / max((1 - self.warmup) * steps, 1), 1.0)
 
 
 @dataclass(frozen=True)

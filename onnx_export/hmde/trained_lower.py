@@ -56,6 +56,11 @@ class TrainedLower:
         self._ends = np.zeros(1, dtype=np.int64)
         self._given: list[tuple[torch.Tensor, Callable[[torch.Tensor], None]]] = []
 
+    @property
+    def tokenizer(self) -> Tokenizer:
+        """Of its texts, with its prefixes."""
+        return self._tokenizer
+
     def prepare(self, documents: Sequence[Document]) -> Part:
         """Token ids of the first sentences and of the titles."""
         tokens = self._tokenizer.tokenize([document.content for document in documents])

@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 
 import query
-from encoders.document import unit_rows
+from encoders.document import Document, unit_rows
 from encoders.errors import BadInput
 from query.cli import run
 from query.hmde_tables import PAPER_CLIR, PAPER_XLDC, Labelled, classify
+from query.labelled_splits import by_concept, drawn, stored
 from query.mldoc import read_mldoc
 
 DEMO = Path(query.__file__).parent / "demo"
@@ -164,20 +165,70 @@ def test_own_documents_are_classified_in_several_draws(tmp_path: Path, capsys: p
     given = ["--documents", str(source), "--train", "de", "--draws", "3", "-q", "--device", "cpu"]
     assert run(["reproduce", "hmde-mldoc", *given, "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
-    assert (told["train"], told["draws"], set(told["languages"])) == ("de", 3, {"de", "en"})
+    assert (told["train"], told["splits"], set(told["languages"])) == ("de", 3, {"de", "en"})
     assert told["languages"]["en"]["accuracy"] == 100.0
     assert told["languages"]["en"]["spread"] == 0.0
-    assert told["others"] == 100.0
+    assert told["others"] == {"accuracy": 100.0, "spread": 0.0}
 
 
-def test_draws_differ_and_come_again() -> None:
-    random = np.random.default_rng(0)
-    labels = ["x", "y"] * 20
-    noisy = unit_rows(np.array([[(label == "x") / 4, *random.standard_normal(2)] for label in labels], np.float32))
-    side = Labelled(noisy, labels)
-    reached = [classify(side, side, {"en": side}, sample=0.5, seed=seed) for seed in range(4)]
-    assert len({one["en"] for one in reached}) > 1
-    assert classify(side, side, {"en": side}, sample=0.5, seed=3) == reached[3]
+@pytest.fixture
+def packages(tmp_path: Path) -> Path:
+    """Forty concepts in two languages, two labels; nothing says which part a record is of."""
+    records = [
+        {
+            "id": f"{lang}{label}{number}",
+            "lang": lang,
+            "text": texts[place],
+            "label": label,
+            "concept": f"{label}{number}",
+        }
+        for number in range(20)
+        for label, texts in STORIES.items()
+        for place, lang in enumerate(("en", "de"))
+    ]
+    file = tmp_path / "packages.jsonl"
+    file.write_text("".join(json.dumps(record) + "\n" for record in records), encoding="utf-8")
+    return file
+
+
+def test_documents_are_split_several_times_by_concept(packages: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    given = ["reproduce", "hmde-mldoc", "--documents", str(packages), "-q", "--device", "cpu"]
+    assert run([*given, "--splits", "3", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["splits"] == 3
+    assert told["languages"]["de"] == told["others"] == {"accuracy": 100.0, "spread": 0.0}
+    assert run(given) == 1
+    assert "there are no documents in en of the part 'train'" in capsys.readouterr().err
+
+
+def test_a_split_by_concept_has_translations_on_one_side_and_differs_by_seed() -> None:
+    documents = [
+        Document(f"{lang}{n}", lang, "x", fields={"concept": str(n), "label": "y"})
+        for lang in ("en", "de")
+        for n in range(200)
+    ]
+    first, second = by_concept(documents, "en", 0), by_concept(documents, "en", 1)
+    taught = {one.fields["concept"] for one in (*first.train, *first.dev)}
+    assert not taught & {one.fields["concept"] for some in first.tests.values() for one in some}
+    assert {one.doc_id for one in first.train} != {one.doc_id for one in second.train}
+
+
+def test_a_draw_takes_four_fifths_of_the_training_part(mldoc: Path) -> None:
+    whole = stored([*read_mldoc(mldoc)] * 5, "en")
+    first, second = drawn(whole, 0), drawn(whole, 1)
+    assert len(first.train) == 8
+    assert [id(one) for one in first.train] != [id(one) for one in second.train]
+    assert (first.dev, first.tests) == (whole.dev, whole.tests)
+
+
+def test_splits_are_of_documents_alone(mldoc: Path) -> None:
+    assert run(["reproduce", "hmde-mldoc", "--mldoc", str(mldoc), "--splits", "2"]) == 2
+
+
+def test_documents_without_labels_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "x.jsonl").write_text('{"id": "1", "lang": "en", "text": "x"}\n')
+    assert run(["reproduce", "hmde-mldoc", "--documents", str(tmp_path / "x.jsonl"), "-q"]) == 1
+    assert "has no document with the field label" in capsys.readouterr().err
 
 
 def test_mldoc_is_read_with_labels_and_parts(mldoc: Path) -> None:

@@ -1,0 +1,141 @@
+"""Train a document encoder for a classification, a linear layer over its vectors (HMDE eq. 2)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from encoders.console import Console
+from encoders.document import Document
+from encoders.errors import BadInput
+from onnx_export.hmde.settings import FineTuning
+from onnx_export.hmde.trainable import Trainable
+
+_TOGETHER = 64
+_CLIP = 1.0
+_UNKNOWN = -100
+
+
+@dataclass(frozen=True)
+class Examples:
+    """Documents with labels.
+
+    Attributes:
+        rows: of the documents, as the encoder has taken them.
+        labels: of each.
+    """
+
+    rows: Sequence[int]
+    labels: Sequence[str]
+
+
+def take(
+    encoder: Trainable, documents: Sequence[Document], advance: Callable[[int], None] = lambda _: None
+) -> dict[str, int]:
+    """Give an encoder the documents it will learn from and be tested on; their rows by id."""
+    parts = []
+    for start in range(0, len(documents), _TOGETHER):
+        some = documents[start : start + _TOGETHER]
+        parts.append(encoder.prepare(some))
+        advance(len(some))
+    encoder.lower.take(parts)
+    return {document.doc_id: row for row, document in enumerate(documents)}
+
+
+class Classifier:
+    """A document encoder and a linear layer, trained together.
+
+    Attributes:
+        labels: that it tells apart.
+        losses: mean loss on ``dev`` after each epoch.
+        best: the epoch whose weights are kept, from 1.
+    """
+
+    def __init__(self, encoder: Trainable, labels: Sequence[str], settings: FineTuning) -> None:
+        """A random layer over an encoder as it is; torch's generator decides it.
+
+        Raises:
+            BadInput: there are fewer than two labels.
+        """
+        self.labels = sorted(set(labels))
+        if len(self.labels) < 2:
+            raise BadInput(f"the training documents have the label {labels[0]!r} alone; give some of two or more")
+        self._encoder, self._settings = encoder, settings
+        torch.manual_seed(settings.seed)
+        self._layer = torch.nn.Linear(encoder.dim, len(self.labels)).to(encoder.parameters()[0].device)
+        self.losses: list[float] = []
+        self.best = 0
+
+    def train(self, train: Examples, dev: Examples, console: Console) -> None:
+        """Learn for some epochs; the weights of the least loss on ``dev`` are kept."""
+        settings = self._settings
+        weights = [*self._encoder.parameters(), *self._layer.parameters()]
+        optimiser = torch.optim.AdamW(weights, lr=settings.rate, weight_decay=0.0)
+        rows, targets = np.array(train.rows), self._targets(train)
+        each = -(-len(rows) // settings.batch)
+        kept = self._state()
+        with console.progress("fine-tuning", settings.epochs * each, "steps") as progress:
+            for epoch in range(settings.epochs):
+                order = np.random.default_rng((settings.seed, epoch)).permutation(len(rows))
+                for number in range(each):
+                    step = epoch * each + number
+                    for group in optimiser.param_groups:
+                        group["lr"] = settings.rate_at(step, settings.epochs * each)
+                    batch = order[number * settings.batch : (number + 1) * settings.batch]
+                    scores = self._scores(rows[batch].tolist(), (settings.seed << 20) + step)
+                    loss = torch.nn.functional.cross_entropy(scores, targets[batch].to(scores.device))
+                    loss.backward()  # type: ignore[no-untyped-call]
+                    self._encoder.lower.learn()
+                    torch.nn.utils.clip_grad_norm_(weights, _CLIP)
+                    optimiser.step()
+                    optimiser.zero_grad()
+                    progress(1)
+                self.losses.append(self._loss(dev))
+                if self.losses[-1] < min(self.losses[:-1], default=float("inf")):
+                    self.best, kept = epoch + 1, self._state()
+                console.say(
+                    f"epoch {epoch + 1}: loss {self.losses[-1]:.3f} and accuracy {self.accuracy(dev):.3f} on dev"
+                )
+                if epoch + 1 - self.best >= settings.patience:
+                    break
+        self._restore(kept)
+
+    def accuracy(self, examples: Examples) -> float:
+        """Share of documents whose label is found; one that training had not is never found."""
+        found = [self.labels[at] for scores in self._blocks(examples) for at in scores.argmax(dim=1).tolist()]
+        return float(np.mean([one == label for one, label in zip(found, examples.labels, strict=True)]))
+
+    def _blocks(self, examples: Examples) -> Iterator[torch.Tensor]:
+        with torch.no_grad():
+            for start in range(0, len(examples.rows), _TOGETHER):
+                yield self._scores(examples.rows[start : start + _TOGETHER])
+
+    def _scores(self, rows: Sequence[int], training: int | None = None) -> torch.Tensor:
+        """Of each label, (rows, labels). A unit vector is first made as long as a transformer's states are."""
+        vectors = self._encoder.documents(rows, training) * self._encoder.dim**0.5
+        scores: torch.Tensor = self._layer(vectors)
+        return scores
+
+    def _loss(self, examples: Examples) -> float:
+        """Mean over the documents whose label training had."""
+        targets = self._targets(examples)
+        scores = torch.cat(list(self._blocks(examples))).cpu()
+        total = torch.nn.functional.cross_entropy(scores, targets, ignore_index=_UNKNOWN, reduction="sum")
+        return float(total) / max(int((targets != _UNKNOWN).sum()), 1)
+
+    def _targets(self, examples: Examples) -> torch.Tensor:
+        places = {label: at for at, label in enumerate(self.labels)}
+        return torch.tensor([places.get(label, _UNKNOWN) for label in examples.labels])
+
+    def _state(self) -> list[torch.Tensor]:
+        return [*self._encoder.state(), *(weight.detach().clone() for weight in self._layer.parameters())]
+
+    def _restore(self, state: Sequence[torch.Tensor]) -> None:
+        own = len(self._encoder.parameters())
+        self._encoder.restore(state[:own])
+        with torch.no_grad():
+            for weight, value in zip(self._layer.parameters(), state[own:], strict=True):
+                weight.copy_(value)

@@ -1,0 +1,31 @@
+"""How the tables of the HMDE paper may make a document's vector: as everywhere, or by mLongformer, in torch alone."""
+
+from __future__ import annotations
+
+from encoders.console import Console
+from encoders.document import Encoder
+from encoders.methods import METHODS as EVERYWHERE
+from encoders.methods import open_encoder
+from encoders.session import Device
+from onnx_export.hmde.settings import LONGFORMER
+from onnx_export.models import find_model
+
+METHODS = (*EVERYWHERE, LONGFORMER)
+
+
+def open_method(reference: str, method: str | None, device: Device, console: Console) -> Encoder:
+    """Open an encoder by a method; of *longformer* by the default's name, or a Hugging Face folder or name.
+
+    Raises:
+        BadInput: there is no such encoder or method.
+        MissingPart: something it needs is not installed.
+    """
+    if method != LONGFORMER:
+        return open_encoder(find_model(reference, console), method, device=device)
+    from onnx_export.huggingface import require_torch  # noqa: PLC0415 - what --help need not load
+
+    require_torch()
+    from onnx_export.hmde.torch_encoder import TorchEncoder  # noqa: PLC0415 - torch
+    from onnx_export.hmde.trainable import open_trainable  # noqa: PLC0415
+
+    return TorchEncoder(open_trainable(reference, method, None, device, console), method)

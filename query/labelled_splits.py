@@ -1,0 +1,73 @@
+"""Which documents teach a classifier, which choose its settings and which test it, language by language."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from encoders.document import Document
+from encoders.errors import BadInput
+from query.classification import Part, split
+
+_SHARE = 0.8
+"""Of the training documents in each of several draws."""
+
+
+@dataclass(frozen=True)
+class Split:
+    """Documents of one language to learn from, and of every language to be tested on.
+
+    Attributes:
+        train: documents to learn from.
+        dev: of the same language, by which settings are chosen.
+        tests: by language.
+    """
+
+    train: Sequence[Document]
+    dev: Sequence[Document]
+    tests: Mapping[str, Sequence[Document]]
+
+    @property
+    def documents(self) -> list[Document]:
+        """All of them, each once."""
+        every = [*self.train, *self.dev, *(document for some in self.tests.values() for document in some)]
+        return list({document.doc_id: document for document in every}.values())
+
+
+def stored(documents: Sequence[Document], taught: str) -> Split:
+    """The split that the field ``split`` of the documents states.
+
+    Raises:
+        BadInput: there is nothing to learn from, to choose by or to test on.
+    """
+    return _by_part(documents, [str(document.fields.get("split", "")) for document in documents], taught)
+
+
+def by_concept(documents: Sequence[Document], taught: str, seed: int) -> Split:
+    """A split by the field ``concept``: half to learn from, a tenth to choose by, translations on one side.
+
+    Raises:
+        BadInput: there is nothing to learn from, to choose by or to test on.
+    """
+    return _by_part(documents, split(documents, seed), taught)
+
+
+def drawn(whole: Split, seed: int) -> Split:
+    """The same split with 80 % of its training documents."""
+    order = np.random.default_rng(seed).permutation(len(whole.train))[: max(2, round(_SHARE * len(whole.train)))]
+    return replace(whole, train=[whole.train[at] for at in order.tolist()])
+
+
+def _by_part(documents: Sequence[Document], parts: Sequence[Part | str], taught: str) -> Split:
+    sides: dict[tuple[str, str], list[Document]] = {}
+    for document, part in zip(documents, parts, strict=True):
+        sides.setdefault((document.lang, part), []).append(document)
+    for part in ("train", "dev"):
+        if (taught, part) not in sides:
+            raise BadInput(f"there are no documents in {taught} of the part {part!r}; see the fields label and split")
+    tests = {lang: some for (lang, part), some in sorted(sides.items()) if part == "test"}
+    if not tests:
+        raise BadInput("there are no documents of the part 'test'; see the fields label and split")
+    return Split(sides[taught, "train"], sides[taught, "dev"], tests)

@@ -1,0 +1,205 @@
+"""A document encoder trained for a classification: it begins as the exported one, and learns what that can't."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from encoders.console import Console
+from encoders.document import Document
+from encoders.errors import BadInput
+from encoders.folder import ModelFolder
+from encoders.hmde.upper import UpperShape
+from encoders.methods import open_encoder
+from onnx_export.hmde.settings import FineTuning, Settings
+from query.cli import run
+from tests.onnx_export.conftest import SaveModel
+
+pytestmark = [pytest.mark.torch, pytest.mark.slow]
+QUIET = Console(quiet=True)
+SAID = {
+    "lower": "small",
+    "settings": {"frozen": False},
+    "documents": 60,
+    "languages": {"de": 20},
+    "best": 4,
+    "steps": 12,
+    "score": 0.5,
+    "untrained": 0.4,
+    "validated": True,
+}
+
+
+@pytest.fixture(scope="module")
+def exported(small_model: Path, tmp_path_factory: pytest.TempPathFactory) -> ModelFolder:
+    """The small model as ``dragoman export`` makes a folder of it."""
+    target = tmp_path_factory.mktemp("exported") / "small"
+    assert run(["export", str(small_model), "-o", str(target), "--precision", "fp32", "-q"]) == 0
+    return ModelFolder.open(target)
+
+
+@pytest.fixture(scope="module")
+def hmde(small_model: Path, tmp_path_factory: pytest.TempPathFactory) -> ModelFolder:
+    """An HMDE folder whose lower encoder learnt something."""
+    import torch
+
+    from onnx_export.hmde import base as bases
+    from onnx_export.hmde.model import Upper
+    from onnx_export.hmde.publish import publish
+
+    base = bases.trained(str(small_model), Settings(), "cpu", QUIET)
+    torch.manual_seed(3)
+    with torch.no_grad():
+        for weight in base.lower.parameters():
+            weight.add_(0.02 * torch.randn_like(weight))
+    upper = Upper(UpperShape(64, layers=1, heads=1, feed_forward=32))
+    target = tmp_path_factory.mktemp("made") / "documents"
+    return publish(upper, base, target, "fp32", SAID, {}, QUIET)[0]
+
+
+def opened(folder: ModelFolder, method: str, checkpoint: Path | None) -> Any:
+    from onnx_export.hmde.trainable import open_trainable
+
+    return open_trainable(str(folder.path), method, str(checkpoint) if checkpoint else None, "cpu", QUIET, budget=600)
+
+
+def texts(pages: Sequence[Document]) -> list[Document]:
+    """Pages of a few sentences, one that is long and one that is nothing."""
+    long = Document("long", "de", " ".join(page.text for page in pages[:6]))
+    return [*pages[:4], long, Document("none", "de", " \n ")]
+
+
+@pytest.mark.parametrize("method", ["segments", "hmde"])
+def test_it_begins_with_the_vectors_of_the_exported_encoder(
+    method: str, exported: ModelFolder, hmde: ModelFolder, small_model: Path, pages: list[Document]
+) -> None:
+    import torch
+
+    from onnx_export.hmde.fine_tuning import take
+
+    folder = {"segments": exported, "hmde": hmde}[method]
+    encoder = opened(folder, method, small_model)
+    asked = texts(pages)
+    rows = take(encoder, asked)
+    with torch.no_grad():
+        ours = encoder.documents(list(rows.values())).numpy()
+    theirs = open_encoder(folder, method, device="cpu").encode_documents(asked)
+    if method == "segments":
+        assert max(len(one.vectors) for one in theirs.passages) > 1
+        np.testing.assert_allclose(ours, theirs.vectors, atol=1e-5)
+    else:  # the index reads sentences as int8 rows, and a text without any has no vector
+        assert (ours[:-1] * theirs.vectors[:-1]).sum(axis=1).min() > 0.999
+
+
+def _words(model: Path) -> list[str]:
+    """Words and characters that are one token each."""
+    vocabulary = json.loads((model / "tokenizer.json").read_text(encoding="utf-8"))["model"]["vocab"]
+    return sorted((word for word in vocabulary if word.isalpha()), key=lambda word: (-len(word), word))
+
+
+@pytest.fixture(scope="module")
+def stories(small_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """MLDoc's files: in each story one word out of twenty tells its class, among twenty that tell nothing."""
+    words = _words(small_model)
+    telling, nothing = words[:20], words[20:]
+    folder = tmp_path_factory.mktemp("mldoc")
+    chance = np.random.default_rng(0)
+
+    def lines(count: int) -> Iterator[str]:
+        for number in range(count):
+            story = [*chance.choice(nothing, 20).tolist(), telling[number % 20]]
+            yield f"{'CCAT' if number % 2 else 'GCAT'}\t{' '.join(chance.permutation(story).tolist())}\n"
+
+    for language in ("english", "german"):
+        for part, count in (("train.1000", 400), ("dev", 80), ("test", 120)):
+            (folder / f"{language}.{part}").write_text("".join(lines(count)), encoding="utf-8")
+    return folder
+
+
+def test_it_learns_what_a_classifier_over_frozen_vectors_can_not(
+    exported: ModelFolder, small_model: Path, stories: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given = ["--mldoc", str(stories), "--encoder", str(exported.path), "--device", "cpu", "--json"]
+    learnt = ["--fine-tuned", "--checkpoint", str(small_model), "--rate", "0.003", "--epochs", "9"]
+    assert run(["reproduce", "hmde-mldoc", *given, *learnt]) == 0
+    captured = capsys.readouterr()
+    told = json.loads(captured.out)
+    assert told["languages"]["de"]["accuracy"] < 75
+    assert told["fine_tuned"]["languages"]["de"]["accuracy"] > 85
+    assert "epoch 1: loss" in captured.err
+
+
+def test_the_upper_encoder_learns_too_and_the_best_epoch_is_kept(
+    hmde: ModelFolder, small_model: Path, pages: list[Document]
+) -> None:
+    from onnx_export.hmde.fine_tuning import Classifier, Examples, take
+
+    encoder = opened(hmde, "hmde", small_model)
+    rows = take(encoder, pages)
+    labels = [str(page.fields["category"][0]) for page in pages]
+    examples = Examples(list(rows.values()), labels)
+    before = encoder.state()
+    classifier = Classifier(encoder, labels, FineTuning(rate=0.02, epochs=5, batch=16))
+    classifier.train(examples, examples, QUIET)
+    assert classifier.losses[classifier.best - 1] == min(classifier.losses)
+    assert abs(classifier._loss(examples) - min(classifier.losses)) < 1e-4
+    assert all((one != other).any() for one, other in zip(before, encoder.state(), strict=True) if one.ndim > 1)
+    encoder.restore(before)
+    assert all((one == other).all() for one, other in zip(before, encoder.state(), strict=True))
+
+
+def test_an_upper_encoder_over_one_that_learnt_before_keeps_its_weights(
+    hmde: ModelFolder, small_model: Path, tmp_path: Path
+) -> None:
+    from onnx_export.hmde import base as bases
+    from onnx_export.hmde.model import Upper
+    from onnx_export.hmde.publish import publish
+
+    before = (hmde.path / "weights.safetensors").read_bytes()
+    base = bases.frozen(str(hmde.path), Settings(frozen=True), "cpu", QUIET)
+    made, _ = publish(Upper(UpperShape(64, layers=1, heads=1)), base, tmp_path / "again", "fp32", SAID, {}, QUIET)
+    assert opened(made, "segments", small_model).config.weights == hmde.config.weights
+    assert (hmde.path / "weights.safetensors").read_bytes() == before
+
+
+def test_a_graph_without_its_checkpoint_can_not_learn(exported: ModelFolder) -> None:
+    with pytest.raises(BadInput, match=r"can't learn; name the Hugging Face folder .* --checkpoint FOLDER"):
+        opened(exported, "segments", None)
+
+
+def test_another_ones_checkpoint_is_refused(exported: ModelFolder, hmde: ModelFolder, save_model: SaveModel) -> None:
+    with pytest.raises(BadInput, match=r"is not what .* was exported from"):
+        opened(exported, "segments", save_model("bert", "other", seed=1))
+    with pytest.raises(BadInput, match="is of another shape than the lower encoder of"):
+        opened(hmde, "hmde", save_model("xlm-r", "sideways"))
+
+
+def test_damaged_weights_are_refused(hmde: ModelFolder, small_model: Path, tmp_path: Path) -> None:
+    for file in hmde.path.iterdir():
+        (tmp_path / file.name).write_bytes(file.read_bytes())
+    weights = tmp_path / "weights.safetensors"
+    data = bytearray(weights.read_bytes())
+    data[-1] ^= 0x40
+    weights.write_bytes(data)
+    with pytest.raises(BadInput, match=r"is damaged or of another training; train it again"):
+        opened(ModelFolder.open(tmp_path), "hmde", small_model)
+    weights.write_bytes(data[:100])
+    with pytest.raises(BadInput, match=r"weights.safetensors can't be read"):
+        opened(ModelFolder.open(tmp_path), "hmde", small_model)
+    weights.unlink()
+    with pytest.raises(BadInput, match=r"has no weights.safetensors"):
+        opened(ModelFolder.open(tmp_path), "hmde", small_model)
+
+
+def test_methods_that_have_no_weights_are_refused(exported: ModelFolder, small_model: Path) -> None:
+    with pytest.raises(BadInput, match="by method first can't be trained; give --method hmde or segments"):
+        opened(exported, "first", small_model)
+
+
+def test_its_options_belong_to_it(stories: Path) -> None:
+    assert run(["reproduce", "hmde-mldoc", "--mldoc", str(stories), "--epochs", "3"]) == 2
