@@ -170,6 +170,11 @@ def _tell(report: HmdeReport, console: Console) -> None:
         console.warn(
             "no concept was held out, so nothing says when to stop and the last step is kept; give more concepts"
         )
+    elif not curve.best:
+        console.warn(
+            f"no step did better than the model before the first, which is what {folder.path} holds; try another "
+            "--rate, or give more concepts"
+        )
     rows = [
         [lang, f"{count:,}", f"{sum(drawn for pair, drawn in report.drawn.items() if pair[0] == lang):,}"]
         for lang, count in report.documents.items()

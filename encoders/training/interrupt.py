@@ -13,7 +13,7 @@ from types import FrameType
 def interrupt_later() -> Iterator[Callable[[], bool]]:
     """Within the block Ctrl-C is only noted; a second one interrupts at once. Yields whether there was one.
 
-    In a thread other than the main one, where Python hears of no signals, there is none.
+    Where Ctrl-C would not raise ``KeyboardInterrupt`` (in another thread, ignored, handled by the caller) all stays so.
     """
     asked = False
 
@@ -23,11 +23,14 @@ def interrupt_later() -> Iterator[Callable[[], bool]]:
             signal.default_int_handler(number, frame)
         asked = True
 
-    if threading.current_thread() is not threading.main_thread():
-        yield lambda: asked
+    if (
+        threading.current_thread() is not threading.main_thread()
+        or signal.getsignal(signal.SIGINT) is not signal.default_int_handler
+    ):
+        yield lambda: False
         return
-    before = signal.signal(signal.SIGINT, note)
+    signal.signal(signal.SIGINT, note)
     try:
         yield lambda: asked
     finally:
-        signal.signal(signal.SIGINT, before)
+        signal.signal(signal.SIGINT, signal.default_int_handler)

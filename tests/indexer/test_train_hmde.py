@@ -194,13 +194,14 @@ def test_a_folder_that_can_not_be_made_is_said(tmp_path: Path, capsys: pytest.Ca
 
 
 def test_an_hmde_folder_as_the_lower_encoder_stays_as_it_was_and_the_new_card_tells_of_the_new_one(
-    trained: ModelFolder, tmp_path: Path
+    trained: ModelFolder, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     before = {file.name: file.read_bytes() for file in trained.path.iterdir()}
     target = tmp_path / "again"
-    more = ["--encoder", str(trained.path), "--form", "paper", "--steps", "1", "--batch", "6"]
+    more = ["--encoder", str(trained.path), "--form", "paper", "--steps", "1", "--batch", "6", "--rate", "1e-12"]
     assert run(["train", "hmde", *SOURCES, "-o", str(target), *more, "-q"]) == 0
     assert {file.name: file.read_bytes() for file in trained.path.iterdir()} == before
+    assert "no step did better than the model before the first, which is what" in capsys.readouterr().err
     assert (target / "curve.png").read_bytes() != before["curve.png"]
     card = (target / "MODEL_CARD.md").read_text(encoding="utf-8")
     assert card.count("## Documents (HMDE)") == 1

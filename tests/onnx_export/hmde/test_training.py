@@ -20,6 +20,7 @@ from encoders.document import Document
 from encoders.errors import BadInput, MissingPart
 from encoders.hmde.triples import Triples, page_of
 from encoders.hmde.upper import UpperShape
+from encoders.training.interrupt import interrupt_later
 from onnx_export.hmde.settings import Settings
 
 pytestmark = pytest.mark.torch
@@ -132,6 +133,27 @@ def test_the_rate_rises_to_its_peak_and_falls_to_nothing_after_the_last_step(
     falling = [(12 - step) / (12 - warmup) for step in range(warmup, 13)]
     assert rates == pytest.approx([*((step + 1) / warmup for step in range(warmup)), *falling])
     assert (max(rates), rates[-1]) == (1.0, 0.0)
+
+
+def test_ctrl_c_is_noted_once_and_interrupts_the_second_time() -> None:
+    with interrupt_later() as asked:
+        assert not asked()
+        signal.raise_signal(signal.SIGINT)
+        assert asked()
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_ctrl_c_that_is_ignored_stays_ignored() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        with interrupt_later() as asked:
+            signal.raise_signal(signal.SIGINT)
+            assert not asked()
+        assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def test_it_stops_when_nothing_gets_better(small_model: Path, pages: list[Document], tmp_path: Path) -> None:
