@@ -6,7 +6,9 @@ On CUDA training alone, and the share of its time in which batches are made and 
 from __future__ import annotations
 
 import argparse
+import shlex
 import statistics
+import sys
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -162,7 +164,7 @@ def by_torch(encoder: UnitVectors, rows: Sequence[Int32Array]) -> None:
 def main() -> None:
     """Measure, and write the section."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--steps", type=int, default=100)
+    parser.add_argument("--steps", type=int, default=200, help="with one validation and checkpoint, as the command has")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--variants", nargs="+", choices=list(NAMES), default=list(NAMES))
     parser.add_argument("--preset", choices=get_args(Preset), default="small")
@@ -189,10 +191,8 @@ def main() -> None:
         if not on_gpu:
             cells.append(encoding_speed(job, tokenizer, arguments.rounds))
         lines.append(f"| {NAMES[variant]} | {' | '.join(cells)} |")
-    name, options = "T-LASER, speed", f" --preset {arguments.preset}" if arguments.preset != "small" else ""
-    if on_gpu:
-        name, options = f"{name} on {torch.cuda.get_device_name()}", f"{options} --device cuda"
-    results.write(name, f"python -m benchmarks.tlaser_speed{options}", lines)
+    name = f"T-LASER, speed on {torch.cuda.get_device_name()}" if on_gpu else "T-LASER, speed"
+    results.write(name, shlex.join(["python", "-m", "benchmarks.tlaser_speed", *sys.argv[1:]]), lines)
 
 
 if __name__ == "__main__":
