@@ -87,6 +87,14 @@ def test_what_is_kept_of_a_page_is_its_first_sentences_and_which_of_them_are_its
     assert (lower.openings() < lower.lengths()).all()
 
 
+def test_sentences_past_those_that_are_kept_are_counted(small_model: Path, pages: list[Document]) -> None:
+    lower = lower_of(small_model, pages, budget=400)
+    several = [Document(str(count), "de", "\n".join(["Ein Satz."] * count)) for count in (3, 4, 6)]
+    part = lower.prepare(several)
+    assert part["counts"].tolist() == [3, 4, 4]
+    assert part["left_out"].tolist() == [0, 0, 2]
+
+
 def test_a_text_without_anything_known_keeps_nothing(small_model: Path, pages: list[Document]) -> None:
     lower = lower_of(small_model, pages, budget=400)
     assert lower.prepare([Document("1", "de", " \n ")])["counts"].tolist() == [0]
