@@ -70,29 +70,18 @@ class Classifier:
         self.best = 0
 
     def train(self, train: Examples, dev: Examples, console: Console) -> None:
-        """Learn for some epochs; the weights of the least loss on ``dev`` are kept."""
+        """Learn for some epochs; the weights of the least loss on ``dev`` are kept.
+
+        Raises:
+            BadInput: the loss is no number any more.
+        """
         settings = self._settings
-        weights = [*self._encoder.parameters(), *self._layer.parameters()]
-        optimiser = torch.optim.AdamW(weights, lr=settings.rate, weight_decay=0.0)
-        rows, targets = np.array(train.rows), self._targets(train)
-        each = -(-len(rows) // settings.batch)
+        optimiser = torch.optim.AdamW(self._weights(), lr=settings.rate, weight_decay=0.0)
+        steps = settings.epochs * -(-len(train.rows) // settings.batch)
         kept = self._state()
-        with console.progress("fine-tuning", settings.epochs * each, "steps") as progress:
+        with console.progress("fine-tuning", steps, "steps") as progress:
             for epoch in range(settings.epochs):
-                order = np.random.default_rng((settings.seed, epoch)).permutation(len(rows))
-                for number in range(each):
-                    step = epoch * each + number
-                    for group in optimiser.param_groups:
-                        group["lr"] = settings.rate_at(step, settings.epochs * each)
-                    batch = order[number * settings.batch : (number + 1) * settings.batch]
-                    scores = self._scores(rows[batch].tolist(), (settings.seed << 20) + step)
-                    loss = torch.nn.functional.cross_entropy(scores, targets[batch].to(scores.device))
-                    loss.backward()  # type: ignore[no-untyped-call]
-                    self._encoder.lower.learn()
-                    torch.nn.utils.clip_grad_norm_(weights, _CLIP)
-                    optimiser.step()
-                    optimiser.zero_grad()
-                    progress(1)
+                self._learn(epoch, train, optimiser, progress)
                 self.losses.append(self._loss(dev))
                 if self.losses[-1] < min(self.losses[:-1], default=float("inf")):
                     self.best, kept = epoch + 1, self._state()
@@ -107,6 +96,30 @@ class Classifier:
         """Share of documents whose label is found; one that training had not is never found."""
         found = [self.labels[at] for scores in self._blocks(examples) for at in scores.argmax(dim=1).tolist()]
         return float(np.mean([one == label for one, label in zip(found, examples.labels, strict=True)]))
+
+    def _learn(
+        self, epoch: int, train: Examples, optimiser: torch.optim.Optimizer, advance: Callable[[int], None]
+    ) -> None:
+        """One epoch, its order drawn from its number."""
+        settings, rows, targets = self._settings, np.array(train.rows), self._targets(train)
+        order = np.random.default_rng((settings.seed, epoch)).permutation(len(rows))
+        batches = np.split(order, range(settings.batch, len(order), settings.batch))
+        for step, batch in enumerate(batches, epoch * len(batches)):
+            for group in optimiser.param_groups:
+                group["lr"] = settings.rate_at(step, settings.epochs * len(batches))
+            scores = self._scores(rows[batch].tolist(), (settings.seed << 20) + step)
+            loss = torch.nn.functional.cross_entropy(scores, targets[batch].to(scores.device))
+            if not torch.isfinite(loss):
+                raise BadInput(f"the loss is no number any more at step {step + 1}; train with a smaller --rate")
+            loss.backward()  # type: ignore[no-untyped-call]
+            self._encoder.lower.learn()
+            torch.nn.utils.clip_grad_norm_(self._weights(), _CLIP)
+            optimiser.step()
+            optimiser.zero_grad()
+            advance(1)
+
+    def _weights(self) -> list[torch.nn.Parameter]:
+        return [*self._encoder.parameters(), *self._layer.parameters()]
 
     def _blocks(self, examples: Examples) -> Iterator[torch.Tensor]:
         with torch.no_grad():
@@ -131,11 +144,9 @@ class Classifier:
         return torch.tensor([places.get(label, _UNKNOWN) for label in examples.labels])
 
     def _state(self) -> list[torch.Tensor]:
-        return [*self._encoder.state(), *(weight.detach().clone() for weight in self._layer.parameters())]
+        return [weight.detach().clone() for weight in self._weights()]
 
     def _restore(self, state: Sequence[torch.Tensor]) -> None:
-        own = len(self._encoder.parameters())
-        self._encoder.restore(state[:own])
         with torch.no_grad():
-            for weight, value in zip(self._layer.parameters(), state[own:], strict=True):
+            for weight, value in zip(self._weights(), state, strict=True):
                 weight.copy_(value)

@@ -166,16 +166,17 @@ def _take(base: Base, learnt: dict[str, torch.Tensor], folder: ModelFolder, chec
         raise BadInput(f"{checkpoint} has no weights that learn; name a Hugging Face folder with --checkpoint")
     found = base.config.weights
     if learnt:
+        module = base.source.module
+        where = next(module.parameters()).device
         try:
-            base.source.module.load_state_dict(learnt)
+            module.load_state_dict(learnt)
         except RuntimeError as error:
             raise BadInput(
                 f"{checkpoint} is of another shape than the lower encoder of {folder.path}; name the one that it was "
                 "trained from: --checkpoint FOLDER"
             ) from error
-        at = base.source.module
-        found = huggingface.hash_weights(at.cpu(), base.recipe)
-        at.to(next(iter(base.lower.parameters())).device)
+        found = huggingface.hash_weights(module.cpu(), base.recipe)
+        module.to(where)
     if (found, base.config.pooling) != (folder.config.weights, folder.config.pooling):
         raise BadInput(f"{checkpoint} is not what {folder.path} was exported from; name that one: --checkpoint FOLDER")
 

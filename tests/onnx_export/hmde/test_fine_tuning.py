@@ -153,6 +153,16 @@ def test_the_upper_encoder_learns_too_and_the_best_epoch_is_kept(
     assert all((one == other).all() for one, other in zip(before, encoder.state(), strict=True))
 
 
+def test_a_loss_that_is_no_number_is_told(hmde: ModelFolder, small_model: Path, pages: list[Document]) -> None:
+    from onnx_export.hmde.fine_tuning import Classifier, Examples, take
+
+    encoder = opened(hmde, "hmde", small_model)
+    examples = Examples(list(take(encoder, pages[:8]).values()), ["a", "b"] * 4)
+    encoder.parameters()[0].data.fill_(float("nan"))
+    with pytest.raises(BadInput, match="no number any more at step 1; train with a smaller --rate"):
+        Classifier(encoder, examples.labels, FineTuning()).train(examples, examples, QUIET)
+
+
 def test_an_upper_encoder_over_one_that_learnt_before_keeps_its_weights(
     hmde: ModelFolder, small_model: Path, tmp_path: Path
 ) -> None:
