@@ -12,6 +12,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from encoders.document import FloatArray
 from encoders.errors import MissingPart
+from encoders.training.seeds import seed_torch
 
 _OPSET, _IR = 18, 10
 
@@ -65,7 +66,7 @@ def train(
         for some in (training, validation)
         for side, rows in enumerate(some)
     )
-    torch.manual_seed(settings.seed)
+    seed_torch(settings.seed)
     network = torch.nn.Sequential(
         torch.nn.Linear(x.shape[1], settings.hidden), torch.nn.ELU(), torch.nn.Linear(settings.hidden, y.shape[1])
     )

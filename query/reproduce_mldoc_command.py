@@ -100,7 +100,8 @@ def mldoc(
     if trainable:
         settings = FineTuning(rate=rate or FineTuning.rate, epochs=epochs or FineTuning.epochs)
         reached["fine_tuned"] = _fine_tuned(tried, trainable, settings, console)
-    _show(reached, taught, f"{loaded.spec.name} by {loaded.spec.method}", console)
+    told = _show(reached, taught, f"{loaded.spec.name} by {loaded.spec.method}", console)
+    console.emit({"draws": draws or 1, "splits": splits, **told})
 
 
 def _labelled(folder: Path | None, sources: Sequence[str]) -> list[Document]:
@@ -156,8 +157,8 @@ def _fine_tuned(tried: Sequence[Split], encoder: Trainable, settings: FineTuning
     return reached
 
 
-def _show(reached: Mapping[str, Reached], taught: str, ours: str, console: Console) -> None:
-    """The paper's columns and ours, a language a row; several splits give a spread."""
+def _show(reached: Mapping[str, Reached], taught: str, ours: str, console: Console) -> dict[str, Any]:
+    """The paper's columns and ours, a language a row; several splits give a spread. Returns what JSON says."""
     from query.hmde_tables import PAPER_XLDC, SYSTEMS  # noqa: PLC0415
 
     told = {way: _summed_up(splits, taught) for way, splits in reached.items()}
@@ -173,8 +174,13 @@ def _show(reached: Mapping[str, Reached], taught: str, ours: str, console: Conso
     console.table(
         ["", *(f">{name}" for name in SYSTEMS), *(f">{way.replace('_', ' ')}" for way in told)], rows, title=title
     )
-    frozen = told.pop("frozen")
-    console.emit({"encoder": ours, "train": taught, "splits": number, **frozen, **told})
+    stated = {way: _stated(one) for way, one in told.items()}
+    return {"encoder": ours, "train": taught, **stated.pop("frozen"), **stated}
+
+
+def _stated(one: Mapping[str, Any]) -> dict[str, Any]:
+    others = one["others"] or {"accuracy": None, "spread": None}
+    return {"languages": one["languages"], "others": others["accuracy"], "others_spread": others["spread"]}
 
 
 def _cell(value: Mapping[str, float], splits: int) -> str:

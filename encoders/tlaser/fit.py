@@ -28,6 +28,7 @@ from encoders.training.checkpoint import load_checkpoint, save_checkpoint
 from encoders.training.curve import write_rows
 from encoders.training.device import mixed_precision, training_device
 from encoders.training.progress import TrainingProgress
+from encoders.training.seeds import seed_torch
 
 _LAST, _BEST, CURVE = "last.pt", "best.pt", "curve.jsonl"
 _CPU_BUDGET = 2048
@@ -96,7 +97,7 @@ class _Run:
         training = plan.training
         self.corpus, self.plan, self.folder, self.device = corpus, plan, folder, device
         self.told = fingerprint(corpus, plan, vocabulary)
-        torch.manual_seed(training.seed)
+        seed_torch(training.seed)
         self.model = Translator(plan.variant, plan.sizes, vocabulary, len(corpus.pivots), training.dropout).to(device)
         # Decay apart from the gradient, as in fairseq: inside it, Adam would soon take what is rarely seen to zero.
         self.optimizer = torch.optim.AdamW(

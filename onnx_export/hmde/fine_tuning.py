@@ -11,6 +11,7 @@ import torch
 from encoders.console import Console
 from encoders.document import Document
 from encoders.errors import BadInput
+from encoders.training.seeds import seed_torch
 from onnx_export.hmde.settings import FineTuning
 from onnx_export.hmde.trainable import Trainable
 
@@ -64,7 +65,7 @@ class Classifier:
         if len(self.labels) < 2:
             raise BadInput(f"the training documents have the label {labels[0]!r} alone; give some of two or more")
         self._encoder, self._settings = encoder, settings
-        torch.manual_seed(settings.seed)
+        seed_torch(settings.seed)
         self._layer = torch.nn.Linear(encoder.dim, len(self.labels)).to(encoder.parameters()[0].device)
         self.losses: list[float] = []
         self.best = 0

@@ -22,6 +22,7 @@ from encoders.segments import Segments
 from encoders.session import Device
 from encoders.tokens import Tokenizer
 from encoders.training.device import training_device
+from encoders.training.seeds import seed_torch
 from onnx_export import huggingface
 from onnx_export.hmde import base as bases
 from onnx_export.hmde import longformer, weights
@@ -92,7 +93,7 @@ class Trainable:
             return torch.nn.functional.normalize(means, dim=1)
         self.upper.train(training is not None)
         if training is not None:
-            torch.manual_seed(training)
+            seed_torch(training)
         vectors: torch.Tensor = self.upper(stack, mask)
         return vectors
 
