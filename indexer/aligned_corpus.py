@@ -63,7 +63,10 @@ def gather(readings: Iterable[Aligned | Refusal], languages: Sequence[str] = ())
             if not line:
                 reasons.append(f"its {lang} side is empty")
             elif wrong_script(line, lang):
-                reasons.append(f"its {lang} side is in another script than {lang} is written in")
+                reasons.append(
+                    f"its {lang} side is in another script than {lang} is written in; "
+                    f"if it is right, name the script: {lang}-Latn, say"
+                )
             else:
                 row[lang] = line
         if len(row) > 1:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, closing
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
@@ -28,7 +28,7 @@ from query.bias import Sample
 from query.calibration import Calibration
 from query.calibration_table import KeptCalibration
 from query.drift import changes, drift
-from query.language_probe import Separability, bar, separability
+from query.language_probe import Separability, separability
 from query.language_statistics import Samples, calibration, draw
 from query.mapped import MappedCalibration, check_model
 from query.probe import DEFAULT, UNBALANCED, Setting, Tried, probe
@@ -232,7 +232,11 @@ def calibrate(
         decided_by = "languages" if apart and apart.hidden else decided_by
         summary: dict[str, Any] = {"decided_by": decided_by, "probe": [one.as_dict() for one in tried]}
         if apart:
-            summary["told_apart"] = {**asdict(apart), "bar": bar(apart.languages)}
+            summary["told_apart"] = {
+                "accuracy": apart.accuracy,
+                "languages": apart.languages,
+                "bar": apart.threshold,
+            }
         if given.maps:
             unknown = sorted(lang for lang in samples.documents if not given.maps.knows(lang))
             stands_in = given.maps.document(ANY, ANY) is not None

@@ -13,7 +13,9 @@ from onnx_export.models import find_model
 METHODS = (*EVERYWHERE, LONGFORMER)
 
 
-def open_method(reference: str, method: str | None, device: Device, console: Console) -> Encoder:
+def open_method(
+    reference: str, method: str | None, device: Device, console: Console, checkpoint: str | None = None
+) -> Encoder:
     """Open an encoder by a method; of *longformer* by the default's name, or a Hugging Face folder or name.
 
     Raises:
@@ -28,4 +30,4 @@ def open_method(reference: str, method: str | None, device: Device, console: Con
     from onnx_export.hmde.torch_encoder import TorchEncoder  # noqa: PLC0415 - torch
     from onnx_export.hmde.trainable import open_trainable  # noqa: PLC0415
 
-    return TorchEncoder(open_trainable(reference, method, None, device, console), method)
+    return TorchEncoder(open_trainable(reference, method, checkpoint, device, console), method)

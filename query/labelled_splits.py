@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 
 import numpy as np
 
+from encoders.console import Console
 from encoders.document import Document
 from encoders.errors import BadInput
+from indexer.readers import ReadOptions, Refusal, read
 from query.classification import Part, split
 
 _SHARE = 0.8
@@ -36,12 +39,48 @@ class Split:
         return list({document.doc_id: document for document in every}.values())
 
 
+def labelled_documents(sources: Sequence[str], console: Console, languages: Sequence[str] = ()) -> list[Document]:
+    """Documents of sources that have the field ``label``, in some languages or all; what is left out is told.
+
+    Of several with one id the last is taken, as indexing does.
+
+    Raises:
+        BadInput: there are none.
+    """
+    kept: dict[str, Document] = {}
+    refused: list[Refusal] = []
+    unlabelled = again = 0
+    for reading in chain.from_iterable(read(source, ReadOptions()) for source in sources):
+        if isinstance(reading, Refusal):
+            refused.append(reading)
+        elif isinstance(reading, Document) and (not languages or reading.lang in languages):
+            if reading.fields.get("label") in (None, ""):
+                unlabelled += 1
+                continue
+            again += reading.doc_id in kept
+            kept[reading.doc_id] = reading
+    if refused:
+        console.warn(f"{len(refused):,} records could not be read; the first, {refused[0].where}: {refused[0].reason}")
+    if unlabelled:
+        console.warn(f"{unlabelled:,} documents have no field label and were left out")
+    if again:
+        console.warn(
+            f"{again:,} documents have the id of an earlier one, which they replace; ids go over all languages"
+        )
+    if not kept:
+        where = " in a language that is wanted" if languages else ""
+        raise BadInput(f"{', '.join(sources)} has no document with the field label{where}; give some that have it")
+    return list(kept.values())
+
+
 def stored(documents: Sequence[Document], taught: str) -> Split:
     """The split that the field ``split`` of the documents states.
 
     Raises:
         BadInput: there is nothing to learn from, to choose by or to test on.
     """
+    if not any("split" in document.fields for document in documents):
+        raise BadInput("no document has the field split, which says its part: train, dev or test; or give --splits 5")
     return _by_part(documents, [str(document.fields.get("split", "")) for document in documents], taught)
 
 
@@ -66,8 +105,10 @@ def _by_part(documents: Sequence[Document], parts: Sequence[Part | str], taught:
         sides.setdefault((document.lang, part), []).append(document)
     for part in ("train", "dev"):
         if (taught, part) not in sides:
-            raise BadInput(f"there are no documents in {taught} of the part {part!r}; see the fields label and split")
+            raise BadInput(
+                f"there are no documents in {taught} of the part {part!r}; learn from another language, or give more"
+            )
     tests = {lang: some for (lang, part), some in sorted(sides.items()) if part == "test"}
     if not tests:
-        raise BadInput("there are no documents of the part 'test'; see the fields label and split")
+        raise BadInput("there are no documents of the part 'test'; give more")
     return Split(sides[taught, "train"], sides[taught, "dev"], tests)

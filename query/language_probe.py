@@ -46,21 +46,29 @@ class Separability:
     """How well languages are told apart.
 
     Attributes:
-        accuracy: in [0, 1].
-        languages: told apart, those with enough vectors.
-        tested: vectors that it was tested on.
+        accuracy: the mean over languages, in [0, 1].
+        tested: vectors of each language that it was tested on.
     """
 
     accuracy: float
-    languages: int
-    tested: int
+    tested: tuple[int, ...]
+
+    @property
+    def languages(self) -> int:
+        """How many were told apart, those with enough vectors."""
+        return len(self.tested)
+
+    @property
+    def threshold(self) -> float:
+        """Accuracy below which they can't be told apart: the bar, less its standard error."""
+        limit = bar(self.languages)
+        error: float = (limit * (1 - limit) * sum(1 / count for count in self.tested)) ** 0.5 / self.languages
+        return limit - error
 
     @property
     def hidden(self) -> bool:
-        """Whether they can't be told apart: the accuracy is below the bar by more than the bar's standard error."""
-        limit = bar(self.languages)
-        error: float = (limit * (1 - limit) / self.tested) ** 0.5
-        return self.accuracy < limit - error
+        """Whether they can't be told apart."""
+        return self.accuracy < self.threshold
 
 
 def separability(vectors: FloatArray, langs: npt.NDArray[np.str_], seed: int = 0) -> Separability | None:
@@ -81,7 +89,7 @@ def separability(vectors: FloatArray, langs: npt.NDArray[np.str_], seed: int = 0
         return None
     vectors, codes = vectors[enough], _codes(langs[enough].tolist())
     train, test = _split(codes, seed)
-    return Separability(_accuracy(vectors, codes, train, test, seed), len(train), sum(map(len, test)))
+    return Separability(_accuracy(vectors, codes, train, test, seed), tuple(map(len, test)))
 
 
 def _split(codes: IntArray, seed: int) -> tuple[list[IntArray], list[IntArray]]:

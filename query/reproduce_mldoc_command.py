@@ -13,10 +13,8 @@ import numpy.typing as npt
 
 from encoders.console import Console, output_options
 from encoders.document import Document, Encoder
-from encoders.errors import BadInput
 from encoders.languages import normalise
 from encoders.session import Device
-from indexer.readers import ReadOptions, read
 from onnx_export.hmde.settings import FineTuning
 from onnx_export.models import DEFAULT
 from query.hmde_methods import METHODS, open_method
@@ -80,14 +78,14 @@ def mldoc(
         raise click.UsageError("--splits are of --documents, without --draws")
     if not fine_tuned and (checkpoint or epochs or rate):
         raise click.UsageError("--checkpoint, --epochs and --rate belong to --fine-tuned; give it too")
-    texts = _labelled(mldoc, documents)
+    texts = _labelled(mldoc, documents, console)
     taught = normalise(taught)
     if splits:
         tried = [by_concept(texts, taught, seed) for seed in range(splits)]
     else:
         whole = stored(texts, taught)
         tried = [drawn(whole, seed) for seed in range(draws)] if draws else [whole]
-    loaded = open_method(encoder, method, cast("Device", device), console)
+    loaded = open_method(encoder, method, cast("Device", device), console, checkpoint)
     trainable = None
     if fine_tuned:
         from onnx_export.huggingface import require_torch  # noqa: PLC0415 - what --help need not load
@@ -104,15 +102,13 @@ def mldoc(
     console.emit({"draws": draws or 1, "splits": splits, **told})
 
 
-def _labelled(folder: Path | None, sources: Sequence[str]) -> list[Document]:
-    """The documents that have a label."""
+def _labelled(folder: Path | None, sources: Sequence[str], console: Console) -> list[Document]:
+    from query.labelled_splits import labelled_documents  # noqa: PLC0415 - what --help need not load
     from query.mldoc import read_mldoc  # noqa: PLC0415
 
-    found = read_mldoc(folder) if folder else (one for source in sources for one in read(source, ReadOptions()))
-    kept = [one for one in found if isinstance(one, Document) and one.fields.get("label")]
-    if not kept:
-        raise BadInput(f"{', '.join(sources) or folder} has no document with the field label; give some that have it")
-    return kept
+    if folder is None:
+        return labelled_documents(sources, console)
+    return list(read_mldoc(folder))
 
 
 def _frozen(tried: Sequence[Split], encoder: Encoder, console: Console) -> Reached:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -20,7 +19,6 @@ from encoders.first import First
 from encoders.languages import language_list
 from encoders.methods import SENTENCE_METHODS
 from encoders.session import Device
-from indexer.readers import ReadOptions, Refusal, read
 from onnx_export.models import find_model, open_named
 
 if TYPE_CHECKING:
@@ -80,12 +78,13 @@ def command(
     """
     if not (mldoc or tatoeba or documents):
         raise click.UsageError("name the data: --mldoc DIR, --tatoeba DIR, or --documents SOURCE")
-    from query.tlaser_data import read_mldoc, read_tatoeba  # noqa: PLC0415 - as the classifier, when it is needed
+    from query.labelled_splits import labelled_documents  # noqa: PLC0415 - as the classifier, when it is needed
+    from query.tlaser_data import read_mldoc, read_tatoeba  # noqa: PLC0415
 
     wanted = language_list(languages)
     corpus = _only(read_mldoc(mldoc), wanted or list(PAPER_PAIRS)) if mldoc else {}
     pairs = _pairs(read_tatoeba(tatoeba), wanted) if tatoeba else {}
-    own = _labelled(documents, wanted, console) if documents else []
+    own = labelled_documents(documents, console, wanted) if documents else []
     if corpus or own:
         loaded = open_named(encoder, method, console, device=cast("Device", device))
         if corpus:
@@ -113,27 +112,6 @@ def _pairs(
     if not kept:
         has = ", ".join(f"{one}-{other}" for one, other in found)
         raise BadInput(f"Tatoeba's folder has {has} and no pair of {', '.join(languages)}; say other --languages")
-    return kept
-
-
-def _labelled(sources: Sequence[str], languages: Sequence[str], console: Console) -> list[Document]:
-    kept: list[Document] = []
-    refused: list[Refusal] = []
-    unlabelled = 0
-    for reading in chain.from_iterable(read(source, ReadOptions()) for source in sources):
-        if isinstance(reading, Refusal):
-            refused.append(reading)
-        elif isinstance(reading, Document) and (not languages or reading.lang in languages):
-            if "label" in reading.fields:
-                kept.append(reading)
-            else:
-                unlabelled += 1
-    if refused:
-        console.warn(f"{len(refused):,} records could not be read; the first, {refused[0].where}: {refused[0].reason}")
-    if unlabelled:
-        console.warn(f"{unlabelled:,} documents have no field label and were left out")
-    if not kept:
-        raise BadInput(f"{', '.join(sources)} have no document with the field label in a language that is wanted")
     return kept
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import signal
 import threading
 import time
 import uuid
@@ -144,3 +145,11 @@ def until(happens: Callable[[], bool], seconds: float = 60.0) -> None:
     while not happens():
         assert time.monotonic() < deadline, "it did not happen in time"
         waited.wait(0.05)
+
+
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """Ctrl-C interrupts, as Python has it, though the tests may run where it is ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)

@@ -214,11 +214,12 @@ def test_a_document_too_large_for_a_request_is_refused_and_the_others_are_writte
     holds_exactly(store, small)
 
 
-def test_a_document_that_takes_more_memory_than_the_server_has_for_writes_is_refused() -> None:
+@pytest.mark.parametrize("part", ["coordinating", "primary"])
+def test_a_document_that_takes_more_memory_than_the_server_has_for_writes_is_refused(part: str) -> None:
     """A server with little memory: a request that it takes may be more than it ever has room for."""
     with ExitStack() as stack:
         try:
-            server = stack.enter_context(running({"indexing_pressure.memory.limit": "1mb"}, lambda _: None))
+            server = stack.enter_context(running({f"indexing_pressure.memory.{part}.limit": "1mb"}, lambda _: None))
         except ServerMissing as missing:
             skip_or_fail(str(missing))
         store = stack.enter_context(

@@ -139,7 +139,10 @@ def test_empty_sides_and_other_scripts_are_left_out_with_their_places() -> None:
     ]
     assert [(note.where, note.reason) for note in text.refused] == [
         ("t:2", "its en side is empty"),
-        ("t:3", "its ru side is in another script than ru is written in"),
+        (
+            "t:3",
+            "its ru side is in another script than ru is written in; if it is right, name the script: ru-Latn, say",
+        ),
         ("t:4", "its ru side is empty"),
     ]
 

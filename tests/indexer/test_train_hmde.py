@@ -137,6 +137,7 @@ def test_a_command_that_is_killed_goes_on_to_the_same_files(
         assert (tmp_path / "documents" / file).read_bytes() == (trained.path / file).read_bytes(), file
 
 
+@pytest.mark.usefixtures("interruptible")
 def test_ctrl_c_saves_the_step_and_the_same_command_goes_on(
     trained: ModelFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

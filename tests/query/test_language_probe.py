@@ -81,7 +81,7 @@ def test_languages_of_a_handful_of_vectors_are_left_out() -> None:
     vectors, langs = vectors_of({"en": 50, "de": 50, "fi": 3}, 2.0)
     found = separability(vectors, np.array(langs))
     assert found is not None
-    assert (found.languages, found.tested, found.hidden) == (2, 20, False)
+    assert (found.languages, found.tested, found.hidden) == (2, (10, 10), False)
     assert separability(vectors[:50], np.array(langs[:50])) is None
 
 
@@ -90,4 +90,6 @@ def test_languages_are_hidden_where_the_accuracy_is_surely_below_the_bar() -> No
     hidden = separability(vectors, np.array(langs))
     assert hidden is not None
     assert hidden.hidden
-    assert not Separability(accuracy=0.5, languages=2, tested=10).hidden  # ten vectors are too few to say so
+    assert not Separability(0.5, (5, 5)).hidden  # ten vectors are too few to say so
+    assert not Separability(0.5, (200, 1)).hidden  # and so is one of a language, however many the other has
+    assert Separability(0.5, (200, 200)).hidden

@@ -165,7 +165,7 @@ def test_own_documents_are_classified_in_several_draws(tmp_path: Path, capsys: p
     given = ["--documents", str(source), "--train", "de", "--draws", "3", "-q", "--device", "cpu"]
     assert run(["reproduce", "hmde-mldoc", *given, "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
-    assert (told["train"], told["splits"], set(told["languages"])) == ("de", 3, {"de", "en"})
+    assert (told["train"], told["draws"], set(told["languages"])) == ("de", 3, {"de", "en"})
     assert told["languages"]["en"]["accuracy"] == 100.0
     assert told["languages"]["en"]["spread"] == 0.0
     assert (told["others"], told["others_spread"]) == (100.0, 0.0)
@@ -199,7 +199,7 @@ def test_documents_are_split_several_times_by_concept(packages: Path, capsys: py
     assert told["languages"]["de"] == {"accuracy": 100.0, "spread": 0.0}
     assert (told["others"], told["others_spread"]) == (100.0, 0.0)
     assert run(given) == 1
-    assert "there are no documents in en of the part 'train'" in capsys.readouterr().err
+    assert "no document has the field split" in capsys.readouterr().err
 
 
 def test_a_split_by_concept_has_translations_on_one_side_and_differs_by_seed() -> None:

@@ -209,7 +209,9 @@ def _attempt(
             outcome.done |= {doc_id} if done else set()
         elif item["status"] == 409 or _is_gone(item):
             later.append(doc_id)
-        elif connection.never_fits(connection.reason(item)):
+        elif connection.never_fits(why := connection.reason(item)):
+            if len(actions) > 1:  # it may be all of what its shard was sent at once that does not fit
+                raise StoreError(f"the server has too little memory for these writes ({why})")
             outcome.refused[doc_id] = _MEMORY
         elif item["status"] in {429, 503} and "cluster_block" not in str(item["error"]):
             later.append(doc_id)

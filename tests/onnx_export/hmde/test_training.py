@@ -135,6 +135,7 @@ def test_the_rate_rises_to_its_peak_and_falls_to_nothing_after_the_last_step(
     assert (max(rates), rates[-1]) == (1.0, 0.0)
 
 
+@pytest.mark.usefixtures("interruptible")
 def test_ctrl_c_is_noted_once_and_interrupts_the_second_time() -> None:
     with interrupt_later() as asked:
         assert not asked()
@@ -145,15 +146,13 @@ def test_ctrl_c_is_noted_once_and_interrupts_the_second_time() -> None:
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
+@pytest.mark.usefixtures("interruptible")
 def test_ctrl_c_that_is_ignored_stays_ignored() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        with interrupt_later() as asked:
-            signal.raise_signal(signal.SIGINT)
-            assert not asked()
-        assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
-    finally:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+    with interrupt_later() as asked:
+        signal.raise_signal(signal.SIGINT)
+        assert not asked()
+    assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
 
 
 def test_it_stops_when_nothing_gets_better(small_model: Path, pages: list[Document], tmp_path: Path) -> None:
