@@ -13,7 +13,7 @@ from encoders.document import Document
 from encoders.errors import BadInput
 from encoders.training.seeds import seed_torch
 from onnx_export.hmde.settings import FineTuning
-from onnx_export.hmde.trainable import Trainable
+from onnx_export.hmde.trainable import Trainable, copied, put_back
 
 _TOGETHER = 64
 _CLIP = 1.0
@@ -79,19 +79,19 @@ class Classifier:
         settings = self._settings
         optimiser = torch.optim.AdamW(self._weights(), lr=settings.rate, weight_decay=0.0)
         steps = settings.epochs * -(-len(train.rows) // settings.batch)
-        kept = self._state()
+        kept = copied(self._weights())
         with console.progress("fine-tuning", steps, "steps") as progress:
             for epoch in range(settings.epochs):
                 self._learn(epoch, train, optimiser, progress)
                 self.losses.append(self._loss(dev))
                 if self.losses[-1] < min(self.losses[:-1], default=float("inf")):
-                    self.best, kept = epoch + 1, self._state()
+                    self.best, kept = epoch + 1, copied(self._weights())
                 console.say(
                     f"epoch {epoch + 1}: loss {self.losses[-1]:.3f} and accuracy {self.accuracy(dev):.3f} on dev"
                 )
                 if epoch + 1 - self.best >= settings.patience:
                     break
-        self._restore(kept)
+        put_back(self._weights(), kept)
 
     def accuracy(self, examples: Examples) -> float:
         """Share of documents whose label is found; one that training had not is never found."""
@@ -143,11 +143,3 @@ class Classifier:
     def _targets(self, examples: Examples) -> torch.Tensor:
         places = {label: at for at, label in enumerate(self.labels)}
         return torch.tensor([places.get(label, _UNKNOWN) for label in examples.labels])
-
-    def _state(self) -> list[torch.Tensor]:
-        return [weight.detach().clone() for weight in self._weights()]
-
-    def _restore(self, state: Sequence[torch.Tensor]) -> None:
-        with torch.no_grad():
-            for weight, value in zip(self._weights(), state, strict=True):
-                weight.copy_(value)

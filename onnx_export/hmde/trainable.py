@@ -36,6 +36,18 @@ from onnx_export.models import DEFAULT, find_model
 METHODS = (Hmde.method, Segments.method, LONGFORMER)
 
 
+def copied(weights: Sequence[torch.nn.Parameter]) -> list[torch.Tensor]:
+    """Weights as they are now."""
+    return [weight.detach().clone() for weight in weights]
+
+
+def put_back(weights: Sequence[torch.nn.Parameter], values: Sequence[torch.Tensor]) -> None:
+    """Give weights the values that ``copied`` kept of them."""
+    with torch.no_grad():
+        for weight, value in zip(weights, values, strict=True):
+            weight.copy_(value)
+
+
 @dataclass(frozen=True)
 class Trainable:
     """A document encoder with its gradients.
@@ -63,13 +75,11 @@ class Trainable:
 
     def state(self) -> list[torch.Tensor]:
         """A copy of all that learns, in the order of ``parameters``."""
-        return [weight.detach().clone() for weight in self.parameters()]
+        return copied(self.parameters())
 
     def restore(self, state: Sequence[torch.Tensor]) -> None:
         """Take back what ``state`` gave."""
-        with torch.no_grad():
-            for weight, value in zip(self.parameters(), state, strict=True):
-                weight.copy_(value)
+        put_back(self.parameters(), state)
 
     def documents(self, rows: Sequence[int], training: int | None = None) -> torch.Tensor:
         """Vectors of documents that ``lower`` has taken, (rows, dim) unit rows; zero for a text with nothing known.
