@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 from elasticsearch import Elasticsearch
+from numpy.lib.stride_tricks import sliding_window_view
 
 from benchmarks import results
 from encoders.document import FloatArray, Passages, unit_rows
@@ -56,25 +57,35 @@ class Place:
             yield cls(store, found.model, found.dim, calibration)
 
 
-def copied(place: Place, url: str, name: str, *, times: int = 1) -> ElasticStore:
-    """The documents in a store on the server, published; more often than once with a little noise, for their number."""
-    chance = np.random.default_rng(0)
+def copied(place: Place, url: str, name: str, *, longest: int = 0) -> ElasticStore:
+    """The documents in a store on the server, published; with their passages as documents, too, for their number.
+
+    Args:
+        place: where they are.
+        url: of the server.
+        name: of the collection there.
+        longest: each run of so many consecutive passages, and of fewer, is a document with their mean as its vector.
+    """
     store = ElasticStore(Address.parse(url), name, Credentials())
     store.create(place.model, place.dim)
-    for again in range(times):
-        for page in place.store.scan(place.model, batch=_BATCH):
-            store.put(place.model, page if not again else [_noisy(item, again, chance) for item in page])
+    for page in place.store.scan(place.model, batch=_BATCH):
+        store.put(place.model, page)
+        runs = [run for item in page for run in _runs(item, longest)]
+        for at in range(0, len(runs), _BATCH):
+            store.put(place.model, runs[at : at + _BATCH])
     store.publish()
     return store
 
 
-def _noisy(item: StoredDocument, again: int, chance: np.random.Generator) -> StoredDocument:
-    noise = 0.02 * chance.standard_normal(item.vector.shape).astype(np.float32)
-    document = replace(
-        item.document, doc_id=f"{item.document.doc_id}~{again}", text=item.document.title or "-", title=""
-    )
+def _runs(item: StoredDocument, longest: int) -> Iterator[StoredDocument]:
+    """A document for each run of consecutive passages: what a shorter text of the same page would be."""
+    passages = item.passages.unit_vectors()
     nothing = Passages(np.empty((0, len(item.vector)), np.int8), np.empty((0, 2), np.int32))
-    return StoredDocument(document, unit_rows((item.vector + noise)[None])[0], nothing, item.known)
+    for length in range(1, min(longest, len(passages) - 1) + 1):
+        for at, means in enumerate(unit_rows(sliding_window_view(passages, length, axis=0).mean(axis=2))):
+            name = f"{item.document.doc_id}~{length}~{at}"
+            document = replace(item.document, doc_id=name, text=item.document.title or "-", title="")
+            yield StoredDocument(document, means, nothing, item.known)
 
 
 def found_share(place: Place, store: VectorStore, exact: dict[str, tuple[list[str], FloatArray]]) -> float:
@@ -130,11 +141,11 @@ def latency(place: Place, store: ElasticStore, client: Elasticsearch) -> tuple[f
     return float(np.median(through[_WARM:]) * 1000), float(np.median(by_hand[_WARM:]) * 1000)
 
 
-def by_type(place: Place, server: str, times: int, kinds: Sequence[str]) -> list[str]:
+def by_type(place: Place, server: str, longest: int, kinds: Sequence[str]) -> list[str]:
     """A table: what each type of index finds and costs."""
-    documents = times * sum(place.store.count().values())
+    documents = sum(sum(1 for _ in _runs(item, longest)) + 1 for page in place.store.scan(place.model) for item in page)
     table = [
-        f"| {documents:,} documents in {len(place.store.count())} languages, index type | exact ten best found "
+        f"| {documents:,} vectors in {len(place.store.count())} languages, index type | exact ten best found "
         "| all languages, p50 ms | the same `_msearch` by hand | load, s | disk, MB | vectors kNN walks through, MB |",
         "|---|---:|---:|---:|---:|---:|---:|",
     ]
@@ -143,7 +154,7 @@ def by_type(place: Place, server: str, times: int, kinds: Sequence[str]) -> list
         for kind in kinds:
             started = time.perf_counter()
             url = f"{server}/bench?vectors={kind}&replicas=0"
-            with closing(copied(place, url, kind.replace("_", "-"), times=times)) as store:
+            with closing(copied(place, url, kind.replace("_", "-"), longest=longest)) as store:
                 seconds = time.perf_counter() - started
                 exact = exact or corrected_vectors(place, store)
                 share = found_share(place, store, exact)
@@ -169,14 +180,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--home", type=Path, required=True, help="Where lohelp is indexed and calibrated.")
     parser.add_argument("--collection", default="lohelp")
-    parser.add_argument("--times", type=int, default=1, help="Copies of each document, all but the first with noise.")
+    parser.add_argument("--runs", type=int, default=0, help="Up to so many consecutive passages are a document, too.")
     parser.add_argument("--types", default=",".join(TYPES), help="Types of index to try.")
     arguments = parser.parse_args()
     with Place.opened(arguments.home, arguments.collection) as place, running() as server:
-        table = by_type(place, server.url, arguments.times, arguments.types.split(","))
+        table = by_type(place, server.url, arguments.runs, arguments.types.split(","))
     results.write(
-        f"Elasticsearch by type of index, {arguments.collection} × {arguments.times}",
-        f"python -m benchmarks.elastic --home HOME --times {arguments.times} --types {arguments.types}",
+        f"Elasticsearch by type of index, {arguments.collection}"
+        + (f" and its runs of up to {arguments.runs} passages" if arguments.runs else ""),
+        f"python -m benchmarks.elastic --home HOME --runs {arguments.runs} --types {arguments.types}",
         table,
     )
 

@@ -10,7 +10,11 @@ import json
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import dataclass, field
+from functools import partial
+from threading import Event
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from encoders.errors import StoreError
@@ -23,6 +27,10 @@ CHUNK_BYTES = 10 * 1024 * 1024
 """Of a bulk request: 5 to 15 MB is what one node takes well."""
 _SMALLEST_CHUNK = 512 * 1024
 """A server whose queue is full is sent less at once."""
+_AT_ONCE = 4
+"""Parts of one write that are on their way together: the next is made and read while the server is at work."""
+_FEWEST = 64
+"""Documents that are worth a part of their own."""
 PATIENCE = 180.0
 """Seconds a write waits for a server that is away or full before it gives up."""
 _BACKOFF = (0.5, 30.0)
@@ -83,9 +91,10 @@ def read(
 
 
 class _Patience:
-    """Waits longer each time for a server that is away or full, until it is too long."""
+    """Waits longer each time for a server that is away or full, until it is too long or others have given up."""
 
-    def __init__(self) -> None:
+    def __init__(self, given_up: Event) -> None:
+        self._given_up = given_up
         self.renew()
 
     def renew(self) -> None:
@@ -94,9 +103,8 @@ class _Patience:
 
     def wait(self, cause: StoreError) -> None:
         """Wait, or raise the cause: that it can't be waited for, or has been for long enough."""
-        if time.monotonic() + self._pause > self._until:
+        if time.monotonic() + self._pause > self._until or self._given_up.wait(self._pause):
             raise cause
-        time.sleep(self._pause)
         self._pause = min(2 * self._pause, _BACKOFF[1])
 
 
@@ -106,7 +114,7 @@ def patiently(server: str, act: Callable[[], T]) -> T:
     Raises:
         StoreError: it was for ``PATIENCE``, or refuses.
     """
-    patience = _Patience()
+    patience = _Patience(Event())
     while True:
         try:
             with connection.guarded(server):
@@ -130,14 +138,37 @@ def write(
         server: its name in messages.
         doc_ids: of the documents.
         decide: what to do with each of some documents as they are at this moment; one it leaves out needs nothing.
+            Several threads ask it at once, each about documents of its own.
 
     Raises:
         StoreError: it took nothing for ``PATIENCE``, or refuses writes altogether.
     """
+    every = list(doc_ids)
+    size = max(-(-len(every) // _AT_ONCE), _FEWEST)
+    parts = [every[at : at + size] for at in range(0, len(every), size)]
+    outcome, given_up = Outcome(), Event()
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        try:
+            for part in pool.map(partial(_write, client, server, decide, given_up), parts):
+                outcome.done |= part.done
+                outcome.refused |= part.refused
+        finally:
+            given_up.set()
+    return outcome
+
+
+def _write(
+    client: Elasticsearch,
+    server: str,
+    decide: Callable[[Sequence[str]], Mapping[str, Action]],
+    given_up: Event,
+    doc_ids: list[str],
+) -> Outcome:
+    """The same of one part, in one request after another."""
     outcome = Outcome()
-    groups = [list(doc_ids)]
+    groups = [doc_ids]
     size = CHUNK_BYTES
-    patience = _Patience()
+    patience = _Patience(given_up)
     broken: Counter[str] = Counter()
     while groups:
         pending = groups.pop()
@@ -199,29 +230,30 @@ def _attempt(
 
     later = []
     full = None
-    answers = helpers.streaming_bulk(
+    answers: Any = helpers.streaming_bulk(
         client, actions.values(), chunk_size=5000, max_chunk_bytes=size, max_retries=0, raise_on_error=False
     )
-    for done, answer in answers:
-        ((kind, item),) = answer.items()
-        doc_id = item["_id"]
-        if done or (kind == "delete" and item["status"] == 404):
-            outcome.done |= {doc_id} if done else set()
-        elif item["status"] == 409 or _is_gone(item):
-            later.append(doc_id)
-        elif connection.never_fits(why := connection.reason(item)):
-            if len(actions) > 1:  # it may be all of what its shard was sent at once that does not fit
-                raise StoreError(f"the server has too little memory for these writes ({why})")
-            outcome.refused[doc_id] = _MEMORY
-        elif item["status"] in {429, 503} and "cluster_block" not in str(item["error"]):
-            later.append(doc_id)
-            full = connection.Passing(
-                f"the server's queue is full ({connection.reason(item)}); run the command again later"
-            )
-        elif "cluster_block" in str(item["error"]) or item["status"] in {401, 403, 404}:
-            raise StoreError(f"the server {_blocked(item)}")
-        else:
-            outcome.refused[doc_id] = connection.reason(item)
+    with closing(answers):  # left open by an error, another thread may come to end it
+        for done, answer in answers:
+            ((kind, item),) = answer.items()
+            doc_id = item["_id"]
+            if done or (kind == "delete" and item["status"] == 404):
+                outcome.done |= {doc_id} if done else set()
+            elif item["status"] == 409 or _is_gone(item):
+                later.append(doc_id)
+            elif connection.never_fits(why := connection.reason(item)):
+                if len(actions) > 1:  # it may be all of what its shard was sent at once that does not fit
+                    raise StoreError(f"the server has too little memory for these writes ({why})")
+                outcome.refused[doc_id] = _MEMORY
+            elif item["status"] in {429, 503} and "cluster_block" not in str(item["error"]):
+                later.append(doc_id)
+                full = connection.Passing(
+                    f"the server's queue is full ({connection.reason(item)}); run the command again later"
+                )
+            elif "cluster_block" in str(item["error"]) or item["status"] in {401, 403, 404}:
+                raise StoreError(f"the server {_blocked(item)}")
+            else:
+                outcome.refused[doc_id] = connection.reason(item)
     return later, full
 
 

@@ -1,0 +1,80 @@
+"""A collection on Elasticsearch moves to a new encoder: seconds until the first answer of the new one, by its size.
+
+It is indexed with Cr5, which is quick, and moves to the default encoder: the sample is encoded by a transformer.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import tempfile
+import time
+from pathlib import Path
+
+from benchmarks import results
+from benchmarks.cr5_quality import concepts, read, trained
+from benchmarks.hmde_vectors import LANGUAGES
+from indexer.indexing import index
+from indexer.settings import Settings
+from onnx_export.models import DEFAULT
+from query.calibrating import calibrate
+from query.migrating import migrate
+from query.searcher import Searcher
+from tests.servers.elastic import running
+
+_ASKED = "Zeilen einer Tabelle sortieren"
+
+
+def written(records: dict[str, list[dict[str, str]]], documents: int, file: Path) -> Path:
+    """Help pages in all languages, again and again under other ids until there are as many."""
+    pages = [(lang, one) for lang, some in records.items() for one in some]
+    with file.open("w", encoding="utf-8") as out:
+        for at in range(documents):
+            again, place = divmod(at, len(pages))
+            lang, one = pages[place]
+            told = {**one, "lang": lang, "id": f"{one['id']}~{again}"}
+            if again:
+                told.pop("concept")  # a concept has one page a language
+            out.write(json.dumps(told, ensure_ascii=False) + "\n")
+    return file
+
+
+def main() -> None:
+    """Measure, and write the section."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--documents", type=int, default=200_000)
+    arguments = parser.parse_args()
+    records = read("lohelp", LANGUAGES)
+    with tempfile.TemporaryDirectory(prefix="dragoman-migration-") as scratch, running() as server:
+        place = Path(scratch)
+        settings = Settings.read(place / "home", f"{server.url}/migration?replicas=0")
+        words = trained(records, set(concepts(records)), place)
+        began = time.perf_counter()
+        source = written(records, arguments.documents, place / "pages.jsonl")
+        report = index([str(source)], "pages", settings=settings, encoder=str(words), device="cpu")
+        indexed = time.perf_counter() - began
+        calibrate("pages", settings)
+        print(f"{report.encoded:,} documents indexed in {indexed:.0f} s", flush=True)
+        began = time.perf_counter()
+        told = migrate("pages", DEFAULT, None, settings, anyway=True, device="cpu")
+        moved = time.perf_counter() - began
+        with Searcher.open("pages", settings, device="cpu") as searcher:
+            hits = searcher.search(_ASKED, lang="de")
+        first = time.perf_counter() - began
+        if not hits:
+            raise SystemExit("nothing was found: the seconds say nothing")
+    sampled = sum(told.documents.values())
+    results.write(
+        "Migration at size",
+        f"python -m benchmarks.migration_at_size --documents {arguments.documents}",
+        [
+            f"{report.encoded:,} documents in {len(records)} languages on Elasticsearch (help pages, each many times; "
+            f"indexed with Cr5 in {indexed:.0f} s), moved to {DEFAULT}: {sampled:,} documents sampled and encoded, "
+            f"maps fitted and the languages' statistics made in {moved:.0f} s, the first answer of the new encoder "
+            f"**{first:.0f} s** after the command.",
+        ],
+    )
+
+
+if __name__ == "__main__":
+    main()
