@@ -11,7 +11,6 @@ from encoders.document import EncoderSpec
 from encoders.errors import BadInput, ModelMismatch
 from encoders.maps.networks import Networks, read_mapping
 from encoders.maps.parallel import Parallel
-from encoders.maps.space import SpaceMaps
 from indexer.aligned_documents import ByConcept
 from indexer.mapping_training import Plan, learn, write
 from indexer.nca_training import LearntNetworks, learn_networks
@@ -62,8 +61,6 @@ def test_networks_find_mates_of_concepts_that_did_not_teach(
         measured(tmp_path / "m", both[1], "rotated")
     with pytest.raises(ModelMismatch, match="is for vectors of model rotated"):
         measured(tmp_path / "m", others, "another")
-    with pytest.raises(BadInput, match="which no index can be asked through"):
-        SpaceMaps.read(tmp_path / "m")
 
 
 @pytest.mark.torch
