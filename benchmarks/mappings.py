@@ -210,7 +210,7 @@ def speed_rows(home: Path) -> list[str]:
     with Searcher.open("lohelp", Settings.read(home=home), device="cpu") as searcher:
         statistics = searcher.calibration
         assert statistics is not None
-        maps = learn(stored(home, "lohelp", LANGS), spec_of(home), Plan()).maps
+        maps = learn(stored(home, "lohelp", LANGS), spec_of(home), Plan(ridge=1.0)).maps
         asked = topics(LANGS)[0]
         asked = asked[:: max(1, len(asked) // _TIMED)]
         targets = sorted(searcher.languages)

@@ -19,7 +19,7 @@ from encoders.document import FloatArray, unit_rows
 from encoders.errors import ModelMismatch, StoreError
 from encoders.maps.networks import Networks
 from encoders.maps.space import SpaceMaps
-from query.calibration import Calibration
+from query.calibration import Calibration, unit_or
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,8 @@ class MappedCalibration(Calibration):
             return left
         parts = [np.zeros((0, self.width), np.float32)]
         parts += [self.maps.mapped(self.query_lang, lang, left[rows]) for lang, rows in languages.items()]
-        return unit_rows(np.concatenate(parts))
+        mapped = np.concatenate(parts)
+        return unit_or(mapped, mapped)
 
     def queries(self, vectors: FloatArray, lang: str, share: float = 1.0) -> FloatArray:
         """Queries of one language without its component, mapped where there is a map for queries: unit rows."""
