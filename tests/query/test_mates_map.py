@@ -90,3 +90,7 @@ def test_what_cannot_be_read_or_compared_gets_one_sentence(
         read_mapping(tmp_path / "m")
     with pytest.raises(BadInput, match="14 concepts are in all of en, de"):
         learn_networks(by_concept(both[0].only(np.arange(14))), SPEC, 0, QUIET)
+    damaged = both[0].only(np.arange(20))
+    damaged.rows["en"][3, 5] = np.nan
+    with pytest.raises(BadInput, match="a number that is not finite"):
+        learn_networks(by_concept(damaged), SPEC, 0, QUIET)
