@@ -24,6 +24,7 @@ from indexer import collection as collections
 from indexer.aligned_documents import ByConcept, stored_by_concept
 from indexer.database import connect
 from indexer.mapping_training import Plan, learn
+from indexer.nca_training import learn_networks
 from indexer.settings import Settings
 from query import calibration_table, two_fields
 from query.calibration import Calibration
@@ -168,6 +169,8 @@ def search_rows(home: Path, folds: int, share: float) -> list[str]:
         variants: dict[str, Calibration] = {"without a map": statistics}
         for name, plan in PLANS.items():
             variants[name] = MappedCalibration.on(statistics, learn(seen, spec, plan).maps)
+        networks = learn_networks(seen, spec, 0, Console(quiet=True)).networks
+        variants["NCA, rescoring what is found without a map"] = MappedCalibration.on(statistics, networks)
         for name, calibration in variants.items():
             start = time.perf_counter()
             found.setdefault(name, {}).update(precision(searcher, calibration, asked, vectors, qrels))
@@ -207,7 +210,7 @@ def speed_rows(home: Path) -> list[str]:
     with Searcher.open("lohelp", Settings.read(home=home), device="cpu") as searcher:
         statistics = searcher.calibration
         assert statistics is not None
-        maps = learn(stored(home, "lohelp", LANGS), spec_of(home), Plan()).maps
+        maps = learn(stored(home, "lohelp", LANGS), spec_of(home), Plan(ridge=1.0)).maps
         asked = topics(LANGS)[0]
         asked = asked[:: max(1, len(asked) // _TIMED)]
         targets = sorted(searcher.languages)

@@ -12,6 +12,7 @@ from encoders.document import EncoderSpec, FloatArray
 from encoders.maps.mates import Mates, mates, mean
 from encoders.maps.networks import Networks
 from encoders.maps.parallel import Split
+from encoders.maps.ridge import require_finite
 from indexer.aligned_documents import ByConcept
 
 
@@ -40,13 +41,15 @@ def learn_networks(documents: ByConcept, spec: EncoderSpec, seed: int, console: 
         console: where progress goes.
 
     Raises:
-        BadInput: there are too few such concepts, or vectors are of several encoders.
+        BadInput: there are too few such concepts, a number is not finite, or vectors are of several encoders.
         MissingPart: torch is not installed.
     """
     from onnx_export.nca import Training, train  # noqa: PLC0415 - the train extra
 
     refuse_combined(spec.name)
     parallel = documents.parallel()
+    for rows in parallel.rows.values():
+        require_finite(rows)
     split = Split.of(parallel, seed)
     pairs = list(permutations(parallel.rows, 2))
     graphs = {}

@@ -23,7 +23,7 @@ from indexer.settings import place_options
     type=click.Choice(["lca", "lcc", "nca"]),
     default="lca",
     show_default=True,
-    help="lca: a map a pair of languages. lcc: codes of all languages. nca: networks, for dragoman mates.",
+    help="lca: a map a pair of languages. lcc: codes of all languages. nca: networks a pair, which only rescore.",
 )
 @click.option("--ridge", type=click.FloatRange(0), help="0: the pseudo-inverse.  [default: by held-out concepts]")
 @click.option(
@@ -59,8 +59,8 @@ def command(
 
     The concept is the same for translations of one another; fifty of them are enough for a start. FOLDER is then ranked
     with: dragoman calibrate -c NAME --map FOLDER. No document is encoded again. Without SOURCEs, -c NAME takes the
-    vectors that a collection holds. The networks of --method nca take minutes and rank nothing: no index can be asked
-    through them. dragoman mates --map FOLDER measures them.
+    vectors that a collection holds. The networks of --method nca take minutes; no index can be asked through them, so
+    they compare what is found without a map. dragoman mates --map FOLDER measures a mapping elsewhere.
     """
     if method == "nca" and (pivot or dimensions is not None or ridge is not None):
         raise click.UsageError("--ridge, --pivot and --dimensions are of lca and lcc; leave them out with nca")
@@ -117,6 +117,6 @@ def _tell_networks(learnt: LearntNetworks, output: Path, console: Console) -> No
         f"{len(networks.graphs)} networks of {len(networks.about['languages'])} languages, learnt from "
         f"{networks.about['concepts']:,} concepts; mates of held-out concepts found first: {learnt.reached.rate:.3f} "
         f"(means taken out only: {learnt.centred.rate:.3f}); "
-        f"measure them elsewhere: dragoman mates SOURCE… --map {output}"
+        f"use it: dragoman calibrate -c NAME --map {output}"
     )
     console.result(str(output))

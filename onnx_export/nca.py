@@ -89,18 +89,26 @@ def train(
             if since == settings.patience:
                 break
     weights = {name: tensor.numpy() for name, tensor in kept.items()}
-    return _graph(weights, means[0], scales[0], scales[1])
+    return graph_of(weights, means[0], scales[0], scales[1])
 
 
-def _graph(weights: Mapping[str, np.ndarray], mean: FloatArray, scale: float, target_scale: float) -> bytes:
-    """``rows`` (n, dim x) → ``mapped`` (n, dim y)."""
+def graph_of(weights: Mapping[str, np.ndarray], mean: FloatArray, scale: float, target_scale: float) -> bytes:
+    """``rows`` (n, dim x) → ``mapped`` (n, dim y), its weights kept in float16: there is a graph each way of a pair.
+
+    Args:
+        weights: ``0.weight`` (hidden, dim x) and ``0.bias`` of the ELU units, ``2.weight`` (dim y, hidden), ``2.bias``.
+        mean: (dim x,) what a row loses.
+        scale: what it is divided by then.
+        target_scale: what a prediction is multiplied by.
+    """
     constants = {
         "mean": mean.astype(np.float32),
         "scale": np.array(scale, dtype=np.float32),
         "target_scale": np.array(target_scale, dtype=np.float32),
-        **weights,
+        **{f"{name}.kept": held.astype(np.float16) for name, held in weights.items()},
     }
     nodes = [
+        *(helper.make_node("Cast", [f"{name}.kept"], [name], to=TensorProto.FLOAT) for name in weights),
         helper.make_node("Sub", ["rows", "mean"], ["centred"]),
         helper.make_node("Div", ["centred", "scale"], ["scaled"]),
         helper.make_node("Gemm", ["scaled", "0.weight", "0.bias"], ["summed"], transB=1),

@@ -12,7 +12,7 @@ import click
 from encoders.console import Console, output_options
 from encoders.document import Document
 from encoders.errors import BadInput
-from encoders.maps.space import SpaceMaps
+from encoders.maps.networks import read_mapping
 from encoders.session import Device
 from encoders.vector_parts import parsed_weights
 from indexer import collection as collections
@@ -121,7 +121,7 @@ def command(
         judged=judged,
         log=[*_queries(log_files, "queries"), *(logged_queries(name, settings) if from_log else ())],
         setting=setting if given else None,
-        given=Given(maps=SpaceMaps.read(mapping)) if mapping else None,
+        given=Given(maps=read_mapping(mapping)) if mapping else None,
         seed=seed,
         device=cast("Device", device),
         console=console,

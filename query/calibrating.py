@@ -12,7 +12,8 @@ import sqlalchemy as sa
 from encoders.console import Console
 from encoders.document import Document, Encoder, FloatArray, unit_rows
 from encoders.errors import BadInput, StoreError
-from encoders.maps.space import ANY, SpaceMaps
+from encoders.maps.networks import Networks
+from encoders.maps.space import SpaceMaps
 from encoders.session import Device
 from encoders.vector_parts import VectorParts
 from indexer import collection as collections
@@ -68,7 +69,7 @@ class Given:
     setting: Setting | None = None
     decided_by: str = ""
     asked: Mapping[str, FloatArray] = field(default_factory=dict)
-    maps: SpaceMaps | None = None
+    maps: SpaceMaps | Networks | None = None
 
     @classmethod
     def of(cls, kept: KeptCalibration, calibration: Calibration | None) -> Given:
@@ -146,7 +147,7 @@ class Opened:
             stack.pop_all()
         return cls(engine, found, store, encoder)
 
-    def asker(self, maps: SpaceMaps | None, device: Device, console: Console) -> Encoder:
+    def asker(self, maps: SpaceMaps | Networks | None, device: Device, console: Console) -> Encoder:
         """What encodes queries, where maps say which."""
         if maps is None or maps.asker is None:
             return self.encoder
@@ -239,8 +240,7 @@ def calibrate(
             }
         if given.maps:
             unknown = sorted(lang for lang in samples.documents if not given.maps.knows(lang))
-            stands_in = given.maps.document(ANY, ANY) is not None
-            summary |= {"map": {**given.maps.about, "unknown": unknown, "stands_in": stands_in}}
+            summary |= {"map": {**given.maps.about, "unknown": unknown, "stands_in": given.maps.stands_in}}
         kept = calibration_table.keep(opened.engine, name, made, {**summary, "few": samples.few(), "drift": drift})
         left = isinstance(before, MappedCalibration) and given.maps is None
         return CalibrationReport(kept, chosen, decided_by, bool(taken_over), tried, samples.few(), drift, left)

@@ -194,10 +194,10 @@ class Calibration:
 
     def _unit_or(self, left: FloatArray, vectors: FloatArray) -> FloatArray:
         if len(self.parts.widths) == 1:
-            return _unit_or(left, vectors)
+            return unit_or(left, vectors)
         known = self.parts.known(vectors)
         united = [
-            np.where(seen[:, None], _unit_or(left[:, columns], vectors[:, columns]), np.float32(0))
+            np.where(seen[:, None], unit_or(left[:, columns], vectors[:, columns]), np.float32(0))
             for columns, seen in zip(self.parts.slices, known.T, strict=True)
         ]
         return self.parts.weighed(np.concatenate(united, axis=1))
@@ -300,7 +300,7 @@ def _outside(vectors: FloatArray, subspace: FloatArray, share: float) -> FloatAr
     return np.asarray(vectors - np.float32(share) * (vectors @ subspace.T) @ subspace, dtype=np.float32)
 
 
-def _unit_or(left: FloatArray, vectors: FloatArray) -> FloatArray:
+def unit_or(left: FloatArray, vectors: FloatArray) -> FloatArray:
     """Unit rows of ``left``; of the vectors themselves where nothing is left."""
     lengths = np.sqrt(np.einsum("ij,ij->i", left, left))[:, None]
     if lengths.min(initial=np.inf) > _NOTHING_LEFT:

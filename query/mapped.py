@@ -2,6 +2,7 @@
 
 q·(W d) = (Wᵀq)·d: within one target language the documents' map acts on the query, so kNN asks the index as it is,
 with a mapped query; lengths and margins are exact on the mapped candidates. The map acts on what centring leaves.
+Networks are not linear: kNN is asked as without them, and they compare the candidates.
 """
 
 from __future__ import annotations
@@ -16,8 +17,9 @@ import numpy as np
 
 from encoders.document import FloatArray, unit_rows
 from encoders.errors import ModelMismatch, StoreError
+from encoders.maps.networks import Networks
 from encoders.maps.space import SpaceMaps
-from query.calibration import Calibration
+from query.calibration import Calibration, unit_or
 
 
 @dataclass(frozen=True)
@@ -29,11 +31,11 @@ class MappedCalibration(Calibration):
         query_lang: language of the queries that it compares documents with; empty before ``towards``.
     """
 
-    maps: SpaceMaps = field(kw_only=True)
+    maps: SpaceMaps | Networks = field(kw_only=True)
     query_lang: str = field(default="", kw_only=True)
 
     @classmethod
-    def on(cls, statistics: Calibration, maps: SpaceMaps) -> MappedCalibration:
+    def on(cls, statistics: Calibration, maps: SpaceMaps | Networks) -> MappedCalibration:
         """Statistics with maps for their vectors.
 
         Raises:
@@ -50,8 +52,7 @@ class MappedCalibration(Calibration):
     @property
     def width(self) -> int:
         """Of the space that is compared in."""
-        known = next(iter(self.maps.queries.values()), None)
-        return len(self.pooled_query.mean) if known is None else int(known.shape[1])
+        return self.maps.width or len(self.pooled_query.mean)
 
     def mixed(self, vectors: FloatArray, languages: Mapping[str, slice], share: float = 1.0) -> FloatArray:
         """Documents of several languages, each without its own component, mapped: unit rows."""
@@ -65,22 +66,20 @@ class MappedCalibration(Calibration):
         if self._as_the_encoder_ranks(share):
             return left
         parts = [np.zeros((0, self.width), np.float32)]
-        for lang, rows in languages.items():
-            weights = self.maps.document(self.query_lang, lang)
-            parts.append(left[rows] if weights is None else left[rows] @ weights)
-        return unit_rows(np.concatenate(parts))
+        parts += [self.maps.mapped(self.query_lang, lang, left[rows]) for lang, rows in languages.items()]
+        mapped = np.concatenate(parts)
+        return unit_or(mapped, mapped)
 
     def queries(self, vectors: FloatArray, lang: str, share: float = 1.0) -> FloatArray:
         """Queries of one language without its component, mapped where there is a map for queries: unit rows."""
         left = super().queries(vectors, lang, share)
-        weights = None if self._as_the_encoder_ranks(share) else self.maps.query(lang)
-        return left if weights is None else unit_rows(left @ weights)
+        return left if self._as_the_encoder_ranks(share) else self.maps.mapped_queries(lang, left)
 
     def asked(self, queries: FloatArray, target: str, share: float = 1.0) -> FloatArray:
         """Corrected queries as raw vectors of a target language are to be asked."""
-        weights = None if self._as_the_encoder_ranks(share) else self.maps.document(self.query_lang, target)
-        back = queries if weights is None else unit_rows(queries @ weights.T)
-        return super().asked(back, target, share)
+        if not self._as_the_encoder_ranks(share):
+            queries = self.maps.asking(self.query_lang, target, queries)
+        return super().asked(queries, target, share)
 
     def _as_the_encoder_ranks(self, share: float) -> bool:
         """Whether nothing is to be corrected; another encoder's queries compare by the map alone."""
@@ -88,8 +87,10 @@ class MappedCalibration(Calibration):
 
     def as_stored(self, queries: FloatArray, lang: str) -> FloatArray:
         """Queries as vectors of the stored documents' model: another encoder's through the map, others as they are."""
+        if isinstance(self.maps, Networks) or self.maps.asker is None:
+            return queries
         weights = self.maps.document(lang, lang)
-        if self.maps.asker is None or weights is None:
+        if weights is None:
             return queries
         known = self.languages.get(lang)
         query_mean = known.query_mean if known else self.pooled_query.mean
@@ -102,7 +103,7 @@ class MappedCalibration(Calibration):
         return {**header, "maps": self.maps.header()}, arrays
 
 
-def check_model(maps: SpaceMaps, model: str) -> None:
+def check_model(maps: SpaceMaps | Networks, model: str) -> None:
     """See that maps are for vectors of a model.
 
     Raises:
@@ -128,7 +129,8 @@ def read_calibration(data: bytes) -> Calibration:
             return statistics
         arrays = {name.removeprefix("maps/"): archive[name] for name in archive.files if name.startswith("maps/")}
     try:
-        return MappedCalibration.on(statistics, SpaceMaps.of(header["maps"], arrays))
+        kind = Networks if "networks" in header["maps"] else SpaceMaps
+        return MappedCalibration.on(statistics, kind.of(header["maps"], arrays))
     except (KeyError, TypeError, ValueError) as error:
         raise StoreError(
             f"the calibration's maps can't be read ({error}); choose another: dragoman calibrate --use"

@@ -49,7 +49,8 @@ def command(
 
     With --re-encode every document gets a vector of the new encoder beside the old one: a random sample of up to 2,000
     first, then those that logged searches showed most, then the rest. Meanwhile all are found, by the new vector or by
-    the old one through the map. At the end the collection is the new encoder's; dragoman rollback still goes back.
+    the old one through the map. At the end the collection is the new encoder's; dragoman rollback still goes back. This
+    process encodes, no worker does; an attached index is not encoded again.
     """
     if re_encode and dry_run:
         raise click.UsageError("--dry-run changes nothing; leave --re-encode out")

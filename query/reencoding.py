@@ -30,6 +30,7 @@ from indexer.reencoding import reencode
 from indexer.settings import Settings
 from indexer.stores import drop_store
 from indexer.stores.contract import VectorStore
+from indexer.stores.elastic.attachment import is_attached
 from onnx_export.models import absolute
 from query import calibration_table, two_fields
 from query.asking import asker_of, open_asker
@@ -80,7 +81,7 @@ def is_migrating(name: str, encoder: str, method: str | None, settings: Settings
     """
     with opened(settings.database) as engine:
         found = collections.require(engine, name)
-        found.refuse_attached()
+        _refuse_attached(found)
         asker = asker_of(calibration_table.load(engine, found))
     return asker is not None and asker.encoder == absolute(encoder) and method in {None, asker.method}
 
@@ -104,7 +105,7 @@ def re_encode(
     with opened(settings.database) as engine:
         found = collections.require(engine, name)
         settings.check_store(name, found.store or settings.home_store)
-        found.refuse_attached()
+        _refuse_attached(found)
         refuse_while_workers(engine, name)
         kept, active = calibration_table.active(engine, found), calibration_table.load(engine, found)
         asker = asker_of(active)
@@ -137,6 +138,17 @@ def re_encode(
         shared,
         report.seconds,
     )
+
+
+def _refuse_attached(collection: Collection) -> None:
+    """See that a collection's vectors are in a store of our own, where a second field has a place."""
+    if is_attached(collection.store):
+        name = collection.name
+        raise BadInput(
+            f"collection {name} is attached to an index, and its documents are not encoded again beside their owner's; "
+            "leave --re-encode out, and the map answers, or attach the index under another name with the new encoder: "
+            "dragoman attach --encoder"
+        )
 
 
 class _Filling:

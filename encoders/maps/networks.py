@@ -12,7 +12,7 @@ from zipfile import BadZipFile
 
 import numpy as np
 
-from encoders.document import FloatArray
+from encoders.document import FloatArray, unit_rows
 from encoders.errors import BadInput
 from encoders.maps import nca
 from encoders.maps.nca import Network
@@ -34,6 +34,37 @@ class Networks:
     graphs: Mapping[tuple[str, str], bytes]
     means: Mapping[str, FloatArray]
     about: Mapping[str, Any]
+
+    asker = None
+    """Queries are of the documents' own encoder."""
+    width = None
+    """Documents come into the queries' space."""
+    stands_in = False
+    """Nothing compares languages that it doesn't know."""
+
+    def mapped(self, query_lang: str, lang: str, rows: FloatArray) -> FloatArray:
+        """Centred documents of a language as they compare with queries of another, (n, dim); only directions count.
+
+        A collection has means of its own, and passages others, so a network is given a direction as the languages'
+        documents lay in training: as far from their mean as those, unit vectors, were (in square mean).
+        """
+        if (lang, query_lang) not in self.graphs:
+            return rows
+        mean = self.means[lang]
+        radius = np.sqrt(np.maximum(np.float32(1) - mean @ mean, np.float32(0)))
+        return self._network(lang, query_lang).transform(unit_rows(rows) * radius + mean)
+
+    def asking(self, query_lang: str, lang: str, queries: FloatArray) -> FloatArray:  # noqa: ARG002
+        """Queries as they ask for a language's documents: as they are, as no query stands for a network."""
+        return queries
+
+    def mapped_queries(self, lang: str, rows: FloatArray) -> FloatArray:  # noqa: ARG002
+        """Centred queries of a language as they are compared: as they are."""
+        return rows
+
+    def knows(self, lang: str) -> bool:
+        """Whether networks were learnt of a language."""
+        return lang in self.means
 
     def compared(self, lang: str, other: str, x: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Rows whose cosines compare two languages' rows, (n, dim) and (m, dim) as the encoder made them.
@@ -58,6 +89,29 @@ class Networks:
     def _loaded(self) -> dict[tuple[str, str], Network]:
         return {}
 
+    def header(self) -> dict[str, Any]:
+        """All but the networks and means, as JSON carries it."""
+        return {"format": FORMAT, "model": self.model, "networks": [*self.graphs], "about": dict(self.about)}
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """Means by name, float32, and graphs, as bytes."""
+        found = {f"{_MEAN}{lang}": mean.astype(np.float32) for lang, mean in self.means.items()}
+        for pair, graph in self.graphs.items():
+            found[_GRAPH + "-".join(pair)] = np.frombuffer(graph, dtype=np.uint8)
+        return found
+
+    @classmethod
+    def of(cls, header: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Self:
+        """What ``header`` and ``arrays`` gave.
+
+        Raises:
+            KeyError: something is missing.
+        """
+        pairs = [(str(source), str(target)) for source, target in header["networks"]]
+        graphs = {pair: arrays[_GRAPH + "-".join(pair)].tobytes() for pair in pairs}
+        means = {name.removeprefix(_MEAN): mean for name, mean in arrays.items() if name.startswith(_MEAN)}
+        return cls(header["model"], graphs, means, header["about"])
+
     def write(self, folder: Path) -> None:
         """Write ``mapping.json``, ``nca/SOURCE-TARGET.onnx`` and ``nca/means.npz`` into a folder that is there."""
         inside = folder / NETWORKS
@@ -65,15 +119,14 @@ class Networks:
         for pair, graph in self.graphs.items():
             _graph(inside, pair).write_bytes(graph)
         np.savez(inside / _MEANS, allow_pickle=False, **self.means)
-        header = {"format": FORMAT, "model": self.model, "networks": [*self.graphs], "about": dict(self.about)}
-        (folder / HEADER).write_text(json.dumps(header, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+        (folder / HEADER).write_text(json.dumps(self.header(), indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
 
     @classmethod
     def read(cls, folder: Path) -> Self:
         """Read what ``write`` wrote.
 
         Raises:
-            BadInput: it is damaged.
+            BadInput: it is damaged, or a graph can't be loaded.
         """
         inside = folder / NETWORKS
         try:
@@ -82,12 +135,15 @@ class Networks:
             with np.load(inside / _MEANS, allow_pickle=False) as arrays:
                 means = {lang: arrays[lang] for lang in arrays.files}
             graphs = {pair: _graph(inside, pair).read_bytes() for pair in pairs}
-            return cls(header["model"], graphs, means, header["about"])
+            found = cls(header["model"], graphs, means, header["about"])
         except (OSError, ValueError, KeyError, TypeError, EOFError, BadZipFile) as error:
             raise BadInput(
                 f"the networks in {folder} can't be read ({error}); "
                 "make them again: dragoman train mapping --method nca"
             ) from error
+        for pair in pairs:
+            found._network(*pair)
+        return found
 
 
 def read_mapping(folder: Path) -> SpaceMaps | Networks:
@@ -102,6 +158,7 @@ def read_mapping(folder: Path) -> SpaceMaps | Networks:
 NETWORKS = "nca"
 """Folder of the networks within a mapping's."""
 _MEANS = "means.npz"
+_MEAN, _GRAPH = "means/", "graphs/"
 
 
 def _graph(inside: Path, pair: tuple[str, str]) -> Path:

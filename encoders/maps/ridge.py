@@ -49,8 +49,7 @@ class Aligned:
                 raise BadInput(f"vectors of {name} have the shape {some.shape}, and {width} columns are wanted")
         for start in range(0, next(iter(counts.values())), _BLOCK):
             block = np.concatenate([rows[name][start : start + _BLOCK] for name in self.parts], axis=1)
-            if not np.isfinite(block).all():
-                raise BadInput("a vector has a number that is not finite; encode its document again, or leave it out")
+            require_finite(block)
             self.moments.add(block)
 
     def mean(self, name: str) -> Float64Array:
@@ -91,6 +90,16 @@ class RidgePath:
             factors = np.where(seen, 1.0 / np.where(seen, self._values, 1.0), 0.0)
         weights: Float64Array = (self._axes * factors) @ (self._axes.T @ cross)
         return weights
+
+
+def require_finite(rows: FloatArray) -> None:
+    """See that there is no NaN or infinity in what is learnt from.
+
+    Raises:
+        BadInput: there is.
+    """
+    if not np.isfinite(rows).all():
+        raise BadInput("a vector has a number that is not finite; encode its document again, or leave it out")
 
 
 def require_pairs(count: int, fewest: int = 2) -> None:

@@ -11,7 +11,7 @@ from zipfile import BadZipFile
 
 import numpy as np
 
-from encoders.document import FloatArray
+from encoders.document import FloatArray, unit_rows
 from encoders.errors import BadInput
 
 FORMAT = 1
@@ -89,18 +89,41 @@ class SpaceMaps:
         """Weights for queries of a language; none: they stay as they are."""
         return self.queries.get(lang, self.queries.get(ANY))
 
+    @property
+    def width(self) -> int | None:
+        """Of the space that is compared in; none: as wide as queries are."""
+        known = next(iter(self.queries.values()), None)
+        return None if known is None else int(known.shape[1])
+
+    def mapped(self, query_lang: str, lang: str, rows: FloatArray) -> FloatArray:
+        """Centred documents of a language as they compare with queries of another, (n, k)."""
+        weights = self.document(query_lang, lang)
+        return rows if weights is None else rows @ weights
+
+    def mapped_queries(self, lang: str, rows: FloatArray) -> FloatArray:
+        """Centred queries of a language as they are compared, (n, k) unit rows; as they are where nothing maps them."""
+        weights = self.query(lang)
+        return rows if weights is None else unit_rows(rows @ weights)
+
+    def asking(self, query_lang: str, lang: str, queries: FloatArray) -> FloatArray:
+        """Mapped queries as they ask for a language's documents, (n, dim) unit rows: q·(W d) = (Wᵀq)·d."""
+        weights = self.document(query_lang, lang)
+        return queries if weights is None else unit_rows(queries @ weights.T)
+
     def compared(self, lang: str, other: str, x: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Rows that compare queries of a language with documents of another, centred before: (n, k) and (m, k)."""
-        for_queries, for_documents = self.query(lang), self.document(lang, other)
-        return (
-            x if for_queries is None else x @ for_queries,
-            y if for_documents is None else y @ for_documents,
-        )
+        for_queries = self.query(lang)
+        return x if for_queries is None else x @ for_queries, self.mapped(lang, other, y)
 
     def knows(self, lang: str) -> bool:
         """Whether a language is among those that the maps were learnt of; a pivot has none of its own."""
         learnt = lang in self.about.get("languages", ()) or any(lang == document for _, document in self.documents)
         return learnt or self.asker is not None
+
+    @property
+    def stands_in(self) -> bool:
+        """Whether something compares the languages that it doesn't know."""
+        return (ANY, ANY) in self.documents
 
     def header(self) -> dict[str, Any]:
         """All but the weights, as JSON carries it."""
@@ -157,11 +180,6 @@ class SpaceMaps:
             header = json.loads((folder / HEADER).read_text(encoding="utf-8"))
             if header["format"] != FORMAT:
                 raise BadInput(f"{folder / HEADER} is of another version; make it again: dragoman train mapping")
-            if "networks" in header:
-                raise BadInput(
-                    f"{folder} holds networks of NCA, which no index can be asked through; measure them with dragoman "
-                    f"mates --map {folder}, and rank with --method lca"
-                )
             with np.load(folder / _WEIGHTS, allow_pickle=False) as arrays:
                 return cls.of(header, arrays)
         except (OSError, ValueError, KeyError, TypeError, EOFError, BadZipFile) as error:

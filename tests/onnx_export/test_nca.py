@@ -34,9 +34,9 @@ def transcribed(graph: bytes, x: FloatArray) -> FloatArray:
 
     held = {one.name: onnx.numpy_helper.to_array(one) for one in onnx.load_from_string(graph).graph.initializer}
     scaled = (x - held["mean"]) / held["scale"]
-    summed = scaled @ held["0.weight"].T + held["0.bias"]
+    summed = scaled @ held["0.weight.kept"].T + held["0.bias.kept"]
     hidden = np.where(summed > 0, summed, np.expm1(np.minimum(summed, 0)))
-    made: FloatArray = (hidden @ held["2.weight"].T + held["2.bias"]) * held["target_scale"]
+    made: FloatArray = (hidden @ held["2.weight.kept"].T + held["2.bias.kept"]) * held["target_scale"]
     return made
 
 

@@ -171,6 +171,7 @@ def test_the_artifact_with_its_maps_survives_writing_and_its_id_depends_on_them(
         read = read_calibration(made.to_bytes())
         assert isinstance(read, MappedCalibration)
         assert read.id == made.id != statistics.id
+        assert isinstance(read.maps, SpaceMaps)
         assert read.maps.document("de", "fr") is not None
         assert read.to_bytes() == made.to_bytes()
     assert read_calibration(statistics.to_bytes()).id == statistics.id

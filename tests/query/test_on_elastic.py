@@ -47,12 +47,15 @@ def test_the_same_hits_scores_and_passages_from_both_stores(
     assert hits(moved, ranking) == hits(calibrated, ranking)
 
 
-def test_a_mapped_ranking_is_the_same_from_both_stores(calibrated: Settings, elastic_url: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("method", ["lca", pytest.param("nca", marks=pytest.mark.torch)])
+def test_a_mapped_ranking_is_the_same_from_both_stores(
+    calibrated: Settings, elastic_url: str, tmp_path: Path, method: str
+) -> None:
     shutil.copytree(calibrated.home, tmp_path / "embedded")
     embedded = Settings.read(home=tmp_path / "embedded")
     plain = hits(embedded, RankingOptions())
     folder = str(tmp_path / "mapping")
-    run(embedded, "train", "mapping", "-c", "demo", "--languages", "en,de,ru,ja", "-o", folder)
+    run(embedded, "train", "mapping", "-c", "demo", "--languages", "en,de,ru,ja", "--method", method, "-o", folder)
     run(embedded, "calibrate", "-c", "demo", "--map", folder, "--balance", "0.875")
     mapped = hits(embedded, RankingOptions())
     assert mapped != plain

@@ -221,6 +221,17 @@ def test_what_cannot_be_encoded_again_gets_one_sentence(
     assert "leave --re-encode out" in capsys.readouterr().err
 
 
+def test_an_attached_collection_is_refused_in_a_sentence_that_says_what_to_do(
+    home: Settings, capsys: pytest.CaptureFixture[str]
+) -> None:
+    engine = connect(home.database)
+    with transaction(engine) as session:
+        session.execute(sa.update(Collection).values(store="http://127.0.0.1:1/theirs?text=body"))
+    engine.dispose()
+    assert run(COMMAND) == 1
+    assert "leave --re-encode out, and the map answers" in capsys.readouterr().err
+
+
 def test_on_elasticsearch_it_is_the_same(
     migrated: Settings, elastic_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,0 +1,162 @@
+"""NCA rescores candidates: found as without maps, they are compared through the network of both languages."""
+
+import shutil
+from itertools import permutations
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from encoders.document import FloatArray, unit_rows
+from encoders.errors import BadInput
+from encoders.maps.networks import Networks, read_mapping
+from indexer.mapping_training import write
+from indexer.settings import Settings
+from onnx_export.nca import graph_of
+from query.calibration import Calibration
+from query.cli import run
+from query.mapped import MappedCalibration, read_calibration
+from query.ranking import Choice, FairRanker
+from query.searcher import Searcher
+from tests.query.conftest import DEMO
+from tests.query.synthetic import DIM, page
+from tests.query.test_mapped import CENTRED, LANGS, collection
+
+
+def rows(lang: str) -> FloatArray:
+    """(80, dim) unit vectors of concepts in a language, around a mean of its own."""
+    chance = np.random.default_rng([LANGS.index(lang), 7])
+    concepts = np.random.default_rng(0).standard_normal((80, DIM))
+    return unit_rows(np.asarray(concepts + 8 * chance.standard_normal(DIM) / DIM**0.5 + 2, dtype=np.float32))
+
+
+@pytest.fixture(scope="module")
+def networks() -> Networks:
+    """Between German and English only, of a trained network's form: no network knows French."""
+    graphs = {
+        (source, target): graph_of(
+            {
+                name: np.random.default_rng([number, at]).standard_normal(shape, dtype=np.float32) / 8
+                for at, (name, shape) in enumerate(SHAPES.items())
+            },
+            rows(source).mean(axis=0),
+            0.1,
+            0.1,
+        )
+        for number, (source, target) in enumerate(permutations(("de", "en"), 2))
+    }
+    means = {lang: rows(lang).mean(axis=0) for lang in ("de", "en")}
+    return Networks("topics", graphs, means, {"method": "nca", "languages": ["de", "en"]})
+
+
+SHAPES = {"0.weight": (9, DIM), "0.bias": (9,), "2.weight": (DIM, 9), "2.bias": (DIM,)}
+
+
+def by_hand(networks: Networks, lang: str, query_lang: str, left: FloatArray) -> FloatArray:
+    """Centred rows as the graph of the two languages maps them, given the lengths that training rows had."""
+    if (lang, query_lang) not in networks.graphs:
+        return unit_rows(left)
+    taught = rows(lang)
+    lengths = np.sqrt(np.mean(np.sum((taught - taught.mean(axis=0)) ** 2, axis=1)))
+    graph = networks._network(lang, query_lang)
+    return unit_rows(graph.transform(unit_rows(left) * lengths + taught.mean(axis=0)))
+
+
+@pytest.mark.parametrize("query_lang", ["de", "fr"])
+def test_documents_are_compared_through_the_network_of_their_language_and_the_querys(
+    tmp_path: Path, networks: Networks, query_lang: str
+) -> None:
+    store, statistics, encoder = collection(tmp_path)
+    query = encoder.encode_queries([page(query_lang, "topic7")])
+    ranker = FairRanker(store, MappedCalibration.on(statistics, networks), CENTRED)  # type: ignore[arg-type]
+    (ranking,) = ranker.rank(query, query_lang, LANGS, 90)
+    asked = unit_rows(query - statistics.languages[query_lang].query_mean)[0]
+    expected = {}
+    for lang in LANGS:
+        for items in store.scan("topics", lang=lang):  # type: ignore[attr-defined]
+            left = np.stack([item.vector for item in items]) - statistics.languages[lang].mean
+            for item, vector in zip(items, by_hand(networks, lang, query_lang, left), strict=True):
+                expected[item.document.doc_id] = float(vector @ asked)
+    found = dict(zip(ranking.doc_ids, ranking.scores.tolist(), strict=True))
+    assert found.keys() == expected.keys()
+    assert max(abs(found[doc_id] - expected[doc_id]) for doc_id in found) < 1e-5
+
+
+def test_passages_are_compared_through_it_too(tmp_path: Path, networks: Networks) -> None:
+    store, statistics, encoder = collection(tmp_path)
+    query = encoder.encode_queries([page("de", "topic7")])
+    ranker = FairRanker(store, MappedCalibration.on(statistics, networks), Choice(0.5, "absolute"))  # type: ignore[arg-type]
+    (ranking,) = ranker.rank(query, "de", ["en"], 5, detailed=True)
+    asked = unit_rows(query - statistics.languages["de"].query_mean)[0]
+    assert ranking.details is not None
+    for doc_id, detail in zip(ranking.doc_ids, ranking.details, strict=True):
+        (stored,) = store.passages("topics", [doc_id])  # type: ignore[attr-defined]
+        left = unit_rows(stored.vectors) - statistics.languages["en"].passage_mean
+        assert detail.parts.passage == pytest.approx(
+            float((by_hand(networks, "en", "de", left) @ asked).max()), abs=1e-5
+        )
+
+
+def test_candidates_are_those_that_are_found_without_networks(tmp_path: Path, networks: Networks) -> None:
+    """Fifty a language of sixty: which ten are left out, no network decides."""
+    store, statistics, encoder = collection(tmp_path, 60)
+    query = encoder.encode_queries([page("de", "topic7")])
+    plain, found = (
+        FairRanker(store, one, CENTRED).rank(query, "de", ["en"], 50)[0]  # type: ignore[arg-type]
+        for one in (statistics, MappedCalibration.on(statistics, networks))
+    )
+    assert len(found.doc_ids) == 50
+    assert set(found.doc_ids) == set(plain.doc_ids)
+    assert found.doc_ids != plain.doc_ids
+
+
+def test_the_artifact_with_its_networks_survives_writing_and_its_id_depends_on_them(
+    tmp_path: Path, networks: Networks
+) -> None:
+    store, statistics, encoder = collection(tmp_path)
+    made = MappedCalibration.on(statistics, networks)
+    read = read_calibration(made.to_bytes())
+    assert read.id == made.id != statistics.id
+    assert isinstance(read, MappedCalibration)
+    assert [lang for lang in LANGS if read.maps.knows(lang)] == ["de", "en"]
+    query = encoder.encode_queries([page("de", "topic7")])
+    before, after = (FairRanker(store, one, CENTRED).rank(query, "de", LANGS, 20)[0] for one in (made, read))  # type: ignore[arg-type]
+    assert before.doc_ids == after.doc_ids
+
+
+def test_a_graph_that_cannot_be_loaded_is_refused_before_it_is_ranked_with(tmp_path: Path, networks: Networks) -> None:
+    write(networks, tmp_path / "m")
+    (tmp_path / "m" / "nca" / "de-en.onnx").write_bytes(b"no graph")
+    with pytest.raises(BadInput, match="the network can't be loaded"):
+        read_mapping(tmp_path / "m")
+
+
+@pytest.mark.torch
+def test_networks_are_learnt_ranked_with_and_left_again(
+    calibrated: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shutil.copytree(calibrated.home, tmp_path / "home")
+    monkeypatch.setenv("DRAGOMAN_HOME", str(tmp_path / "home"))
+    settings = Settings.read(home=tmp_path / "home")
+    folder = str(tmp_path / "networks")
+    sources = [str(DEMO / f"docs.{lang}.jsonl") for lang in ("en", "de")]
+    assert run(["train", "mapping", *sources, "--method", "nca", "-o", folder, "--device", "cpu"]) == 0
+    assert "use it: dragoman calibrate -c NAME --map" in capsys.readouterr().err
+
+    def scores() -> tuple[Calibration | None, dict[str, float]]:
+        with Searcher.open("demo", settings, device="cpu") as searcher:
+            hits = searcher.search("Bienen im Garten", lang="de", k=20)
+            return searcher.calibration, {hit.doc_id: hit.score for hit in hits}
+
+    before, plain = scores()
+    assert before is not None
+    assert run(["calibrate", "-c", "demo", "--map", folder, "--balance", f"{before.balance:g}", "-q"]) == 0
+    assert "the maps know nothing of ar, es, fr, ja, pt, ru, tr, zh: ranked as without maps" in capsys.readouterr().err
+    mapped, found = scores()
+    assert isinstance(mapped, MappedCalibration)
+    assert isinstance(mapped.maps, Networks)
+    assert found != plain
+    assert run(["calibrate", "-c", "demo", "-q"]) == 0
+    assert "the calibration before ranked with maps" in capsys.readouterr().err
+    assert run(["calibrate", "-c", "demo", "--use", before.id, "-q"]) == 0
+    assert scores()[1] == plain
