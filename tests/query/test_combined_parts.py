@@ -1,12 +1,17 @@
 """What a collection of combined vectors says of its parts: cosines on one scale, weights shown, what none knows."""
 
 import json
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
+from encoders.cr5.encoder import load_model
+from encoders.cr5.settings import Settings as Cr5Settings
 from encoders.document import Document
 from encoders.errors import BadInput
+from encoders.folder import ModelFolder
+from indexer.cr5_training import train_cr5
 from indexer.settings import Settings
 from query import Searcher, calibrating
 from query.cli import root, run
@@ -45,6 +50,26 @@ def test_without_a_calibration_they_are_on_one_scale_too_and_shown_so(home: Sett
         assert hit.passage is not None
         assert other.passage is not None
         assert other.passage.cosine == pytest.approx(hit.passage.cosine, abs=0.02)
+
+
+def test_without_a_calibration_the_first_hits_are_the_same_however_many_are_asked_for(
+    home: Settings, tmp_path: Path
+) -> None:
+    """Of a language's documents some are known by both, some by one: kNN has them on other scales."""
+    three, few = str(home.home.parent / "three"), tmp_path / "few"
+    train_cr5(SOURCES[:2], few, settings=Cr5Settings(dimensions=4, ridge=1, vocabulary=40))
+    words = load_model(ModelFolder.open(three)).vocabularies["en"]
+    pairs = [f"{words[place]} {words[-place]}" for place in range(1, 40)]
+    mixed = [f"{words[place]} {words[-place - 7]} {words[-place - 9]}" for place in range(1, 40)]
+    lines = [json.dumps({"id": text, "lang": "en", "text": text}) for pair in pairs for text in (pair, pair.split()[1])]
+    (tmp_path / "some.jsonl").write_text("\n".join(dict.fromkeys(lines)), encoding="utf-8")
+    at = ["--home", str(tmp_path / "home"), "--no-calibration", "-q"]
+    both = ["--encoder", three, "--encoder", str(few)]
+    assert run(["index", str(tmp_path / "some.jsonl"), "-c", "mixed", *both, *at]) == 0
+    with Searcher.open("mixed", Settings.read(home=tmp_path / "home"), device="cpu") as searcher:
+        queries = [Document(text, "en", text) for text in mixed]
+        first, many = ([one.doc_ids[:1] for one in searcher.rank(queries, k=k)] for k in (1, 50))
+    assert first == many
 
 
 def test_cosines_shown_with_a_calibration_are_on_that_scale(home: Settings) -> None:
