@@ -124,7 +124,7 @@ def _count(
 ) -> tuple[list[Refusal], set[str]]:
     """Show a corpus every document of the languages wanted; returns what could not be read, and other languages."""
     detector = Detector(None)
-    refused, others = [], set[str]()
+    refused, others = list[Refusal](), set[str]()
     with console.progress("counting", None, "documents") as progress:
         for reading in readings:
             match reading:
