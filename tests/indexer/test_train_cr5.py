@@ -166,9 +166,9 @@ def test_neighbours_of_words_are_shown_in_each_language(
     assert run(["encoders", "show", str(trained.path), "--words", "qwertz"]) == 1
     assert "the model has no word 'qwertz' in any of its languages" in capsys.readouterr().err
     assert run(["encoders", "show", str(trained.path), "--words", "qwertz,Wasser"]) == 0
-    told = capsys.readouterr()
-    assert "wasser (de)" in told.out
-    assert "warning: the model has no word 'qwertz' in any of its languages" in told.err
+    said = capsys.readouterr()
+    assert "wasser (de)" in said.out
+    assert "warning: the model has no word 'qwertz' in any of its languages" in said.err
     assert run(["encoders", "show", str(trained.path), "--words", ","]) == 2
 
 
