@@ -134,8 +134,9 @@ def split_rows(kept: Kept, records: Records, splits: int) -> list[str]:
             for name, values in alone_and_together(kept, folder, unseen):
                 told.setdefault(name, []).append(values)
     ways = list(told[BOTH][0])
+    several = f"{splits} splits by concept, mean ± standard deviation of MAP"
     lines = [
-        f"lohelp, {splits} splits by concept, mean ± standard deviation of MAP: Cr5 trained on one half in "
+        f"lohelp, {several if splits > 1 else 'one split by concept, MAP'}: Cr5 trained on one half in "
         f"{len(TRAINED)} languages, index topics in {len(TESTED)} languages over the pages of the other half, those "
         "with a page left.",
         "",

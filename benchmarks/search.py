@@ -22,6 +22,7 @@ from benchmarks.encoding import documents
 from encoders.console import Console
 from encoders.document import Document, Encoder, FloatArray, Passages, int8_rows, unit_rows
 from encoders.methods import open_encoder
+from encoders.vector_parts import VectorParts
 from indexer import collection as collections
 from indexer.database import connect
 from indexer.settings import Settings
@@ -111,7 +112,7 @@ def warm(settings: Settings, rounds: int) -> list[str]:
         everything: FloatArray = np.concatenate(
             [np.stack([one.vector for one in page]) for page in searcher.store.scan(model, batch=5000)]
         )
-        plain = FairRanker(searcher.store, Calibration.none(model, searcher.spec.dim), PLAIN)
+        plain = FairRanker(searcher.store, Calibration.none(model, VectorParts.of(searcher.spec)), PLAIN)
         rankers = {
             "knn": plain,
             "margin": FairRanker(searcher.store, made, replace(Choice.of(made), balance=0.75, passages=False)),

@@ -8,6 +8,7 @@ that one part knows nothing of is compared by the others, on the same scale.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate, pairwise
@@ -87,6 +88,16 @@ class VectorParts:
         result: FloatArray = np.divide(product, shared, out=np.zeros_like(product), where=shared > _NONE)
         return result
 
+    def plain_cosines(self, rows: FloatArray, queries: FloatArray) -> FloatArray:
+        """(n, q) the same of unit vectors as encoders make them."""
+        return self.cosines(self.weighed(self.unit(rows)), self.weighed(self.unit(queries)))
+
+    def counting(self, rows: FloatArray) -> BoolArray:
+        """(n,) whether a part that counts is not zero."""
+        if len(self.widths) == 1:
+            return np.asarray(rows.any(axis=1), dtype=np.bool_)
+        return np.asarray((self.known(rows) & (np.array(self.weights) > 0)).any(axis=1), dtype=np.bool_)
+
 
 _NONE = 1e-6
 
@@ -104,6 +115,11 @@ def weightings(parts: int) -> list[tuple[float, ...]]:
 
 
 _SHARES = (0.1, 0.3, 0.4, 0.5, 0.6, 0.7, 0.9)
+
+
+def shown_weights(weights: Sequence[float]) -> str:
+    """Weights for people, as they are typed; nothing for those of one part."""
+    return ",".join(f"{weight:.3g}" for weight in weights) if len(weights) > 1 else ""
 
 
 def parsed_weights(text: str) -> tuple[float, ...]:

@@ -32,8 +32,12 @@ _CUT = re.compile(
 """Parts of a word: one of Katakana mostly is a word of its own."""
 
 
+_SOFT_HYPHEN = "\u00ad"
+
+
 def folded(text: str, lang: str) -> str:
-    """NFKC, case folded by the language's rule: Turkish and Azerbaijani have an i without a dot."""
+    """NFKC, soft hyphens left out, case folded by the language's rule: Turkish, Azerbaijani have an i without a dot."""
+    text = text.replace(_SOFT_HYPHEN, "")
     if lang in {"az", "tr"}:
         text = text.replace("I", "ı").replace("İ", "i")
     return unicodedata.normalize("NFKC", text).casefold()
@@ -85,6 +89,8 @@ _NO_PIECES = Pieces([], [0], [0])
 
 def pieces(text: str, lang: str, size: int) -> Pieces:
     """The words of a text in pieces of so many; of a few more where folding makes several of one."""
+    if _SOFT_HYPHEN in text:
+        return _pieces_without_soft_hyphens(text, lang, size)
     same = folded(text, lang)
     if _WITHOUT_BLANKS.search(same):
         return _pieces_without_blanks(text, same, lang, size)
@@ -93,6 +99,12 @@ def pieces(text: str, lang: str, size: int) -> Pieces:
     found = word_pattern().findall(same)
     places = [0, *(piece.end() for piece in _piece_pattern(size).finditer(text))]
     return Pieces(found, [*range(0, len(found), size), len(found)], places) if found else _NO_PIECES
+
+
+def _pieces_without_soft_hyphens(text: str, lang: str, size: int) -> Pieces:
+    found = pieces(text.replace(_SOFT_HYPHEN, ""), lang, size)
+    origins = [place for place, character in enumerate(text) if character != _SOFT_HYPHEN] + [len(text)]
+    return Pieces(found.words, found.ends, [0, *(origins[place] for place in found.places[1:])])
 
 
 def _is_in_place(text: str, same: str) -> bool:
@@ -114,11 +126,18 @@ def _keeps_words(character: str) -> bool:
 def _folded_by_piece(text: str, lang: str, size: int) -> Pieces:
     found: list[str] = []
     ends, places = [0], [0]
-    for piece in _piece_pattern(size).finditer(text):
-        found += word_pattern().findall(folded(piece.group(), lang))
+    shape = "".join("x" if _folds_into_words(character) else character for character in text)
+    for piece in _piece_pattern(size).finditer(shape):
+        found += word_pattern().findall(folded(text[piece.start() : piece.end()], lang))
         ends.append(len(found))
         places.append(piece.end())
     return Pieces(found, ends, places)
+
+
+@cache
+def _folds_into_words(character: str) -> bool:
+    """Whether a character that is none of a word's is one when it is folded, as ㎏ is."""
+    return not word_pattern().match(character) and bool(word_pattern().search(folded(character, "")))
 
 
 def _pieces_without_blanks(text: str, same: str, lang: str, size: int) -> Pieces:
@@ -191,7 +210,8 @@ def _marks() -> str:
 _WORD = r"[^\W_]++(?:[{marks}]++[^\W_]*+)*+"
 
 RULES = f"""\
-1. In Turkish and Azerbaijani (tr, az) I becomes ı and İ becomes i. Then NFKC, then Unicode case folding, all languages.
+1. Soft hyphens (U+00AD) are taken out. In Turkish and Azerbaijani (tr, az) I becomes ı and İ becomes i. Then NFKC, then
+   Unicode case folding, all languages.
 2. Words are the matches of `{_WORD.format(marks="M")}`: letters and digits, with marks inside; M is every character of
    U+0300 to U+FFFF whose Unicode category begins with M.
 3. A word with a character of `[{_BIGRAMS}{_TRIGRAMS}]` is cut into its longest runs of

@@ -83,7 +83,8 @@ class Collection(Base):
             raise ModelMismatch(
                 f"collection {self.name} holds vectors of {self.encoder} by {self.method} (model {self.model}), "
                 f"and {spec.name} by {spec.method} is model {spec.model}; "
-                "use the first, or index into another collection with -c"
+                "use the first (if it was trained again, with the settings it had then), index into another collection "
+                "with -c, or encode all documents again: dragoman index --rebuild"
             )
 
 

@@ -83,7 +83,11 @@ def train_cr5(
         raise BadInput(f"{target} is a file; choose another --output")
     readings = [read(source, options or ReadOptions()) for source in sources]
     corpus = Corpus()
-    refused = _count(chain.from_iterable(readings), corpus, languages, console)
+    refused, others = _count(chain.from_iterable(readings), corpus, languages, console)
+    if not corpus.documents and others:
+        raise BadInput(
+            f"no document of {', '.join(sources)} is in {', '.join(languages)}; they have {', '.join(sorted(others))}"
+        )
     if not corpus.documents:
         why = f"{refused[0].where}: {refused[0].reason}" if refused else "they are empty"
         raise BadInput(f"no document could be read from {', '.join(sources)} ({why}); give sources that have some")
@@ -115,10 +119,12 @@ def _train_pairs(
     return reports
 
 
-def _count(readings: Iterable[Reading], corpus: Corpus, languages: Sequence[str], console: Console) -> list[Refusal]:
-    """Show a corpus every document of the languages wanted; returns what could not be read."""
+def _count(
+    readings: Iterable[Reading], corpus: Corpus, languages: Sequence[str], console: Console
+) -> tuple[list[Refusal], set[str]]:
+    """Show a corpus every document of the languages wanted; returns what could not be read, and other languages."""
     detector = Detector(None)
-    refused = []
+    refused, others = list[Refusal](), set[str]()
     with console.progress("counting", None, "documents") as progress:
         for reading in readings:
             match reading:
@@ -127,10 +133,12 @@ def _count(readings: Iterable[Reading], corpus: Corpus, languages: Sequence[str]
                         lang = detector.detect(reading.content).lang
                     if not languages or lang in languages:
                         corpus.add(replace(reading, lang=lang))
+                    else:
+                        others.add(lang)
                     progress(1)
                 case Refusal():
                     refused.append(reading)
-    return refused
+    return refused, others
 
 
 def _train(

@@ -8,6 +8,7 @@ from dataclasses import asdict
 
 import click
 
+from encoders.combined import BETWEEN
 from encoders.console import Console, output_options
 from encoders.errors import BadInput
 from encoders.folder import ModelFolder
@@ -46,30 +47,39 @@ def list_command(console: Console) -> None:
 
 
 @command.command("show")
-@click.argument("name", metavar="NAME|FOLDER")
+@click.argument("name", metavar="NAME|FOLDER[ + …]")
 @click.option("--words", default="", metavar="WORD,…", help="The words nearest to these instead (Cr5).")
 @click.option("-k", type=click.IntRange(1, 100), default=5, show_default=True, help="Words a language.")
 @output_options
 def show_command(name: str, words: str, k: int, console: Console) -> None:
-    """Show what an encoder is: its card, its settings and the id of its build."""
-    folder = find_model(name, console)
+    """Show what an encoder is: its card, its settings and the id of its build; of combined ones each."""
+    folders = [find_model(one, console) for one in name.split(BETWEEN)]
     if words:
-        _show_words(folder, [word.strip() for word in words.split(",") if word.strip()], k, console)
+        asked = [word.strip() for word in words.split(",") if word.strip()]
+        if not asked:
+            raise click.UsageError("--words takes words with commas between, as in --words schrift,police")
+        _show_words(folders, asked, k, console)
         return
-    console.emit(_described(folder))
-    card = folder.path / "MODEL_CARD.md"
-    if card.is_file():
-        console.result(card.read_text(encoding="utf-8"))
-    console.result(json.dumps(_described(folder), indent=2, ensure_ascii=False))
+    for folder in folders:
+        console.emit(_described(folder))
+        card = folder.path / "MODEL_CARD.md"
+        if card.is_file():
+            console.result(card.read_text(encoding="utf-8"))
+        console.result(json.dumps(_described(folder), indent=2, ensure_ascii=False))
 
 
-def _show_words(folder: ModelFolder, words: Sequence[str], k: int, console: Console) -> None:
+def _show_words(folders: Sequence[ModelFolder], words: Sequence[str], k: int, console: Console) -> None:
     from encoders.cr5.encoder import is_cr5, load_model  # noqa: PLC0415 - most who look at an encoder need none of it
     from encoders.cr5.neighbours import neighbours  # noqa: PLC0415
 
-    if not is_cr5(folder):
-        raise BadInput(f"{folder.config.name} has no vectors of words; make some: dragoman train cr5 SOURCE… -o FOLDER")
-    for one in neighbours(load_model(folder), words, k):
+    folder = next(filter(is_cr5, folders), None)
+    if folder is None:
+        names = BETWEEN.join(one.config.name for one in folders)
+        raise BadInput(f"{names} has no vectors of words; make some: dragoman train cr5 SOURCE… -o FOLDER")
+    found = neighbours(load_model(folder), words, k)
+    if unknown := sorted(set(words) - {one.asked for one in found}):
+        console.warn(f"the model has no word {', '.join(map(repr, unknown))} in any of its languages")
+    for one in found:
         console.emit(
             {
                 "word": one.word,

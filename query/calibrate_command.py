@@ -14,7 +14,7 @@ from encoders.document import Document
 from encoders.errors import BadInput
 from encoders.maps.networks import read_mapping
 from encoders.session import Device
-from encoders.vector_parts import parsed_weights
+from encoders.vector_parts import parsed_weights, shown_weights
 from indexer import collection as collections
 from indexer.collection import Collection
 from indexer.database import opened
@@ -169,12 +169,14 @@ def show(report: CalibrationReport, name: str, console: Console, *, table: bool 
         }
     )
     measure = "own title" if report.decided_by in ("titles", "languages") else "MAP"
+    weights = shown_weights(report.kept.summary["weights"])
     if report.tried and table and not console.json:
         rows = [
             [
                 directions(one.setting.rank) or "the mean",
                 one.setting.margin,
                 f"{one.setting.balance:g}",
+                *([shown_weights(one.setting.weights) or "equal"] if weights else []),
                 f"{one.value:.3f}",
                 f"{one.held_out:.3f}",
                 f"{one.own_language:.0%}",
@@ -183,15 +185,19 @@ def show(report: CalibrationReport, name: str, console: Console, *, table: bool 
             for one in report.tried
         ]
         console.table(
-            ["taken out", "margin", ">balance", f">{measure}", ">other half", ">own language", ""],
+            [
+                *("taken out", "margin", ">balance", *([">weights"] if weights else [])),
+                *(f">{measure}", ">other half", ">own language", ""),
+            ],
             rows,
             title="What the probe tried",
         )
     rank = directions(report.setting.rank)
     taken = f"{rank} of each language" if rank else "the language mean"
+    weighed = f", weights {weights}" if weights else ""
     console.result(
         f"{name}: calibration {report.kept.id}, balance {report.setting.balance:g}, {report.setting.margin} margin, "
-        f"{taken} taken out; {'as it was,' if report.taken_over else 'decided'} {_DECIDED[report.decided_by]}"
+        f"{taken} taken out{weighed}; {'as it was,' if report.taken_over else 'decided'} {_DECIDED[report.decided_by]}"
     )
     if apart := report.kept.summary.get("told_apart"):
         console.say(
@@ -238,6 +244,7 @@ def _list(kept: Sequence[KeptCalibration], collection: Collection, console: Cons
             f"{name} has no calibration and is searched by plain cosine; make one: dragoman calibrate -c {name}"
         )
         return
+    combined = any(_weights(one) for one in kept)
     rows = [
         [
             one.id,
@@ -245,6 +252,7 @@ def _list(kept: Sequence[KeptCalibration], collection: Collection, console: Cons
             f"{one.summary['balance']:g}",
             one.summary["margin"],
             str(one.summary["rank"] or "mean"),
+            *([_weights(one)] if combined else []),
             f"{len(one.summary['languages'])}",
             one.summary["decided_by"] + (", maps" if "map" in one.summary else ""),
             "active" if one.id in active else "" if one.model == collection.model else "of another model",
@@ -252,9 +260,16 @@ def _list(kept: Sequence[KeptCalibration], collection: Collection, console: Cons
         for one in kept
     ]
     console.table(
-        ["calibration", "made (UTC)", ">balance", "margin", ">taken out", ">languages", "decided by", ""],
+        [
+            *("calibration", "made (UTC)", ">balance", "margin", ">taken out", *([">weights"] if combined else [])),
+            *(">languages", "decided by", ""),
+        ],
         rows,
         title=f"Calibrations of {name}",
     )
     if not active:
         console.say(f"none is active: plain cosine; choose one with: dragoman calibrate --use ID -c {name}")
+
+
+def _weights(kept: KeptCalibration) -> str:
+    return shown_weights(kept.summary.get("weights", ()))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import sqlalchemy as sa
 
 from encoders.console import Console
-from encoders.document import Document, Encoder, FloatArray, unit_rows
+from encoders.document import Document, Encoder, EncoderSpec, FloatArray, unit_rows
 from encoders.errors import BadInput, StoreError
 from encoders.maps.networks import Networks
 from encoders.maps.space import SpaceMaps
@@ -196,6 +196,9 @@ def calibrate(
         given = _staying_migrated(opened, given or Given(), before, setting, judged)
         if given.maps:
             check_model(given.maps, opened.collection.model)
+        taken_over = given.setting if setting is None else None
+        decided = setting or taken_over
+        _see_that_it_fits(decided or DEFAULT, opened.encoder.spec)
         samples = draw(
             opened.store,
             opened.asker(given.maps, device, console),
@@ -205,8 +208,6 @@ def calibrate(
             seed=seed,
             console=console,
         )
-        taken_over = given.setting if setting is None else None
-        decided = setting or taken_over
         elsewhere = given.maps is not None and given.maps.asker is not None  # no vectors of one kind to probe with
         found = None if decided or elsewhere else _evidence(opened, samples, judged, seed)
         chosen, tried = (decided or DEFAULT), list[Tried]()
@@ -216,10 +217,6 @@ def calibrate(
             chosen, tried = probe(samples, opened.encoder.spec.model, found, apart)
         elif apart and apart.hidden:
             chosen = UNBALANCED
-        if chosen.rank >= (narrowest := min(VectorParts.of(opened.encoder.spec).widths)):
-            raise BadInput(
-                f"{chosen.rank} directions can't be taken out of vectors of {narrowest} numbers; nothing would be left"
-            )
         if given.maps:
             chosen = replace(chosen, rank=0)
         made = calibration(samples, opened.encoder.spec.model, rank=chosen.rank)
@@ -246,6 +243,21 @@ def calibrate(
         return CalibrationReport(kept, chosen, decided_by, bool(taken_over), tried, samples.few(), drift, left)
     finally:
         opened.close()
+
+
+def _see_that_it_fits(setting: Setting, spec: EncoderSpec) -> None:
+    """See that vectors are wide enough for a setting, and have as many parts as it has weights.
+
+    Raises:
+        BadInput: they are not, or have not.
+    """
+    parts = VectorParts.of(spec)
+    if setting.rank >= (narrowest := min(parts.widths)):
+        raise BadInput(
+            f"{setting.rank} directions can't be taken out of vectors of {narrowest} numbers; nothing would be left"
+        )
+    if setting.weights:
+        VectorParts(parts.widths, setting.weights)
 
 
 def _staying_migrated(

@@ -97,10 +97,11 @@ class Calibration:
     neighbours: int = 3
 
     @classmethod
-    def none(cls, model: str, dim: int) -> Calibration:
-        """The one that leaves everything as the encoder made it: plain cosine."""
+    def none(cls, model: str, parts: VectorParts) -> Calibration:
+        """The one that leaves everything as the encoder made it: plain cosine, parts counting as they are given."""
+        dim = sum(parts.widths)
         nothing = Component(np.zeros(dim, dtype=np.float32), np.zeros((0, dim), dtype=np.float32))
-        return cls(model, {}, nothing, nothing, nothing, VectorParts.equal(dim), margin="absolute", balance=0.0)
+        return cls(model, {}, nothing, nothing, nothing, parts, margin="absolute", balance=0.0)
 
     @cached_property
     def id(self) -> str:

@@ -76,7 +76,7 @@ def read_europarl(folder: Path, lang: str, other: str) -> tuple[list[str], list[
     """Aligned sentences of two languages; pairs of which one is empty are left out.
 
     Raises:
-        BadInput: the two files are not there, or don't have the same number of lines.
+        BadInput: the two files are not there, don't have the same number of lines, or are empty.
     """
     files = {}
     for path in sorted(folder.iterdir()) if folder.is_dir() else []:
@@ -91,6 +91,8 @@ def read_europarl(folder: Path, lang: str, other: str) -> tuple[list[str], list[
             f"{files[lang]} has {len(sides[0]):,} lines and {files[other].name} {len(sides[1]):,}; get them again"
         )
     pairs = [(first, second) for first, second in zip(*sides, strict=True) if first and second]
+    if not pairs:
+        raise BadInput(f"{files[lang]} and {files[other].name} have no line with text in both; get them again")
     return [first for first, _ in pairs], [second for _, second in pairs]
 
 
@@ -98,11 +100,13 @@ def read_dictionary(path: Path, lang: str, other: str) -> dict[str, set[str]]:
     """Translations by word, both folded; a word may have several lines.
 
     Raises:
-        BadInput: a line is not two words.
+        BadInput: a line is not two words, or there is none.
     """
     found: dict[str, set[str]] = {}
     for _, (word, translation, *_) in _columns(path, 2):
         found.setdefault(folded(word, lang), set()).add(folded(translation, other))
+    if not found:
+        raise BadInput(f"{path} has no words; get it again")
     return found
 
 

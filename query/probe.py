@@ -117,7 +117,7 @@ def probe(
 
 def _by_relevance(trial: _Trial) -> Setting:
     """One part after the other, each kept as it is unless another is better by more than chance gives."""
-    best = trial.better(DEFAULT, [replace(DEFAULT, rank=rank) for rank in RANKS])
+    best = trial.better(DEFAULT, [replace(DEFAULT, rank=rank) for rank in trial.ranks])
     best = trial.better(best, [replace(best, margin=form) for form in MARGINS])
     best = trial.better(best, [replace(best, balance=balance) for balance in BALANCES])
     return trial.better(best, [replace(best, weights=weights) for weights in trial.weightings])
@@ -158,7 +158,13 @@ class _Trial:
 
     @cached_property
     def _widest(self) -> Calibration:
-        return calibration(self._samples, self._model, rank=max(RANKS))
+        return calibration(self._samples, self._model, rank=max(self.ranks))
+
+    @property
+    def ranks(self) -> list[int]:
+        """Ranks to try: of what has as many numbers, nothing would be left."""
+        narrowest = min(self._by_means.parts.widths)
+        return [rank for rank in RANKS if rank < narrowest]
 
     @property
     def weightings(self) -> list[tuple[float, ...]]:

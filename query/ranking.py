@@ -268,8 +268,9 @@ class FairRanker:
         return rankings
 
     def _ends(self, k: int) -> list[int]:
-        """Where the stretches end that k hits are made of; plain cosines compare however many there are."""
-        if not (self._share or self._beta or self.choice.passages or self.choice.hybrid):
+        """Where the stretches end that k hits are made of; plain cosines of one part compare however many there are."""
+        exact = len(self.calibration.parts.widths) == 1  # of several kNN takes candidates before they are on one scale
+        if exact and not (self._share or self._beta or self.choice.passages or self.choice.hybrid):
             return [k]
         needed = [end for end, before in zip(STRETCHES, (0, *STRETCHES), strict=False) if before < k]
         return [*needed, k] if k > STRETCHES[-1] else needed
@@ -468,7 +469,7 @@ def _parts(
         lexical = lexical_scores(documents.doc_ids, words) / max(strongest(words), _NEXT_TO_NOTHING)
     return [
         Parts(
-            cosine=float(documents.raw[row] @ raw),
+            cosine=float(documents.parts.plain_cosines(documents.raw[row : row + 1], raw[None])[0, 0]),
             corrected=float(documents.parts.cosines(documents.vectors[row : row + 1], corrected[None])[0, 0]),
             passage=float(best[row]) if best is not None else None,
             opening=float(opening[row]) if opening is not None else None,

@@ -14,6 +14,7 @@ import click
 from encoders.console import Console, output_options
 from encoders.languages import UNDETERMINED, language_list, normalise
 from encoders.session import Device
+from encoders.vector_parts import shown_weights
 from indexer.detection import SURE, preload
 from indexer.settings import Settings, place_options
 from query.hits import Hit, Parts
@@ -77,7 +78,7 @@ def command(
             explain=explain,
         )
         unread = searcher.unread(text)
-        choice = searcher.choice
+        choice, weights = searcher.choice, searcher.parts.weights
     if unread:
         beginning = textwrap.shorten(unread, 40, placeholder=" …")
         console.warn(f"the query is longer than the encoder reads; what comes from {beginning!r} on was left out")
@@ -91,7 +92,7 @@ def command(
         )
     elif hits:
         if explain:
-            console.say(how(choice))
+            console.say(how(choice, weights))
         show(hits)
     else:
         console.result("nothing found" + (": no document passes the filter" if filters else ""))
@@ -139,15 +140,16 @@ def explained(parts: Parts) -> str:
     return said
 
 
-def how(choice: Choice) -> str:
-    """A sentence that says how parts become a score."""
+def how(choice: Choice, weights: Sequence[float] = ()) -> str:
+    """A sentence that says how parts become a score, and what weights the encoders have, where there are several."""
     beta = exponent(choice.balance)
     near = "the mean of near the query and near the document"
     ways = {"ratio": f"divided by {near}, to the power {beta:g}", "distance": f"less {beta:g} times {near}"}
     said = ways[choice.margin] if beta and choice.margin in ways else "and nothing else"
     words = "; words change the order within a language, scores stay with the places" if choice.hybrid else ""
+    weighed = f"; the encoders' cosines count {counts}" if (counts := shown_weights(weights)) else ""
     compared = "the mean of document, best passage and opening" if choice.passages else "the document's cosine"
-    return f"balance {choice.balance:g}: a score is {compared}, without languages, {said}{words}"
+    return f"balance {choice.balance:g}: a score is {compared}, without languages, {said}{words}{weighed}"
 
 
 def _cells(text: str) -> int:

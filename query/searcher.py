@@ -8,12 +8,14 @@ from typing import Any, Self
 
 import numpy as np
 
+from encoders.combined import BETWEEN
 from encoders.console import Console
 from encoders.document import Document, Encoder, EncoderSpec, FloatArray, ReadsSoFar, short_hash, unit_rows
 from encoders.errors import BadInput, StoreError
 from encoders.languages import UNDETERMINED, normalise
 from encoders.segmentation import sentences
 from encoders.session import Device
+from encoders.vector_parts import VectorParts
 from indexer import collection as collections
 from indexer.database import connect
 from indexer.detection import Detection, Detector
@@ -65,13 +67,13 @@ class Searcher:
     calibration: Calibration | None = None
     choice: Choice = PLAIN
     weights: tuple[float, ...] = ()
-    _applied: Calibration | None = field(init=False, repr=False)
+    _applied: Calibration = field(init=False, repr=False)
     _rankers: dict[Choice, FairRanker] = field(default_factory=dict, init=False, repr=False)
     _weighed: dict[tuple[float, ...], Searcher] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:
         """See what it ranks by."""
-        self._applied = self.calibration
+        self._applied = self.calibration or Calibration.none(self.spec.model, VectorParts.of(self.spec))
         if self.calibration and self.weights:
             self._applied = self.calibration.with_weights(self.weights)
 
@@ -137,6 +139,11 @@ class Searcher:
         return self.encoder.spec
 
     @property
+    def parts(self) -> VectorParts:
+        """What the stored vectors are made of, and how much each part counts."""
+        return self._applied.parts
+
+    @property
     def model(self) -> str:
         """Id of the stored documents' vectors; queries are of another where a collection is migrating."""
         return self.calibration.model if self.calibration else self.spec.model
@@ -144,7 +151,7 @@ class Searcher:
     @property
     def space(self) -> str:
         """Id of the space that rankings are made in: the model and the calibration, as it is weighed."""
-        return short_hash(self.spec.model, self._applied.id if self._applied else "no calibration")
+        return short_hash(self.spec.model, self._applied.id if self.calibration else "no calibration")
 
     def describe(self) -> dict[str, Any]:
         """What decides a ranking, for the evaluation log."""
@@ -155,7 +162,7 @@ class Searcher:
             "build": self.spec.build,
             "space": self.space,
             "calibration": self.calibration.id if self.calibration else None,
-            "weights": list(self._applied.parts.weights) if self._applied else [],
+            "weights": list(self._applied.parts.weights) if self.calibration else [],
             **asdict(self.choice),
             "languages": dict(self.languages),
         }
@@ -218,10 +225,10 @@ class Searcher:
             raise BadInput("the query is not UTF-8; see to the terminal's encoding")
         query = Document("query", normalise(lang) if lang else self.detect(text).lang, text)
         vectors = self.encoder.encode_queries([query])
-        if not vectors.any():
+        if not self.parts.counting(vectors).any():
             known = self.spec.languages
             raise BadInput(
-                f"{self.spec.name} knows no word of the query {text!r} in {query.lang}; "
+                f"{self._counting()} knows no word of the query {text!r} in {query.lang}; "
                 "use other words, or say its language with --lang"
                 + (f" (it knows {', '.join(known)})" if known and query.lang not in known else "")
             )
@@ -229,7 +236,7 @@ class Searcher:
         for _ in range(_ATTEMPTS):
             try:
                 (ranking,) = self._ranked([query], vectors, k, targets, filters, choice, detailed=True)
-                plain = self._applied.as_stored(vectors, query.lang) if self._applied else vectors
+                plain = self._applied.as_stored(vectors, query.lang)
                 return self._hits(ranking, plain[0], explain=explain)
             except KeyError:  # a document was deleted meanwhile: the ranking is made again, without it
                 continue
@@ -244,7 +251,7 @@ class Searcher:
                 cosine=detail.parts.cosine,
                 score=float(score),
                 document=document,
-                passage=_shown(document, detail, query),
+                passage=_shown(document, detail, query, self.parts),
                 parts=detail.parts if explain else None,
             )
             for document, score, detail in zip(documents, ranking.scores, ranking.details or (), strict=True)
@@ -261,7 +268,7 @@ class Searcher:
     ) -> list[Ranking]:
         """The k best documents for each query, without their content: what an evaluation takes.
 
-        A query of which the encoder knows nothing finds nothing.
+        A query of which the encoder, or what counts of several, knows nothing finds nothing.
 
         Raises:
             BadInput: a language of ``to`` is not in the collection.
@@ -277,7 +284,15 @@ class Searcher:
                 block = places[start : start + _BLOCK]
                 found = self._ranked([queries[at] for at in block], vectors[block], k, targets, filters, choice)
                 rankings.update(zip(block, found, strict=True))
-        return [rankings[at] if vectors[at].any() else _NOTHING for at in range(len(queries))]
+        known = self.parts.counting(vectors)
+        return [rankings[at] if known[at] else _NOTHING for at in range(len(queries))]
+
+    def _counting(self) -> str:
+        """The name of what encodes queries, of several encoders those whose weight is above 0."""
+        names, weights = self.spec.name.split(BETWEEN), self.parts.weights
+        if len(names) != len(weights):
+            return self.spec.name
+        return BETWEEN.join(name for name, weight in zip(names, weights, strict=True) if weight > 0)
 
     def targets(self, to: Sequence[str] | None) -> list[str]:
         """Languages to ask: those given, or all of the collection's.
@@ -320,8 +335,7 @@ class Searcher:
         """One that is kept, with the pseudo-queries it corrected: the usual one, and some that a dial was at lately."""
         ranker = self._rankers.get(choice)
         if ranker is None:
-            calibration = self._applied or Calibration.none(self.spec.model, self.spec.dim)
-            ranker = self._rankers[choice] = two_fields.ranker(self.store, calibration, choice)
+            ranker = self._rankers[choice] = two_fields.ranker(self.store, self._applied, choice)
             for oldest in [one for one in list(self._rankers) if one != self.choice][:-_RANKERS]:
                 self._rankers.pop(oldest, None)
         return ranker
@@ -364,13 +378,13 @@ def choose(collection: str, calibration: Calibration | None, ranking: RankingOpt
     return Choice(balance, ranking.margin or calibration.margin, ranking.passages, ranking.hybrid)
 
 
-def _shown(document: Document, detail: Detail, query: FloatArray) -> Passage | None:
+def _shown(document: Document, detail: Detail, query: FloatArray, parts: VectorParts) -> Passage | None:
     """The passage that the ranking found best; its cosine is the encoder's own. Of an edited text none is known."""
     passages, best = detail.passages, detail.best
     if not len(passages.vectors) or isinstance(document, Edited):
         return None
     start, end = _whole_sentences(document, *(int(place) for place in passages.offsets[best]))
-    cosine = float(unit_rows(passages.vectors[best : best + 1])[0] @ query)
+    cosine = float(parts.plain_cosines(unit_rows(passages.vectors[best : best + 1]), query[None])[0, 0])
     return Passage(document.content[start:end], start, end, cosine)
 
 

@@ -10,6 +10,7 @@ import sqlalchemy as sa
 
 from encoders.console import Console, output_options
 from encoders.errors import DragomanError
+from encoders.vector_parts import shown_weights
 from indexer import collection as collections
 from indexer import ledger
 from indexer.collection import Collection
@@ -85,6 +86,7 @@ def describe(engine: sa.Engine, collection: Collection, settings: Settings) -> d
                 "model": one.model,
                 "created": one.created.isoformat(timespec="seconds"),
                 **{name: one.summary[name] for name in ("balance", "margin", "rank", "decided_by")},
+                "weights": list(one.summary.get("weights", ())),
                 "map": one.summary.get("map", {}).get("method"),
                 "without": sorted(languages.keys() - one.summary["languages"].keys()),
             }
@@ -186,7 +188,8 @@ def _show_runs(console: Console, one: dict[str, Any], *, whole: bool) -> None:
 def _show_calibrations(console: Console, one: dict[str, Any], *, whole: bool) -> None:
     active = [kept for kept in one["calibrations"] if kept["active"]]
     for kept in one["calibrations"] if whole else active:
-        settings = f"balance {kept['balance']:g}, {kept['margin']} margin, decided by {kept['decided_by']}"
+        weights = f", weights {said}" if (said := shown_weights(kept["weights"])) else ""
+        settings = f"balance {kept['balance']:g}, {kept['margin']} margin{weights}, decided by {kept['decided_by']}"
         state = ", active" if kept["active"] and whole else ""
         console.result(f"  calibration {kept['calibration']}: {settings}{state}")
         if kept["map"]:

@@ -79,9 +79,11 @@ class Corpus:
 
     def counts(self) -> dict[str, Counts]:
         """What was counted, by language in alphabetical order."""
+        number = {concept: place for place, concept in enumerate(sorted(self._concepts))}  # whatever came first
+        place = np.array([number[concept] for concept in self._concepts], dtype=np.int64)
         found = {}
         for lang in sorted(self._counters):
             counter = self._counters[lang]
             labels = np.array(self._labels[lang], dtype=np.int64).reshape(-1, 2)
-            found[lang] = Counts(counter.matrix(), counter.words, labels[:, 0], labels[:, 1])
+            found[lang] = Counts(counter.matrix(), counter.words, place[labels[:, 0]], labels[:, 1])
         return found

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,7 +20,7 @@ from encoders.document import (
     unit_rows,
 )
 from encoders.errors import BadInput
-from encoders.folder import ModelFolder
+from encoders.folder import ModelFolder, file_hash
 from encoders.segmentation import windows
 from encoders.words import pieces
 
@@ -123,6 +123,8 @@ def load_model(folder: ModelFolder) -> Cr5Model:
         vocabularies = json.loads(folder.tokenizer.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise BadInput(f"{folder.tokenizer} can't be read ({error}); {train}") from error
+    if file_hash(folder.tokenizer) != folder.config.tokenizer or not _are_words(vocabularies):
+        raise BadInput(f"{folder.tokenizer} is not the one that the model was made with; {train}")
     rows, dim = 1 + sum(map(len, vocabularies.values())), folder.config.dim
     file = folder.path / DATA
     int8 = folder.config.precision == "int8"
@@ -132,7 +134,25 @@ def load_model(folder: ModelFolder) -> Cr5Model:
         raise BadInput(f"{file} is not there or not of {size:,} bytes; {train}")
     table = np.memmap(file, np.int8 if int8 else np.float32, "r", shape=(rows, dim))
     scales = np.memmap(file, np.float32, "r", offset=start, shape=(rows,)) if int8 else None
+    if not all(np.isfinite(some).all() for some in _numbers(table if scales is None else scales)):
+        raise BadInput(f"{file} has vectors that are no numbers; {train}")
     return Cr5Model(vocabularies, Table(table, scales), dim)
+
+
+def _are_words(vocabularies: object) -> bool:
+    """Whether it is lists of words by language."""
+    return isinstance(vocabularies, dict) and all(
+        isinstance(words, list) and all(isinstance(word, str) for word in words) for words in vocabularies.values()
+    )
+
+
+def _numbers(table: FloatArray) -> Iterator[FloatArray]:
+    """A mapped file's rows, so many at a time."""
+    for start in range(0, len(table), _ROWS):
+        yield table[start : start + _ROWS]
+
+
+_ROWS = 10_000
 
 
 def scales_start(rows: int, dim: int) -> int:

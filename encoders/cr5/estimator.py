@@ -9,10 +9,10 @@ from numpy.linalg import LinAlgError
 
 from encoders.console import Console
 from encoders.cr5 import eigenvectors, ridge_choice
-from encoders.cr5.corpus import Corpus
+from encoders.cr5.corpus import Corpus, Counts
 from encoders.cr5.memory import check_memory
 from encoders.cr5.model import Cr5Model, Table
-from encoders.cr5.selection import dealt, linked, of_fitting_length
+from encoders.cr5.selection import Rows, dealt, linked, of_fitting_length
 from encoders.cr5.settings import Settings
 from encoders.cr5.solver import Block, Solution, solve
 from encoders.cr5.vocabulary import Vocabulary, fit_vocabulary
@@ -109,7 +109,7 @@ class Cr5:
             rows = dealt(counts, rows, self.settings.pivots)
         undealt = before - sum(map(len, rows.values()))
         vocabularies, blocks = {}, dict[str, Block]()
-        whole, rows = rows, linked(counts, rows)
+        whole, rows = rows, _in_order(counts, linked(counts, rows))
         alone = sum(len(whole[lang]) - len(those) for lang, those in rows.items())
         self._say_left_out(corpus, undealt, alone, sorted(counts.keys() - rows.keys()))
         sharing = set(rows)
@@ -188,6 +188,14 @@ class Cr5:
 
 def _are(langs: Sequence[str]) -> str:
     return f"{', '.join(langs)} {'is' if len(langs) == 1 else 'are'}"
+
+
+def _in_order(counts: Mapping[str, Counts], rows: Rows) -> Rows:
+    """Documents by concept and length: the order in which they came decides nothing."""
+    return {
+        lang: those[np.lexsort((counts[lang].distinct[those], counts[lang].concepts[those]))]
+        for lang, those in rows.items()
+    }
 
 
 def _table(solution: Solution, vocabularies: Mapping[str, Vocabulary]) -> FloatArray:

@@ -6,11 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
-from encoders.cr5.model import Cr5Model
+from encoders.cr5.model import UNKNOWN, Cr5Model
 from encoders.document import unit_rows
 from encoders.errors import BadInput
-from encoders.words import words
+from encoders.words import folded, words
 
 
 @dataclass(frozen=True)
@@ -18,11 +19,13 @@ class Neighbours:
     """What is near a word.
 
     Attributes:
-        word: as the vocabulary has it.
+        asked: the word as it was asked for.
+        word: folded, as the vocabulary has it if it is one word there.
         lang: the language whose word it is.
         near: the nearest words of each language with their cosines, nearest first; the word itself is left out.
     """
 
+    asked: str
     word: str
     lang: str
     near: Mapping[str, Sequence[tuple[str, float]]]
@@ -31,33 +34,45 @@ class Neighbours:
 def neighbours(model: Cr5Model, asked: Sequence[str], k: int = 5) -> list[Neighbours]:
     """The nearest words in each language, of each word in every language that has it.
 
+    What the vocabularies have in several pieces, as n-grams or words, is the sum of those that are there.
+
     Args:
         model: whose words.
         asked: words.
         k: how many a language.
 
+    Returns:
+        those of words that a language has; others are left out.
+
     Raises:
-        BadInput: no language has a word.
+        BadInput: no language has any of the words.
     """
-    vectors = {lang: unit_rows(model.words_of(lang)[1]) for lang in model.vocabularies}
-    found = []
-    for text in asked:
-        holders = [(lang, word) for lang in model.vocabularies for word in _own(model, text, lang)]
-        if not holders:
-            raise BadInput(f"the model has no word {text!r} in any of its languages; ask for another")
-        for lang, word in holders:
-            own = vectors[lang][model.vocabularies[lang].index(word)]
-            near = {}
-            for other, rows in vectors.items():
-                cosines = rows @ own
-                order = np.argsort(-cosines, kind="stable")[: k + 1].tolist()
-                some = [(model.vocabularies[other][row], float(cosines[row])) for row in order]
-                near[other] = [one for one in some if (other, one[0]) != (lang, word)][:k]
-            found.append(Neighbours(word, lang, near))
-    return found
+    held = [one for text in asked for lang in model.vocabularies if (one := _held(model, text, lang))]
+    if not held:
+        said = ", ".join(map(repr, asked))
+        raise BadInput(f"the model has no word {said} in any of its languages; ask for another")
+    vectors = unit_rows(model.sums([one.rows for one in held]))
+    near: list[dict[str, list[tuple[str, float]]]] = [{} for _ in held]
+    for lang, first in model.firsts.items():  # one at a time: its vectors are large
+        own, rows = model.words_of(lang)
+        for one, cosines, found in zip(held, vectors @ unit_rows(rows).T, near, strict=True):
+            cosines[one.rows[(one.rows >= first) & (one.rows < first + len(own))] - first] = -np.inf
+            best = np.argsort(-cosines, kind="stable")[:k].tolist()
+            found[lang] = [(own[row], float(cosines[row])) for row in best if np.isfinite(cosines[row])]
+    return [Neighbours(one.asked, one.word, one.lang, found) for one, found in zip(held, near, strict=True)]
 
 
-def _own(model: Cr5Model, text: str, lang: str) -> list[str]:
-    """The word as a language's vocabulary has it; of several, as the n-grams of a longer one, none."""
-    folded = words(text, lang)
-    return folded if len(folded) == 1 and folded[0] in set(model.vocabularies[lang]) else []
+@dataclass(frozen=True)
+class _Held:
+    """A word that a language has: the rows of its pieces in the table."""
+
+    asked: str
+    word: str
+    lang: str
+    rows: npt.NDArray[np.int32]
+
+
+def _held(model: Cr5Model, text: str, lang: str) -> _Held | None:
+    rows = model.ids(words(text, lang), lang)
+    rows = rows[rows != UNKNOWN]
+    return _Held(text, folded(text, lang).strip(), lang, rows) if len(rows) else None

@@ -18,8 +18,13 @@ DIRECT = 4_000
 class Ridge(Protocol):
     """Ridge regression on the rows of one language's X, (documents, words)."""
 
-    def solve(self, targets: FloatArray) -> FloatArray:
-        """Its coefficients, (documents or words, columns), whichever are fewer: linear in V (documents, columns)."""
+    def solve(self, targets: FloatArray, tolerance: float = np.inf) -> FloatArray:
+        """Its coefficients, (documents or words, columns), whichever are fewer: linear in V (documents, columns).
+
+        Args:
+            targets: V.
+            tolerance: of what is iterated, if it is to be finer than that of all others.
+        """
         ...
 
     def predicted(self, targets: FloatArray, solved: FloatArray) -> FloatArray:
@@ -51,7 +56,7 @@ def _is_wide(matrix: csr_array) -> bool:
 class _Solver(Protocol):
     """The inverse of XXᵀ + λI where X is wide, of XᵀX + λI otherwise."""
 
-    def __call__(self, right: FloatArray) -> FloatArray: ...
+    def __call__(self, right: FloatArray, tolerance: float) -> FloatArray: ...
 
 
 class _Factor:
@@ -62,7 +67,7 @@ class _Factor:
         gram[np.diag_indices_from(gram)] += lam
         self._factor = cho_factor(gram, lower=True, overwrite_a=True, check_finite=False)
 
-    def __call__(self, right: FloatArray) -> FloatArray:
+    def __call__(self, right: FloatArray, tolerance: float) -> FloatArray:  # noqa: ARG002 - the iteration's need
         return np.asarray(cho_solve(self._factor, right.astype(np.float64), check_finite=False), dtype=np.float32)
 
 
@@ -85,8 +90,8 @@ class _Iteration:
         self._wide = matrix if _is_wide(matrix) else matrix.T
         self._lam, self._tolerance = lam, tolerance
 
-    def __call__(self, right: FloatArray) -> FloatArray:
-        return solve(self._gram, right, self._tolerance)
+    def __call__(self, right: FloatArray, tolerance: float) -> FloatArray:
+        return solve(self._gram, right, min(self._tolerance, tolerance))
 
     def _gram(self, columns: Columns) -> Columns:
         image: Columns = self._wide @ (self._wide.T @ columns) + columns.dtype.type(self._lam) * columns
@@ -99,8 +104,8 @@ class _Dual:
     def __init__(self, matrix: csr_array, lam: float, solver: _Solver) -> None:
         self._matrix, self._lam, self._solver = matrix, np.float32(lam), solver
 
-    def solve(self, targets: FloatArray) -> FloatArray:
-        return self._solver(targets)
+    def solve(self, targets: FloatArray, tolerance: float = np.inf) -> FloatArray:
+        return self._solver(targets, tolerance)
 
     def predicted(self, targets: FloatArray, solved: FloatArray) -> FloatArray:
         return targets - self._lam * solved
@@ -114,8 +119,8 @@ class _Primal:
     def __init__(self, matrix: csr_array, solver: _Solver) -> None:
         self._matrix, self._solver = matrix, solver
 
-    def solve(self, targets: FloatArray) -> FloatArray:
-        return self._solver(self._matrix.T @ targets)
+    def solve(self, targets: FloatArray, tolerance: float = np.inf) -> FloatArray:
+        return self._solver(self._matrix.T @ targets, tolerance)
 
     def predicted(self, targets: FloatArray, solved: FloatArray) -> FloatArray:  # noqa: ARG002 - the dual form's need
         found: FloatArray = self._matrix @ solved

@@ -97,7 +97,7 @@ def _excerpts(matrix: csr_array, chance: np.random.Generator) -> csr_array:
 def mate_rank(
     columns: Mapping[str, FloatArray], held_out: Mapping[str, Block], asked: Mapping[str, Block] | None = None
 ) -> float:
-    """Mean reciprocal rank of mates by cosine, over ordered pairs of languages.
+    """Mean reciprocal rank of mates by cosine, over ordered pairs of languages; of equals a mate is the last.
 
     Args:
         columns: Φᵀ by language.
@@ -117,5 +117,5 @@ def mate_rank(
         cosines = queries[lang][asking] @ vectors[other].T
         mates = own[asking][:, None] == theirs[None, :]
         best = np.where(mates, cosines, -np.inf).max(axis=1)
-        means.append(float(np.mean(1.0 / (1 + ((cosines > best[:, None]) & ~mates).sum(axis=1)))))
+        means.append(float(np.mean(1.0 / (1 + ((cosines >= best[:, None]) & ~mates).sum(axis=1)))))
     return float(np.mean(means)) if means else 0.0

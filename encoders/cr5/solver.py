@@ -33,6 +33,8 @@ T = TypeVar("T")
 
 KEPT = 2**31
 """Bytes of solutions that are kept while eigenvectors are looked for."""
+_OF_ONES = 1e-5
+"""Tolerance of the solution for ones: n − 1ᵀs, what centring divides by, is a small difference of large numbers."""
 _NOTHING = 1e-6
 """Share of the largest variance below which a direction of Φ is noise, and share of the largest eigenvalue that there
 could be (a concept's documents, all predicted rightly) below which an eigenvalue is what float32 rounds to."""
@@ -149,7 +151,7 @@ class _Regression:
         self._ridges = self._each(lambda lang: ridge(blocks[lang].matrix, lam, direct=direct, tolerance=tolerance))
         self.most_documents = int(np.bincount(np.concatenate(list(self._labels.values()))).max())
         self._documents = sum(map(len, self._labels.values()))
-        self._of_ones = self._each(lambda lang: self._ridges[lang].solve(_ones(len(self._labels[lang]))))
+        self._of_ones = self._each(lambda lang: self._ridges[lang].solve(_ones(len(self._labels[lang])), _OF_ONES))
         self._ones = self._each(
             lambda lang: self._ridges[lang].predicted(_ones(len(self._labels[lang])), self._of_ones[lang])
         )

@@ -99,6 +99,8 @@ def _weighted(counts: csr_array, place: npt.NDArray[np.int32], idf: FloatArray) 
     norms = np.sqrt(np.where(squares > 0, squares, 1.0))
     ends = np.concatenate(([0], np.cumsum(np.bincount(rows, minlength=counts.shape[0]))))
     ends = ends.astype(np.int32 if len(values) <= np.iinfo(np.int32).max else np.int64)
-    return csr_array(
+    matrix = csr_array(
         ((values / norms[rows]).astype(np.float32), columns[kept], ends), shape=(counts.shape[0], len(idf))
     )
+    matrix.sort_indices()
+    return matrix

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from encoders.document import FloatArray, unit_rows
 from encoders.errors import BadInput
-from encoders.vector_parts import VectorParts, parsed_weights, weightings
+from encoders.vector_parts import VectorParts, parsed_weights, shown_weights, weightings
 
 WIDTHS = (5, 3, 4)
 
@@ -42,6 +42,26 @@ def test_the_cosine_is_the_weighted_mean_over_the_parts_that_both_know(
     found = parts.cosines(parts.weighed(parts.unit(rows)), parts.weighed(parts.unit(queries)))
     expected = [[oracle(row, query, parts.weights) for query in queries] for row in rows]
     np.testing.assert_allclose(found, expected, atol=1e-5)
+
+
+def test_vectors_as_encoders_make_them_have_the_same_cosines() -> None:
+    parts = VectorParts(WIDTHS, (0.2, 0.3, 0.5))
+    rows, queries = unit_rows(some(6, 1)), unit_rows(some(4, 2))
+    expected = [[oracle(row, query, parts.weights) for query in queries] for row in rows]
+    np.testing.assert_allclose(parts.plain_cosines(rows, queries), expected, atol=1e-5)
+
+
+def test_a_row_counts_where_a_part_of_some_weight_knows_it() -> None:
+    rows = np.ones((3, sum(WIDTHS)), dtype=np.float32)
+    rows[1, :5] = rows[2, 5:] = 0
+    assert VectorParts(WIDTHS, (1, 0, 0)).counting(rows).tolist() == [True, False, True]
+    assert VectorParts(WIDTHS, (0, 1, 1)).counting(rows).tolist() == [True, True, False]
+    assert VectorParts.equal(12).counting(rows * 0).tolist() == [False] * 3
+
+
+def test_weights_are_shown_as_they_are_typed() -> None:
+    assert shown_weights(VectorParts(WIDTHS, (1, 1, 2)).weights) == "0.25,0.25,0.5"
+    assert shown_weights((1.0,)) == shown_weights(()) == ""
 
 
 def test_a_part_that_does_not_count_says_nothing() -> None:

@@ -23,13 +23,17 @@ from tests.conftest import read_documents
         ("ko", "한국어", ["한국", "국어"]),
         ("th", "ภาษาไทย", ["ภาษ", "าษา", "ษาไ", "าไท", "ไทย"]),
         ("en", " … ", []),
+        ("de", "Do\u00adku\u00adment\u00ad", ["dokument"]),
+        ("zh", "中\u00ad文字", ["中文", "文字"]),
+        ("en", "㎏", ["kg"]),
     ],
 )
 def test_words_are_folded_and_cut_by_their_script(lang: str, text: str, expected: list[str]) -> None:
     assert words(text, lang) == expected
+    assert pieces(text, lang, 9).words == expected
 
 
-@given(st.text(alphabet="ab Ü\n½-中ファひ한ไ.\xa0ſﬀ…ﾊﾟ㋀", max_size=200), st.integers(1, 9))
+@given(st.text(alphabet="ab Ü\n½-中ファひ한ไ.\xa0ſﬀ…ﾊﾟ㋀㎏\u00ad", max_size=200), st.integers(1, 9))
 def test_pieces_together_are_the_words_of_the_whole(text: str, size: int) -> None:
     found = pieces(text, "ja", size)
     assert list(found.words) == words(text, "ja")
@@ -44,6 +48,16 @@ def test_a_piece_is_the_words_of_its_place(text: str, size: int) -> None:
     found = pieces(text, "ru", size)
     for (first, last), (start, end) in zip(pairwise(found.ends), pairwise(found.places), strict=True):
         assert found.words[first:last] == words(text[start:end], "ru")
+
+
+def test_soft_hyphens_end_no_piece() -> None:
+    text = "\u00adDo\u00adku\u00adment und Da\u00adtei"
+    found = pieces(text, "de", 1)
+    assert [text[start:end].replace("\u00ad", "") for start, end in pairwise(found.places)] == [
+        "Dokument ",
+        "und ",
+        "Datei",
+    ]
 
 
 @pytest.mark.data

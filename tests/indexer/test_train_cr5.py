@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 
 import query
+from encoders.cr5.encoder import load_model
+from encoders.cr5.neighbours import neighbours
 from encoders.document import Document
 from encoders.folder import ModelFolder
 from encoders.methods import open_encoder
@@ -59,6 +61,24 @@ def test_a_query_without_a_known_word_is_refused_in_search_and_finds_nothing_in_
         known, unknown = searcher.rank([Document("1", "de", "Wasser"), Document("2", "de", "qwertz")], k=5)
     assert len(known.doc_ids) == 5
     assert len(unknown.doc_ids) == 0
+
+
+def test_a_collection_whose_model_was_trained_over_says_what_to_do(
+    settings: Settings, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    train = ["train", "cr5", *SOURCES[:2], "-o", str(tmp_path / "m"), "--dimensions", "10", "-q", "--ridge"]
+    place = ["--home", str(settings.home)]
+    assert run([*train, "1"]) == 0
+    index = ["index", *SOURCES[:2], "-c", "c", "--encoder", str(tmp_path / "m"), "--no-calibration", "-q", *place]
+    assert run(index) == 0
+    assert run([*train, "2"]) == 0
+    capsys.readouterr()
+    assert run(["search", "Wasser", "--lang", "de", "-c", "c", *place]) == 1
+    error = capsys.readouterr().err
+    assert "if it was trained again, with the settings it had then" in error
+    assert "dragoman index --rebuild" in error
+    assert run([*train, "1"]) == 0
+    assert run(["search", "Wasser", "--lang", "de", "-c", "c", *place]) == 0
 
 
 def test_documents_it_does_not_know_are_refused_by_name(
@@ -145,6 +165,35 @@ def test_neighbours_of_words_are_shown_in_each_language(
     assert all(len(near) == 2 for near in told[0]["near"].values())
     assert run(["encoders", "show", str(trained.path), "--words", "qwertz"]) == 1
     assert "the model has no word 'qwertz' in any of its languages" in capsys.readouterr().err
+    assert run(["encoders", "show", str(trained.path), "--words", "qwertz,Wasser"]) == 0
+    said = capsys.readouterr()
+    assert "wasser (de)" in said.out
+    assert "warning: the model has no word 'qwertz' in any of its languages" in said.err
+    assert run(["encoders", "show", str(trained.path), "--words", ","]) == 2
+
+
+def test_a_longer_word_is_the_sum_of_the_pieces_that_are_there(trained: ModelFolder) -> None:
+    model = load_model(trained)
+    first, second = model.vocabularies["de"][:2]
+    (one,) = [one for one in neighbours(model, [f"{first} {second} qwertz"], k=3) if one.lang == "de"]
+    assert not {first, second} & {word for word, _ in one.near["de"]}
+    query = open_encoder(trained).encode_queries([Document("q", "de", f"{first} {second}")])
+    nearest, cosine = one.near["en"][0]
+    there = open_encoder(trained).encode_queries([Document("w", "en", nearest)])
+    assert cosine == pytest.approx(float((query @ there.T)[0, 0]), abs=1e-4)
+
+
+def test_combined_encoders_are_shown_one_after_the_other(
+    trained: ModelFolder, default_folder: ModelFolder, capsys: pytest.CaptureFixture[str]
+) -> None:
+    both = f"{default_folder.path} + {trained.path}"
+    assert run(["encoders", "show", both, "--json"]) == 0
+    told = [json.loads(line)["folder"] for line in capsys.readouterr().out.splitlines()]
+    assert told == [str(default_folder.path), str(trained.path)]
+    assert run(["encoders", "show", both, "--words", "Wasser"]) == 0
+    assert "wasser (de)" in capsys.readouterr().out
+    assert run(["encoders", "show", f"{trained.path} + nowhere"]) == 1
+    assert "there is no encoder 'nowhere'" in capsys.readouterr().err
 
 
 def test_what_cannot_be_learnt_from_is_one_sentence_and_leaves_nothing(
@@ -156,7 +205,8 @@ def test_what_cannot_be_learnt_from_is_one_sentence_and_leaves_nothing(
     cases = [
         (["nowhere.jsonl"], "m", "nowhere.jsonl does not exist"),
         (SOURCES[:1], "m", "the documents are all in one language (de)"),
-        ([*SOURCES, "--languages", "fi"], "m", "no document could be read from"),
+        ([str(tmp_path / "full")], "m", "none of the documents has a field concept"),
+        ([SOURCES[0], SOURCES[1], "--languages", "fi,sv"], "m", "docs.en.jsonl is in fi, sv; they have de, en"),
         ([str(tmp_path / "plain.txt")], "m", "none of the documents has a field concept"),
         ([*SOURCES, "--pairs", "transitive", "--pivot", "fr"], "m", "there are no documents in the pivot fr"),
         (SOURCES, "full", "holds something that is no model; choose another --output"),

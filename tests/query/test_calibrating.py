@@ -9,6 +9,7 @@ import sqlalchemy as sa
 
 from encoders.document import Document
 from encoders.errors import BadInput, ModelMismatch, StoreError
+from encoders.vector_parts import VectorParts
 from indexer import collection as collections
 from indexer.collection import Collection
 from indexer.database import connect, transaction
@@ -220,7 +221,9 @@ def test_a_collection_has_one_active_calibration_of_each_model(home: Settings) -
     with transaction(engine) as session:
         row = session.get_one(Collection, "demo")
         before, row.model = row.model, "another"
-    other = calibration_table.keep(engine, "demo", Calibration.none("another", 384), {"decided_by": "default"})
+    other = calibration_table.keep(
+        engine, "demo", Calibration.none("another", VectorParts.equal(384)), {"decided_by": "default"}
+    )
     assert {one.id: one.active for one in kept(home)} == {first.id: True, other.id: True}
     found = collections.require(engine, "demo")
     assert [one.id for one in [calibration_table.active(engine, found)] if one] == [other.id]

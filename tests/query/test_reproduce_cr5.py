@@ -135,6 +135,13 @@ def test_what_is_not_of_the_layout_is_one_sentence(tmp_path: Path, wikipedia: Pa
     (tmp_path / "d.txt").write_text("alone\n")
     with pytest.raises(BadInput, match=r"d.txt:1 has 1 columns and should have 2"):
         read_dictionary(tmp_path / "d.txt", "en", "it")
+    (tmp_path / "d.txt").write_text("\n")
+    with pytest.raises(BadInput, match=r"d.txt has no words; get it again"):
+        read_dictionary(tmp_path / "d.txt", "en", "it")
+    for lang, text in (("it", "Buongiorno.\n"), ("en", "\n")):
+        (tmp_path / f"europarl-v7.it-en.{lang}").write_text(text)
+    with pytest.raises(BadInput, match=r"europarl-v7.it-en.en and europarl-v7.it-en.it have no line with text in both"):
+        read_europarl(tmp_path, "en", "it")
     (tmp_path / "sparse_matrices").mkdir()
     (tmp_path / "word_indices").mkdir()
     (tmp_path / "sparse_matrices" / "sparse_matrix_en.txt").write_text("Q1 7 2\n")

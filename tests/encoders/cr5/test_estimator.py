@@ -10,12 +10,14 @@ from sklearn.base import clone
 from encoders.cr5 import estimator, memory
 from encoders.cr5.corpus import Corpus
 from encoders.cr5.estimator import Cr5
+from encoders.cr5.ridge_choice import mate_rank
 from encoders.cr5.selection import dealt, linked, of_fitting_length
 from encoders.cr5.settings import Limits, Settings
 from encoders.cr5.solver import solve
 from encoders.document import Document
 from encoders.errors import BadInput
 from tests.encoders.cr5.conftest import corpus
+from tests.encoders.cr5.paper import random_blocks
 
 QUICK = Settings(dimensions=8, ridge=0.3)
 
@@ -66,6 +68,20 @@ def test_the_ridge_is_chosen_by_mates_that_training_did_not_see() -> None:
     fitted = Cr5(dataclasses.replace(QUICK, ridge=None)).fit(corpus(["de", "en"]))
     assert fitted.tried_[fitted.ridge_] > 0.95 * max(fitted.tried_.values())
     assert all(0.0 < value <= 1.0 for value in fitted.tried_.values())
+
+
+def test_the_order_of_documents_decides_nothing_about_the_ridge() -> None:
+    documents = corpus(["de", "en"])
+    shuffled = [documents[place] for place in np.random.default_rng(0).permutation(len(documents))]
+    one, other = (Cr5(dataclasses.replace(QUICK, ridge=None)).fit(some) for some in (documents, shuffled))
+    assert one.ridge_ == other.ridge_
+    assert one.tried_ == pytest.approx(other.tried_, abs=1e-6)
+
+
+def test_vectors_of_nothing_find_no_mates() -> None:
+    blocks = random_blocks(0, 40, {"de": 50, "en": 50})
+    nothing = {lang: np.zeros((50, 3), np.float32) for lang in blocks}
+    assert mate_rank(nothing, blocks) < 0.1
 
 
 def test_with_too_few_concepts_to_choose_by_the_ridge_is_the_default() -> None:

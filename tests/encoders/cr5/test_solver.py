@@ -37,6 +37,30 @@ def test_iterated_it_is_the_paper(lam: float) -> None:
     assert _same_space(blocks, 8, lam, direct=0, tolerance=1e-6) < 1e-3
 
 
+def _of_subjects(documents: int, words: int) -> dict[str, Block]:
+    """Two languages' bags of words, the frequent ones and those of subjects: rows of unit length."""
+    chance = np.random.default_rng(0)
+    about = chance.dirichlet(np.full(10, 0.1), documents)
+    frequent = 1 / np.arange(1, words + 1)
+    blocks = {}
+    for lang in ("de", "en"):
+        likely = about @ np.stack([chance.permutation(frequent) for _ in range(10)]) + frequent
+        bags = np.log1p(np.stack([chance.multinomial(60, one / one.sum()) for one in likely]))
+        bags /= np.linalg.norm(bags, axis=1, keepdims=True)
+        blocks[lang] = Block(csr_array(bags.astype(np.float32)), np.arange(documents))
+    return blocks
+
+
+@pytest.mark.parametrize("shape", [(400, 120), (300, 600)], ids=["more documents than words", "fewer"])
+def test_iterated_to_the_usual_tolerance_centring_is_taken_out_whole(shape: tuple[int, int]) -> None:
+    blocks = _of_subjects(*shape)
+    golden, values = embedding(blocks, 8, 0.3)
+    found = solve(blocks, 8, 0.3, direct=0)
+    columns = np.concatenate(list(found.columns.values()))
+    np.testing.assert_allclose(found.eigenvalues, values, rtol=0.01)
+    assert np.linalg.svd(golden @ columns)[1].min() > 0.98
+
+
 def test_by_a_krylov_space_it_is_the_paper() -> None:
     chance = np.random.default_rng(2)
     subjects = chance.random((500, 6)) ** 4  # what concepts are about: six directions, and noise
