@@ -124,7 +124,7 @@ def precision(
     qrels: Iterable[Qrel],
 ) -> dict[str, float]:
     """Average precision of each query, to a depth of fifty."""
-    ranker = two_fields.ranker(searcher.store, calibration, searcher.choice)
+    ranker = two_fields.ranker(searcher.store, calibration, searcher.choice, max(searcher.languages.values()))
     run: dict[str, list[tuple[str, float]]] = {}
     for lang in sorted({query.lang for query in queries}):
         rows = [row for row, query in enumerate(queries) if query.lang == lang]
@@ -217,7 +217,7 @@ def speed_rows(home: Path) -> list[str]:
         vectors = [searcher.encoder.encode_queries([query]) for query in asked]
 
         def ranking(calibration: Calibration) -> Callable[[], object]:
-            ranker = two_fields.ranker(searcher.store, calibration, searcher.choice)
+            ranker = two_fields.ranker(searcher.store, calibration, searcher.choice, max(searcher.languages.values()))
             return lambda: [
                 ranker.rank(vector, query.lang, targets, 10) for query, vector in zip(asked, vectors, strict=True)
             ]

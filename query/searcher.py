@@ -335,7 +335,9 @@ class Searcher:
         """One that is kept, with the pseudo-queries it corrected: the usual one, and some that a dial was at lately."""
         ranker = self._rankers.get(choice)
         if ranker is None:
-            ranker = self._rankers[choice] = two_fields.ranker(self.store, self._applied, choice)
+            ranker = self._rankers[choice] = two_fields.ranker(
+                self.store, self._applied, choice, max(self.languages.values(), default=0)
+            )
             for oldest in [one for one in list(self._rankers) if one != self.choice][:-_RANKERS]:
                 self._rankers.pop(oldest, None)
         return ranker

@@ -95,9 +95,9 @@ class TwoFieldRanker(FairRanker):
 
     calibration: TwoFields
 
-    def __init__(self, store: VectorStore, calibration: TwoFields, choice: Choice) -> None:
-        """Take an open store that holds vectors of both models."""
-        super().__init__(store, calibration, choice)
+    def __init__(self, store: VectorStore, calibration: TwoFields, choice: Choice, documents: int = 0) -> None:
+        """Take an open store that holds vectors of both models, and how many its largest language has."""
+        super().__init__(store, calibration, choice, documents)
 
     def _found(
         self,
@@ -219,11 +219,11 @@ def _widened(passages: Passages, columns: slice, width: int) -> Passages:
     return Passages(vectors, passages.offsets)
 
 
-def ranker(store: VectorStore, calibration: Calibration, choice: Choice) -> FairRanker:
-    """What ranks by a calibration."""
+def ranker(store: VectorStore, calibration: Calibration, choice: Choice, documents: int) -> FairRanker:
+    """What ranks by a calibration, the largest language having so many documents."""
     if isinstance(calibration, TwoFields):
-        return TwoFieldRanker(store, calibration, choice)
-    return FairRanker(store, calibration, choice)
+        return TwoFieldRanker(store, calibration, choice, documents)
+    return FairRanker(store, calibration, choice, documents)
 
 
 def load(engine: sa.Engine, collection: Collection, wanted: str = "") -> Calibration | None:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ from encoders.folder import ModelFolder
 from indexer.indexing import index
 from indexer.settings import Settings
 from indexer.stores.embedded import EmbeddedStore
-from query import Searcher
+from query import Searcher, two_fields
 from query import ranking as ranking_module
 from query.calibrating import calibrate
 from query.calibration import Calibration
@@ -40,6 +41,25 @@ def searcher(calibrated: Settings) -> Iterator[Searcher]:
 def topics(lang: str) -> list[Document]:
     found = [topic for topic in read_topics(DEMO / "topics.tsv") if topic.lang == lang]
     return [Document(topic.qid, lang, topic.text(("title", "description"))) for topic in found]
+
+
+def test_where_a_language_has_many_documents_twice_as_many_candidates_make_the_first_hits(
+    searcher: Searcher, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    query = topics("de")[3]
+    vector = searcher.encoder.encode_queries([query])
+    search, asked = searcher.store.search, []
+
+    def counted(model: str, queries: Any, k: int, **more: Any) -> Any:
+        asked.append(k)
+        return search(model, queries, k, **more)
+
+    monkeypatch.setattr(searcher.store, "search", counted)
+    for documents in (ranking_module.MANY, ranking_module.MANY + 1):
+        ranker = two_fields.ranker(searcher.store, searcher.calibration, searcher.choice, documents)  # type: ignore[arg-type]
+        (ranking,) = ranker.rank(vector, "de", ["de", "en"], 10)
+        assert len(ranking.doc_ids) == 10
+    assert asked == [50, 100]
 
 
 @pytest.mark.parametrize("balance", [0.3, 0.5, 0.75, 1.0])
