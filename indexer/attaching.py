@@ -18,6 +18,7 @@ from indexer.collection import Collection
 from indexer.database import connect
 from indexer.following import AttachReport, keep_up
 from indexer.indexing import alone
+from indexer.owner import owner_of
 from indexer.settings import Settings
 from indexer.stores import open_attached
 from indexer.stores.elastic import connection, door
@@ -101,7 +102,8 @@ class Attaching:
             BadInput: the index has become one that can't be attached to.
             StoreError: server or database failed; what is done stays done.
         """
-        with closing(open_attached(self.attachment, self.collection, self.settings.credentials, make=True)) as store:
+        who, owner = self.settings.credentials, owner_of(self.engine)
+        with closing(open_attached(self.attachment, self.collection, who, make=True, owner=owner)) as store:
             return keep_up(store, self.encoder, self.engine, self.collection, console=self.console)
 
 

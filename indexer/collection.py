@@ -12,6 +12,7 @@ from encoders.document import EncoderSpec
 from encoders.errors import BadInput, ModelMismatch
 from indexer import ledger
 from indexer.database import Base, now, transaction
+from indexer.owner import owner_of
 from indexer.settings import Settings
 from indexer.stores import drop_store, open_store, stored_generations
 from indexer.stores.contract import VectorStore
@@ -47,14 +48,19 @@ class Collection(Base):
     building: Mapped[dict[str, Any] | None] = mapped_column(sa.JSON(none_as_null=True))
     previous: Mapped[dict[str, Any] | None] = mapped_column(sa.JSON(none_as_null=True))
 
-    def open_store(self, settings: Settings) -> VectorStore:
+    def open_store(self, settings: Settings, *, owner: str = "") -> VectorStore:
         """Open the store that holds it.
 
+        Args:
+            settings: where things are, and who asks.
+            owner: id of the database that has it, given by who writes.
+
         Raises:
+            BadInput: what is there is somebody else's.
             StoreError: it is gone or can't be opened.
         """
         return open_store(
-            self.place(settings), self.name, self.generation, make=False, credentials=settings.credentials
+            self.place(settings), self.name, self.generation, make=False, credentials=settings.credentials, owner=owner
         )
 
     def place(self, settings: Settings) -> str:
@@ -131,10 +137,10 @@ def remove(engine: sa.Engine, collection: Collection, settings: Settings) -> Non
     A process that was killed after it switched to a generation has left one that the row does not name.
     """
     ledger.forget_collection(engine, collection.name)
-    place, credentials = collection.place(settings), settings.credentials
+    place, credentials, owner = collection.place(settings), settings.credentials, owner_of(engine)
     named = [one["number"] for one in (collection.building, collection.previous) if one]
-    left = stored_generations(place, collection.name, credentials=credentials)
+    left = stored_generations(place, collection.name, credentials=credentials, owner=owner)
     for generation in sorted({*left, *named, collection.generation}):
-        drop_store(place, collection.name, generation, credentials=credentials)
+        drop_store(place, collection.name, generation, credentials=credentials, owner=owner)
     with transaction(engine) as session:
         session.execute(sa.delete(Collection).where(Collection.name == collection.name))

@@ -14,10 +14,11 @@ import sqlalchemy as sa
 from elasticsearch import Elasticsearch, helpers
 
 from encoders.document import Document, FloatArray
-from encoders.errors import BadInput
+from encoders.errors import BadInput, StoreError
 from indexer.attaching import Attaching
 from indexer.database import connect
 from indexer.following import AttachReport, keep_up
+from indexer.owner import owner_of
 from indexer.settings import Settings
 from indexer.stores import drop_store, open_attached, open_store
 from indexer.stores.elastic import door
@@ -91,7 +92,7 @@ class Owner:
         return found
 
     def open(self) -> JoinedStore:
-        return open_attached(self.attachment, "c", Credentials(), make=True)
+        return open_attached(self.attachment, "c", Credentials(), make=True, owner=owner_of(self.engine))
 
     def follow(self) -> AttachReport:
         store = self.open()
@@ -429,6 +430,30 @@ def test_a_companion_follows_external_versions(elastic_url: str, engine: sa.Engi
     owner.client.close()
 
 
+def test_two_homes_with_companions_of_one_name_leave_each_others_alone(
+    elastic_url: str, engine: sa.Engine, tmp_path: Path
+) -> None:
+    first = Owner(elastic_url, engine, companion=True)
+    first.make()
+    first.write_all(texts(5))
+    first.follow()
+    second = Owner(elastic_url, connect(f"sqlite:///{tmp_path / 'other.db'}"), companion=True)
+    second.index = f"{second.prefix}-others"
+    second.attachment = replace(second.attachment, index=second.index)
+    second.make()
+    second.write("x", source("other text"))
+    with pytest.raises(BadInput, match=rf"belongs to a collection that is attached to {first.index}, and is left"):
+        second.follow()
+    second.attachment = first.attachment
+    with pytest.raises(BadInput, match="belongs to a collection of another home"):
+        second.follow()
+    drop_store(second.attachment.url, "c", owner=owner_of(second.engine))
+    first.check()
+    second.engine.dispose()
+    for one in (first, second):
+        one.client.close()
+
+
 def test_a_companion_that_was_lost_is_made_again(elastic_url: str, engine: sa.Engine) -> None:
     owner = Owner(elastic_url, engine, companion=True)
     owner.make()
@@ -436,6 +461,10 @@ def test_a_companion_that_was_lost_is_made_again(elastic_url: str, engine: sa.En
     owner.follow()
     store = owner.open()
     owner.client.indices.delete(index=store.index)
+    with pytest.raises(StoreError, match=r"is gone from .*let it be made again \(dragoman attach -c c\)"):
+        store.count()
+    with pytest.raises(StoreError, match=r"dragoman attach -c c"):
+        open_attached(owner.attachment, "c", Credentials())
     store.close()
     assert owner.follow().encoded == 1
     owner.check()

@@ -83,6 +83,9 @@ class AttachedStore(JoinedStore):
         self.index = self.users.name
         self._layout = AttachedLayout(attachment.field, users=self.users)
 
+    def _lost(self) -> str:
+        return f"the index {self.index} is gone from {self.address.server}; bring it back, or detach the collection"
+
     @property
     def mark(self) -> str:
         """What is another one when nothing of what was attached is there any more."""

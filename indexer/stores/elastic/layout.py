@@ -123,6 +123,22 @@ class Layout:
         there = mapped.get("properties", {})
         return all(there.get(name, {}).get("type") == one["type"] for name, one in made.items())
 
+    def differs(self, mapping: Mapping[str, Any]) -> str:
+        """Which field of a mapping is not as an index of our own has it; empty if all are."""
+        there = mapping.get("properties", {})
+        for name, made in self.mapping()["properties"].items():
+            mapped = there.get(name, {})
+            if name == self.ours and not self.is_ours(mapped):
+                return f"another field {name!r}"
+            if name != self.ours and mapped != made:
+                return f"another field {name!r}"
+        return "" if str(mapping.get("dynamic")).lower() == "false" else "another way with new fields"
+
+    def is_whole(self, mapping: Mapping[str, Any]) -> bool:
+        """Whether a mapping is that of an index of our own, with nothing beside."""
+        asked = self.mapping()
+        return not self.differs(mapping) and mapping["properties"].keys() == asked["properties"].keys()
+
     def models(self, properties: Mapping[str, Any]) -> dict[str, VectorField]:
         """The fields of vectors by model, as a mapping has them."""
         fields = {model: one["properties"]["vector"] for model, one in self._inner(properties, "models").items()}
