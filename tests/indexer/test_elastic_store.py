@@ -175,6 +175,36 @@ def test_credentials_are_taken_from_the_url_and_shown_nowhere(tmp_path: Path, mo
     assert Address.parse("https://host:9200").prefix == "dragoman"
 
 
+SECRET = "c2VjcmV0a2V5"  # noqa: S105 - of nobody
+
+
+@pytest.mark.parametrize(
+    ("variable", "value"),
+    [
+        ("API_KEY", f"{SECRET}\n{SECRET}"),
+        ("API_KEY", f"{SECRET} {SECRET}"),
+        ("API_KEY", f"ключ{SECRET}"),
+        ("PASSWORD", f"{SECRET}\n{SECRET}"),
+        ("USER", f"{SECRET}\x07"),
+    ],
+)
+def test_credentials_that_no_header_can_carry_are_refused_and_shown_nowhere(
+    monkeypatch: pytest.MonkeyPatch, variable: str, value: str
+) -> None:
+    monkeypatch.setenv(f"DRAGOMAN_ELASTIC_{variable}", value)
+    with pytest.raises(BadInput) as refused:
+        open_store("http://127.0.0.1:9/p", "c")
+    assert SECRET not in str(refused.value)
+    assert refused.value.__context__ is None
+
+
+def test_a_line_break_at_the_end_of_a_variable_is_no_part_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DRAGOMAN_ELASTIC_USER", "ann")
+    monkeypatch.setenv("DRAGOMAN_ELASTIC_PASSWORD", "größer als \r\n")
+    monkeypatch.setenv("DRAGOMAN_ELASTIC_API_KEY", f" {SECRET}\n")
+    assert Credentials.read("https://host:9200/p") == Credentials("ann", "größer als ", SECRET)
+
+
 def test_a_mapping_holds_the_stated_type_of_index(elastic_url: str, client: Elasticsearch) -> None:
     store = ElasticStore(Address.parse(f"{elastic_url}?vectors=hnsw&field=ours&shards=2"), "c", Credentials())
     store.create(MODEL, DIM)

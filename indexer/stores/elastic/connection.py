@@ -22,6 +22,7 @@ INDEX_TYPES = ("hnsw", "int8_hnsw", "int4_hnsw", "bbq_hnsw", "flat", "int8_flat"
 FIELD = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,99}")
 """Names that an object field of ours can have."""
 _PREFIX = re.compile(r"[a-z0-9][a-z0-9._-]{0,99}")
+_KEY = re.compile(r"[!-~]*")
 _VERSION = (9, 3)
 TIMEOUT = 60
 """Seconds to wait for an answer."""
@@ -67,14 +68,36 @@ class Credentials:
     api_key: str = field(default="", repr=False)
     ca: str = ""
 
+    def __post_init__(self) -> None:
+        """Refuse what no header can carry, before anything that could show it tries to.
+
+        Raises:
+            BadInput: a value has signs that it can't have.
+        """
+        if not _KEY.fullmatch(self.api_key):
+            raise BadInput(
+                "the API key in DRAGOMAN_ELASTIC_API_KEY has blanks or signs that no key has; "
+                "give the one that the server calls 'encoded'"
+            )
+        for name, value in (("user", self.user), ("password", self.password)):
+            if any(sign < " " or sign == "\x7f" for sign in value):
+                raise BadInput(
+                    f"the {name} for the server has a line break or another control sign in it; leave it out"
+                )
+
     @classmethod
     def read(cls, url: str = "") -> Self:
         """Those in a URL, else those in ``DRAGOMAN_ELASTIC_USER``, ``_PASSWORD``, ``_API_KEY`` and ``_CA``.
 
+        A line break at the end of a variable, as a file has one, is no part of it.
+
         Raises:
-            BadInput: the URL can't be read.
+            BadInput: the URL can't be read, or a value has signs that it can't have.
         """
-        given = {one.name: os.environ.get(f"DRAGOMAN_ELASTIC_{one.name.upper()}", "") for one in fields(cls)}
+        given = {
+            one.name: os.environ.get(f"DRAGOMAN_ELASTIC_{one.name.upper()}", "").rstrip("\r\n") for one in fields(cls)
+        }
+        given["api_key"] = given["api_key"].strip()
         parts = _split(url)
         if parts.username is not None:
             given["user"], given["api_key"] = unquote(parts.username), ""
