@@ -189,14 +189,19 @@ class Layout:
         """Fields of the source that a stamp is read from."""
         return [*(self.name(one) for one in ("lang", "text_hash", "fields_hash", "revision")), self.known(model)]
 
+    def held(self, source: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Our object in a source; empty where there is none, or what stands there is not ours."""
+        held = source.get(self.ours)
+        return held if isinstance(held, Mapping) and held.get("text_hash") is not None else {}
+
     def stamp(self, source: Mapping[str, Any]) -> Stamp | None:
         """The stamp of a document; none where somebody else wrote it."""
-        ours = source.get(self.ours)
+        ours = self.held(source)
         return Stamp(ours["lang"], ours["text_hash"], ours["fields_hash"], ours["revision"]) if ours else None
 
     def models_of(self, source: Mapping[str, Any]) -> set[str]:
         """Models that made a vector of the document."""
-        return set(source.get(self.ours, {}).get("models", {}))
+        return set(self.held(source).get("models", {}))
 
     def document(self, doc_id: str, source: Mapping[str, Any]) -> Document:
         """The document of a source."""

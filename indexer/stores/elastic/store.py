@@ -97,11 +97,7 @@ class ElasticStore:
             BadInput: the collection's name can't be an index's, or the index, or its alias, is somebody else's.
             StoreError: the server is away, too old, or refuses; or the index is not there and must be.
         """
-        if not _NAME.fullmatch(collection):
-            raise BadInput(
-                f"a collection can't be named {collection!r} on Elasticsearch; "
-                "take at most 100 small letters, digits, '.', '-' and '_'"
-            )
+        check_name(collection)
         self.alias = _alias(address, collection)
         self.index = _index(self.alias, generation)
         self._claim = Claim(collection, owner, attached)
@@ -214,7 +210,7 @@ class ElasticStore:
             with connection.guarded(self.address.server):
                 yield
         except NotFoundError as error:
-            raise StoreError(self._lost()) from error
+            raise connection.Gone(self._lost()) from error
 
     def create(self, model: str, dim: int) -> None:
         """Make room for a model's vectors."""
@@ -622,7 +618,7 @@ class ElasticStore:
     def ids(self) -> Iterator[str]:
         """Every stored id, ordered."""
         ours = [{"exists": {"field": self._layout.name("id")}}]
-        for hits in self._pages_by_id(ours, {"_source": False}, PAGE * 10):
+        for hits in self._pages_by_id(ours, {"_source": False}, PAGE):
             yield from (hit["_id"] for hit in hits)
 
     def delete(self, doc_ids: Iterable[str]) -> int:
@@ -692,6 +688,19 @@ class ElasticStore:
     def close(self) -> None:
         """Let go of the connections."""
         self._client.close()
+
+
+def check_name(collection: str) -> None:
+    """See that names of indices can be made of a collection's.
+
+    Raises:
+        BadInput: they can't.
+    """
+    if not _NAME.fullmatch(collection):
+        raise BadInput(
+            f"a collection can't be named {collection!r} on Elasticsearch; "
+            "take at most 100 small letters, digits, '.', '-' and '_'"
+        )
 
 
 def drop(address: Address, claim: Claim, credentials: Credentials, generation: int = 1) -> None:
