@@ -649,7 +649,7 @@ def test_a_setting_that_keeps_no_source_is_refused_as_a_mapping_is(
     elastic_url: str, engine: sa.Engine, companion: bool
 ) -> None:
     owner = Owner(elastic_url, engine, companion=companion)
-    owner.make(**{"index.mapping.source.mode": "disabled"})
+    owner.make(MAPPING, **{"index.mapping.source.mode": "disabled"})
     with pytest.raises(BadInput, match="keeps no _source"):
         at_the_door(owner)
     owner.client.close()
@@ -796,15 +796,6 @@ def test_a_value_of_the_owners_under_our_name_that_no_mapping_knows_stays(elasti
     owner.client.close()
 
 
-def test_a_language_that_the_mapping_says_for_all_documents_is_theirs(elastic_url: str, engine: sa.Engine) -> None:
-    owner = Owner(elastic_url, engine, companion=False)
-    lang = {"type": "constant_keyword", "value": "de"}
-    owner.make({"properties": {**MAPPING["properties"], "lang": lang}})
-    owner.write("a", source("ok", None))
-    assert dict(owner.follow().languages) == {"de": 1}
-    owner.client.close()
-
-
 def test_an_index_that_takes_no_objects_and_one_that_is_closed_are_refused(elastic_url: str, engine: sa.Engine) -> None:
     owner = Owner(elastic_url, engine, companion=False)
     flat = {"content.body": {"type": "text"}, "headline": {"type": "text"}, "lang": {"type": "keyword"}}
@@ -821,7 +812,7 @@ def test_an_index_with_too_little_room_for_fields_says_which_setting_to_raise(
     elastic_url: str, engine: sa.Engine
 ) -> None:
     owner = Owner(elastic_url, engine, companion=False)
-    owner.make(**{"index.mapping.total_fields.limit": 11})
+    owner.make(MAPPING, **{"index.mapping.total_fields.limit": 11})
     owner.write("a", source("one"))
     with pytest.raises(StoreError, match=r"raise index\.mapping\.total_fields\.limit of the index"):
         owner.follow()

@@ -154,7 +154,7 @@ class UsersIndex:
             "id": "-",
             "title": joined(read.get("title", []), " "),
             "text": joined(read["text"], "\n\n") or "",
-            "lang": next(iter(read.get("lang", [])), self._constant_lang),
+            "lang": next(iter(read.get("lang", [])), None),
         }
         if len(read.get("lang", [])) > 1:
             return Refusal(
@@ -167,12 +167,6 @@ class UsersIndex:
         if lang == UNDETERMINED:
             lang = assumed or self._detector.detect(made.content).lang
         return replace(made, doc_id=doc_id, lang=lang, fields=without(source, [*self.paths.values(), *self.ours]))
-
-    @cached_property
-    def _constant_lang(self) -> str | None:
-        """The language of every document, where the mapping says it and no source has to."""
-        found = _find(self.properties, self.attachment.lang_field) if self.attachment.lang_field else None
-        return found[1].get("value") if found and found[1].get("type") == "constant_keyword" else None
 
     @cached_property
     def _detector(self) -> Detector:
