@@ -10,7 +10,7 @@ from sqlalchemy.orm import Mapped, mapped_column
 
 from indexer.database import Base, now, transaction
 from indexer.ledger import DONE, REFUSED, RUNNING, Finding, IndexRun, Note, findings
-from indexer.stores.elastic.changes import NOTHING
+from indexer.stores.elastic.changes import NOTHING, Top
 
 
 class Checkpoint(Base):
@@ -21,6 +21,31 @@ class Checkpoint(Base):
     run_id: Mapped[int] = mapped_column(sa.ForeignKey("index_runs.id", ondelete="CASCADE"), primary_key=True)
     shard: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
     seq_no: Mapped[int] = mapped_column(sa.BigInteger)
+    history: Mapped[str] = mapped_column(default="")
+    """Which numbering that is a number of; empty: nobody asked when it was written."""
+
+
+class AttachedIndex(Base):
+    """An index into which vectors of a collection were put: the alias that it was named by may lead elsewhere since."""
+
+    __tablename__ = "attached_indices"
+
+    collection: Mapped[str] = mapped_column(primary_key=True)
+    uuid: Mapped[str] = mapped_column(primary_key=True)
+    name: Mapped[str]
+
+
+def remember(engine: sa.Engine, collection: str, uuid: str, name: str) -> None:
+    """Write down that an index gets vectors of a collection, before it does."""
+    with transaction(engine) as session:
+        session.merge(AttachedIndex(collection=collection, uuid=uuid, name=name))
+
+
+def remembered(engine: sa.Engine, collection: str) -> list[tuple[str, str]]:
+    """Uuids and names of the indices that got vectors of a collection."""
+    with transaction(engine) as session:
+        query = sa.select(AttachedIndex).where(AttachedIndex.collection == collection).order_by(AttachedIndex.name)
+        return [(one.uuid, one.name) for one in session.scalars(query)]
 
 
 class AttachLedger:
@@ -65,16 +90,28 @@ class AttachLedger:
             session.flush()
         return cls(engine, found, begun=begun, interrupted=interrupted)
 
-    def position(self, shard: int) -> int:
-        """The number up to which a shard is dealt with."""
+    def position(self, shard: int, top: Top) -> int:
+        """The number up to which a shard is dealt with, as far as it counts on from there."""
+        found = self._checkpoint(shard)
+        if found is None:
+            return NOTHING
+        known = found.history and top.history
+        goes_on = found.history == top.history if known else found.seq_no <= top.seq_no
+        return found.seq_no if goes_on else NOTHING
+
+    def is_at(self, shard: int, top: Top) -> bool:
+        """Whether nothing came since."""
+        found = self._checkpoint(shard)
+        return found is not None and found.history == top.history and self.position(shard, top) >= top.seq_no
+
+    def _checkpoint(self, shard: int) -> Checkpoint | None:
         with transaction(self._engine) as session:
-            found = session.get(Checkpoint, (self.run.id, shard))
-        return NOTHING if found is None else found.seq_no
+            return session.get(Checkpoint, (self.run.id, shard))
 
     def advance(
         self,
         shard: int,
-        seq_no: int,
+        top: Top,
         doc_ids: Sequence[str],
         notes: Iterable[Note],
         *,
@@ -88,7 +125,7 @@ class AttachLedger:
                 Finding(run_id=self.run.id, kind=note.kind, place=note.place, doc_id=note.doc_id, text=note.text)
                 for note in notes
             )
-            session.merge(Checkpoint(run_id=self.run.id, shard=shard, seq_no=seq_no))
+            session.merge(Checkpoint(run_id=self.run.id, shard=shard, seq_no=top.seq_no, history=top.history))
             run = session.get_one(IndexRun, self.run.id)
             run.encoded += encoded
             run.unchanged += unchanged

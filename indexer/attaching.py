@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 import sqlalchemy as sa
 
@@ -13,17 +13,23 @@ from encoders.console import Console
 from encoders.document import Encoder
 from encoders.errors import BadInput
 from encoders.session import Device
+from indexer import attach_ledger
 from indexer import collection as collections
 from indexer.collection import Collection
 from indexer.database import connect
 from indexer.following import AttachReport, keep_up
 from indexer.indexing import alone
+from indexer.owner import owner_of
 from indexer.settings import Settings
 from indexer.stores import open_attached
 from indexer.stores.elastic import connection, door
 from indexer.stores.elastic.attachment import Attachment, is_attached
+from indexer.stores.elastic.store import check_name
 from indexer.stores.elastic.users_index import UsersIndex
 from onnx_export.models import DEFAULT, absolute, open_named
+
+if TYPE_CHECKING:
+    from indexer.stores.elastic.attached import Detached
 
 
 @dataclass
@@ -83,6 +89,8 @@ class Attaching:
             if found:
                 found.check(loaded.spec)
             else:
+                if attachment.companion:
+                    check_name(name)
                 with connection.connect(attachment.server, settings.credentials) as client:
                     users = UsersIndex.open(client, attachment)
                     _refuse_shared_field(engine, users)
@@ -101,25 +109,33 @@ class Attaching:
             BadInput: the index has become one that can't be attached to.
             StoreError: server or database failed; what is done stays done.
         """
-        with closing(open_attached(self.attachment, self.collection, self.settings.credentials, make=True)) as store:
+        who, owner = self.settings.credentials, owner_of(self.engine)
+        with closing(open_attached(self.attachment, self.collection, who, make=True, owner=owner)) as store:
             return keep_up(store, self.encoder, self.engine, self.collection, console=self.console)
 
 
-def detach(engine: sa.Engine, collection: Collection, settings: Settings) -> int:
-    """Take back what was attached, and forget the collection; returns in how many documents there was something.
+def detach(engine: sa.Engine, collection: Collection, settings: Settings, *, forget: bool = False) -> list[Detached]:
+    """Take back what was attached, and forget the collection; returns what was done in each index that got vectors.
+
+    Args:
+        engine: database that has it.
+        collection: the attached collection.
+        settings: where things are.
+        forget: leave what is attached where it is, and ask no server.
 
     Raises:
         StoreError: the server is away or refuses, or another process keeps up with the index; give the same call again.
     """
     with alone(settings, collection.name):
-        emptied = 0
+        done = []
         kept = Attachment.parse(collection.store)
-        if not kept.companion:
+        if not (kept.companion or forget):
             from indexer.stores.elastic.attached import detach as empty  # noqa: PLC0415 - half a second
 
-            emptied = empty(kept, settings.credentials)
-        collections.remove(engine, collection, settings)
-    return emptied
+            for uuid, index in attach_ledger.remembered(engine, collection.name) or [("", kept.index)]:
+                done.append(empty(kept, settings.credentials, index=index, uuid=uuid))
+        collections.remove(engine, collection, settings, forget=forget)
+    return done
 
 
 def _refuse_shared_field(engine: sa.Engine, users: UsersIndex) -> None:

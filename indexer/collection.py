@@ -11,11 +11,13 @@ from sqlalchemy.orm import Mapped, mapped_column
 from encoders.document import EncoderSpec
 from encoders.errors import BadInput, ModelMismatch
 from indexer import ledger
+from indexer.attach_ledger import AttachedIndex
 from indexer.database import Base, now, transaction
+from indexer.owner import owner_of
 from indexer.settings import Settings
 from indexer.stores import drop_store, open_store, stored_generations
 from indexer.stores.contract import VectorStore
-from indexer.stores.elastic.attachment import is_attached
+from indexer.stores.elastic.attachment import Attachment, is_attached
 
 
 class Collection(Base):
@@ -47,14 +49,19 @@ class Collection(Base):
     building: Mapped[dict[str, Any] | None] = mapped_column(sa.JSON(none_as_null=True))
     previous: Mapped[dict[str, Any] | None] = mapped_column(sa.JSON(none_as_null=True))
 
-    def open_store(self, settings: Settings) -> VectorStore:
+    def open_store(self, settings: Settings, *, owner: str = "") -> VectorStore:
         """Open the store that holds it.
 
+        Args:
+            settings: where things are, and who asks.
+            owner: id of the database that has it, given by who writes.
+
         Raises:
+            BadInput: what is there is somebody else's.
             StoreError: it is gone or can't be opened.
         """
         return open_store(
-            self.place(settings), self.name, self.generation, make=False, credentials=settings.credentials
+            self.place(settings), self.name, self.generation, make=False, credentials=settings.credentials, owner=owner
         )
 
     def place(self, settings: Settings) -> str:
@@ -126,16 +133,25 @@ def register(engine: sa.Engine, name: str, settings: Settings, encoder: str, spe
     return collection
 
 
-def remove(engine: sa.Engine, collection: Collection, settings: Settings) -> None:
+def remove(engine: sa.Engine, collection: Collection, settings: Settings, *, forget: bool = False) -> None:
     """Remove a collection: its runs, so that workers drop what they have, its vectors and documents, its row.
 
-    A process that was killed after it switched to a generation has left one that the row does not name.
+    A process that was killed after it switched to a generation has left one that the row does not name. What was put
+    into somebody else's index is none of its stores: ``attaching.detach`` takes it back first. With ``forget`` its
+    stores stay where they are, for their server is gone.
     """
     ledger.forget_collection(engine, collection.name)
-    place, credentials = collection.place(settings), settings.credentials
-    named = [one["number"] for one in (collection.building, collection.previous) if one]
-    left = stored_generations(place, collection.name, credentials=credentials)
-    for generation in sorted({*left, *named, collection.generation}):
-        drop_store(place, collection.name, generation, credentials=credentials)
+    in_place = is_attached(collection.store) and not Attachment.parse(collection.store).companion
+    if not (forget or in_place):
+        _drop_stores(engine, collection, settings)
     with transaction(engine) as session:
+        session.execute(sa.delete(AttachedIndex).where(AttachedIndex.collection == collection.name))
         session.execute(sa.delete(Collection).where(Collection.name == collection.name))
+
+
+def _drop_stores(engine: sa.Engine, collection: Collection, settings: Settings) -> None:
+    place, credentials, owner = collection.place(settings), settings.credentials, owner_of(engine)
+    named = [one["number"] for one in (collection.building, collection.previous) if one]
+    left = stored_generations(place, collection.name, credentials=credentials, owner=owner)
+    for generation in sorted({*left, *named, collection.generation}):
+        drop_store(place, collection.name, generation, credentials=credentials, owner=owner)

@@ -10,13 +10,14 @@ import time
 from collections import deque
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import sqlalchemy as sa
 
 from encoders.console import Console, Progress
 from encoders.document import Document, Encoded, Encoder
+from indexer import attach_ledger
 from indexer.attach_ledger import AttachLedger
 from indexer.batches import CHUNK_DOCUMENTS
 from indexer.ledger import REFUSED, Note
@@ -24,6 +25,7 @@ from indexer.putting import NOTHING_KNOWN
 from indexer.readers import Refusal
 from indexer.stores.contract import Stamp, StoredDocument
 from indexer.stores.elastic import door
+from indexer.stores.elastic.changes import Top
 from indexer.stores.elastic.joined import JoinedStore
 
 _IN_FLIGHT = 3
@@ -79,6 +81,8 @@ def keep_up(
     spec = encoder.spec
     if not AttachLedger.knows(engine, collection, store.mark, spec.model):
         store.check(spec.model)
+    if not store.users.attachment.companion:
+        attach_ledger.remember(engine, collection, store.users.uuid, store.users.name)
     store.create(spec.model, spec.dim)
     source = f"elastic:{store.address.server}/{store.users.attachment.index}"
     ledger = AttachLedger.open(engine, collection, source, store.mark, spec.model, spec.build)
@@ -145,7 +149,7 @@ class _Page:
     """Documents of a shard that were written since, sorted by what becomes of them."""
 
     shard: int
-    seq_no: int
+    upto: Top
     doc_ids: list[str]
     todo: list[Document] = field(default_factory=list)
     fields_only: list[Document] = field(default_factory=list)
@@ -166,11 +170,14 @@ class _Pass:
         self.under_way: deque[tuple[_Page, Future[Encoded] | None]] = deque()
 
     def run(self) -> _Done:
-        tops = {shard: top for shard, top in self.store.tops().items() if top > self.ledger.position(shard)}
+        tops = {shard: top for shard, top in self.store.tops().items() if not self.ledger.is_at(shard, top)}
         if self.first:
             above = self.ledger.position
             self.progress.expect(
-                sum(self.store.count_changes(shard, above=above(shard), upto=top) for shard, top in tops.items())
+                sum(
+                    self.store.count_changes(shard, above=above(shard, top), upto=top.seq_no)
+                    for shard, top in tops.items()
+                )
             )
         self.done.moved = bool(tops)
         pool = ThreadPoolExecutor(2, thread_name_prefix="page")
@@ -181,10 +188,10 @@ class _Pass:
             pool.shutdown(wait=False, cancel_futures=True)
         return self.done
 
-    def _shard(self, pool: ThreadPoolExecutor, shard: int, top: int) -> None:
-        above = self.ledger.position(shard)
-        for hits in self.store.changes(self.model, shard, CHUNK_DOCUMENTS, above=above, upto=top):
-            page = self._judged(shard, hits)
+    def _shard(self, pool: ThreadPoolExecutor, shard: int, top: Top) -> None:
+        above = self.ledger.position(shard, top)
+        for hits in self.store.changes(self.model, shard, CHUNK_DOCUMENTS, above=above, upto=top.seq_no):
+            page = self._judged(shard, replace(top, seq_no=hits[-1]["_seq_no"]), hits)
             encoding = pool.submit(self.encoder.encode_documents, page.todo) if page.todo else None
             self.under_way.append((page, encoding))
             while len(self.under_way) > _IN_FLIGHT:
@@ -193,8 +200,8 @@ class _Pass:
             self._end()
         self.ledger.advance(shard, top, [], [])
 
-    def _judged(self, shard: int, hits: Sequence[Mapping[str, Any]]) -> _Page:
-        page = _Page(shard, hits[-1]["_seq_no"], [hit["_id"] for hit in hits])
+    def _judged(self, shard: int, upto: Top, hits: Sequence[Mapping[str, Any]]) -> _Page:
+        page = _Page(shard, upto, [hit["_id"] for hit in hits])
         held = self.store.held(self.model, hits)
         for hit in hits:
             stamp = held.get(hit["_id"])
@@ -237,7 +244,7 @@ class _Pass:
         updated = self.store.keep_fields(page.fields_only) if page.fields_only else 0
         removed = self.store.forget(page.to_forget) if page.to_forget else 0
         unchanged = page.unchanged if self.first else 0
-        self.ledger.advance(page.shard, page.seq_no, page.doc_ids, page.notes, encoded=stored, unchanged=unchanged)
+        self.ledger.advance(page.shard, page.upto, page.doc_ids, page.notes, encoded=stored, unchanged=unchanged)
         self.done.add(_Done(stored, unchanged, removed, updated))
         if self.first:
             self.progress(len(page.doc_ids))

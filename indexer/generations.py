@@ -18,6 +18,7 @@ from encoders.errors import BadInput
 from indexer import collection as collections
 from indexer.collection import Collection
 from indexer.database import transaction
+from indexer.owner import owner_of
 from indexer.settings import Settings
 from indexer.stores import drop_store, open_store
 
@@ -62,7 +63,8 @@ def begin(engine: sa.Engine, name: str, settings: Settings, encoder: str, spec: 
     if begun and begun.model == spec.model:
         return begun
     if begun:
-        drop_store(found.place(settings), name, begun.number, credentials=settings.credentials)
+        place, owner = found.place(settings), owner_of(engine)
+        drop_store(place, name, begun.number, credentials=settings.credentials, owner=owner)
     number = 1 + max(one["number"] for one in (found.building, found.previous, {"number": found.generation}) if one)
     made = Generation(number, encoder, spec.method, spec.model, spec.dim)
     with transaction(engine) as session:
@@ -81,7 +83,7 @@ def switch(engine: sa.Engine, name: str, settings: Settings) -> None:
         row.building = None
         place = row.place(settings)
     if gone and gone["number"] != before:
-        drop_store(place, name, gone["number"], credentials=settings.credentials)
+        drop_store(place, name, gone["number"], credentials=settings.credentials, owner=owner_of(engine))
 
 
 def change_field(session: Session, name: str, encoder: str, spec: EncoderSpec) -> int:
@@ -107,8 +109,8 @@ def roll_back(engine: sa.Engine, name: str, settings: Settings) -> Generation:
     if not found.previous:
         raise BadInput(f"collection {name} has no earlier generation; only one built by dragoman index --rebuild has")
     earlier = Generation(**found.previous)
-    place = found.place(settings)
-    store = open_store(place, name, earlier.number, make=False, credentials=settings.credentials)
+    place, owner = found.place(settings), owner_of(engine)
+    store = open_store(place, name, earlier.number, make=False, credentials=settings.credentials, owner=owner)
     try:
         store.publish()
     finally:

@@ -18,6 +18,7 @@ from indexer import generations, pipeline
 from indexer.batches import check_sources
 from indexer.database import connect
 from indexer.ledger import RUNNING, refuse_while_workers
+from indexer.owner import owner_of
 from indexer.readers import ReadOptions, elastic
 from indexer.readers.irdatasets import PREFIX
 from indexer.settings import Settings
@@ -147,16 +148,17 @@ def _opened(
     refuse_while_workers(engine, collection, unless=loaded.spec.model if settings.broker else "")
     try:
         with alone(settings, collection):
-            number = 1
+            number, owner = 1, owner_of(engine)
             if found is None:
-                store = open_store(settings.store, collection, credentials=settings.credentials)
+                store = open_store(settings.store, collection, credentials=settings.credentials, owner=owner)
                 collections.register(engine, collection, settings, reference, loaded.spec)
             elif wish.rebuild:
                 number = generations.begin(engine, collection, settings, reference, loaded.spec).number
-                store = open_store(found.place(settings), collection, number, credentials=settings.credentials)
+                place = found.place(settings)
+                store = open_store(place, collection, number, credentials=settings.credentials, owner=owner)
             else:
                 number = found.generation
-                store = found.open_store(settings)
+                store = found.open_store(settings, owner=owner)
             with closing(store):
                 yield loaded, store, engine, number
     finally:

@@ -17,7 +17,7 @@ from indexer.attaching import Attaching
 from indexer.following import AttachReport
 from indexer.settings import Settings, place_options
 from indexer.stores.elastic.attachment import Attachment
-from indexer.stores.elastic.connection import INDEX_TYPES, SCHEMES, Address, passes
+from indexer.stores.elastic.connection import INDEX_TYPES, SCHEMES, Address, NoIndex, waits
 from onnx_export.models import DEFAULT
 from query.calibrate_command import tell_upkeep
 from query.calibrating import is_calibrated, keep_calibrated
@@ -112,15 +112,15 @@ def _server(settings: Settings) -> Address:
 
 
 def _look(attaching: Attaching, upkeep: _Upkeep, *, following: bool, told: bool = True) -> None:
-    """See what was written since; who follows looks for a server that is away again at the next time."""
+    """See what was written since; who follows waits for a server that is away, and for an index that was there."""
     console = attaching.console
     try:
         report = attaching.catch_up()
         if told or report.encoded or report.removed:
             _tell(report, attaching.collection, console)
         upkeep.after(report)
-    except StoreError as error:
-        if not (following and passes(error)):
+    except (StoreError, NoIndex) as error:
+        if not (following and waits(error, first=told)):
             raise
         console.warn(f"{error}; trying again")
 

@@ -11,16 +11,20 @@ import sqlalchemy as sa
 from encoders.console import Console, output_options
 from encoders.errors import BadInput
 from indexer import collection as collections
+from indexer.collection import Collection
 from indexer.database import opened
 from indexer.indexing import alone
 from indexer.settings import Settings, place_options
+from indexer.stores.elastic.attachment import is_attached
 from query import calibration_table, clicks, history
+from query.detach_command import take_back
 
 
 @click.command("delete", short_help="Remove documents, or a whole collection.")
 @click.argument("doc_ids", nargs=-1, metavar="[ID…]")
 @click.option("-c", "--collection", "name", required=True, help="The collection to remove from.")
 @click.option("--all", "everything", is_flag=True, help="Remove the collection with everything that belongs to it.")
+@click.option("--forget", is_flag=True, help="With --all: leave its store where it is; the server is gone for good.")
 @click.option("-y", "--yes", is_flag=True, help="Don't ask before a whole collection goes.")
 @place_options
 @output_options
@@ -28,6 +32,7 @@ def command(
     doc_ids: tuple[str, ...],
     name: str,
     everything: bool,
+    forget: bool,
     yes: bool,
     settings: Settings,
     console: Console,
@@ -39,33 +44,42 @@ def command(
     """
     if everything == bool(doc_ids):
         raise click.UsageError("name the documents to remove, or give --all, and not both")
+    if forget and not everything:
+        raise click.UsageError("--forget is of a whole collection; give --all with it")
+    asks = not yes and sys.stdin.isatty()
     with opened(settings.database) as engine:
-        _delete(engine, doc_ids, name, settings, console, everything=everything, asks=not yes and sys.stdin.isatty())
+        collection = collections.require(engine, name)
+        settings.check_store(name, collection.store or settings.home_store)
+        if everything:
+            _remove(engine, collection, settings, console, forget=forget, asks=asks)
+        else:
+            _delete(collection, doc_ids, settings, console)
 
 
-def _delete(
-    engine: sa.Engine,
-    doc_ids: Sequence[str],
-    name: str,
-    settings: Settings,
-    console: Console,
-    *,
-    everything: bool,
-    asks: bool,
+def _remove(
+    engine: sa.Engine, collection: Collection, settings: Settings, console: Console, *, forget: bool, asks: bool
 ) -> None:
-    collection = collections.require(engine, name)
-    settings.check_store(name, collection.store or settings.home_store)
-    if everything:
-        if asks:
-            click.confirm(f"Remove {name} with its documents, runs and evaluations?", abort=True, err=True)
-        with alone(settings, name):
-            collections.remove(engine, collection, settings)
-        history.forget(engine, name)
-        calibration_table.forget(engine, name)
-        clicks.forget(engine, name)
-        console.emit({"collection": name, "collection_deleted": True})
-        console.result(f"{name} is gone, with everything that belonged to it")
+    name, attached = collection.name, is_attached(collection.store)
+    what = "what was attached (their documents stay)" if attached else "its documents"
+    if asks:
+        click.confirm(f"Remove {name} with {what}, runs and evaluations?", abort=True, err=True)
+    if attached:
+        take_back(engine, collection, settings, console, forget=forget)
         return
+    with alone(settings, name):
+        collections.remove(engine, collection, settings, forget=forget)
+    history.forget(engine, name)
+    calibration_table.forget(engine, name)
+    clicks.forget(engine, name)
+    console.emit({"collection": name, "collection_deleted": True, "forgotten": forget})
+    if forget:
+        console.result(f"{name} is forgotten; what it has in {collection.place(settings)} stays there")
+    else:
+        console.result(f"{name} is gone, with everything that belonged to it")
+
+
+def _delete(collection: Collection, doc_ids: Sequence[str], settings: Settings, console: Console) -> None:
+    name = collection.name
     store = collection.open_store(settings)
     try:
         deleted = store.delete(doc_ids)

@@ -25,6 +25,7 @@ from indexer.collection import Collection
 from indexer.database import opened, transaction
 from indexer.indexing import alone
 from indexer.ledger import Note, refuse_while_workers
+from indexer.owner import owner_of
 from indexer.pipeline import IndexReport
 from indexer.reencoding import reencode
 from indexer.settings import Settings
@@ -222,4 +223,5 @@ def _switch(engine: sa.Engine, found: Collection, new: Encoder, asker: Asker, be
         calibration_table.choose(session, found, before)
         gone = generations.change_field(session, found.name, asker.encoder, new.spec)
     if gone:
-        drop_store(found.place(settings), found.name, gone, credentials=settings.credentials)
+        place, owner = found.place(settings), owner_of(engine)
+        drop_store(place, found.name, gone, credentials=settings.credentials, owner=owner)

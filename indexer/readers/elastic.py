@@ -15,6 +15,7 @@ from indexer.readers.source import Reading, ReadOptions
 from indexer.stores.elastic import changes, connection
 from indexer.stores.elastic.connection import SCHEMES, Credentials
 from indexer.stores.elastic.layout import Layout
+from indexer.stores.elastic.readable import keeps_no_source, refuse_partial
 from indexer.stores.elastic.values import joined, values, without
 
 if TYPE_CHECKING:
@@ -63,7 +64,12 @@ def state(source: str) -> str:
     server, index = _place(source)
     with closing(_client(server)) as client:
         found = _tops(client, server, index)
-    return repr([(name, one.uuid, sorted(one.shards.items())) for name, one in sorted(found.items())])
+    return repr(
+        [
+            (name, one.uuid, [(shard, top.seq_no, top.history) for shard, top in sorted(one.shards.items())])
+            for name, one in sorted(found.items())
+        ]
+    )
 
 
 def count(source: str) -> int:
@@ -87,11 +93,25 @@ def read_index(source: str, options: ReadOptions) -> Iterator[Reading]:
     client = _client(server)
     try:
         found = _tops(client, server, index)
+        _refuse_partial(client, server, index)
         ours = {name: _ours(client, server, name) for name in found}
     except BaseException:
         client.close()
         raise
     return _readings(client, server, found, ours, options)
+
+
+def _refuse_partial(client: Elasticsearch, server: str, asked: str) -> None:
+    """Refuse an alias, or a pattern that one answers to, that shows a part of its index.
+
+    Raises:
+        BadInput: it is one.
+    """
+    with connection.guarded(server):
+        found = client.options(ignore_status=404).indices.get_alias(name=asked).body
+    for one in () if "error" in found else found.values():
+        for name in one["aliases"]:
+            refuse_partial(name, one["aliases"])
 
 
 def _ours(client: Elasticsearch, server: str, index: str) -> list[str]:
@@ -101,8 +121,9 @@ def _ours(client: Elasticsearch, server: str, index: str) -> list[str]:
         BadInput: it keeps no texts.
     """
     with connection.guarded(server):
-        mapping = client.indices.get_mapping(index=index)[index]["mappings"]
-    if mapping.get("_source", {}).get("enabled") is False:
+        found = client.indices.get(index=index, features=["mappings", "settings"])[index]
+    mapping = found["mappings"]
+    if keeps_no_source(mapping, found["settings"]["index"]):
         raise BadInput(
             f"{index} keeps no _source, so its texts can't be read; index the documents from where they came"
         )

@@ -10,6 +10,7 @@ from urllib.request import url2pathname
 from encoders.errors import BadInput, StoreError
 from indexer.stores.contract import VectorStore
 from indexer.stores.elastic.attachment import Attachment, is_attached
+from indexer.stores.elastic.claims import Claim
 from indexer.stores.elastic.connection import SCHEMES, Address, Credentials
 
 if TYPE_CHECKING:
@@ -17,7 +18,13 @@ if TYPE_CHECKING:
 
 
 def open_store(
-    url: str, collection: str, generation: int = 1, *, make: bool = True, credentials: Credentials | None = None
+    url: str,
+    collection: str,
+    generation: int = 1,
+    *,
+    make: bool = True,
+    credentials: Credentials | None = None,
+    owner: str = "",
 ) -> VectorStore:
     """Open the store of a collection by the store's URL.
 
@@ -27,18 +34,22 @@ def open_store(
         generation: which of its generations: a collection is built anew beside the one that is searched.
         make: make the store where there is none.
         credentials: for a server; those in the URL or the environment unless given.
+        owner: id of the database that has the collection: on a server, another's of the same name is not opened.
 
     Raises:
-        BadInput: the URL is of no kind of store there is, or the collection's name is none a store can carry.
+        BadInput: the URL is of no kind of store there is, the collection's name is none a store can carry, or what is
+            there is somebody else's.
         MissingPart: the store needs a part that is not installed.
         StoreError: the store can't be opened, or is not there and must be.
     """
     if is_attached(url):
-        return open_attached(Attachment.parse(url), collection, credentials or Credentials.read(url), make=make)
+        who = credentials or Credentials.read(url)
+        return open_attached(Attachment.parse(url), collection, who, make=make, owner=owner)
     if urlsplit(url).scheme in SCHEMES:
         from indexer.stores.elastic.store import ElasticStore  # noqa: PLC0415 - half a second
 
-        return ElasticStore(Address.parse(url), collection, credentials or Credentials.read(url), generation, make=make)
+        who = credentials or Credentials.read(url)
+        return ElasticStore(Address.parse(url), collection, who, generation, make=make, owner=owner)
     from indexer.stores.embedded import EmbeddedStore, path_of  # noqa: PLC0415 - with it comes SQLAlchemy
 
     path = path_of(_folder(url), collection, generation)
@@ -48,7 +59,7 @@ def open_store(
 
 
 def open_attached(
-    attachment: Attachment, collection: str, credentials: Credentials, *, make: bool = False
+    attachment: Attachment, collection: str, credentials: Credentials, *, make: bool = False, owner: str = ""
 ) -> JoinedStore:
     """Open the store of a collection that is attached to somebody else's index.
 
@@ -59,26 +70,35 @@ def open_attached(
     if attachment.companion:
         from indexer.stores.elastic.companion import CompanionStore  # noqa: PLC0415 - half a second
 
-        return CompanionStore(attachment, collection, credentials, make=make)
+        return CompanionStore(attachment, collection, credentials, make=make, owner=owner)
     from indexer.stores.elastic.attached import AttachedStore  # noqa: PLC0415
 
     return AttachedStore(attachment, credentials)
 
 
-def drop_store(url: str, collection: str, generation: int = 1, *, credentials: Credentials | None = None) -> None:
+def drop_store(
+    url: str, collection: str, generation: int = 1, *, credentials: Credentials | None = None, owner: str = ""
+) -> None:
     """Remove a generation's store, also one that can't be opened any more, or that was never made.
+
+    Args:
+        url: where stores are.
+        collection: whose.
+        generation: which of its generations.
+        credentials: for a server; those in the URL or the environment unless given.
+        owner: id of the database that has the collection: on a server, what is another's stays.
 
     Raises:
         BadInput: the URL is of no kind of store there is.
         StoreError: the store can't be removed.
     """
     if is_attached(url):
-        _drop_attached(Attachment.parse(url), collection, credentials or Credentials.read(url))
+        _drop_attached(Attachment.parse(url), collection, credentials or Credentials.read(url), owner)
         return
     if urlsplit(url).scheme in SCHEMES:
         from indexer.stores.elastic.store import drop  # noqa: PLC0415
 
-        drop(Address.parse(url), collection, credentials or Credentials.read(url), generation)
+        drop(Address.parse(url), Claim(collection, owner), credentials or Credentials.read(url), generation)
         return
     from indexer.stores.embedded import path_of, remove_file  # noqa: PLC0415
 
@@ -89,7 +109,9 @@ def drop_store(url: str, collection: str, generation: int = 1, *, credentials: C
         raise StoreError(f"the store {path} can't be removed ({error.strerror}); see that it is yours") from error
 
 
-def stored_generations(url: str, collection: str, *, credentials: Credentials | None = None) -> list[int]:
+def stored_generations(
+    url: str, collection: str, *, credentials: Credentials | None = None, owner: str = ""
+) -> list[int]:
     """Numbers of a collection's generations that a store holds, also those that no row names any more.
 
     Raises:
@@ -101,17 +123,17 @@ def stored_generations(url: str, collection: str, *, credentials: Credentials | 
     if urlsplit(url).scheme in SCHEMES:
         from indexer.stores.elastic.store import generations  # noqa: PLC0415
 
-        return generations(Address.parse(url), collection, credentials or Credentials.read(url))
+        return generations(Address.parse(url), Claim(collection, owner), credentials or Credentials.read(url))
     from indexer.stores import embedded  # noqa: PLC0415
 
     return embedded.generations(_folder(url), collection)
 
 
-def _drop_attached(attachment: Attachment, collection: str, credentials: Credentials) -> None:
+def _drop_attached(attachment: Attachment, collection: str, credentials: Credentials, owner: str) -> None:
     if attachment.companion:
         from indexer.stores.elastic.store import drop  # noqa: PLC0415
 
-        drop(attachment.address, collection, credentials)
+        drop(attachment.address, Claim(collection, owner, attachment.index), credentials)
         return
     from indexer.stores.elastic.attached import detach  # noqa: PLC0415
 

@@ -14,13 +14,16 @@ import sqlalchemy as sa
 from elasticsearch import Elasticsearch, helpers
 
 from encoders.document import Document, FloatArray
-from encoders.errors import BadInput
-from indexer.attaching import Attaching
+from encoders.errors import BadInput, StoreError
+from indexer.attaching import Attaching, detach
+from indexer.collection import find, register
 from indexer.database import connect
 from indexer.following import AttachReport, keep_up
+from indexer.owner import owner_of
 from indexer.settings import Settings
 from indexer.stores import drop_store, open_attached, open_store
 from indexer.stores.elastic import door
+from indexer.stores.elastic.attached import detach as detach_from
 from indexer.stores.elastic.attachment import Attachment, is_attached
 from indexer.stores.elastic.connection import Credentials
 from indexer.stores.elastic.joined import JoinedStore
@@ -91,7 +94,7 @@ class Owner:
         return found
 
     def open(self) -> JoinedStore:
-        return open_attached(self.attachment, "c", Credentials(), make=True)
+        return open_attached(self.attachment, "c", Credentials(), make=True, owner=owner_of(self.engine))
 
     def follow(self) -> AttachReport:
         store = self.open()
@@ -377,6 +380,26 @@ def test_another_index_under_the_same_alias_is_read_from_its_start(owner: Owner)
     assert owner.vectors().keys() == {"b"}
 
 
+def test_an_index_that_a_snapshot_was_restored_over_is_read_from_its_start(owner: Owner) -> None:
+    """It has its uuid still, and counts on from an earlier number."""
+    snapshots, name = owner.client.snapshot, owner.prefix
+    snapshots.create_repository(name=name, repository={"type": "fs", "settings": {"location": name}})
+    owner.write("a", source("one"))
+    owner.follow()
+    snapshots.create(repository=name, snapshot=name, indices=owner.index, wait_for_completion=True)
+    owner.write_all(texts(40))
+    owner.follow()
+    owner.client.indices.close(index=owner.index)
+    snapshots.restore(repository=name, snapshot=name, indices=owner.index, wait_for_completion=True)
+    owner.client.cluster.health(index=owner.index, wait_for_status="green")
+    owner.write_all({f"n{at}": source(f"new {at}") for at in range(100)})
+    report = owner.follow()
+    assert (report.encoded, report.resumed) == (100, True)
+    owner.check()
+    assert owner.encoded_by_following() == []
+    snapshots.delete_repository(name=name)
+
+
 def test_killed_in_the_middle_it_goes_on_where_it_stopped(owner: Owner) -> None:
     owner.write_all(texts(400))
     owner.encoder.broken_at = 200
@@ -429,6 +452,30 @@ def test_a_companion_follows_external_versions(elastic_url: str, engine: sa.Engi
     owner.client.close()
 
 
+def test_two_homes_with_companions_of_one_name_leave_each_others_alone(
+    elastic_url: str, engine: sa.Engine, tmp_path: Path
+) -> None:
+    first = Owner(elastic_url, engine, companion=True)
+    first.make()
+    first.write_all(texts(5))
+    first.follow()
+    second = Owner(elastic_url, connect(f"sqlite:///{tmp_path / 'other.db'}"), companion=True)
+    second.index = f"{second.prefix}-others"
+    second.attachment = replace(second.attachment, index=second.index)
+    second.make()
+    second.write("x", source("other text"))
+    with pytest.raises(BadInput, match=rf"belongs to a collection that is attached to {first.index}, and is left"):
+        second.follow()
+    second.attachment = first.attachment
+    with pytest.raises(BadInput, match="belongs to a collection of another home"):
+        second.follow()
+    drop_store(second.attachment.url, "c", owner=owner_of(second.engine))
+    first.check()
+    second.engine.dispose()
+    for one in (first, second):
+        one.client.close()
+
+
 def test_a_companion_that_was_lost_is_made_again(elastic_url: str, engine: sa.Engine) -> None:
     owner = Owner(elastic_url, engine, companion=True)
     owner.make()
@@ -436,6 +483,10 @@ def test_a_companion_that_was_lost_is_made_again(elastic_url: str, engine: sa.En
     owner.follow()
     store = owner.open()
     owner.client.indices.delete(index=store.index)
+    with pytest.raises(StoreError, match=r"is gone from .*let it be made again \(dragoman attach -c c\)"):
+        store.count()
+    with pytest.raises(StoreError, match=r"dragoman attach -c c"):
+        open_attached(owner.attachment, "c", Credentials())
     store.close()
     assert owner.follow().encoded == 1
     owner.check()
@@ -485,6 +536,7 @@ REFUSED: Sequence[tuple[str, dict[str, Any], str]] = [
     ("no source", {"_source": {"enabled": False}}, "keeps no _source"),
     ("excludes", {"_source": {"excludes": ["year"]}}, "from its index for good; attach with --companion"),
     ("excludes the text", {"_source": {"excludes": ["content.*"]}}, "leaves 'content.body' out of its _source"),
+    ("excludes its object", {"_source": {"excludes": ["content"]}}, "leaves 'content.body' out of its _source"),
     ("includes", {"_source": {"includes": ["content.body", "headline", "lang"]}}, "attach with --companion"),
     ("routing", {"_routing": {"required": True}}, "placed by routing values"),
     ("ours is not ours", {"properties": {**MAPPING["properties"], "dragoman": {"type": "keyword"}}}, "with --field"),
@@ -580,3 +632,199 @@ def test_a_blocked_index_a_synthetic_source_and_another_model_are_refused(in_pla
     in_place.attachment = replace(in_place.attachment, index=synthetic)
     with pytest.raises(BadInput, match="synthetic _source"):
         at_the_door(in_place)
+
+
+def test_an_object_that_is_kept_in_sources_keeps_the_text_in_it(elastic_url: str, engine: sa.Engine) -> None:
+    owner = Owner(elastic_url, engine, companion=True)
+    owner.make({**MAPPING, "_source": {"includes": ["content", "headline", "lang"]}})
+    owner.write("a", source("one", year=1990))
+    at_the_door(owner)
+    assert owner.follow().encoded == 1
+    owner.check()
+    owner.client.close()
+
+
+@pytest.mark.parametrize("companion", [False, True], ids=["in place", "companion"])
+def test_a_setting_that_keeps_no_source_is_refused_as_a_mapping_is(
+    elastic_url: str, engine: sa.Engine, companion: bool
+) -> None:
+    owner = Owner(elastic_url, engine, companion=companion)
+    owner.make(MAPPING, **{"index.mapping.source.mode": "disabled"})
+    with pytest.raises(BadInput, match="keeps no _source"):
+        at_the_door(owner)
+    owner.client.close()
+
+
+@pytest.mark.parametrize(
+    ("part", "how"), [({"filter": {"term": {"lang": "en"}}}, "a filter"), ({"search_routing": "x"}, "a routing value")]
+)
+def test_an_alias_that_shows_a_part_of_an_index_is_refused(in_place: Owner, part: dict[str, Any], how: str) -> None:
+    in_place.write("secret", source("geheim", "de"))
+    alias = f"{in_place.prefix}-alias"
+    in_place.client.indices.put_alias(index=in_place.index, name=alias, **part)
+    in_place.attachment = replace(in_place.attachment, index=alias)
+    with pytest.raises(BadInput, match=rf"{alias} is an alias with {how}.*name the index itself"):
+        in_place.follow()
+    assert "dragoman" not in in_place.read("secret")
+    in_place.attachment = replace(in_place.attachment, index=in_place.index)
+    assert in_place.follow().encoded == 1
+
+
+def left(owner: Owner, index: str = "") -> list[str]:
+    """Ids of the documents that hold our field."""
+    owner.client.indices.refresh(index=index or owner.index)
+    hits = owner.client.search(index=index or owner.index, query={"exists": {"field": "dragoman.id"}}, size=1000)
+    return sorted(hit["_id"] for hit in hits["hits"]["hits"])
+
+
+def test_detaching_leaves_documents_whose_versions_are_their_owners(in_place: Owner) -> None:
+    in_place.write("mine", source("text"))
+    in_place.write("back", source("text"))
+    in_place.follow()
+    in_place.write("back", in_place.read("back"), version=1_700_000_000, version_type="external")
+    done = detach_from(in_place.attachment, Credentials())
+    assert (done.emptied, done.kept, done.gone) == (1, 1, False)
+    assert left(in_place) == ["back"]
+    in_place.write("back", source("next"), version=1_700_000_001, version_type="external")
+    assert left(in_place) == []
+
+
+def test_detaching_ends_where_a_copy_that_was_placed_by_routing_holds_our_field(in_place: Owner) -> None:
+    in_place.write_all(texts(3))
+    in_place.follow()
+    copied = in_place.read("d0")
+    for value in ("x", "y", "zz", "abc"):
+        in_place.write("d0", copied, routing=value)
+    assert detach_from(in_place.attachment, Credentials()).emptied >= 4
+    assert left(in_place) == []
+
+
+def test_after_an_alias_moved_on_the_index_that_got_vectors_is_emptied_and_no_other(
+    in_place: Owner, settings: Settings
+) -> None:
+    in_place.write("a", source("one"))
+    alias, second = f"{in_place.prefix}-alias", f"{in_place.prefix}-second"
+    in_place.client.indices.put_alias(index=in_place.index, name=alias)
+    in_place.attachment = replace(in_place.attachment, index=alias)
+    collection = register(
+        in_place.engine, "c", replace(settings, store=in_place.attachment.url), "x", in_place.encoder.spec
+    )
+    in_place.follow()
+    in_place.client.indices.create(index=second, mappings=MAPPING)
+    actions = [{"remove": {"index": in_place.index, "alias": alias}}, {"add": {"index": second, "alias": alias}}]
+    in_place.client.indices.update_aliases(actions=actions)
+    other = Owner(f"{in_place.server}/{in_place.prefix}", in_place.engine, companion=False)
+    other.attachment = replace(other.attachment, index=second)
+    other.index = second
+    other.write("b", source("two"))
+    store = other.open()
+    keep_up(store, other.encoder, other.engine, "another")
+    store.close()
+    done = detach(in_place.engine, collection, settings)
+    assert [(one.index, one.emptied) for one in done] == [(in_place.index, 1)]
+    assert left(in_place) == []
+    assert left(other) == ["b"]
+    other.client.close()
+
+
+def test_an_index_that_was_made_anew_under_its_name_is_said_to_be_gone(in_place: Owner, settings: Settings) -> None:
+    in_place.write("a", source("one"))
+    in_place.follow()
+    stored = replace(settings, store=in_place.attachment.url)
+    collection = register(in_place.engine, "c", stored, "x", in_place.encoder.spec)
+    in_place.client.indices.delete(index=in_place.index)
+    in_place.make()
+    (done,) = detach(in_place.engine, collection, settings)
+    assert (done.gone, done.emptied) == (True, 0)
+    assert find(in_place.engine, "c") is None
+
+
+@pytest.mark.parametrize("companion", [False, True], ids=["in place", "companion"])
+def test_a_collection_whose_server_is_gone_can_be_forgotten(
+    elastic_url: str, engine: sa.Engine, settings: Settings, companion: bool
+) -> None:
+    owner = Owner(elastic_url, engine, companion=companion)
+    away = replace(owner.attachment, server="http://127.0.0.1:9")
+    collection = register(engine, "c", replace(settings, store=away.url), "x", owner.encoder.spec)
+    with pytest.raises(StoreError, match="can't be reached"):
+        detach(engine, collection, settings)
+    assert detach(engine, collection, settings, forget=True) == []
+    assert find(engine, "c") is None
+    owner.client.close()
+
+
+def test_another_home_that_reads_other_fields_into_our_object_is_refused(in_place: Owner, tmp_path: Path) -> None:
+    """Each would take the other's vectors for those of stale texts, for ever."""
+    in_place.write_all(texts(5))
+    in_place.follow()
+    other = Owner(f"{in_place.server}/{in_place.prefix}", connect(f"sqlite:///{tmp_path / 'b.db'}"), companion=False)
+    other.attachment = replace(in_place.attachment, text="headline", title="")
+    with pytest.raises(
+        BadInput, match=r"vectors of other fields \(lang_field lang, text content.body, title headline\)"
+    ):
+        other.follow()
+    assert in_place.encoded_by_following() == []
+    drop_store(in_place.attachment.url, "c")
+    assert other.follow().encoded == 5
+    other.engine.dispose()
+    other.client.close()
+
+
+def test_an_attachment_from_before_fields_were_noted_notes_them(in_place: Owner) -> None:
+    in_place.write("a", source("one"))
+    in_place.follow()
+    bare = {"dragoman": {"properties": {"id": {"type": "keyword"}}}}
+    in_place.client.indices.put_mapping(index=in_place.index, properties=bare)
+    assert in_place.encoded_by_following() == []
+    mapping = in_place.client.indices.get_mapping(index=in_place.index)[in_place.index]["mappings"]
+    noted = mapping["properties"]["dragoman"]["properties"]["id"]["meta"]
+    assert noted == {"text": "content.body", "title": "headline", "lang_field": "lang"}
+
+
+def test_a_value_of_the_owners_under_our_name_that_no_mapping_knows_stays(elastic_url: str, engine: sa.Engine) -> None:
+    owner = Owner(elastic_url, engine, companion=False)
+    owner.make({**MAPPING, "dynamic": False})
+    theirs: dict[str, Any] = {"a": "a word", "b": {"id": "k", "colour": "red"}, "c": [{"id": "k"}], "d": None}
+    for doc_id, value in theirs.items():
+        owner.write(doc_id, source("text", dragoman=value))
+    report = owner.follow()
+    assert {note.doc_id for note in report.refused} == {"a", "b", "c"}
+    assert "it has a value of its owner's in 'dragoman'; name ours with --field" in report.refused[0].text
+    assert owner.vectors().keys() == {"d"}
+    drop_store(owner.attachment.url, "c")
+    assert {doc_id: owner.read(doc_id).get("dragoman") for doc_id in theirs} == theirs
+    owner.client.close()
+
+
+def test_an_index_that_takes_no_objects_and_one_that_is_closed_are_refused(elastic_url: str, engine: sa.Engine) -> None:
+    owner = Owner(elastic_url, engine, companion=False)
+    flat = {"content.body": {"type": "text"}, "headline": {"type": "text"}, "lang": {"type": "keyword"}}
+    owner.make({"subobjects": False, "properties": flat})
+    with pytest.raises(BadInput, match=r"takes no objects \(subobjects: false\).*attach with --companion"):
+        at_the_door(owner)
+    owner.client.indices.close(index=owner.index)
+    with pytest.raises(BadInput, match=rf"is closed; open it \(POST {owner.index}/_open\)"):
+        at_the_door(owner)
+    owner.client.close()
+
+
+def test_an_index_with_too_little_room_for_fields_says_which_setting_to_raise(
+    elastic_url: str, engine: sa.Engine
+) -> None:
+    owner = Owner(elastic_url, engine, companion=False)
+    owner.make(MAPPING, **{"index.mapping.total_fields.limit": 11})
+    owner.write("a", source("one"))
+    with pytest.raises(StoreError, match=r"raise index\.mapping\.total_fields\.limit of the index"):
+        owner.follow()
+    owner.client.close()
+
+
+@pytest.mark.usefixtures("default_folder")
+def test_a_companion_that_no_index_can_be_named_after_is_no_collection(in_place: Owner, settings: Settings) -> None:
+    beside = replace(in_place.attachment, companion=in_place.prefix)
+    with (
+        pytest.raises(BadInput, match="can't be named 'My Coll'"),
+        Attaching.open("My Coll", beside, settings=settings),
+    ):
+        pass
+    assert find(in_place.engine, "My Coll") is None

@@ -1,5 +1,7 @@
 """Accidents on a real server with security on: nothing lost, nothing doubled, and each says what to do."""
 
+import json
+import signal
 import subprocess
 import sys
 import threading
@@ -12,14 +14,19 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import sqlalchemy as sa
 from elasticsearch import Elasticsearch
 
 from encoders.document import Document, Passages, int8_rows, unit_rows
 from encoders.errors import StoreError
+from encoders.folder import ModelFolder
 from indexer import collection as collections
 from indexer import generations, indexing
 from indexer.attaching import Attaching, detach
-from indexer.database import connect
+from indexer.batches import CHUNK_DOCUMENTS
+from indexer.database import connect, transaction
+from indexer.database import opened as opened_database
+from indexer.ledger import DONE, Chunk, runs
 from indexer.settings import Settings
 from indexer.stores import open_store
 from indexer.stores.contract import StoredDocument, VectorStore
@@ -270,7 +277,7 @@ def test_a_server_killed_in_the_middle_of_writes_and_away_for_a_while_loses_and_
         writing_ = pool.submit(write)
         assert half.wait(60)
         server.kill()
-        time.sleep(3)  # away: writes are refused at once
+        time.sleep(30)  # away: writes are refused at once
         server.start()
         writing_.result()
     holds_exactly(opened(), items(range(3000)))
@@ -334,3 +341,50 @@ def test_a_client_killed_in_the_middle_of_writes_does_them_again(
             client.kill()
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL, cwd=Path(__file__).parents[2])
     holds_exactly(opened(), items(range(2000)))
+
+
+def _chunks(settings: Settings) -> dict[int, str]:
+    """State by number, as the ledger has it."""
+    with opened_database(settings.database) as engine, transaction(engine) as session:
+        return {one.number: one.state for one in session.scalars(sa.select(Chunk))}
+
+
+@pytest.mark.slow
+def test_after_kills_of_an_index_run_the_ledger_says_nothing_done_that_the_server_lacks(
+    elastic_url: str, tmp_path: Path, default_folder: ModelFolder
+) -> None:
+    """SIGKILL of ``dragoman index`` whenever two chunks more are done, and the same command again."""
+    documents = [
+        Document(f"d{at:04d}", "en", f"The river rose {at} feet and the town was under water.")
+        for at in range(10 * CHUNK_DOCUMENTS)
+    ]
+    source, home = tmp_path / "docs.jsonl", tmp_path / "home"
+    source.write_text("".join(json.dumps({"id": d.doc_id, "lang": d.lang, "text": d.text}) + "\n" for d in documents))
+    settings = Settings.read(home=home, store=elastic_url)
+    command = [sys.executable, "-m", "query.cli", "index", str(source), "-c", "c", "--device", "cpu", "-q"]
+    arguments = ["--no-calibration", "--home", str(home), "--store", elastic_url]
+    home.mkdir()
+    kills = 0
+    while True:
+        done = sum(state == DONE for state in _chunks(settings).values())
+        with subprocess.Popen([*command, *arguments], cwd=Path(__file__).parents[2]) as process:
+            while process.poll() is None:
+                if sum(state == DONE for state in _chunks(settings).values()) >= done + 2 and kills < 3:
+                    process.kill()
+                    kills += 1
+                    break
+                time.sleep(0.02)
+        with closing(open_store(elastic_url, "c", make=False)) as store:
+            stored = set(store.ids())
+        for number, state in _chunks(settings).items():
+            if state == DONE:
+                first = number * CHUNK_DOCUMENTS
+                assert stored.issuperset(one.doc_id for one in documents[first : first + CHUNK_DOCUMENTS])
+        if process.returncode == 0:
+            break
+        assert process.returncode == -signal.SIGKILL
+    assert kills == 3
+    assert stored == {one.doc_id for one in documents}
+    with opened_database(settings.database) as engine:
+        (run,) = runs(engine, "c")
+    assert (run.state, run.encoded + run.unchanged) == (DONE, len(documents))

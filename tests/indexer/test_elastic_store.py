@@ -3,9 +3,11 @@
 import json
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,13 +15,17 @@ from elasticsearch import Elasticsearch
 
 from encoders.document import Document, Encoder, Passages, unit_rows
 from encoders.errors import BadInput, StoreError
+from indexer.collection import register, remove
+from indexer.database import opened
 from indexer.readers import ReadOptions, read
 from indexer.settings import Settings
-from indexer.stores import open_store
+from indexer.stores import drop_store, open_store, stored_generations
 from indexer.stores.contract import StoredDocument
 from indexer.stores.elastic.connection import INDEX_TYPES, Address, Credentials, without_credentials
+from indexer.stores.elastic.layout import Layout
 from indexer.stores.elastic.store import ElasticStore
 from tests.conftest import read_documents
+from tests.indexer.counting import CountingEncoder
 
 MODEL, DIM = "model-a", 8
 
@@ -33,16 +39,16 @@ def item(doc_id: str, text: str = "text", passages: int = 1) -> StoredDocument:
 
 @pytest.fixture
 def store(elastic_url: str) -> Iterator[ElasticStore]:
-    opened = ElasticStore(Address.parse(elastic_url), "c", Credentials())
-    opened.create(MODEL, DIM)
-    yield opened
-    opened.close()
+    made = ElasticStore(Address.parse(elastic_url), "c", Credentials())
+    made.create(MODEL, DIM)
+    yield made
+    made.close()
 
 
 @pytest.fixture
 def client(elastic_url: str) -> Iterator[Elasticsearch]:
-    with Elasticsearch(elastic_url.rpartition("/")[0]) as opened:
-        yield opened
+    with Elasticsearch(elastic_url.rpartition("/")[0]) as asked:
+        yield asked
 
 
 class Answer(BaseHTTPRequestHandler):
@@ -169,6 +175,36 @@ def test_credentials_are_taken_from_the_url_and_shown_nowhere(tmp_path: Path, mo
     assert Address.parse("https://host:9200").prefix == "dragoman"
 
 
+SECRET = "c2VjcmV0a2V5"  # noqa: S105 - of nobody
+
+
+@pytest.mark.parametrize(
+    ("variable", "value"),
+    [
+        ("API_KEY", f"{SECRET}\n{SECRET}"),
+        ("API_KEY", f"{SECRET} {SECRET}"),
+        ("API_KEY", f"ключ{SECRET}"),
+        ("PASSWORD", f"{SECRET}\n{SECRET}"),
+        ("USER", f"{SECRET}\x07"),
+    ],
+)
+def test_credentials_that_no_header_can_carry_are_refused_and_shown_nowhere(
+    monkeypatch: pytest.MonkeyPatch, variable: str, value: str
+) -> None:
+    monkeypatch.setenv(f"DRAGOMAN_ELASTIC_{variable}", value)
+    with pytest.raises(BadInput) as refused:
+        open_store("http://127.0.0.1:9/p", "c")
+    assert SECRET not in str(refused.value)
+    assert refused.value.__context__ is None
+
+
+def test_a_line_break_at_the_end_of_a_variable_is_no_part_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DRAGOMAN_ELASTIC_USER", "ann")
+    monkeypatch.setenv("DRAGOMAN_ELASTIC_PASSWORD", "größer als \r\n")
+    monkeypatch.setenv("DRAGOMAN_ELASTIC_API_KEY", f" {SECRET}\n")
+    assert Credentials.read("https://host:9200/p") == Credentials("ann", "größer als ", SECRET)
+
+
 def test_a_mapping_holds_the_stated_type_of_index(elastic_url: str, client: Elasticsearch) -> None:
     store = ElasticStore(Address.parse(f"{elastic_url}?vectors=hnsw&field=ours&shards=2"), "c", Credentials())
     store.create(MODEL, DIM)
@@ -247,10 +283,15 @@ def test_a_disk_past_its_watermark_is_said_and_nothing_is_half_written(
 def test_a_red_index_is_said(elastic_url: str, client: Elasticsearch, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("indexer.stores.elastic.store._YELLOW_WITHIN", "100ms")
     prefix = elastic_url.rpartition("/")[2]
-    nowhere = {"index.routing.allocation.require._name": "nobody"}
-    client.indices.create(index=f"{prefix}-c-000001", settings=nowhere, wait_for_active_shards=0)
+    nowhere = {"index.routing.allocation.require._name": "nobody", "index.write.wait_for_active_shards": "0"}
+    mapping = Layout().mapping()
+    client.indices.create(index=f"{prefix}-c-000001", mappings=mapping, settings=nowhere, wait_for_active_shards=0)
     with pytest.raises(StoreError, match=r"have no node that holds them \(red\)"):
         open_store(elastic_url, "c")
+    assert client.indices.exists(index=f"{prefix}-c-000001")
+    with templated(client, prefix, {"settings": nowhere}), pytest.raises(StoreError, match=r"\(red\)"):
+        open_store(elastic_url, "other")
+    assert not client.indices.exists(index=f"{prefix}-other-000001"), "an index that can hold nothing stays"
 
 
 def test_what_the_server_would_not_take_is_refused_with_the_reason_and_the_rest_goes_on(store: ElasticStore) -> None:
@@ -280,3 +321,122 @@ def test_a_full_write_by_somebody_else_that_lost_the_vector_is_seen(store: Elast
     assert store.stamps(MODEL, ["a"]) == {}
     assert store.put(MODEL, [item("a")]).stored == 1
     assert list(store.ids()) == ["a"]
+
+
+@contextmanager
+def templated(client: Elasticsearch, prefix: str, template: dict[str, Any]) -> Iterator[None]:
+    """While an index template of the server is for all indices of a prefix."""
+    client.indices.put_index_template(name=prefix, index_patterns=[f"{prefix}*"], template=template)
+    try:
+        yield
+    finally:
+        client.indices.delete_index_template(name=prefix)
+
+
+def names(client: Elasticsearch, url: str) -> list[str]:
+    """Indices under a prefix."""
+    return sorted(client.indices.get(index=f"{url.rpartition('/')[2]}*", expand_wildcards="all").body)
+
+
+def test_indices_behind_a_rollover_alias_of_our_name_stay_their_owners(
+    elastic_url: str, client: Elasticsearch, settings: Settings
+) -> None:
+    alias = f"{elastic_url.rpartition('/')[2]}-app"
+    theirs = [f"{alias}-{at:06d}" for at in (1, 2, 3)]
+    for one in theirs:
+        client.indices.create(index=one, mappings={"properties": {"hello": {"type": "text"}}}, aliases={alias: {}})
+    with pytest.raises(BadInput, match=rf"index {theirs[0]} on .* was not made by Dragoman, and is left alone"):
+        open_store(elastic_url, "app")
+    with pytest.raises(BadInput, match=rf"{alias} is the name of an alias of {theirs[0]}"):
+        open_store(elastic_url, "app", 4)
+    with opened(settings.database) as engine:
+        collection = register(engine, "app", replace(settings, store=elastic_url), "x", CountingEncoder().spec)
+        remove(engine, collection, settings)
+    assert names(client, elastic_url) == theirs
+    assert sorted(client.indices.get_alias(name=alias).body) == theirs
+
+
+def test_another_home_with_the_same_collection_and_prefix_is_refused_and_removes_nothing(
+    elastic_url: str, client: Elasticsearch
+) -> None:
+    mine = open_store(elastic_url, "c", owner="mine")
+    with pytest.raises(BadInput, match=r"belongs to a collection of another home, and is left alone"):
+        open_store(elastic_url, "c", owner="theirs")
+    mine.publish()
+    with pytest.raises(BadInput, match=r"is the name of an alias of .*-c-000001, which is not this collection's"):
+        open_store(elastic_url, "c", 2, owner="theirs")
+    assert stored_generations(elastic_url, "c", owner="theirs") == []
+    drop_store(elastic_url, "c", owner="theirs")
+    assert names(client, elastic_url) == [f"{elastic_url.rpartition('/')[2]}-c-000001"]
+    assert stored_generations(elastic_url, "c", owner="mine") == [1]
+    mine.drop()
+    assert names(client, elastic_url) == []
+
+
+def test_a_store_made_before_there_were_marks_is_taken_over_once(elastic_url: str, client: Elasticsearch) -> None:
+    index = f"{elastic_url.rpartition('/')[2]}-c-000001"
+    client.indices.create(index=index, mappings=Layout().mapping())
+    old = open_store(elastic_url, "c")
+    old.create(MODEL, DIM)
+    assert stored_generations(elastic_url, "c", owner="mine") == [1]
+    open_store(elastic_url, "c", owner="mine", make=False).close()
+    with pytest.raises(BadInput, match="of another home"):
+        open_store(elastic_url, "c", owner="theirs")
+    open_store(elastic_url, "c", make=False).close()
+    assert old.models() == {MODEL: DIM}
+    old.close()
+
+
+def test_an_index_that_has_one_field_more_than_ours_is_not_taken_over(elastic_url: str, client: Elasticsearch) -> None:
+    mapping = Layout().mapping()
+    mapping["properties"]["price"] = {"type": "long"}
+    client.indices.create(index=f"{elastic_url.rpartition('/')[2]}-c-000001", mappings=mapping)
+    with pytest.raises(BadInput, match="was not made by Dragoman"):
+        open_store(elastic_url, "c")
+
+
+def test_a_name_that_an_index_has_is_refused_before_anything_is_made(elastic_url: str, client: Elasticsearch) -> None:
+    prefix = elastic_url.rpartition("/")[2]
+    client.indices.create(index=f"{prefix}-c")
+    with pytest.raises(BadInput, match=rf"{prefix}-c is the name of an index"):
+        open_store(elastic_url, "c")
+    assert names(client, elastic_url) == [f"{prefix}-c"]
+
+
+def test_an_alias_that_was_given_to_another_index_meanwhile_stays_there(
+    store: ElasticStore, client: Elasticsearch
+) -> None:
+    client.indices.create(index=f"{store.alias}s", aliases={store.alias: {}})
+    with pytest.raises(BadInput, match="is the name of an alias of"):
+        store.publish()
+    assert list(client.indices.get_alias(name=store.alias).body) == [f"{store.alias}s"]
+
+
+@pytest.mark.parametrize(
+    ("template", "what"),
+    [
+        ({"mappings": {"_source": {"excludes": ["text"]}}}, "another _source"),
+        ({"mappings": {"_source": {"enabled": False}}}, "another _source"),
+        ({"settings": {"index.mapping.source.mode": "synthetic"}}, "another _source"),
+        ({"aliases": {"half-built": {}}}, "the alias half-built"),
+        ({"mappings": {"_routing": {"required": True}}}, "required routing"),
+    ],
+)
+def test_an_index_template_that_would_change_what_is_stored_is_named(
+    elastic_url: str, client: Elasticsearch, template: dict[str, Any], what: str
+) -> None:
+    prefix = elastic_url.rpartition("/")[2]
+    with (
+        templated(client, prefix, template),
+        pytest.raises(StoreError, match=rf"an index template .* gives {prefix}-c-000001 {what} \({prefix}\); exempt"),
+    ):
+        open_store(elastic_url, "c")
+    assert names(client, elastic_url) == []
+
+
+def test_an_index_template_that_changes_nothing_of_ours_is_no_matter(elastic_url: str, client: Elasticsearch) -> None:
+    prefix = elastic_url.rpartition("/")[2]
+    beside = {"mappings": {"properties": {"@timestamp": {"type": "date"}, "title": {"type": "keyword"}}}}
+    with templated(client, prefix, beside):
+        open_store(elastic_url, "c").close()
+    open_store(elastic_url, "c", make=False).close()

@@ -83,6 +83,23 @@ def test_what_cannot_be_read_is_refused_with_its_id(place: Place) -> None:
     assert [(one.where, one.doc_id) for one in refusals] == [(f"elastic:{place.index}/bad", "bad")]
 
 
+def test_an_alias_that_shows_a_part_of_an_index_is_refused_at_once(place: Place) -> None:
+    place.make(3)
+    alias = f"{place.index}-alias"
+    place.client.indices.put_alias(index=place.index, name=alias, filter={"term": {"year": 1994}})
+    assert len(place.read()) == 3
+    for name in (alias, f"{place.index}*"):
+        with pytest.raises(BadInput, match=rf"{alias} is an alias with a filter.*name the index itself"):
+            list(read(f"elastic:{place.server}/{name}", place.options))
+
+
+def test_a_setting_that_keeps_no_texts_is_refused_as_a_mapping_is(place: Place) -> None:
+    place.client.indices.create(index=place.index, settings={"index.mapping.source.mode": "disabled"})
+    place.write({"a": "text"})
+    with pytest.raises(BadInput, match="keeps no _source, so its texts can't be read"):
+        read(place.source, place.options)
+
+
 def test_an_index_that_keeps_no_texts_is_refused_at_once(place: Place) -> None:
     place.client.indices.create(index=place.index, mappings={"_source": {"enabled": False}})
     place.write({"a": "text"})

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -14,8 +15,12 @@ from urllib.parse import urlsplit
 import pytest
 from elasticsearch import Elasticsearch, helpers
 
+from encoders.document import EncoderSpec
 from encoders.folder import ModelFolder
+from indexer.collection import register
+from indexer.database import opened
 from indexer.settings import Settings
+from indexer.stores.elastic.attachment import Attachment
 from query import Searcher
 from query.cli import run
 from tests.conftest import read_documents
@@ -147,6 +152,70 @@ def test_following_goes_on_until_it_is_interrupted(site: Site) -> None:
     following.send_signal(signal.SIGINT)
     assert following.wait(60) == 130
     following.stdout.close()
+
+
+@pytest.mark.data
+def test_who_follows_waits_for_the_end_of_a_block_and_for_an_index_that_is_made_anew(site: Site) -> None:
+    assert site.attach("--no-calibration", "-q") == 0
+    command = [sys.executable, "-c", "from query.cli import main; main()", "attach", "-c", "help", "--follow"]
+    following = subprocess.Popen(
+        [*command, "--every", "0.2", "--home", str(site.home), "--device", "cpu", "--no-calibration"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert following.stdout is not None
+    assert following.stderr is not None
+    page = {"headline": "A new page", "body": "of text", "language": "en"}
+    blocked = {"index.blocks.read_only_allow_delete": True}
+    assert following.stdout.readline().startswith("help: 0 encoded")
+    site.client.index(index=site.index, id="new", document=page)
+    site.client.indices.put_settings(index=site.index, settings=blocked)
+    site.client.indices.put_settings(index=site.index, settings=dict.fromkeys(blocked))
+    assert following.stdout.readline().startswith("help: 1 encoded")
+    mapping = site.client.indices.get_mapping(index=site.index)[site.index]["mappings"]
+    site.client.indices.delete(index=site.index)
+    while "has no index" not in following.stderr.readline():
+        assert following.poll() is None
+    mapping["properties"].pop("dragoman")
+    site.client.indices.create(index=site.index, mappings=mapping)
+    site.client.index(index=site.index, id="first", document=page)
+    assert following.stdout.readline().startswith("help: 1 encoded")
+    following.send_signal(signal.SIGINT)
+    assert following.wait(60) == 130
+    following.stdout.close()
+    following.stderr.close()
+
+
+@pytest.mark.data
+def test_delete_all_of_an_attached_collection_says_what_detach_says(
+    site: Site, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert site.attach("--no-calibration", "-q") == 0
+    capsys.readouterr()
+    assert site.dragoman("delete", "--all", "--yes") == 0
+    said = capsys.readouterr().out
+    assert "help is gone: dragoman emptied in 36 documents" in said
+    assert 'keeps "dragoman": null in its _source' in said
+    assert site.dragoman("status") == 1
+
+
+def test_a_collection_of_a_server_that_is_gone_is_forgotten_with_what_stays(
+    site: Site, capsys: pytest.CaptureFixture[str]
+) -> None:
+    settings = Settings.read(home=site.home)
+    spec = EncoderSpec("counting", "segments", 8, (), "model-c", "build-c")
+    away = Attachment("http://127.0.0.1:9", "theirs", "body")
+    with opened(settings.database) as engine:
+        for name, store in (("help", away.url), ("own", "http://127.0.0.1:9/p")):
+            register(engine, name, replace(settings, store=store), "x", spec)
+    assert site.dragoman("detach") == 1
+    assert "can't be reached" in capsys.readouterr().err
+    assert site.dragoman("detach", "--forget") == 0
+    assert "help is forgotten; dragoman in theirs stays on http://127.0.0.1:9" in capsys.readouterr().out
+    assert run(["delete", "--all", "-y", "--forget", "-c", "own", "--home", str(site.home)]) == 0
+    assert "own is forgotten; what it has in http://127.0.0.1:9/p stays there" in capsys.readouterr().out
+    assert site.dragoman("status") == 1
 
 
 def test_what_is_missing_is_said(site: Site, capsys: pytest.CaptureFixture[str]) -> None:

@@ -56,6 +56,7 @@ class ElasticServer:
         self.settings = {"xpack.security.enabled": "false", **(settings or {})}
         self._process: subprocess.Popen[bytes] | None = None
         shutil.copytree(_distribution(), folder / "server")
+        (folder / "snapshots").mkdir()
         folder.chmod(0o755)
         if _USER:
             subprocess.run(["chown", "-R", _USER, str(folder)], check=True)
@@ -117,6 +118,7 @@ class ElasticServer:
             "http.port": str(self.port),
             "transport.port": str(self._transport),
             "cluster.routing.allocation.disk.threshold_enabled": "false",
+            "path.repo": str(self.folder / "snapshots"),
             **self.settings,
         }
         arguments = [part for name, value in settings.items() for part in ("-E", f"{name}={value}")]

@@ -5,13 +5,14 @@ from __future__ import annotations
 import base64
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from encoders.document import Document, short_hash
 from encoders.errors import StoreError
 from indexer.stores.admission import admit
 from indexer.stores.contract import Edited, PutReport, Stamp, StoredDocument
-from indexer.stores.elastic import connection, writing
+from indexer.stores.elastic import changes, connection, door, writing
 from indexer.stores.elastic.attachment import Attachment
 from indexer.stores.elastic.connection import Credentials
 from indexer.stores.elastic.joined import JoinedLayout, JoinedStore
@@ -37,18 +38,28 @@ class AttachedLayout(JoinedLayout):
 
     def document(self, doc_id: str, source: Mapping[str, Any]) -> Document:
         """The document of a source."""
-        ours = source.get(self.ours) or {}
+        ours = self.held(source)
         return Edited.unless(self.users.shown(doc_id, source, ours.get("lang", "")), ours.get("text_hash", ""))
 
     def check(self, model: str) -> str:
         """Where the digest of a document's vector stands in its source: the mapping does not know it."""
         return self.name("models", model, "check")
 
+    def properties(self, inner: Mapping[str, Any]) -> dict[str, Any]:
+        """Our object field, which says which of their fields it was made of: another home must not read others."""
+        made = super().properties(inner)
+        made[self.ours]["properties"]["id"] = {"type": "keyword", "meta": self.users.attachment.reads}
+        return made
+
+    def is_theirs(self, source: Mapping[str, Any]) -> bool:
+        """Whether a document has a value of its owner's under our name, which no mapping need know."""
+        return source.get(self.ours) not in (None, {}, []) and not self.held(source)
+
     def update(self, model: str, item: StoredDocument, held: Mapping[str, Any]) -> dict[str, Any]:
         """Our object as an update merges it into the one that is there: words of another language go."""
         made = self.object(model, item)
         made["models"][model]["check"] = digest(made["models"][model]["vector"])
-        before = (held.get(self.ours) or {}).get("lang")
+        before = self.held(held).get("lang")
         if before and before != item.document.lang:
             made["words"][before] = None
         return {self.ours: made}
@@ -83,6 +94,9 @@ class AttachedStore(JoinedStore):
         self.index = self.users.name
         self._layout = AttachedLayout(attachment.field, users=self.users)
 
+    def _lost(self) -> str:
+        return f"the index {self.index} is gone from {self.address.server}; bring it back, or detach the collection"
+
     @property
     def mark(self) -> str:
         """What is another one when nothing of what was attached is there any more."""
@@ -95,12 +109,19 @@ class AttachedStore(JoinedStore):
         langs = {item.document.lang for item in latest.values()}
         self._patiently(lambda: self._make_room(langs))
         outdated: set[str] = set(admitted.older)
+        theirs: dict[str, str] = {}
+        fields, large = [*self.users.paths.values(), self._layout.ours], ("words", "models")
+        excludes = [self._layout.name(one) for one in large]
 
         def decide(doc_ids: Sequence[str]) -> dict[str, Action]:
-            held = writing.read(self._client, self.address.server, self.index, doc_ids, self._read_fields())
+            server = self.address.server
+            held = writing.read(self._client, server, self.index, doc_ids, fields, excludes=excludes)
             actions = {}
             for doc_id in doc_ids:
                 one = held.get(doc_id)
+                if one is not None and self._layout.is_theirs(one.source):
+                    theirs[doc_id] = f"it has a value of its owner's in {self._layout.ours!r}; name ours with --field"
+                    continue
                 if one is None or not self._still_of(one, latest[doc_id].document):
                     outdated.add(doc_id)
                     continue
@@ -110,7 +131,7 @@ class AttachedStore(JoinedStore):
 
         outcome = writing.write(self._client, self.address.server, latest, decide)
         self._stale = True
-        return PutReport(len(outcome.done), sorted(outdated), {**admitted.refused, **outcome.refused})
+        return PutReport(len(outcome.done), sorted(outdated), {**admitted.refused, **outcome.refused, **theirs})
 
     def _read_fields(self) -> list[str]:
         return [*self.users.paths.values(), *(self._layout.name(one) for one in _STAMP)]
@@ -119,6 +140,12 @@ class AttachedStore(JoinedStore):
         """Whether a document of theirs has the text still that ours was made of."""
         now = self.users.document(document.doc_id, held.source, assumed=document.lang)
         return isinstance(now, Document) and now.text_hash == document.text_hash
+
+    def _create(self, model: str, dim: int) -> None:
+        super()._create(model, dim)
+        mapped = self._properties()[self._layout.ours]["properties"]["id"]
+        if mapped.get("meta") != self.users.attachment.reads:
+            self._put_mapping(self._layout.properties({}))
 
     def changed(self, model: str) -> dict[str, Any]:
         """What decides whether a document must be encoded again: its text, our hash, and the vector that is there."""
@@ -141,7 +168,7 @@ class AttachedStore(JoinedStore):
 
         Vectors are in no source that is read, so what comes back has our hash without the vector, or beside another.
         """
-        ours = hit["_source"].get(self._layout.ours) or {}
+        ours = self._layout.held(hit["_source"])
         (packed,) = hit.get("fields", {}).get(self._layout.vector(model), [""])
         return (
             all(ours.get(name) is not None for name in _STAMP)
@@ -189,42 +216,90 @@ class AttachedStore(JoinedStore):
         self.close()
 
 
-def detach(attachment: Attachment, credentials: Credentials) -> int:
-    """Empty our object in every document that has one, whatever else became of their index; returns how many.
+@dataclass(frozen=True)
+class Detached:
+    """What was taken from an index.
+
+    Attributes:
+        index: its name.
+        emptied: documents in which our object was emptied.
+        kept: documents that keep it, for their versions are their owner's.
+        gone: whether the index is there no more, or another by its name.
+    """
+
+    index: str
+    emptied: int = 0
+    kept: int = 0
+    gone: bool = False
+
+
+def detach(attachment: Attachment, credentials: Credentials, *, index: str = "", uuid: str = "") -> Detached:
+    """Empty our object in every document that has one, whatever else became of their index.
 
     Killed in the middle, the same call does the rest.
+
+    Args:
+        attachment: where it is, and what our object is called.
+        credentials: who asks.
+        index: own name of the index where the attachment names an alias, which may lead elsewhere since.
+        uuid: its id; another index of that name is left alone.
 
     Raises:
         StoreError: the server is away or refuses.
     """
-    server = attachment.server
+    server, name = attachment.server, index or attachment.index
     with connection.connect(server, credentials) as client:
         with connection.guarded(server):
-            if not client.indices.exists(index=attachment.index):
-                return 0
-        return _empty_all(client, server, attachment.index, Layout(attachment.field))
+            found = client.options(ignore_status=404).indices.get_settings(index=name, name="index.uuid").body
+        ids = {one["settings"]["index"]["uuid"] for one in found.values()} if "error" not in found else set()
+        if not ids or (uuid and uuid not in ids):
+            return Detached(name, gone=True)
+        done = [_empty_all(client, server, one, Layout(attachment.field)) for one in sorted(found)]
+    return Detached(name, sum(emptied for emptied, _ in done), sum(kept for _, kept in done))
 
 
-def _empty_all(client: Elasticsearch, server: str, index: str, layout: Layout) -> int:
-    emptied = 0
+def _empty_all(client: Elasticsearch, server: str, index: str, layout: Layout) -> tuple[int, int]:
+    """Empty our object until nothing is left that can be: how many documents that were, and how many keep it.
+
+    Read by shard, where an id is one document's: copies that were placed by other routing values have the same id.
+    """
+    done = 0
+    asked = {"query": {"bool": {"must": [{"exists": {"field": layout.name("id")}}]}}, "source": False, "version": True}
     while True:
+        tops = writing.patiently(server, partial(changes.tops, client, server, index))[index].shards
         with connection.guarded(server):
             client.indices.refresh(index=index)
-            ours = {"exists": {"field": layout.name("id")}}
-            found = client.search(index=index, size=PAGE, source=False, query=ours, allow_partial_search_results=False)
-        doc_ids = [hit["_id"] for hit in found["hits"]["hits"]]
-        if not doc_ids:
-            return emptied
-        emptied += _empty(client, server, index, layout, doc_ids)
+        emptied = kept = 0
+        for shard, top in tops.items():
+            search = changes.shard_search(client, server, index, shard)
+            for hits in changes.pages(search, asked, PAGE, above=changes.NOTHING, upto=top.seq_no):
+                theirs = [hit for hit in hits if door.is_external(hit)]
+                routing = {hit["_id"]: hit["_routing"] for hit in hits if "_routing" in hit}
+                kept += len(theirs)
+                emptied += _empty(client, server, index, layout, [hit["_id"] for hit in hits], routing)
+        done += emptied
+        if not emptied:
+            return done, kept
 
 
-def _empty(client: Elasticsearch, server: str, index: str, layout: Layout, doc_ids: Sequence[str]) -> int:
+def _empty(
+    client: Elasticsearch,
+    server: str,
+    index: str,
+    layout: Layout,
+    doc_ids: Sequence[str],
+    routing: Mapping[str, str] | None = None,
+) -> int:
+    """Empty our object in some documents, but for those whose versions are their owner's, which a write would raise."""
+    placed = routing or {}
+
     def decide(some: Sequence[str]) -> dict[str, Action]:
-        held = writing.read(client, server, index, some, [layout.name("id")])
+        held = writing.read(client, server, index, some, [layout.name("id"), layout.name("text_hash")], placed)
         return {
-            doc_id: _update(index, doc_id, {layout.ours: None}, one)
+            doc_id: _update(index, doc_id, {layout.ours: None}, one, placed.get(doc_id))
             for doc_id, one in held.items()
-            if (one.source.get(layout.ours) or {}).get("id") is not None
+            if layout.held(one.source).get("id") is not None
+            and not door.is_external({"_version": one.version, "_seq_no": one.seq_no})
         }
 
     outcome = writing.write(client, server, doc_ids, decide)
@@ -234,5 +309,6 @@ def _empty(client: Elasticsearch, server: str, index: str, layout: Layout, doc_i
     return len(outcome.done)
 
 
-def _update(index: str, doc_id: str, changed: Mapping[str, Any], held: Held) -> Action:
-    return {"_op_type": "update", "_index": index, "_id": doc_id, "doc": changed, **held.unchanged}
+def _update(index: str, doc_id: str, changed: Mapping[str, Any], held: Held, routing: str | None = None) -> Action:
+    placed = {"routing": routing} if routing is not None else {}
+    return {"_op_type": "update", "_index": index, "_id": doc_id, "doc": changed, **held.unchanged, **placed}

@@ -7,10 +7,12 @@ from dataclasses import dataclass, fields
 from typing import Self
 from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
 
+from encoders.document import short_hash
 from encoders.errors import BadInput
 from encoders.languages import UNDETERMINED, normalise
 from indexer.stores.elastic.connection import FIELD, INDEX_TYPES, SCHEMES, Address
 
+_META = 50
 _NO_NAME = re.compile(r'[\s*?,/\\<>|"#:]|^[-_+.]')
 
 
@@ -89,6 +91,12 @@ class Attachment:
     def read_fields(self) -> list[str]:
         """Their fields that decide a document's vector."""
         return [name for name in (self.text, self.title, self.lang_field) if name]
+
+    @property
+    def reads(self) -> dict[str, str]:
+        """What vectors are made of, as the ``meta`` of a mapped field can hold it: values of 50 characters at most."""
+        read = {"text": self.text, "title": self.title, "lang_field": self.lang_field, "lang": self.lang}
+        return {name: value if len(value) <= _META else short_hash(value) for name, value in read.items() if value}
 
 
 def is_attached(url: str) -> bool:

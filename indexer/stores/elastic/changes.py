@@ -23,16 +23,30 @@ Search = Callable[[Mapping[str, Any]], Mapping[str, Any]]
 
 
 @dataclass(frozen=True)
+class Top:
+    """Where the writes of a shard have come to.
+
+    Attributes:
+        seq_no: the number up to which every write is complete on all copies.
+        history: id of the numbering. A snapshot that is restored over an index keeps the index's uuid and counts
+            anew from an earlier number, in another history. Empty where the server does not tell.
+    """
+
+    seq_no: int
+    history: str = ""
+
+
+@dataclass(frozen=True)
 class Tops:
     """Where an index's writes have come to.
 
     Attributes:
         uuid: of the index.
-        shards: by shard, the number up to which every write is complete on all copies.
+        shards: where they have come to in each.
     """
 
     uuid: str
-    shards: Mapping[int, int]
+    shards: Mapping[int, Top]
 
 
 def tops(client: Elasticsearch, server: str, index: str) -> dict[str, Tops]:
@@ -49,7 +63,7 @@ def tops(client: Elasticsearch, server: str, index: str) -> dict[str, Tops]:
     found = {}
     for name, one in settings.items():
         shards = {
-            int(number): copy["seq_no"]["global_checkpoint"]
+            int(number): Top(copy["seq_no"]["global_checkpoint"], _history(copy))
             for number, copies in answered.get(name, {"shards": {}})["shards"].items()
             for copy in copies
             if copy["routing"]["primary"] and "seq_no" in copy  # which it lacks while it starts
@@ -60,6 +74,10 @@ def tops(client: Elasticsearch, server: str, index: str) -> dict[str, Tops]:
             )
         found[name] = Tops(answered[name]["uuid"], dict(sorted(shards.items())))
     return found
+
+
+def _history(copy: Mapping[str, Any]) -> str:
+    return str(copy.get("commit", {}).get("user_data", {}).get("history_uuid", ""))
 
 
 def count(

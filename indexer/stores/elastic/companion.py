@@ -40,14 +40,18 @@ class CompanionStore(JoinedStore):
 
     _layout: CompanionLayout
 
-    def __init__(self, attachment: Attachment, collection: str, credentials: Credentials, *, make: bool = True) -> None:
+    def __init__(
+        self, attachment: Attachment, collection: str, credentials: Credentials, *, make: bool = True, owner: str = ""
+    ) -> None:
         """Reach the server, see what their index is, and make ours where there is none.
 
         Raises:
-            BadInput: theirs is gone, or has become something that can't be attached to.
+            BadInput: theirs is gone, or has become something that can't be attached to; or ours is somebody else's.
             StoreError: the server is away, too old, or refuses; or ours is not there and must be.
         """
-        ElasticStore.__init__(self, attachment.address, collection, credentials, make=make)
+        ElasticStore.__init__(
+            self, attachment.address, collection, credentials, make=make, owner=owner, attached=attachment.index
+        )
         try:
             self.users = UsersIndex.open(self._client, attachment)
         except BaseException:
@@ -156,6 +160,16 @@ class CompanionStore(JoinedStore):
         while page := list(islice(listed, PAGE)):
             gone += self.gone(page)
         return self.forget(gone) if gone else 0
+
+    def _refuse_taken_alias(self) -> set[str]:
+        """It has none."""
+        return set()
+
+    def _lost(self) -> str:
+        return (
+            f"the index {self.index} is gone from {self.address.server}; bring it back, or let it be made again "
+            f"(dragoman attach -c {self._claim.collection})"
+        )
 
     def publish(self) -> None:
         """Give our index its replicas and its refreshes; it needs no alias, for nobody else reads it."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit, urlunsplit
 
-from encoders.errors import BadInput, MissingPart, StoreError
+from encoders.errors import BadInput, DragomanError, MissingPart, StoreError
 
 if TYPE_CHECKING:
     from elasticsearch import ApiError, Elasticsearch
@@ -22,6 +22,7 @@ INDEX_TYPES = ("hnsw", "int8_hnsw", "int4_hnsw", "bbq_hnsw", "flat", "int8_flat"
 FIELD = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,99}")
 """Names that an object field of ours can have."""
 _PREFIX = re.compile(r"[a-z0-9][a-z0-9._-]{0,99}")
+_KEY = re.compile(r"[!-~]*")
 _VERSION = (9, 3)
 TIMEOUT = 60
 """Seconds to wait for an answer."""
@@ -29,10 +30,23 @@ _RETRIES = 2
 _NOT_TOLD = frozenset({403, 404, 405, 410})
 """What a deployment or a user's rights answer where the version is not to be had."""
 _PASSING = frozenset({429, 502, 503, 504})
+_BLOCK = "cluster_block_exception"
 
 
 class Passing(StoreError):
     """What goes by of itself: a shard is away or recovers, a queue is full."""
+
+
+class Blocked(StoreError):
+    """Nothing is written, for somebody or a full disk has blocked it; whoever follows an index waits for the end."""
+
+
+class Gone(StoreError):
+    """An index is gone; whoever follows it waits for the one that is made in its place."""
+
+
+class NoIndex(BadInput):
+    """There is no index of a name; whoever has followed one waits for the next."""
 
 
 class SearchRefused(StoreError):
@@ -67,14 +81,36 @@ class Credentials:
     api_key: str = field(default="", repr=False)
     ca: str = ""
 
+    def __post_init__(self) -> None:
+        """Refuse what no header can carry, before anything that could show it tries to.
+
+        Raises:
+            BadInput: a value has signs that it can't have.
+        """
+        if not _KEY.fullmatch(self.api_key):
+            raise BadInput(
+                "the API key in DRAGOMAN_ELASTIC_API_KEY has blanks or signs that no key has; "
+                "give the one that the server calls 'encoded'"
+            )
+        for name, value in (("user", self.user), ("password", self.password)):
+            if any(sign < " " or sign == "\x7f" for sign in value):
+                raise BadInput(
+                    f"the {name} for the server has a line break or another control sign in it; leave it out"
+                )
+
     @classmethod
     def read(cls, url: str = "") -> Self:
         """Those in a URL, else those in ``DRAGOMAN_ELASTIC_USER``, ``_PASSWORD``, ``_API_KEY`` and ``_CA``.
 
+        A line break at the end of a variable, as a file has one, is no part of it.
+
         Raises:
-            BadInput: the URL can't be read.
+            BadInput: the URL can't be read, or a value has signs that it can't have.
         """
-        given = {one.name: os.environ.get(f"DRAGOMAN_ELASTIC_{one.name.upper()}", "") for one in fields(cls)}
+        given = {
+            one.name: os.environ.get(f"DRAGOMAN_ELASTIC_{one.name.upper()}", "").rstrip("\r\n") for one in fields(cls)
+        }
+        given["api_key"] = given["api_key"].strip()
         parts = _split(url)
         if parts.username is not None:
             given["user"], given["api_key"] = unquote(parts.username), ""
@@ -226,7 +262,8 @@ def guarded(server: str) -> Iterator[None]:
             f"{server} is not Elasticsearch (OpenSearch and old servers neither); Dragoman needs version 9.3 or later"
         ) from error
     except ApiError as error:
-        raise StoreError(f"{server} {sentence(error)}") from error
+        kind = Blocked if reason(error.body).startswith(_BLOCK) else StoreError
+        raise kind(f"{server} {sentence(error)}") from error
     except TransportError as error:
         raise StoreError(f"{server} {_away(error)}") from error
 
@@ -244,6 +281,13 @@ def passes(error: StoreError) -> bool:
     if isinstance(cause, (Away, ConnectionTimeout)):
         return not isinstance(cause, SSLError) or _ended(cause)
     return getattr(cause, "status_code", None) in _PASSING
+
+
+def waits(error: DragomanError, *, first: bool) -> bool:
+    """Whether who follows an index goes on after a failure: it passes, or, once it went well, its owner ends it."""
+    if not first and isinstance(error, (Blocked, Gone, NoIndex)):
+        return True
+    return isinstance(error, StoreError) and passes(error)
 
 
 def broke(error: StoreError) -> bool:
@@ -294,7 +338,7 @@ def sentence(error: ApiError) -> str:  # noqa: PLR0911 - a table
     """What a refusal means and what to do about it, to stand behind the server's name."""
     cause = reason(error.body)
     kind = cause.partition(":")[0]
-    if kind == "cluster_block_exception":
+    if kind == _BLOCK:
         return (
             f"writes nothing ({cause}); free disk on its nodes until the watermark is passed, or lift the block, "
             "then run the command again"
@@ -314,7 +358,13 @@ def sentence(error: ApiError) -> str:  # noqa: PLR0911 - a table
         case 502 | 503 | 504:
             return f"is not ready ({cause}); see _cluster/health, and run the command again"
         case _:
-            return f"refused a request ({cause})"
+            return f"refused a request ({cause}){_advice(cause)}"
+
+
+def _advice(cause: str) -> str:
+    if "Limit of total fields" in cause:  # ours are a dozen, and one for each language
+        return "; raise index.mapping.total_fields.limit of the index, then run the command again"
+    return ""
 
 
 def reason(body: Any) -> str:

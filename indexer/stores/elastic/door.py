@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
 from encoders.errors import BadInput, StoreError
 from indexer.stores.elastic import connection
 from indexer.stores.elastic.layout import Layout
+from indexer.stores.elastic.readable import keeps_no_source
 from indexer.stores.elastic.users_index import UsersIndex
 
 if TYPE_CHECKING:
@@ -26,6 +27,8 @@ def check(client: Elasticsearch, users: UsersIndex, model: str) -> None:
         BadInput: it is such a one; the sentence says what to do instead.
         StoreError: the server is away, or a right is missing.
     """
+    if users.settings.get("verified_before_close") == "true":
+        raise BadInput(f"{users.name} is closed; open it (POST {users.name}/_open), then attach")
     _check_source(users)
     _check_rights(client, users)
     _check_routing(client, users)
@@ -42,14 +45,14 @@ def is_external(hit: Mapping[str, Any]) -> bool:
 
 def _check_source(users: UsersIndex) -> None:
     source = users.mapping.get("_source", {})
-    if source.get("enabled") is False:
+    if keeps_no_source(users.mapping, users.settings):
         raise BadInput(
             f"{users.name} keeps no _source, so its texts can't be read; index the documents from where they came"
         )
     dropped = source.get("excludes", [])
     kept = source.get("includes", [])
     for path in users.paths.values():
-        if any(fnmatchcase(path, one) for one in dropped) or (kept and not any(fnmatchcase(path, one) for one in kept)):
+        if _matches(path, dropped) or (kept and not _matches(path, kept)):
             raise BadInput(
                 f"{users.name} leaves {path!r} out of its _source, so it can't be read; "
                 "index the documents from where they came"
@@ -67,6 +70,13 @@ def _check_source(users: UsersIndex) -> None:
             f"{users.name} has a synthetic _source, which an update would write anew; "
             "attach with --companion, which writes nothing there"
         )
+
+
+def _matches(path: str, patterns: Sequence[str]) -> bool:
+    """Whether a field, or an object that it lies in, is among those that a filter of sources names."""
+    names = path.split(".")
+    above = [".".join(names[:at]) for at in range(1, len(names) + 1)]
+    return any(fnmatchcase(one, pattern) for one in above for pattern in patterns)
 
 
 def _check_rights(client: Elasticsearch, users: UsersIndex) -> None:
@@ -91,14 +101,19 @@ def _check_rights(client: Elasticsearch, users: UsersIndex) -> None:
 def _check_routing(client: Elasticsearch, users: UsersIndex) -> None:
     routed = users.mapping.get("_routing", {}).get("required", False)
     if not routed:
-        with connection.guarded(users.attachment.server):
-            found = client.search(index=users.name, size=0, query={"exists": {"field": "_routing"}}, terminate_after=1)
-        routed = bool(found["hits"]["total"]["value"])
+        routed = _has(client, users, "_routing")
     if routed:
         raise BadInput(
             f"documents of {users.name} are placed by routing values, so an id alone does not find them; "
             f"index it into a collection of its own: dragoman index elastic:{users.name} -c NAME"
         )
+
+
+def _has(client: Elasticsearch, users: UsersIndex, field: str) -> bool:
+    """Whether any document has a field."""
+    with connection.guarded(users.attachment.server):
+        found = client.search(index=users.name, size=0, query={"exists": {"field": field}}, terminate_after=1)
+    return bool(found["hits"]["total"]["value"])
 
 
 def _check_writable(users: UsersIndex) -> None:
@@ -110,17 +125,24 @@ def _check_writable(users: UsersIndex) -> None:
 def _check_field(client: Elasticsearch, users: UsersIndex, model: str) -> None:
     field = users.attachment.field
     layout = Layout(field)
+    if users.mapping.get("subobjects") is False:
+        raise BadInput(
+            f"{users.name} takes no objects (subobjects: false), and {field!r} is one; attach with --companion"
+        )
     mapped = users.properties.get(field)
     if mapped is None:
         return
     if not layout.is_ours(mapped):
         raise BadInput(f"{users.name} has a field {field!r} that is not Dragoman's; name ours otherwise with --field")
+    reads = mapped["properties"]["id"].get("meta", users.attachment.reads)
+    if reads != users.attachment.reads and _has(client, users, layout.name("id")):
+        others = ", ".join(f"{name} {value}" for name, value in reads.items() if value)
+        raise BadInput(
+            f"{users.name} holds vectors of other fields ({others}) in {field!r}, of another collection or home; "
+            "name another field with --field"
+        )
     for other in layout.models(users.properties).keys() - {model}:
-        with connection.guarded(users.attachment.server):
-            held = client.search(
-                index=users.name, size=0, query={"exists": {"field": layout.vector(other)}}, terminate_after=1
-            )
-        if held["hits"]["total"]["value"]:
+        if _has(client, users, layout.vector(other)):
             raise BadInput(
                 f"{users.name} holds vectors of another model ({other}) in {field!r}; detach that collection first, "
                 "or name another field with --field"

@@ -91,10 +91,10 @@ class JoinedStore(ElasticStore, ABC):
         """
         door.check(self._client, self.users, model)
 
-    def tops(self) -> Mapping[int, int]:
-        """By shard of their index, the number up to which every write is complete; all of those are visible then."""
+    def tops(self) -> Mapping[int, changes.Top]:
+        """By shard of their index, up to where every write is complete; all of those are visible then."""
 
-        def ask() -> Mapping[int, int]:
+        def ask() -> Mapping[int, changes.Top]:
             tops = changes.tops(self._client, self.address.server, self.users.name)[self.users.name].shards
             self._client.indices.refresh(index=self.users.name)
             return tops

@@ -123,6 +123,22 @@ class Layout:
         there = mapped.get("properties", {})
         return all(there.get(name, {}).get("type") == one["type"] for name, one in made.items())
 
+    def differs(self, mapping: Mapping[str, Any]) -> str:
+        """Which field of a mapping is not as an index of our own has it; empty if all are."""
+        there = mapping.get("properties", {})
+        for name, made in self.mapping()["properties"].items():
+            mapped = there.get(name, {})
+            if name == self.ours and not self.is_ours(mapped):
+                return f"another field {name!r}"
+            if name != self.ours and mapped != made:
+                return f"another field {name!r}"
+        return "" if str(mapping.get("dynamic")).lower() == "false" else "another way with new fields"
+
+    def is_whole(self, mapping: Mapping[str, Any]) -> bool:
+        """Whether a mapping is that of an index of our own, with nothing beside."""
+        asked = self.mapping()
+        return not self.differs(mapping) and mapping["properties"].keys() == asked["properties"].keys()
+
     def models(self, properties: Mapping[str, Any]) -> dict[str, VectorField]:
         """The fields of vectors by model, as a mapping has them."""
         fields = {model: one["properties"]["vector"] for model, one in self._inner(properties, "models").items()}
@@ -173,14 +189,19 @@ class Layout:
         """Fields of the source that a stamp is read from."""
         return [*(self.name(one) for one in ("lang", "text_hash", "fields_hash", "revision")), self.known(model)]
 
+    def held(self, source: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Our object in a source; empty where there is none, or what stands there is not ours."""
+        held = source.get(self.ours)
+        return held if isinstance(held, Mapping) and held.get("text_hash") is not None else {}
+
     def stamp(self, source: Mapping[str, Any]) -> Stamp | None:
         """The stamp of a document; none where somebody else wrote it."""
-        ours = source.get(self.ours)
+        ours = self.held(source)
         return Stamp(ours["lang"], ours["text_hash"], ours["fields_hash"], ours["revision"]) if ours else None
 
     def models_of(self, source: Mapping[str, Any]) -> set[str]:
         """Models that made a vector of the document."""
-        return set(source.get(self.ours, {}).get("models", {}))
+        return set(self.held(source).get("models", {}))
 
     def document(self, doc_id: str, source: Mapping[str, Any]) -> Document:
         """The document of a source."""

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from itertools import islice
-from typing import Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import numpy as np
 
@@ -25,7 +25,8 @@ from indexer.stores.contract import (
     StoredDocument,
     Wording,
 )
-from indexer.stores.elastic import connection, writing
+from indexer.stores.elastic import claims, connection, writing
+from indexer.stores.elastic.claims import Claim
 from indexer.stores.elastic.connection import Address, Credentials
 from indexer.stores.elastic.layout import (
     Layout,
@@ -37,6 +38,9 @@ from indexer.stores.elastic.layout import (
 )
 from indexer.stores.elastic.paging import PAGE, pages
 from indexer.stores.elastic.writing import Action, Held
+
+if TYPE_CHECKING:
+    from elasticsearch import Elasticsearch
 
 _JSON = {"content-type": "application/json", "accept": "application/json"}
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,99}")
@@ -69,32 +73,40 @@ class ElasticStore:
     """
 
     def __init__(
-        self, address: Address, collection: str, credentials: Credentials, generation: int = 1, *, make: bool = True
+        self,
+        address: Address,
+        collection: str,
+        credentials: Credentials,
+        generation: int = 1,
+        *,
+        make: bool = True,
+        owner: str = "",
+        attached: str = "",
     ) -> None:
         """Reach the server, and make the index where there is none.
 
+        Args:
+            address: server and prefix.
+            collection: its name.
+            credentials: who asks.
+            generation: which of its indices.
+            make: make it where there is none.
+            owner: id of the database that has the collection; only its own index is opened, and marked so.
+            attached: the index that this one is a companion of.
+
         Raises:
-            BadInput: the collection's name can't be an index's.
+            BadInput: the collection's name can't be an index's, or the index, or its alias, is somebody else's.
             StoreError: the server is away, too old, or refuses; or the index is not there and must be.
         """
-        if not _NAME.fullmatch(collection):
-            raise BadInput(
-                f"a collection can't be named {collection!r} on Elasticsearch; "
-                "take at most 100 small letters, digits, '.', '-' and '_'"
-            )
+        check_name(collection)
         self.alias = _alias(address, collection)
         self.index = _index(self.alias, generation)
+        self._claim = Claim(collection, owner, attached)
         self._reach(address, Layout(address.field), credentials)
-        from elasticsearch import NotFoundError  # noqa: PLC0415
-
         try:
             connection.check_version(self._client, address.server)
             with self._guarded():
-                try:
-                    self._stale = self._is_loading()
-                except NotFoundError:
-                    self._make(collection, make=make)
-                self._refuse_red()
+                self._enter(make=make)
         except BaseException:
             self.close()
             raise
@@ -128,20 +140,52 @@ class ElasticStore:
             held = writing.read(self._client, self.address.server, self.index, doc_ids, fields)
         return {doc_id: dict(one.source) for doc_id, one in held.items()}
 
-    def _make(self, collection: str, *, make: bool) -> None:
+    def _enter(self, *, make: bool) -> None:
+        """See that the index is there, is ours, and works."""
+        found = _described(self._client, self.index)
+        made = found is None and self._make(make=make)
+        mapping = (found or _described(self._client, self.index) or {"mappings": {}})["mappings"]
+        if not self._claim.holds(mapping, self._layout):
+            raise self._claim.refusal(self.address.server, self.index, mapping)
+        try:
+            self._refuse_red()
+        except StoreError:
+            if made:
+                self._client.indices.delete(index=self.index)
+            raise
+        if self._claim.is_to_mark(mapping):
+            self._client.indices.put_mapping(index=self.index, meta=self._claim.meta(mapping))
+        self._stale = self._is_loading()
+
+    def _make(self, *, make: bool) -> bool:
+        """Make the index; whether another process was not faster."""
         if not make:
-            raise StoreError(
-                f"the index {self.index} is gone from {self.address.server}; "
-                f"bring it back, or remove the collection (dragoman delete --all -c {collection}) and index it again"
-            )
+            raise StoreError(self._lost())
         from elasticsearch import BadRequestError  # noqa: PLC0415
 
+        self._refuse_taken_alias()
         settings = {"number_of_shards": self.address.shards, "number_of_replicas": 0, "refresh_interval": "-1"}
+        mapping = self._layout.mapping()
+        mapping["_meta"] = self._claim.meta(mapping)
         try:
-            self._client.indices.create(index=self.index, mappings=self._layout.mapping(), settings=settings)
+            self._client.indices.create(index=self.index, mappings=mapping, settings=settings)
         except BadRequestError as error:
-            if "resource_already_exists" not in str(error):  # another process was faster
+            if "resource_already_exists" not in str(error):
                 raise
+            return False
+        claims.refuse_altered(self._client, self.address.server, self.index, self._layout)
+        return True
+
+    def _lost(self) -> str:
+        """What to say where the index is gone."""
+        return (
+            f"the index {self.index} is gone from {self.address.server}; bring it back, or remove the collection "
+            f"(dragoman delete --all -c {self._claim.collection}) and index it again"
+        )
+
+    def _refuse_taken_alias(self) -> set[str]:
+        """The indices behind the collection's alias, which must be ours all."""
+        return claims.behind(self._client, self.address.server, self.alias, self._claim, self._layout)
 
     def _refuse_red(self) -> None:
         """Shards of a new index take a moment; those that have no node never come."""
@@ -167,10 +211,7 @@ class ElasticStore:
             with connection.guarded(self.address.server):
                 yield
         except NotFoundError as error:
-            raise StoreError(
-                f"the index {self.index} is gone from {self.address.server}; "
-                "bring it back, or remove the collection and index it again"
-            ) from error
+            raise connection.Gone(self._lost()) from error
 
     def create(self, model: str, dim: int) -> None:
         """Make room for a model's vectors."""
@@ -578,7 +619,7 @@ class ElasticStore:
     def ids(self) -> Iterator[str]:
         """Every stored id, ordered."""
         ours = [{"exists": {"field": self._layout.name("id")}}]
-        for hits in self._pages_by_id(ours, {"_source": False}, PAGE * 10):
+        for hits in self._pages_by_id(ours, {"_source": False}, PAGE):
             yield from (hit["_id"] for hit in hits)
 
     def delete(self, doc_ids: Iterable[str]) -> int:
@@ -607,9 +648,8 @@ class ElasticStore:
         self._patiently(self._publish)
 
     def _publish(self) -> None:
+        held = self._refuse_taken_alias()
         self._end_loading()
-        named = self._client.options(ignore_status=404).indices.get_alias(name=self.alias).body
-        held = {index for index in named if index.startswith(f"{self.alias}-")}
         if held != {self.index}:
             actions = [{"remove": {"index": index, "alias": self.alias}} for index in sorted(held - {self.index})]
             self._client.indices.update_aliases(actions=[*actions, {"add": {"index": self.index, "alias": self.alias}}])
@@ -631,7 +671,7 @@ class ElasticStore:
     def drop(self) -> None:
         """Remove the index."""
         with connection.guarded(self.address.server):
-            self._client.indices.delete(index=self.index, ignore_unavailable=True)
+            _drop(self._client, self.index, self._claim, self._layout)
         self._fields, self._worded = {}, set()
         self.close()
 
@@ -651,28 +691,53 @@ class ElasticStore:
         self._client.close()
 
 
-def drop(address: Address, collection: str, credentials: Credentials, generation: int = 1) -> None:
-    """Remove a generation's index, also one that can't be opened any more.
+def check_name(collection: str) -> None:
+    """See that names of indices can be made of a collection's.
+
+    Raises:
+        BadInput: they can't.
+    """
+    if not _NAME.fullmatch(collection):
+        raise BadInput(
+            f"a collection can't be named {collection!r} on Elasticsearch; "
+            "take at most 100 small letters, digits, '.', '-' and '_'"
+        )
+
+
+def drop(address: Address, claim: Claim, credentials: Credentials, generation: int = 1) -> None:
+    """Remove a generation's index, also one that can't be opened any more; one that is not ours stays.
 
     Raises:
         StoreError: the server is away or refuses.
     """
-    index = _index(_alias(address, collection), generation)
+    index = _index(_alias(address, claim.collection), generation)
     with connection.guarded(address.server), connection.connect(address.server, credentials) as client:
+        _drop(client, index, claim, Layout(address.field))
+
+
+def _drop(client: Elasticsearch, index: str, claim: Claim, layout: Layout) -> None:
+    found = _described(client, index)
+    if found and claim.holds(found["mappings"], layout):
         client.indices.delete(index=index, ignore_unavailable=True)
 
 
-def generations(address: Address, collection: str, credentials: Credentials) -> list[int]:
-    """Numbers of the generations that have an index, whoever made it.
+def _described(client: Elasticsearch, index: str) -> Mapping[str, Any] | None:
+    """The mapping of an index, if there is one of this very name; an alias is as somebody else's index."""
+    found = client.options(ignore_status=404).indices.get(index=index, features=["mappings"]).body
+    return None if "error" in found else found.get(index, {"mappings": {}})
+
+
+def generations(address: Address, claim: Claim, credentials: Credentials) -> list[int]:
+    """Numbers of the generations that have an index of ours.
 
     Raises:
         StoreError: the server is away or refuses.
     """
-    alias = _alias(address, collection)
+    alias, layout = _alias(address, claim.collection), Layout(address.field)
     with connection.guarded(address.server), connection.connect(address.server, credentials) as client:
-        names = client.indices.get_settings(index=f"{alias}-*", name="index.uuid", expand_wildcards="all").body
-    found = (re.fullmatch(rf"{re.escape(alias)}-(\d{{6}})", name) for name in names)
-    return sorted(int(one[1]) for one in found if one)
+        found = client.indices.get(index=f"{alias}-*", features=["mappings"], expand_wildcards="all").body
+    numbered = ((re.fullmatch(rf"{re.escape(alias)}-(\d{{6}})", name), one) for name, one in found.items())
+    return sorted(int(number[1]) for number, one in numbered if number and claim.holds(one["mappings"], layout))
 
 
 def _alias(address: Address, collection: str) -> str:

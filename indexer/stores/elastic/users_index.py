@@ -18,6 +18,7 @@ from indexer.stores.elastic import connection
 from indexer.stores.elastic.attachment import Attachment
 from indexer.stores.elastic.layout import Layout
 from indexer.stores.elastic.paging import pages
+from indexer.stores.elastic.readable import refuse_partial
 from indexer.stores.elastic.values import joined, steps, values, without
 
 if TYPE_CHECKING:
@@ -65,7 +66,7 @@ class UsersIndex:
             with connection.guarded(attachment.server):
                 answer = client.indices.get(index=attachment.index, features=["aliases", "mappings", "settings"]).body
         except NotFoundError as error:
-            raise BadInput(
+            raise connection.NoIndex(
                 f"{attachment.server} has no index {attachment.index}; name one as _cat/indices lists it"
             ) from error
         name, found = only_index(attachment.index, answer)
@@ -202,7 +203,7 @@ def only_index(asked: str, answer: Mapping[str, Any]) -> tuple[str, Mapping[str,
     """The index that a name stands for, of what the server answers to it.
 
     Raises:
-        BadInput: it stands for a data stream, or for several indices.
+        BadInput: it stands for a data stream, for several indices, or for a part of one.
     """
     if stream := next((one["data_stream"] for one in answer.values() if "data_stream" in one), None):
         raise BadInput(
@@ -215,6 +216,7 @@ def only_index(asked: str, answer: Mapping[str, Any]) -> tuple[str, Mapping[str,
             "attach each of them by its own name"
         )
     ((name, found),) = answer.items()
+    refuse_partial(asked, found.get("aliases", {}))
     return name, found
 
 

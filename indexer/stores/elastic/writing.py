@@ -65,11 +65,13 @@ class Held:
         source: what was asked of its source.
         seq_no: of its last write.
         primary_term: of that.
+        version: of the document.
     """
 
     source: Mapping[str, Any]
     seq_no: int
     primary_term: int
+    version: int = 0
 
     @property
     def unchanged(self) -> dict[str, int]:
@@ -78,14 +80,32 @@ class Held:
 
 
 def read(
-    client: Elasticsearch, server: str, index: str, doc_ids: Sequence[str], fields: Sequence[str]
+    client: Elasticsearch,
+    server: str,
+    index: str,
+    doc_ids: Sequence[str],
+    fields: Sequence[str],
+    routing: Mapping[str, str] | None = None,
+    excludes: Sequence[str] = (),
 ) -> dict[str, Held]:
-    """Documents as they are now, refreshed or not; ids the index does not have are left out."""
+    """Documents as they are now, refreshed or not; ids the index does not have are left out.
+
+    Args:
+        client: of the server.
+        server: its name in messages.
+        index: that has them.
+        doc_ids: which.
+        fields: what to read of their sources.
+        routing: values by which some of them were placed, by id.
+        excludes: what of those fields to leave out.
+    """
     if not doc_ids:
         return {}
-    answer = client.mget(index=index, ids=list(doc_ids), source_includes=list(fields))
+    placed = routing or {}
+    asked = [{"_id": one, "routing": placed[one]} if one in placed else {"_id": one} for one in doc_ids]
+    answer = client.mget(index=index, docs=asked, source_includes=list(fields), source_excludes=list(excludes))
     return {
-        one["_id"]: Held(one.get("_source", {}), one["_seq_no"], one["_primary_term"])
+        one["_id"]: Held(one.get("_source", {}), one["_seq_no"], one["_primary_term"], one["_version"])
         for one in connection.found(server, index, answer["docs"])
     }
 
@@ -250,7 +270,9 @@ def _attempt(
                 full = connection.Passing(
                     f"the server's queue is full ({connection.reason(item)}); run the command again later"
                 )
-            elif "cluster_block" in str(item["error"]) or item["status"] in {401, 403, 404}:
+            elif "cluster_block" in str(item["error"]):
+                raise connection.Blocked(f"the server {_blocked(item)}")
+            elif item["status"] in {401, 403, 404}:
                 raise StoreError(f"the server {_blocked(item)}")
             else:
                 outcome.refused[doc_id] = connection.reason(item)
