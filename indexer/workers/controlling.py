@@ -77,6 +77,7 @@ def cancel(engine: sa.Engine, collection: str) -> IndexRun:
     """Give the run up: workers drop what they have; what is stored stays."""
     run = active_run(engine, collection)
     with transaction(engine) as session:
+        session.execute(sa.select(IndexRun.id).where(IndexRun.id == run.id).with_for_update())  # see leases._keep_run
         given_up = change_state(session, run.id, ACTIVE, CANCELLED)
         row = session.get_one(IndexRun, run.id)
         if not given_up:

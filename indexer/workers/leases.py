@@ -181,14 +181,13 @@ class Leases:
     def done(self, lease: Lease, stored: int, notes: Iterable[Note]) -> bool:
         """Its documents are in the store; false where another has it: who then does the same once more, and counts."""
         with transaction(self._engine) as session:
-            # The run's row, then the chunk's, as whoever gives a run up takes them: the other way round they would
-            # wait for each other.
-            counted = sa.update(IndexRun).where(IndexRun.id == lease.run).values(encoded=IndexRun.encoded + stored)
-            session.execute(counted, execution_options={"synchronize_session": False})
+            _keep_run(session, lease)
             if not self._change(session, lease, state=DONE, wanted=stored, error="", updated=now()):
-                session.rollback()
                 return False
             session.add_all(finding(lease.run, note) for note in notes)
+            session.flush()
+            counted = sa.update(IndexRun).where(IndexRun.id == lease.run).values(encoded=IndexRun.encoded + stored)
+            session.execute(counted, execution_options={"synchronize_session": False})  # last: all marks wait for it
             return True
 
     def give_back(self, lease: Lease, error: str) -> None:
@@ -203,9 +202,8 @@ class Leases:
 
     def _halve(self, lease: Lease) -> None:
         middle = len(lease.todo) // 2
-        of_run = sa.select(IndexRun.id).where(IndexRun.id == lease.run).with_for_update(read=True)
         with transaction(self._engine) as session:
-            session.execute(of_run)  # before the chunk, as in done
+            _keep_run(session, lease)
             if not self._change(session, lease, state=SPLIT, updated=now()):
                 return
             whole = session.get_one(Chunk, (lease.run, lease.number))
@@ -217,6 +215,15 @@ class Leases:
         why = f"it can't be encoded: {lease.error or DIED}"
         if self.done(lease, 0, [Note(REFUSED, document.doc_id, document.doc_id, why) for document in documents]):
             self._refused(len(documents))
+
+
+def _keep_run(session: Session, lease: Lease) -> None:
+    """Whoever gives the run up waits until this transaction ends; other workers don't.
+
+    To be its first: of a run's row and its chunks', the run's is locked first, else two wait for each other.
+    """
+    of_run = sa.select(IndexRun.id).where(IndexRun.id == lease.run)
+    session.execute(of_run.with_for_update(read=True, key_share=True))
 
 
 def _part(whole: Chunk, number: int, todo: Sequence[int]) -> Chunk:
