@@ -16,6 +16,16 @@ from sqlalchemy.orm import DeclarativeBase, Session
 from encoders.errors import StoreError
 
 MIGRATIONS = Path(__file__).parent / "migrations"
+_PATIENCE = {
+    "connect_timeout": 10,
+    "keepalives_idle": 30,
+    "keepalives_interval": 10,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 30_000,
+}
+"""Of libpq, in seconds and (the last) milliseconds: how long a PostgreSQL that says nothing is waited for."""
+_SHOWN = ("host", "port", "dbname", "service")
+"""Parameters of a URL that are in its messages; others may be passwords."""
 
 
 class Base(DeclarativeBase):
@@ -33,23 +43,23 @@ def open_engine(url: str) -> sa.Engine:
     Raises:
         StoreError: it cannot be opened.
     """
+    parsed = _parsed(url)
     try:
-        parsed = make_url(url)
-        if parsed.drivername in {"postgresql", "postgres"}:
-            parsed = parsed.set(drivername="postgresql+psycopg")
         if parsed.get_backend_name() == "sqlite" and parsed.database:
             Path(parsed.database).parent.mkdir(parents=True, exist_ok=True)
-        engine = sa.create_engine(parsed, pool_pre_ping=True)
+        by_libpq = parsed.drivername.startswith("postgresql+psycopg")
+        patience = {name: value for name, value in _PATIENCE.items() if by_libpq and name not in parsed.query}
+        engine = sa.create_engine(parsed, pool_pre_ping=True, connect_args=patience)
         if engine.dialect.name == "sqlite":
             sa.event.listen(engine, "connect", _sqlite_pragmas)
         engine.connect().close()
     except ModuleNotFoundError as error:
         raise StoreError(
-            f"the database {_masked(url)} needs a driver that is not installed ({error.name}); "
+            f"the database {shown(url)} needs a driver that is not installed ({error.name}); "
             "PostgreSQL's comes with: pip install 'dragoman[postgres]'"
         ) from error
     except (sa.exc.SQLAlchemyError, OSError) as error:
-        raise StoreError(f"the database {_masked(url)} can't be opened: {_first_line(error)}") from error
+        raise StoreError(f"the database {shown(url)} can't be opened: {_first_line(error)}") from error
     return engine
 
 
@@ -64,7 +74,7 @@ def connect(url: str) -> sa.Engine:
         upgrade(engine)
     elif not is_current(engine):
         engine.dispose()
-        raise StoreError(f"the tables of {_masked(url)} are not of this version; run: dragoman db upgrade")
+        raise StoreError(f"the tables of {shown(url)} are not of this version; run: dragoman db upgrade")
     return engine
 
 
@@ -82,11 +92,28 @@ def opened(url: str) -> Iterator[sa.Engine]:
         engine.dispose()
 
 
-def _masked(url: str) -> str:
+def shown(url: str | sa.URL) -> str:
+    """A database's URL as it may be shown: without passwords, wherever they stand.
+
+    Raises:
+        StoreError: it can't be read.
+    """
+    parsed = _parsed(url) if isinstance(url, str) else url
+    return parsed.set(query={name: parsed.query[name] for name in _SHOWN if name in parsed.query}).render_as_string()
+
+
+def _parsed(url: str) -> sa.URL:
+    """Take a URL apart; one that can't be is shown in no message, for it may hold a password."""
     try:
-        return make_url(url).render_as_string()
-    except sa.exc.ArgumentError:
-        return "URL"
+        parsed = make_url(url)
+    except (sa.exc.ArgumentError, ValueError):
+        parsed = None
+    if parsed is None or "@" in (parsed.host or ""):
+        raise StoreError(
+            "the database's URL can't be read; give postgresql://USER:PASSWORD@HOST:5432/NAME or sqlite:///FILE, and "
+            "write '@', '/' and ':' of a password as %40, %2F and %3A"
+        )
+    return parsed.set(drivername="postgresql+psycopg") if parsed.drivername in {"postgresql", "postgres"} else parsed
 
 
 def _first_line(error: Exception) -> str:
@@ -139,12 +166,10 @@ def upgrade(engine: sa.Engine) -> str:
             command.upgrade(config, "head")
     except CommandError as error:
         raise StoreError(
-            f"the database {engine.url.render_as_string()} was made by a newer version of Dragoman; install that one"
+            f"the database {shown(engine.url)} was made by a newer version of Dragoman; install that one"
         ) from error
     except sa.exc.SQLAlchemyError as error:
-        raise StoreError(
-            f"the tables of {engine.url.render_as_string()} can't be made: {_first_line(error)}"
-        ) from error
+        raise StoreError(f"the tables of {shown(engine.url)} can't be made: {_first_line(error)}") from error
     return head()
 
 
@@ -167,7 +192,7 @@ def transaction(engine: sa.Engine) -> Iterator[Session]:
             yield session
     except sa.exc.DBAPIError as error:
         raise StoreError(
-            f"the database {engine.url.render_as_string()} failed ({_first_line(error)}); "
+            f"the database {shown(engine.url)} failed ({_first_line(error)}); "
             "see that it can be reached and has room, then run the command again"
         ) from error
 

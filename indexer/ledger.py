@@ -67,7 +67,7 @@ class Chunk(Base):
     """Of the documents' ids and texts: a source that gives others when it is read again is not gone on with."""
     updated: Mapped[dt.datetime]
     wanted: Mapped[int] = mapped_column(default=0)
-    """How many of its documents are to be encoded: the flags of ``todo``."""
+    """How many of its documents are to be encoded, the flags of ``todo``; once it is done, how many a worker stored."""
     owner: Mapped[str | None]
     """The worker that has it, or the last that had it."""
     until: Mapped[float] = mapped_column(default=0.0)
@@ -253,7 +253,7 @@ class Ledger:
             fresh = {_key(doc_id) for doc_id in (*doc_ids, *refused)}
             fresh -= self._already(session, [*doc_ids, *refused])
             session.add_all(Seen(run_id=self.run.id, key=key, chunk=number) for key in fresh)
-            session.add_all(_finding(self.run.id, note) for note in (*notes, *_duplicates(doc_ids, known)))
+            session.add_all(finding(self.run.id, note) for note in (*notes, *_duplicates(doc_ids, known)))
         return chunk
 
     def seen_in(self, doc_ids: Sequence[str]) -> dict[str, int]:
@@ -303,7 +303,7 @@ class Ledger:
         """The chunk's documents are in the store: so many were encoded and stored."""
         with transaction(self._engine) as session:
             session.merge(chunk).state = DONE
-            session.add_all(_finding(self.run.id, note) for note in notes)
+            session.add_all(finding(self.run.id, note) for note in notes)
             run = session.get_one(IndexRun, self.run.id)
             run.encoded += stored
             run.unchanged += chunk.documents - sum(chunk.todo)
@@ -341,7 +341,7 @@ class Ledger:
             run = session.get_one(IndexRun, self.run.id)
             run.finished, run.pruned = now(), pruned
             if run.spooled:
-                run.builds = _builds(session, run.id)
+                run.builds = builds(session, run.id)
             forget_chunks(session, run.id)
             _forget_findings(session, run)
         self.run = run
@@ -428,7 +428,8 @@ def forget_chunks(session: Session, run_id: int) -> None:
     session.execute(sa.delete(Chunk).where(Chunk.run_id == run_id))
 
 
-def _builds(session: Session, run_id: int) -> dict[str, int]:
+def builds(session: Session, run_id: int) -> dict[str, int]:
+    """Documents that each build encoded and that were stored, of a run whose chunks are still there."""
     query = sa.select(Chunk.build, sa.func.sum(Chunk.wanted)).where(
         Chunk.run_id == run_id, Chunk.state == DONE, Chunk.wanted > 0
     )
@@ -461,8 +462,16 @@ def _duplicates(doc_ids: Sequence[str], known: set[int]) -> list[Note]:
     return notes
 
 
-def _finding(run_id: int, note: Note) -> Finding:
-    return Finding(run_id=run_id, kind=note.kind, place=note.place, doc_id=note.doc_id, text=note.text)
+def finding(run_id: int, note: Note) -> Finding:
+    """A note as a row of a run."""
+    return Finding(
+        run_id=run_id, kind=note.kind, place=storable(note.place), doc_id=note.doc_id, text=storable(note.text)
+    )
+
+
+def storable(text: str) -> str:
+    """A text as every database takes it: PostgreSQL has no NUL, and nobody half a surrogate."""
+    return text.replace("\0", "\N{REPLACEMENT CHARACTER}").encode("utf-8", "replace").decode()
 
 
 def _key(doc_id: str) -> int:

@@ -16,7 +16,7 @@ from indexer import ledger
 from indexer.collection import Collection
 from indexer.database import opened
 from indexer.settings import Settings, place_options
-from indexer.workers.controlling import active_run
+from indexer.workers.controlling import last_run
 from query import calibration_table
 from query.migration import leads_to
 from query.two_fields import second_field
@@ -41,7 +41,7 @@ def command(
         raise click.UsageError("--watch looks at one collection; name it with -c")
     with opened(settings.database) as engine:
         if watched and name:
-            watch(engine, active_run(engine, name).id, every, console)
+            watch(engine, last_run(engine, name).id, every, console)
             return
         shown = [collections.require(engine, name)] if name else collections.every(engine)
         described = [describe(engine, collection, settings) for collection in shown]

@@ -12,10 +12,12 @@ import sqlalchemy as sa
 from encoders.console import Console
 from encoders.errors import BadInput, StoreError
 from indexer.database import is_away, opened
-from indexer.ledger import ACTIVE, DONE, PAUSED, IndexRun, Ledger
+from indexer.ledger import ACTIVE, DONE, PAUSED, READING, RUNNING, IndexRun, Ledger
 from indexer.pipeline import IndexReport, report_of
 from indexer.settings import Settings
 from indexer.workers.progress import Rate, Standing, is_waiting, standing
+
+_REST = 9
 
 
 @dataclass(frozen=True)
@@ -38,12 +40,17 @@ class Look:
 
 
 def looks(engine: sa.Engine, run_id: int, every: float, console: Console) -> Iterator[Look]:
-    """A look at a run now and then, until it is over; a database that is away is waited for."""
+    """A look at a run now and then, until it is over; a database that is away is waited for.
+
+    A run of a million chunks takes a second to look at: then looks are rarer, a tenth of the time at most.
+    """
     rate = Rate()
     away = False
     while True:
+        began = time.monotonic()
         try:
             found = standing(engine, run_id)
+            taken = time.monotonic() - began
             away = False
             yield Look(found, rate(found.done))
             if found.run.state not in ACTIVE:
@@ -53,8 +60,8 @@ def looks(engine: sa.Engine, run_id: int, every: float, console: Console) -> Ite
                 raise
             if not away:
                 console.warn(f"{error}; waiting")
-            away = True
-        time.sleep(every)
+            away, taken = True, 0.0
+        time.sleep(max(every, _REST * taken))
 
 
 def look_on(run_id: int, name: str, settings: Settings, console: Console) -> IndexReport:
@@ -82,7 +89,7 @@ def wait_for(engine: sa.Engine, run_id: int, console: Console, *, every: float =
     """Show progress until the run is over; returns it."""
     with console.progress("indexing", None, "documents") as progress:
         shown = 0
-        said = False
+        said = ""
         following = looks(engine, run_id, every, console)
         while True:
             look = next(following)
@@ -93,13 +100,19 @@ def wait_for(engine: sa.Engine, run_id: int, console: Console, *, every: float =
                 shown = look.standing.done
             if run.state not in ACTIVE:
                 return run
-            if not said and (run.state == PAUSED or is_waiting(look.standing)):
-                said = True
-                console.say(
-                    f"run {run.id} is paused; let it go on: dragoman resume -c {run.collection}"
-                    if run.state == PAUSED
-                    else f"no worker of its model is alive; start one: dragoman worker -c {run.collection}"
-                )
+            before, said = said, standstill(look.standing)
+            if said and said != before:
+                console.say(said)
+
+
+def standstill(state: Standing) -> str:
+    """Why a run doesn't go on, and what to do; empty where it does."""
+    run = state.run
+    if run.state == PAUSED:
+        return f"run {run.id} is paused; let it go on: dragoman resume -c {run.collection}"
+    if run.state == RUNNING and is_waiting(state):
+        return f"no worker of its model is alive; start one: dragoman worker -c {run.collection}"
+    return ""
 
 
 def watch(engine: sa.Engine, run_id: int, every: float, console: Console) -> None:
@@ -138,6 +151,11 @@ def lines(look: Look) -> list[str]:
     one = look.standing
     chunks = ", ".join(f"{number:,} {state}" for state, number in one.chunks.items()) or "none left"
     left = f", {look.left} left" if look.left else ""
+    if one.run.state == READING:
+        return [
+            f"run {one.run.id} of {one.run.collection} reading: {one.documents:,} documents read; should its dragoman "
+            "index have ended, give the same command again: it goes on"
+        ]
     head = f"run {one.run.id} of {one.run.collection} {one.run.state}: {one.done:,}/{one.documents:,} documents"
     told = [f"{head}, {look.rate:,.1f}/s{left}; chunks: {chunks}; {len(one.workers)} workers alive"]
     told += [
@@ -145,4 +163,5 @@ def lines(look: Look) -> list[str]:
         + (f", at chunk {worker.chunk}" if worker.chunk is not None else "")
         for worker in one.workers
     ]
-    return told + [f"  last error: {error}" for error in one.errors]
+    told += [f"  last error: {error}" for error in one.errors]
+    return [*told, *([f"  {why}"] if (why := standstill(one)) else [])]

@@ -7,9 +7,30 @@ import sqlalchemy as sa
 from encoders.errors import BadInput
 from indexer import collection as collections
 from indexer.database import now, transaction
-from indexer.ledger import ACTIVE, CANCELLED, PAUSED, READING, RUNNING, IndexRun, change_state, forget_chunks
+from indexer.ledger import (
+    ACTIVE,
+    CANCELLED,
+    PAUSED,
+    READING,
+    RUNNING,
+    IndexRun,
+    builds,
+    change_state,
+    forget_chunks,
+    runs,
+)
 from indexer.workers.hints import Hints
 from indexer.workers.sweeping import give_out
+
+
+def last_run(engine: sa.Engine, collection: str) -> IndexRun:
+    """The collection's newest run of workers, over or not.
+
+    Raises:
+        BadInput: there is no such collection, or no such run of it.
+    """
+    spooled = [run for run in runs(engine, collection) if run.spooled]
+    return spooled[-1] if spooled else active_run(engine, collection)
 
 
 def active_run(engine: sa.Engine, collection: str) -> IndexRun:
@@ -56,11 +77,12 @@ def cancel(engine: sa.Engine, collection: str) -> IndexRun:
     """Give the run up: workers drop what they have; what is stored stays."""
     run = active_run(engine, collection)
     with transaction(engine) as session:
+        session.execute(sa.select(IndexRun.id).where(IndexRun.id == run.id).with_for_update())  # see leases._keep_run
         given_up = change_state(session, run.id, ACTIVE, CANCELLED)
         row = session.get_one(IndexRun, run.id)
         if not given_up:
             raise BadInput(f"run {run.id} of collection {collection} is {row.state} by now: nothing can be given up")
-        row.finished = now()
+        row.finished, row.builds = now(), builds(session, run.id)
         forget_chunks(session, run.id)
     return row
 

@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from encoders.errors import BadInput, MissingPart, StoreError
-from indexer.stores.elastic.connection import without_credentials
 
 if TYPE_CHECKING:
     from celery import Celery
 
 TASK = "dragoman.chunk"
 _SCHEMES = ("amqp", "amqps", "redis", "rediss")
-_PATIENCE = {"max_retries": 3, "interval_start": 0.2, "interval_step": 0.5, "interval_max": 2.0}
 _CONNECT_SECONDS = 10
+_CONFIRM_SECONDS = 10
+"""Until the broker says that it has a message: RabbitMQ without memory or disk says nothing at all."""
 
 
 _BROKERS = "amqp://USER@HOST (RabbitMQ) or redis://HOST, in --broker or DRAGOMAN_BROKER"
@@ -35,13 +35,13 @@ def make_app(broker: str) -> Celery:
     """A Celery application of publisher or worker.
 
     Raises:
-        BadInput: there is none, or the URL is of no broker that is known to keep messages.
+        BadInput: there is none, or the URL can't be read or is of no broker that is known to keep messages.
         MissingPart: Celery is not installed.
     """
     if not broker:
         raise BadInput(f"no broker is named; give {_BROKERS}")
-    if urlsplit(broker).scheme not in _SCHEMES:
-        raise BadInput(f"{without_credentials(broker)} is no broker; give {_BROKERS}")
+    if broker.partition(":")[0] not in _SCHEMES:
+        raise BadInput(f"the broker's URL is of none that is known to keep messages; give {_BROKERS}")
     try:
         from celery import Celery  # noqa: PLC0415 - a third of a second that commands without workers need not pay
     except ImportError as error:
@@ -52,7 +52,6 @@ def make_app(broker: str) -> Celery:
         accept_content=["json"],
         task_ignore_result=True,
         task_acks_late=True,
-        task_publish_retry_policy=_PATIENCE,
         worker_prefetch_multiplier=1,
         worker_hijack_root_logger=False,
         worker_redirect_stdouts=False,
@@ -65,8 +64,18 @@ def make_app(broker: str) -> Celery:
         control_queue_exclusive=True,  # RabbitMQ 4 has no queues that are neither exclusive nor durable
         event_queue_exclusive=True,
     )
-    if app.conf.broker_url.startswith("amqp"):
+    if broker.startswith("amqp"):
         app.conf.broker_transport_options = {"confirm_publish": True}
+    try:
+        connection = app.connection_for_write()
+        is_read = broker.startswith("amqp") or ((connection.virtual_host or "").strip("/") or "0").isdigit()
+    except (TypeError, ValueError):  # whose text may be a piece of a password
+        is_read = False
+    if not is_read or "@" in _shown(broker):
+        raise BadInput(
+            f"the broker's URL can't be read; give {_BROKERS}, write '/', '?', '#' and '@' of a password as %2F, %3F, "
+            "%23 and %40, and Redis' database as a number: redis://HOST/0"
+        )
     return app
 
 
@@ -77,6 +86,12 @@ def queue(broker: str, model: str) -> Any:
     name = queue_of(model)
     quorum = {"x-queue-type": "quorum"} if broker.startswith("amqp") else None
     return Queue(name, Exchange("dragoman", type="direct", durable=True), routing_key=name, queue_arguments=quorum)
+
+
+def _shown(broker: str) -> str:
+    """A broker's URL, or those of several that stand for one another, without credentials."""
+    parts = [urlsplit(one) for one in broker.split(";")]
+    return ";".join(f"{one.scheme}://{one.netloc.rpartition('@')[2]}{one.path}" for one in parts)
 
 
 class Hints:
@@ -96,14 +111,26 @@ class Hints:
         """Name some chunks, as run and number, to the workers of a model.
 
         Raises:
-            StoreError: the broker is away.
+            StoreError: the broker is away, or takes no messages.
         """
+        from kombu.exceptions import OperationalError  # noqa: PLC0415
+
         target = queue(self.broker, model)
         with self._connected() as connection, self._app.amqp.Producer(connection) as producer:
-            for run, number in chunks:
-                self._app.send_task(
-                    TASK, (run, number), producer=producer, queue=target, declare=[target], ignore_result=True
-                )
+            try:
+                for run, number in chunks:
+                    self._app.send_task(
+                        TASK, (run, number), producer=producer, queue=target, declare=[target], ignore_result=True,
+                        retry=False, confirm_timeout=_CONFIRM_SECONDS,
+                    )  # fmt: skip
+            except OperationalError as error:
+                connection.collect()  # a good-bye would wait for an answer
+                if not isinstance(error.__cause__, TimeoutError):
+                    raise
+                raise StoreError(
+                    f"the broker {_shown(self.broker)} takes no messages; see whether it has memory and disk "
+                    "(rabbitmqctl status shows alarms); nothing is lost: once it takes them, the run goes on"
+                ) from error
 
     def waiting(self, model: str) -> int:
         """How many messages no worker has taken yet.
@@ -125,7 +152,7 @@ class Hints:
                 yield connection
         except (KombuError, OSError, *connection.connection_errors, *connection.channel_errors) as error:
             raise StoreError(
-                f"the broker {without_credentials(self.broker)} can't be reached "
+                f"the broker {_shown(self.broker)} can't be reached "
                 f"({str(error).splitlines()[0] if str(error) else type(error).__name__}); see that it runs and that "
                 "its URL is right (--broker); nothing is lost: dragoman resume goes on"
             ) from error

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session
 
 from encoders.document import Document
 from indexer.database import now, transaction
-from indexer.ledger import DONE, LEASED, PENDING, REFUSED, RUNNING, SPLIT, Chunk, Finding, IndexRun, Note, Spool
+from indexer.ledger import DONE, LEASED, PENDING, REFUSED, RUNNING, SPLIT, Chunk, IndexRun, Note, Spool, finding
 from indexer.workers.clock import clock
 from indexer.workers.spool import unpacked
 
@@ -20,7 +20,7 @@ MOST_ATTEMPTS = 5
 MOST_ATTEMPTS_OF_A_PART = 2
 """The same for a part of a chunk: something in it is known to be wrong."""
 _PARTS = 1 << 24
-_PENDING = sa.literal(PENDING, literal_execute=True)
+IS_PENDING = Chunk.state == sa.literal(PENDING, literal_execute=True)
 """Spelled out in the statement: the index of free chunks is of this state, which a plan for any state can't use."""
 DIED = "its worker died or stood still while it was encoded"
 
@@ -71,7 +71,16 @@ class Leases:
         worker: its id.
     """
 
-    def __init__(self, engine: sa.Engine, worker: str, model: str, build: str, seconds: float) -> None:
+    def __init__(
+        self,
+        engine: sa.Engine,
+        worker: str,
+        model: str,
+        build: str,
+        seconds: float,
+        *,
+        refused: Callable[[int], object] = lambda _: None,
+    ) -> None:
         """Take and keep chunks for a worker.
 
         Args:
@@ -80,7 +89,9 @@ class Leases:
             model: chunks of other models are not taken.
             build: written down with what it encodes.
             seconds: after which a chunk is anybody's whose worker showed no sign of life.
+            refused: told how many documents were refused because they can't be encoded.
         """
+        self._refused = refused
         self._engine, self._model, self._build, self._seconds = engine, model, build, seconds
         self.worker = worker
 
@@ -115,7 +126,7 @@ class Leases:
         )
         free = (
             sa.select(Chunk.number)
-            .where(Chunk.run_id == run, Chunk.state == _PENDING, going, *which)
+            .where(Chunk.run_id == run, IS_PENDING, going, *which)
             .order_by(Chunk.number)
             .limit(1)
             .with_for_update(skip_locked=True, of=Chunk)
@@ -170,15 +181,13 @@ class Leases:
     def done(self, lease: Lease, stored: int, notes: Iterable[Note]) -> bool:
         """Its documents are in the store; false where another has it: who then does the same once more, and counts."""
         with transaction(self._engine) as session:
-            if not self._change(session, lease, state=DONE, error="", updated=now()):
+            _keep_run(session, lease)
+            if not self._change(session, lease, state=DONE, wanted=stored, error="", updated=now()):
                 return False
-            session.add_all(
-                Finding(run_id=lease.run, kind=note.kind, place=note.place, doc_id=note.doc_id, text=note.text)
-                for note in notes
-            )
+            session.add_all(finding(lease.run, note) for note in notes)
             session.flush()
-            counted = sa.update(IndexRun).where(IndexRun.id == lease.run)
-            session.execute(counted.values(encoded=IndexRun.encoded + stored))
+            counted = sa.update(IndexRun).where(IndexRun.id == lease.run).values(encoded=IndexRun.encoded + stored)
+            session.execute(counted, execution_options={"synchronize_session": False})  # last: all marks wait for it
             return True
 
     def give_back(self, lease: Lease, error: str) -> None:
@@ -194,6 +203,7 @@ class Leases:
     def _halve(self, lease: Lease) -> None:
         middle = len(lease.todo) // 2
         with transaction(self._engine) as session:
+            _keep_run(session, lease)
             if not self._change(session, lease, state=SPLIT, updated=now()):
                 return
             whole = session.get_one(Chunk, (lease.run, lease.number))
@@ -203,7 +213,17 @@ class Leases:
     def _refuse(self, lease: Lease) -> None:
         documents = self.documents(lease)
         why = f"it can't be encoded: {lease.error or DIED}"
-        self.done(lease, 0, [Note(REFUSED, document.doc_id, document.doc_id, why) for document in documents])
+        if self.done(lease, 0, [Note(REFUSED, document.doc_id, document.doc_id, why) for document in documents]):
+            self._refused(len(documents))
+
+
+def _keep_run(session: Session, lease: Lease) -> None:
+    """Whoever gives the run up waits until this transaction ends; other workers don't.
+
+    To be its first: of a run's row and its chunks', the run's is locked first, else two wait for each other.
+    """
+    of_run = sa.select(IndexRun.id).where(IndexRun.id == lease.run)
+    session.execute(of_run.with_for_update(read=True, key_share=True))
 
 
 def _part(whole: Chunk, number: int, todo: Sequence[int]) -> Chunk:

@@ -35,6 +35,7 @@ class _Lines(logging.Formatter):
         if self._json:
             event = {"time": when, "level": record.levelname.lower(), "logger": record.name, **ids, "event": said}
             return json.dumps(event, ensure_ascii=False)
+        said = " | ".join(line for line in said.splitlines() if line.strip())
         return f"{when} {record.levelname.lower()} {' '.join(f'{name}={value}' for name, value in ids.items())}: {said}"
 
 
@@ -47,5 +48,5 @@ def log_to_stderr(worker: str, *, as_json: bool, quiet: bool = False) -> None:
     logging.captureWarnings(True)
     root.setLevel(logging.WARNING)
     warnings.simplefilter("ignore", PendingDeprecationWarning)  # of Celery's, each time that a broker is away
-    logging.getLogger("celery.worker.consumer.delayed_delivery").setLevel(logging.ERROR)  # nothing here is delayed
+    warnings.filterwarnings("ignore", "You're running the worker with superuser")  # of a container, mostly
     logger.setLevel(logging.WARNING if quiet else logging.INFO)

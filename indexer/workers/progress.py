@@ -50,7 +50,7 @@ def standing(engine: sa.Engine, run_id: int) -> Standing:
         by_state = sa.select(Chunk.state, count, wanted).where(Chunk.run_id == run_id).group_by(Chunk.state)
         rows = {state: (number, int(documents)) for state, number, documents in session.execute(by_state)}
         wrong = sa.select(Chunk.number, Chunk.owner, Chunk.error).where(
-            Chunk.run_id == run_id, Chunk.state.not_in((DONE, SPLIT)), Chunk.attempts > 0, Chunk.error != ""
+            Chunk.run_id == run_id, Chunk.state.not_in((DONE, SPLIT)), Chunk.error != ""
         )
         newest = session.execute(wrong.order_by(Chunk.updated.desc()).limit(_ERRORS)).all()
         run = session.get(IndexRun, run_id)  # after its chunks, which are gone once it is over

@@ -6,7 +6,6 @@ import multiprocessing
 import os
 import platform
 import signal
-import threading
 import time
 import uuid
 from collections.abc import Callable
@@ -19,8 +18,9 @@ from encoders.console import Console
 from encoders.document import Encoder, EncoderSpec
 from encoders.errors import BadInput, MissingPart, StoreError
 from encoders.session import Device, available_cores, resolved_device
-from indexer.database import connect, is_away
+from indexer.database import connect, is_away, shown
 from indexer.settings import Settings
+from indexer.workers.ending import leave_to_parent, worker_of
 from indexer.workers.hints import TASK, Hints, make_app, queue
 from indexer.workers.logs import log_to_stderr, logger
 from indexer.workers.metrics import counting, serve_metrics
@@ -32,8 +32,8 @@ from onnx_export.models import find_model, make_models, open_named
 if TYPE_CHECKING:
     from celery import Celery
 
-_LAST_RESORT = 10.0
-"""Seconds past the grace until the whole worker is ended, should its processes not have ended by themselves."""
+_MOST_UNWELL = 3
+"""Chunks that go back one after the other, after which only another process helps: a CUDA context stays broken."""
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ def serve(plan: Plan, settings: Settings, console: Console) -> int:
     logger.info(
         "works on chunks of model %s (%s by %s, %s), build %s, with %d process%s of %d threads, from %s",
         spec.model, spec.name, spec.method, plan.device, spec.build, plan.concurrency,
-        "" if plan.concurrency == 1 else "es", pool.threads, settings.database.rpartition("@")[2],
+        "" if plan.concurrency == 1 else "es", pool.threads, shown(settings.database),
     )  # fmt: skip
     return _run(app, pool, spec.model)
 
@@ -120,7 +120,7 @@ class _Pool:
 
     @property
     def status(self) -> int:
-        """Exit status: 1 once one of the processes could not begin."""
+        """Exit status: 1 once one of the processes could not begin, or encoded nothing any more."""
         return int(self._failed.value)
 
     def begin(self) -> EncoderSpec:
@@ -149,15 +149,22 @@ class _Pool:
             self.begin()
         except Exception:  # noqa: BLE001 - Celery would log it and let messages come
             logger.exception("this process can't begin: the worker ends")
-            if not self.stop.asked:
-                self._failed.value = 1
-            os.kill(os.getppid(), signal.SIGTERM)
+            self._fail()
 
     def work(self, run: int, number: int) -> None:
-        """Do what a message says."""
+        """Do what a message says; the whole worker ends when this process is of no use any more."""
         if self._worker is None:  # it could not begin, and ends
             raise StoreError("this process is not ready")
         self._worker.work(run, number)
+        if self._worker.unwell >= _MOST_UNWELL and not self.stop.asked:
+            logger.error("%d chunks in a row went back because nothing is encoded: the worker ends", _MOST_UNWELL)
+            self._fail()
+
+    def _fail(self) -> None:
+        """Let the whole worker end, with an error if it was not to end anyway."""
+        if not self.stop.asked:
+            self._failed.value = 1
+        os.kill(os.getpid() if self.plan.concurrency == 1 else os.getppid(), signal.SIGTERM)
 
     def end(self) -> None:
         """Sign off."""
@@ -212,31 +219,21 @@ def _run(app: Celery, pool: _Pool, model: str) -> int:
     def begin(**_: Any) -> None:
         if pool.plan.concurrency == 1:  # this process is the one that works, and has begun
             return
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C at the terminal is for the parent to pass on
-        signal.signal(signal.SIGTERM, ask_all)  # a service manager asks every process
+        leave_to_parent()
         pool.begin_or_end()
-
-    def ask_all(*_: Any) -> None:
-        if not pool.stop.asked:
-            pool.stop.ask()
-            os.kill(os.getppid(), signal.SIGTERM)
-
-    def shutting_down(**_: Any) -> None:
-        pool.stop.ask()
-        threading.Thread(target=_end_at_last, args=(pool,), daemon=True).start()
 
     signals.setup_logging.connect(_keep_logging, weak=False)
     signals.worker_process_init.connect(begin, weak=False)
     signals.worker_process_shutdown.connect(lambda **_: pool.end(), weak=False)
-    signals.worker_shutting_down.connect(shutting_down, weak=False)
     served = queue(pool.settings.broker, model)
     app.conf.task_queues = [served]
-    worker = app.Worker(
+    worker = worker_of(app, pool.stop, lambda: pool.status)(
         hostname=f"dragoman-{os.getpid()}@{platform.node()}",
         queues=[served.name],
         pool="solo" if pool.plan.concurrency == 1 else "prefork",
         concurrency=pool.plan.concurrency,
         quiet=True,
+        consumer_cls=_consumer(),
         without_gossip=True,
         without_mingle=True,
     )
@@ -245,10 +242,16 @@ def _run(app: Celery, pool: _Pool, model: str) -> int:
     return int(worker.exitcode or pool.status)
 
 
+def _consumer() -> Any:
+    """Celery's, without its delays, which nothing here has: on RabbitMQ they are 28 queues and as many exchanges."""
+    from celery.worker.consumer import Consumer  # noqa: PLC0415
+
+    class Prompt(Consumer):  # type: ignore[misc]
+        class Blueprint(Consumer.Blueprint):  # type: ignore[misc]
+            default_steps = [step for step in Consumer.Blueprint.default_steps if not step.endswith(":DelayedDelivery")]  # noqa: RUF012
+
+    return Prompt
+
+
 def _keep_logging(**_: Any) -> None:
     """Celery sets up no log of its own."""
-
-
-def _end_at_last(pool: _Pool) -> None:
-    time.sleep(pool.stop.grace + _LAST_RESORT)
-    os._exit(pool.status)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import multiprocessing
 import time
 
@@ -23,6 +24,10 @@ class Stop:
         if not self.asked:
             self._until.value = time.monotonic() + self.grace
 
+    def hurry(self) -> None:
+        """End now."""
+        self._until.value = min(self._until.value or math.inf, time.monotonic())
+
     @property
     def asked(self) -> bool:
         """Whether it shall end."""
@@ -31,4 +36,9 @@ class Stop:
     @property
     def overdue(self) -> bool:
         """Whether the time to finish is over."""
-        return self.asked and time.monotonic() >= self._until.value
+        return self.asked and self.left <= 0
+
+    @property
+    def left(self) -> float:
+        """Seconds to finish, below 0 when they are over; without end before anybody wishes it."""
+        return self._until.value - time.monotonic() if self.asked else math.inf

@@ -14,12 +14,14 @@ from indexer.settings import Settings
 from indexer.stores import open_store
 from indexer.workers.clock import clock
 from indexer.workers.hints import Hints
-from indexer.workers.leases import DIED
+from indexer.workers.leases import DIED, IS_PENDING
 from indexer.workers.logs import logger
 from indexer.workers.registry import forget_the_dead
 
 MOST_AT_ONCE = 1_000
 """Messages that one sweep sends: the next sends more."""
+_ENOUGH = 10_000
+"""Messages that wait at most: each is for any chunk, and to count a million chunks takes a second."""
 
 
 def sweep(engine: sa.Engine, settings: Settings, hints: Hints, model: str, every: float) -> list[int]:
@@ -57,14 +59,17 @@ def _ends(engine: sa.Engine, settings: Settings, run: IndexRun) -> bool:
 
 
 def give_out(engine: sa.Engine, hints: Hints, model: str) -> None:
-    """Let chunks go whose lease is over, and send as many messages as chunks are waiting for one."""
+    """Let chunks go whose lease is over, and send as many messages as chunks wait for one, up to a number."""
     with transaction(engine) as session:
-        over = sa.update(Chunk).where(Chunk.state == LEASED, Chunk.until < clock())
-        session.execute(over.values(state=PENDING, error=DIED), execution_options={"synchronize_session": False})
+        # Those that another has just now are left to it or the next sweep: who locks many rows must wait for none.
+        over = sa.select(Chunk.run_id, Chunk.number).where(Chunk.state == LEASED, Chunk.until < clock())
+        free = sa.tuple_(Chunk.run_id, Chunk.number).in_(over.with_for_update(skip_locked=True))
+        let_go = sa.update(Chunk).where(free, Chunk.state == LEASED).values(state=PENDING, error=DIED)
+        session.execute(let_go, execution_options={"synchronize_session": False})
     runs = [run.id for run in going(engine, model)]
     with transaction(engine) as session:
-        pending = sa.select(Chunk.run_id, Chunk.number).where(Chunk.run_id.in_(runs), Chunk.state == PENDING)
-        left = session.scalar(sa.select(sa.func.count()).select_from(pending.subquery())) or 0
+        pending = sa.select(Chunk.run_id, Chunk.number).where(Chunk.run_id.in_(runs), IS_PENDING)
+        left = session.scalar(sa.select(sa.func.count()).select_from(pending.limit(_ENOUGH).subquery())) or 0
         missing = min(left - hints.waiting(model), MOST_AT_ONCE) if left else 0
         ordered = pending.order_by(Chunk.run_id, Chunk.number).limit(max(missing, 0))
         chunks = [(run, number) for run, number in session.execute(ordered)] if missing > 0 else []
@@ -74,7 +79,8 @@ def give_out(engine: sa.Engine, hints: Hints, model: str) -> None:
 
 def _is_turn(engine: sa.Engine, model: str, every: float) -> bool:
     first = sa.select(sa.func.min(IndexRun.id)).where(*_GOING, IndexRun.model == model).scalar_subquery()
-    turn = sa.update(IndexRun).where(IndexRun.id == first, IndexRun.swept < clock() - every).values(swept=clock())
+    due = (IndexRun.swept < clock() - every) | (IndexRun.swept > clock())  # the database's clock was put back
+    turn = sa.update(IndexRun).where(IndexRun.id == first, due).values(swept=clock())
     with transaction(engine) as session:
         return bool(session.execute(turn, execution_options={"synchronize_session": False}).rowcount)  # type: ignore[attr-defined]
 

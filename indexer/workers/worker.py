@@ -15,11 +15,11 @@ from urllib.parse import urlsplit
 import sqlalchemy as sa
 
 from encoders.document import Document, Encoder
-from encoders.errors import DragomanError, StoreError
+from encoders.errors import DragomanError, MissingPart, StoreError
 from indexer import collection as collections
 from indexer.collection import Collection
 from indexer.database import is_away
-from indexer.ledger import IndexRun
+from indexer.ledger import IndexRun, storable
 from indexer.putting import put_encoded
 from indexer.settings import Settings
 from indexer.stores import open_store
@@ -41,6 +41,8 @@ _TICK = 0.25
 _PAUSE = 5.0
 """Seconds until a worker whose store failed tries the next chunk."""
 _BACKOFF = (0.2, 5.0)
+_LONGEST = 500
+"""Characters of an error that are kept: some repeat the text that they were about."""
 
 _Key = tuple[str, int, dt.datetime]
 """Of an open store: where it is, which generation, and when its collection was made. A name is used again."""
@@ -54,6 +56,7 @@ class ChunkWorker:
     Attributes:
         who: what it is.
         lease_seconds: time after which its chunk is anybody's, if it shows no sign of life.
+        unwell: chunks in a row that went back because it encoded nothing.
     """
 
     def __init__(
@@ -71,7 +74,10 @@ class ChunkWorker:
         self.who, self.lease_seconds = who, lease_seconds
         self._encoder, self._engine, self._settings, self._hints = encoder, engine, settings, hints
         self._stop, self._metrics = stop, metrics
-        self._leases = Leases(engine, who.id, who.model, who.build, lease_seconds)
+        self._leases = Leases(
+            engine, who.id, who.model, who.build, lease_seconds, refused=lambda count: metrics.stored(0, count)
+        )
+        self.unwell = 0
         self._stores: dict[str, tuple[_Key, VectorStore]] = {}
         self._at: Lease | None = None
         self._documents = 0
@@ -114,17 +120,20 @@ class ChunkWorker:
         try:
             self._do(lease)
         except DragomanError as error:  # of database, store or this machine: nobody's documents are the reason
+            self.unwell += isinstance(error, MissingPart)
             self._return(lease, str(error))
         except Exception as error:  # noqa: BLE001 - whatever a document does to an encoder, the others go on
             logger.warning("attempt %d failed: %s", lease.attempts, error, extra=of(lease), exc_info=True)
             if self._is_well():
+                self.unwell = 0
                 self._metrics.chunk("failed")
                 self._leave(self._leases.fail, lease, _sentence(error))
                 self._tell_others(lease.run, lease.number)
             else:
+                self.unwell += 1
                 self._return(lease, f"this worker encodes nothing any more: {_sentence(error)}")
         else:
-            self._trouble = ""
+            self._trouble, self.unwell = "", 0
         finally:
             self._at = None
         return True
@@ -133,7 +142,15 @@ class ChunkWorker:
         started = time.perf_counter()
         documents = self._patiently(lambda: self._leases.documents(lease))
         store = self._store(lease)
-        if not documents or store is None:
+        if store is None:
+            return
+        if not documents:
+            if self._patiently(lambda: self._leases.keep(lease)):
+                raise StoreError(
+                    "its documents are not in the ledger's database any more; give the run up (dragoman cancel) and "
+                    "index again"
+                )
+            self._lost(lease)
             return
         started = self._metrics.spent("read", started)
         encoded = self._encoder.encode_documents(documents)
@@ -154,7 +171,7 @@ class ChunkWorker:
 
     def _return(self, lease: Lease, error: str) -> None:
         """Give a chunk back that others may do, say why, and rest a little."""
-        self._trouble = error
+        self._trouble = error = storable(error)
         logger.warning("given back: %s", error, extra=of(lease))
         self._metrics.chunk("given back")
         self._leave(self._leases.give_back, lease, error)
@@ -211,17 +228,22 @@ class ChunkWorker:
     def _patiently(self, act: Callable[[], T]) -> T:
         """Do something with the database, waiting while it is away."""
         pause, longest = _BACKOFF
+        away = ""
         while True:
             try:
-                return act()
+                found = act()
             except StoreError as error:
                 if not is_away(error) or self._stop.asked:
                     raise
-                if not self._trouble:
+                if not away:
                     logger.warning("waiting: %s", error, extra=of(self._at))
-                self._trouble = str(error)
+                self._trouble = away = storable(str(error))
                 self._wait(pause)
                 pause = min(2 * pause, longest)
+            else:
+                if away:
+                    self._trouble = ""
+                return found
 
     def _leave(self, how: Callable[[Lease, str], None], lease: Lease, error: str) -> None:
         """Write down that the chunk is anybody's, if that can be done: the end of the lease says the same."""
@@ -291,5 +313,5 @@ def _opened(found: Collection, generation: int, settings: Settings) -> VectorSto
 
 
 def _sentence(error: Exception) -> str:
-    text = str(error).strip()
-    return f"{type(error).__name__}: {text.splitlines()[0]}" if text else type(error).__name__
+    text = storable(str(error)).strip()
+    return f"{type(error).__name__}: {text.splitlines()[0][:_LONGEST]}" if text else type(error).__name__

@@ -39,7 +39,7 @@ from onnx_export.models import DEFAULT
     default=30.0,
     show_default=True,
     metavar="SECONDS",
-    help="Time to finish the chunk after SIGTERM or Ctrl-C; then it is returned.",
+    help="Time to finish the chunk after SIGTERM or Ctrl-C; then it is returned. It may end 10 s later.",
 )
 @click.option("--metrics-port", type=click.IntRange(1, 65535), help="Answer Prometheus at this port.")
 @place_options

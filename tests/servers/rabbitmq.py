@@ -73,6 +73,13 @@ class RabbitServer(ServerProcess):
             self._mapper.wait(10)
             self._mapper = None
 
+    def control(self, *arguments: str) -> str:
+        """Run ``rabbitmqctl``; returns what it says."""
+        return subprocess.run(
+            [self._program.with_name("rabbitmqctl"), "-q", *arguments],
+            env=dict(self.environment()), check=True, capture_output=True, text=True,
+        ).stdout  # fmt: skip
+
     def answers(self) -> bool:
         """Whether it opens a channel."""
         from kombu import Connection

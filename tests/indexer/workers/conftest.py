@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import signal
+import subprocess
+import sys
 import time
 import uuid
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import psycopg
@@ -36,6 +39,8 @@ from tests.servers.postgres import PostgresServer
 from tests.servers.process import S, running
 from tests.servers.rabbitmq import RabbitServer
 from tests.servers.redis import RedisServer
+
+ROOT = Path(__file__).parents[3]
 
 
 @contextmanager
@@ -75,11 +80,15 @@ def database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
     if request.param == "sqlite":
         yield f"sqlite:///{tmp_path / 'ledger.db'}"
         return
-    server: PostgresServer = request.getfixturevalue("postgres")
+    yield new_database(request.getfixturevalue("postgres"))
+
+
+def new_database(server: PostgresServer) -> str:
+    """URL of an empty database on a server."""
     name = f"test_{uuid.uuid4().hex[:12]}"
     with psycopg.connect(server.url, autocommit=True) as connection:
         connection.execute(f"CREATE DATABASE {name}")
-    yield server.url.removesuffix("dragoman") + name
+    return server.url.removesuffix("dragoman") + name
 
 
 class Field:
@@ -96,7 +105,9 @@ class Field:
         self.hints = Hints(broker)
         collections.register(self.engine, "c", self.settings, "counting", self.encoder.spec)
         self.store = open_store(self.settings.store, "c")
+        self.log = tmp_path / "log"
         self._workers: list[ChunkWorker] = []
+        self._processes: list[subprocess.Popen[str]] = []
 
     def write(self, records: Sequence[dict[str, object]]) -> None:
         self.source.write_text("".join(json.dumps(record) + "\n" for record in records), encoding="utf-8")
@@ -108,14 +119,43 @@ class Field:
             prune=prune, generation=generation, console=Console(quiet=True),
         )  # fmt: skip
 
-    def worker(self, encoder: Encoder | None = None, *, lease: float = 60.0, stop: Stop | None = None) -> ChunkWorker:
+    def worker(
+        self,
+        encoder: Encoder | None = None,
+        *,
+        lease: float = 60.0,
+        stop: Stop | None = None,
+        metrics: Metrics | None = None,
+    ) -> ChunkWorker:
         encoder = encoder or self.encoder
         name = f"worker-{len(self._workers)}"
         who = Identity(name, "here", "cpu", encoder.spec.model, encoder.spec.build)
         engine = connect(self.settings.database)
-        made = ChunkWorker(encoder, engine, self.settings, self.hints, who, lease, stop or Stop(30), Metrics())
+        made = ChunkWorker(
+            encoder, engine, self.settings, self.hints, who, lease, stop or Stop(30), metrics or Metrics()
+        )
         self._workers.append(made)
         return made
+
+    def act(
+        self, behaviour: str, *, concurrency: int = 1, grace: float = 30.0, lease: float = 60.0, json: bool = False
+    ) -> subprocess.Popen[str]:
+        """Start ``dragoman worker`` with an encoder that behaves so; what it says goes into ``log``."""
+        environment = {
+            **os.environ,
+            "PYTHONPATH": str(ROOT),
+            "DRAGOMAN_HOME": str(self.settings.home),
+            "DRAGOMAN_DATABASE": self.settings.database,
+            "DRAGOMAN_BROKER": self.settings.broker,
+        }
+        plan = [self.model, str(concurrency), str(grace), str(lease), *["json"] * json]
+        with self.log.open("a") as log:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "tests.indexer.workers.acting", behaviour, *plan],
+                env=environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log, text=True, start_new_session=True,
+            )  # fmt: skip
+        self._processes.append(process)
+        return process
 
     def work_off(self, worker: ChunkWorker, run: int) -> None:
         """Until there is no chunk left to take."""
@@ -128,6 +168,10 @@ class Field:
             connection.channel().queue_purge(queue_of(self.model))
 
     def close(self) -> None:
+        for process in self._processes:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
         for worker in self._workers:
             worker.close()
         self.store.close()

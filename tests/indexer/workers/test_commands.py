@@ -98,9 +98,12 @@ def test_two_processes_write_into_the_embedded_store_what_one_writes(
         metrics = answer.read().decode()
     assert re.search(r"^dragoman_documents_total 640\.0$", metrics, re.MULTILINE)
     assert 'dragoman_chunks_total{end="done"} 10.0' in metrics
+    assert "dragoman_documents_refused_total 0.0" in metrics
+    for step in ("claim", "read", "encode", "put", "mark"):
+        assert f'dragoman_step_seconds_count{{step="{step}"}} 10.0' in metrics
     worker.terminate()
     assert worker.wait(30) == 0
-    events = [json.loads(line) for line in site.said(worker).splitlines() if line.startswith("{")]
+    events = [json.loads(line) for line in site.said(worker).splitlines()]
     stored = [event for event in events if "documents stored" in event["event"]]
     assert sorted(event["chunk"] for event in stored) == list(range(10))
     assert {event["run"] for event in stored} == {number}

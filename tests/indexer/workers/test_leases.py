@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from functools import partial
 
 import pytest
 import sqlalchemy as sa
@@ -12,6 +14,7 @@ from indexer import ledger
 from indexer.batches import CHUNK_DOCUMENTS
 from indexer.database import connect, transaction
 from indexer.ledger import DONE, LEASED, PENDING, SPLIT, Chunk
+from indexer.workers import sweeping
 from indexer.workers.clock import clock
 from indexer.workers.controlling import cancel, pause, resume
 from indexer.workers.leases import DIED, MOST_ATTEMPTS, MOST_ATTEMPTS_OF_A_PART, Lease, Leases
@@ -167,6 +170,57 @@ def test_a_paused_run_rests_and_a_cancelled_one_is_nobody_s(field: Field, taker:
     assert ledger.runs(field.engine, "c")[0].state == "cancelled"
 
 
+@pytest.mark.parametrize("give_up", ["cancel", "delete"])
+@pytest.mark.parametrize("change", ["done", "halved"])
+def test_a_run_given_up_while_a_worker_writes_waits_for_it_and_goes(
+    field: Field, taker: Taker, give_up: str, change: str
+) -> None:
+    """In between two statements of the worker's transaction; neither may wait for a row that the other has."""
+    field.write(records(2))
+    run = field.spool().run.id
+    leases = taker("a")
+    lease = leases.take(run, 0)
+    assert lease is not None
+    if change == "halved":
+        with transaction(field.engine) as session:
+            session.execute(sa.update(Chunk).values(state=PENDING, attempts=MOST_ATTEMPTS))
+    other = connect(field.settings.database)
+    act = partial(cancel, other, "c") if give_up == "cancel" else partial(ledger.forget_collection, other, "c")
+    with ThreadPoolExecutor() as aside:
+        giving_up: list[Future[object]] = []
+
+        @sa.event.listens_for(leases._engine, "after_cursor_execute")
+        def cut_in(_connection: object, _cursor: object, statement: str, *_: object) -> None:
+            if statement.startswith("UPDATE chunks") and "attempts" not in statement and not giving_up:
+                giving_up.append(aside.submit(act))
+                wait(giving_up, 0.5)
+
+        if change == "done":
+            assert leases.done(lease, 2, [])
+        else:
+            leases.take(run, 0)
+        giving_up[0].result(30)
+    assert states(field) == {}
+    assert [one.state for one in ledger.runs(field.engine, "c")] == ["cancelled"] * (give_up == "cancel")
+    other.dispose()
+
+
+def test_a_sweep_waits_for_no_chunk_that_another_has_just_now(field: Field, taker: Taker) -> None:
+    if field.engine.dialect.name == "sqlite":
+        pytest.skip("it locks no rows")
+    field.write(records(2 * CHUNK_DOCUMENTS))
+    run = field.spool().run.id
+    dead = taker("dead", seconds=-1)
+    assert dead.take(run, 0)
+    assert dead.take(run, 1)
+    with ThreadPoolExecutor() as aside, transaction(field.engine) as session:
+        session.execute(sa.update(Chunk).where(Chunk.number == 0).values(until=0.0))
+        other = connect(field.settings.database)
+        aside.submit(give_out, other, field.hints, field.model).result(10)
+        other.dispose()
+    assert states(field) == {0: LEASED, 1: PENDING}
+
+
 def test_chunks_of_another_model_are_not_taken(field: Field, taker: Taker) -> None:
     field.write(records(3))
     run = field.spool().run.id
@@ -181,6 +235,34 @@ def test_messages_that_got_lost_are_sent_again_and_no_more_than_chunks_wait(fiel
     for _ in range(3):
         assert sweep(field.engine, field.settings, field.hints, field.model, every=0.0) == []
         assert field.hints.waiting(field.model) == 10
+
+
+def test_resuming_brings_back_what_a_broker_lost(field: Field) -> None:
+    field.write(records(3 * CHUNK_DOCUMENTS))
+    field.spool()
+    give_out(field.engine, field.hints, field.model)
+    field.drop_messages()
+    assert field.hints.waiting(field.model) == 0
+    resume(field.engine, "c", field.hints)
+    assert field.hints.waiting(field.model) == 3
+
+
+def test_messages_that_wait_are_never_more_than_workers_can_need(field: Field, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sweeping, "_ENOUGH", 4)
+    field.write(records(6 * CHUNK_DOCUMENTS))
+    field.spool()
+    for _ in range(2):
+        give_out(field.engine, field.hints, field.model)
+        assert field.hints.waiting(field.model) == 4
+
+
+def test_a_sweep_goes_on_after_the_database_s_clock_was_put_back(field: Field) -> None:
+    field.write(records(CHUNK_DOCUMENTS))
+    field.spool()
+    with transaction(field.engine) as session:
+        session.execute(sa.update(ledger.IndexRun).values(swept=clock() + 3600))
+    sweep(field.engine, field.settings, field.hints, field.model, every=60.0)
+    assert field.hints.waiting(field.model) == 1
 
 
 def test_a_sweep_is_one_worker_s_turn(field: Field) -> None:

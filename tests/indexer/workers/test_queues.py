@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+import json
+import time
 import uuid
+from contextlib import closing
+from pathlib import Path
 
 import pytest
 from kombu import Connection
 
+from encoders.errors import BadInput, StoreError
+from indexer import ledger
+from indexer.workers import hints
 from indexer.workers.hints import Hints, queue_of
+from tests.conftest import until
+from tests.indexer.workers.conftest import Field, records
+from tests.servers.elastic import free_port
 from tests.servers.rabbitmq import RabbitServer
 
 
@@ -24,3 +34,65 @@ def test_on_rabbitmq_a_queue_is_a_quorum_queue(rabbitmq: RabbitServer) -> None:
             queue_of(model), durable=True, auto_delete=False, arguments={"x-queue-type": "classic"}
         )
     assert getattr(refused.value, "reply_code", 0) == 406
+
+
+@pytest.mark.slow
+def test_a_worker_makes_no_queues_but_its_own_and_logs_json_lines_only(rabbitmq: RabbitServer, tmp_path: Path) -> None:
+    with closing(Field(f"sqlite:///{tmp_path / 'ledger.db'}", rabbitmq.url, tmp_path)) as field:
+        field.write(records(3))
+        field.spool()
+        worker = field.act("well", lease=4.0, json=True)
+        until(lambda: ledger.runs(field.engine, "c")[0].state == "done")
+        queues = rabbitmq.control("list_queues", "name").split()
+        worker.terminate()
+        assert worker.wait(60) == 0
+        assert queue_of(field.model) in queues
+        assert [name for name in queues if "celery_delayed" in name] == []
+        events = [json.loads(line) for line in field.log.read_text().splitlines()]
+        assert {event["logger"] for event in events} == {"dragoman.worker"}
+        assert any(event["event"] == "3 documents stored, 0 refused" for event in events)
+
+
+@pytest.mark.slow
+def test_a_rabbitmq_without_memory_is_said_to_take_no_messages(
+    rabbitmq: RabbitServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hints, "_CONFIRM_SECONDS", 1)
+    model = f"model-{uuid.uuid4().hex[:8]}"
+    sender = Hints(rabbitmq.url)
+    sender.send(model, [(1, 0)])
+    rabbitmq.control("set_vm_memory_high_watermark", "0.00001")
+    try:
+        started = time.monotonic()
+        with pytest.raises(StoreError, match=r"takes no messages; see whether it has memory and disk") as refused:
+            sender.send(model, [(1, 1), (1, 2)])
+        assert time.monotonic() - started < 20
+        assert "guest" not in str(refused.value)
+    finally:
+        rabbitmq.control("set_vm_memory_high_watermark", "0.4")
+    sender.send(model, [(1, 3)])
+    assert sender.waiting(model) >= 2
+
+
+@pytest.mark.parametrize(
+    ("url", "told"),
+    [
+        ("amqp://u:secret@127.0.0.1:{port}//", "the broker amqp://127.0.0.1:{port}// can't be reached"),
+        ("redis://:secret@127.0.0.1:{port}/0", "the broker redis://127.0.0.1:{port}/0 can't be"),
+        ("redis://127.0.0.1:{port}", "the broker redis://127.0.0.1:{port} can't be reached"),
+        ("amqp://u:a/secret@127.0.0.1:{port}//", "the broker's URL can't be read"),
+        ("amqp://u:12/secret@127.0.0.1:{port}//", "the broker's URL can't be read"),
+        ("amqp://u:a#secret@127.0.0.1:{port}//", "the broker's URL can't be read"),
+        ("amqp://u:secret@127.0.0.1:secret//", "the broker's URL can't be read"),
+        ("redis://127.0.0.1:{port}/0?password=secret", "the broker's URL can't be read"),
+        ("redis://:secret@127.0.0.1:{port}/secret", "Redis' database as a number"),
+        ("kafka:secret@127.0.0.1:{port}", "the broker's URL is of none that is known to keep messages"),
+    ],
+)
+def test_a_broker_that_can_t_be_reached_is_one_sentence_without_a_password(url: str, told: str) -> None:
+    port = free_port()
+    with pytest.raises((BadInput, StoreError)) as refused:
+        Hints(url.format(port=port)).waiting("model")
+    assert told.format(port=port) in str(refused.value)
+    assert "secret" not in str(refused.value)
+    assert refused.value.__cause__ is None or "secret" not in str(refused.value.__cause__)

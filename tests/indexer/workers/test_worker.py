@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import replace
 
@@ -18,11 +19,13 @@ from indexer import collection as collections
 from indexer import ledger
 from indexer.batches import CHUNK_DOCUMENTS
 from indexer.database import transaction
-from indexer.ledger import CANCELLED, DONE, PENDING, Chunk
+from indexer.ledger import CANCELLED, DONE, PENDING, Chunk, Spool
 from indexer.readers import ReadOptions
 from indexer.stores import drop_store, open_store
 from indexer.workers import registry, worker
 from indexer.workers.controlling import cancel
+from indexer.workers.leases import MOST_ATTEMPTS
+from indexer.workers.metrics import Metrics
 from indexer.workers.progress import Rate, standing
 from indexer.workers.publishing import spool
 from indexer.workers.sweeping import sweep
@@ -31,6 +34,18 @@ from query.cli import run as run_command
 from tests.conftest import until
 from tests.indexer.counting import CountingEncoder
 from tests.indexer.workers.conftest import Field, records
+from tests.servers.postgres import PostgresServer
+
+
+class Counted(Metrics):
+    """What Prometheus would be told."""
+
+    def __init__(self) -> None:
+        self.documents = self.refused = 0
+
+    def stored(self, documents: int, refused: int) -> None:
+        self.documents += documents
+        self.refused += refused
 
 
 class Poisoned(CountingEncoder):
@@ -52,7 +67,8 @@ def test_poison_is_refused_with_its_reason_and_everything_else_is_stored(field: 
     run = field.spool().run.id
     poisoned = Poisoned()
     poisoned.spec = field.encoder.spec
-    field.work_off(field.worker(poisoned), run)
+    counted = Counted()
+    field.work_off(field.worker(poisoned, metrics=counted), run)
     sweep(field.engine, field.settings, field.hints, field.model, every=0.0)
     assert ledger.runs(field.engine, "c")[0].state == "done"
     notes = ledger.findings(field.engine, [run])
@@ -62,6 +78,42 @@ def test_poison_is_refused_with_its_reason_and_everything_else_is_stored(field: 
         "d0090": "it has nothing the encoder knows",
     }
     assert sum(field.store.count().values()) == 2 * CHUNK_DOCUMENTS - 3
+    assert (counted.documents, counted.refused) == (2 * CHUNK_DOCUMENTS - 3, 3)
+    assert ledger.runs(field.engine, "c")[0].builds == {"build-c": 2 * CHUNK_DOCUMENTS - 3}
+
+
+def test_an_error_that_no_database_can_write_is_written_without_what_it_can_t(field: Field) -> None:
+    class Verbose(CountingEncoder):
+        def encode_documents(self, documents: Sequence[Document]) -> Encoded:
+            if any("nul" in document.text for document in documents):
+                raise ValueError("at \0 and half of \ud83d, " + "x" * 10_000)
+            return super().encode_documents(documents)
+
+    field.write([*records(3), {"id": "n", "lang": "en", "text": "nul"}])
+    run = field.spool().run.id
+    verbose = Verbose()
+    verbose.spec = field.encoder.spec
+    field.work_off(field.worker(verbose), run)
+    (note,) = ledger.findings(field.engine, [run])
+    assert note.doc_id == "n"
+    assert note.text.startswith("it can't be encoded: ValueError: at \N{REPLACEMENT CHARACTER} and half of ?, xxx")
+    assert len(note.text) < 600
+
+
+def test_an_outage_that_is_over_is_no_worker_s_last_error(postgres: PostgresServer, field: Field) -> None:
+    if field.engine.dialect.name == "sqlite":
+        pytest.skip("it is never away")
+    field.write(records(3))
+    run = field.spool().run.id
+    at_work = field.worker(lease=2.0)
+    field.work_off(at_work, run)
+    postgres.kill()
+    with ThreadPoolExecutor() as aside:
+        looking = aside.submit(at_work.work, run, 0)  # there is no chunk left to be done
+        until(lambda: bool(at_work._trouble))
+        postgres.start()
+        assert not looking.result(60)
+    until(lambda: [one.error for one in registry.alive(field.engine)] == [""])
 
 
 def test_one_worker_puts_each_collection_s_documents_into_its_own_store(field: Field) -> None:
@@ -129,6 +181,20 @@ def test_a_store_that_fails_counts_against_no_document(field: Field, monkeypatch
     assert sum(field.store.count().values()) == 5
 
 
+def test_a_chunk_whose_documents_got_lost_is_not_taken_for_done(field: Field, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(worker, "_PAUSE", 0.0)
+    field.write(records(3))
+    run = field.spool().run.id
+    with transaction(field.engine) as session:
+        session.execute(sa.delete(Spool))
+    at_work = field.worker()
+    for _ in range(MOST_ATTEMPTS + 2):
+        assert at_work.work(run, 0)
+    seen = standing(field.engine, run)
+    assert (seen.chunks, seen.run.state) == ({"pending": 1}, "running")
+    assert any("its documents are not in the ledger's database any more" in error for error in seen.errors)
+
+
 def test_a_worker_that_encodes_nothing_any_more_refuses_no_document(
     field: Field, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -152,6 +218,7 @@ def test_a_worker_that_encodes_nothing_any_more_refuses_no_document(
             chunk = session.scalars(sa.select(Chunk)).one()
         assert (chunk.state, chunk.attempts) == (PENDING, 0)
         assert str(error) in chunk.error
+    assert at_work.unwell == 20
     field.work_off(field.worker(), run)
     assert sum(field.store.count().values()) == 3
 
@@ -262,6 +329,7 @@ def test_a_run_that_is_over_shows_what_it_stored_and_no_rate_below_zero(field: F
     else:
         cancel(field.engine, "c")
     after = standing(field.engine, run)
-    assert before.documents == CHUNK_DOCUMENTS + 1
+    assert (before.documents, before.done) == (CHUNK_DOCUMENTS, CHUNK_DOCUMENTS)
+    assert after.run.builds == {"build-c": CHUNK_DOCUMENTS}
     assert (after.run.state, after.documents, after.done) == (end, CHUNK_DOCUMENTS, CHUNK_DOCUMENTS)
     assert rate(after.done) == 0.0

@@ -1,0 +1,53 @@
+"""``dragoman worker`` with an encoder that behaves as a test likes: BEHAVIOUR MODEL CONCURRENCY GRACE LEASE [json]."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+
+from encoders.console import Console
+from encoders.document import Document, Encoded, Encoder
+from indexer.settings import Settings
+from indexer.workers import serving, worker
+from tests.indexer.counting import CountingEncoder
+
+
+class Actor(CountingEncoder):
+    """Encodes, but ``slow``, or not at all (``sick``), or dies of what ``kills``."""
+
+    def __init__(self, behaviour: str, model: str) -> None:
+        super().__init__()
+        self.behaviour, self.spec = behaviour, replace(self.spec, model=model, build="build-c")
+
+    def encode_documents(self, documents: Sequence[Document]) -> Encoded:
+        if self.behaviour == "kills" and any("kills" in document.text for document in documents):
+            os.kill(os.getpid(), signal.SIGKILL)
+        if self.behaviour == "sick":
+            raise RuntimeError("CUDA failure 719: unspecified launch failure")
+        until = time.monotonic() + 60 * (self.behaviour == "slow")
+        while time.monotonic() < until:
+            time.sleep(0.05)
+        return super().encode_documents(documents)
+
+
+def main() -> int:
+    """Serve."""
+    behaviour, model, concurrency, grace, lease, *log = sys.argv[1:]
+
+    def load(plan: serving.Plan, threads: int) -> Encoder:
+        return Actor(behaviour, model)
+
+    serving._load = load
+    serving._spec_elsewhere = lambda plan: load(plan, 1).spec
+    serving.make_models = lambda *_: None  # type: ignore[attr-defined]
+    worker._PAUSE = 0.1
+    plan = serving.Plan("acting", None, "cpu", int(concurrency), float(lease), float(grace))
+    return serving.serve(plan, Settings.read(), Console(json=bool(log)))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

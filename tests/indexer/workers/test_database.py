@@ -1,0 +1,69 @@
+"""How the database is reached: what is told of its URL, and how long a silent server is waited for."""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+from contextlib import closing
+
+import pytest
+
+from encoders.errors import StoreError
+from indexer.database import connect, open_engine, shown
+from tests.servers.elastic import free_port
+from tests.servers.postgres import PostgresServer
+
+
+@pytest.mark.parametrize(
+    ("url", "told"),
+    [
+        ("postgresql://u:secret@host/db", "postgresql+psycopg://u:***@host/db"),
+        ("postgresql://host/db?user=u&password=secret&sslpassword=secret", "postgresql+psycopg://host/db"),
+        ("postgresql:///db?host=%2Frun&password=secret", "postgresql+psycopg:///db?host=%2Frun"),
+        ("sqlite:////home/me/dragoman.db", "sqlite:////home/me/dragoman.db"),
+    ],
+)
+def test_a_url_is_shown_without_its_passwords(url: str, told: str) -> None:
+    assert shown(url) == told
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "postgresql://u:secret@127.0.0.1:{port}/db",
+        "postgresql://127.0.0.1:{port}/db?user=u&password=secret",
+        "postgresql://u:secret@127.0.0.1:secret/db",
+        "postgresql://u:p@secret@127.0.0.1:{port}/db",
+        "postgresql://u:p@s:secret@127.0.0.1:{port}/db",
+        "nonsense:secret",
+        "u:secret@host",
+    ],
+)
+def test_a_database_that_can_t_be_opened_is_one_sentence_without_a_password(url: str) -> None:
+    with pytest.raises(StoreError) as refused:
+        connect(url.format(port=free_port()))
+    assert "secret" not in str(refused.value)
+    assert refused.value.__cause__ is None or "secret" not in str(refused.value.__cause__)
+
+
+def test_a_postgresql_that_takes_a_connection_and_says_nothing_is_not_waited_for_long() -> None:
+    with closing(socket.create_server(("127.0.0.1", 0))) as silent:
+        started = time.monotonic()
+        with pytest.raises(StoreError, match="can't be opened: connection timeout expired"):
+            open_engine(f"postgresql://u@127.0.0.1:{silent.getsockname()[1]}/db?connect_timeout=2")
+        assert time.monotonic() - started < 10
+
+
+@pytest.mark.skipif(not hasattr(socket, "TCP_USER_TIMEOUT"), reason="Linux has it")
+def test_a_connection_to_postgresql_ends_when_its_machine_falls_silent(postgres: PostgresServer) -> None:
+    """What its socket is set to: a machine that loses every packet can't be had here."""
+    engine = open_engine(postgres.url)
+    with engine.connect() as connection, socket.socket(fileno=os.dup(connection.connection.fileno())) as line:
+        tcp = {
+            name: line.getsockopt(socket.IPPROTO_TCP, getattr(socket, name))
+            for name in ("TCP_USER_TIMEOUT", "TCP_KEEPIDLE", "TCP_KEEPINTVL", "TCP_KEEPCNT")
+        }
+        assert line.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
+    engine.dispose()
+    assert tcp == {"TCP_USER_TIMEOUT": 30_000, "TCP_KEEPIDLE": 30, "TCP_KEEPINTVL": 10, "TCP_KEEPCNT": 3}

@@ -1,0 +1,104 @@
+"""What people see of a run that workers are at."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from encoders.console import Console
+from indexer import ledger
+from indexer.batches import CHUNK_DOCUMENTS
+from indexer.ledger import Ledger
+from indexer.workers import registry
+from indexer.workers.controlling import pause, resume
+from indexer.workers.leases import Leases
+from indexer.workers.progress import standing
+from indexer.workers.registry import Identity
+from indexer.workers.sweeping import sweep
+from query.cli import run as run_command
+from query.waiting import Look, lines, wait_for
+from tests.conftest import until
+from tests.indexer.workers.conftest import Field, records
+
+
+def seen(field: Field, rate: float = 0.0) -> list[str]:
+    return lines(Look(standing(field.engine, 1), rate))
+
+
+def test_people_are_told_chunks_rate_time_left_workers_and_errors(field: Field) -> None:
+    field.write(records(4 * CHUNK_DOCUMENTS))
+    run = field.spool().run.id
+    leases = Leases(field.engine, "w", field.model, "build-c", 60.0)
+    first, second = leases.take(run, 0), leases.take(run, 1)
+    assert first
+    assert second
+    leases.done(first, CHUNK_DOCUMENTS, [])
+    leases.give_back(second, "the disk is full")
+    who = Identity("w", "here", "cpu", field.model, "build-c")
+    registry.show_life(field.engine, who, 60.0, (run, 2), CHUNK_DOCUMENTS, "the store is away")
+    assert seen(field, rate=2.0) == [
+        "run 1 of c running: 64/256 documents, 2.0/s, 0:01:36 left; chunks: 1 done, 3 pending; 1 workers alive",
+        "  w (cpu): 64 documents, at chunk 2",
+        "  last error: w: the store is away",
+        "  last error: chunk 1, w: the disk is full",
+    ]
+
+
+def test_a_run_that_stands_still_says_why_and_what_to_do(field: Field) -> None:
+    field.write(records(2))
+    reading = Ledger.open(field.engine, "c", [str(field.source)], "mark", field.model, "build-c", spooled=True)
+    reading.plan(0, [True], "digest", ["a"], [], spool=b"")
+    (told,) = seen(field)
+    assert told == (
+        "run 1 of c reading: 1 documents read; should its dragoman index have ended, give the same command again: "
+        "it goes on"
+    )
+    reading.release()
+    assert seen(field)[-1] == "  no worker of its model is alive; start one: dragoman worker -c c"
+    pause(field.engine, "c")
+    assert seen(field)[-1] == "  run 1 is paused; let it go on: dragoman resume -c c"
+
+
+@contextmanager
+def looking_on(field: Field) -> Iterator[None]:
+    looking = threading.Thread(target=wait_for, args=(field.engine, 1, Console()), kwargs={"every": 0.05}, daemon=True)
+    looking.start()
+    yield
+    looking.join(30)
+    assert not looking.is_alive()
+
+
+def test_whoever_waits_for_a_run_is_told_each_time_that_it_stands_still(
+    field: Field, capsys: pytest.CaptureFixture[str]
+) -> None:
+    field.write(records(2))
+    run = field.spool().run.id
+    said = ""
+
+    def told(sentence: str) -> bool:
+        nonlocal said
+        said += capsys.readouterr().err
+        return sentence in said
+
+    with looking_on(field):
+        until(lambda: told("no worker of its model is alive"))
+        pause(field.engine, "c")
+        until(lambda: told("run 1 is paused"))
+        said = ""
+        resume(field.engine, "c", field.hints)
+        until(lambda: told("no worker of its model is alive"))
+        field.work_off(field.worker(), run)
+        sweep(field.engine, field.settings, field.hints, field.model, every=0.0)
+
+
+def test_a_run_that_is_over_is_still_looked_at(field: Field, capsys: pytest.CaptureFixture[str]) -> None:
+    field.write(records(2))
+    field.work_off(field.worker(), field.spool().run.id)
+    sweep(field.engine, field.settings, field.hints, field.model, every=0.0)
+    assert ledger.runs(field.engine, "c")[0].state == "done"
+    place = ["--home", str(field.settings.home), "--database", field.settings.database]
+    assert run_command(["status", "--watch", "-c", "c", *place]) == 0
+    assert "run 1 of c done: 2/2 documents" in capsys.readouterr().out

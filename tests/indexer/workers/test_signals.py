@@ -1,0 +1,96 @@
+"""Signals to a worker, and its end when it is of no use any more."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from indexer.workers.progress import standing
+from tests.conftest import until
+from tests.indexer.workers.conftest import Field, new_database, records
+from tests.servers.postgres import PostgresServer
+from tests.servers.process import running
+from tests.servers.redis import RedisServer
+
+
+@pytest.fixture
+def busy(redis: RedisServer, tmp_path: Path) -> Iterator[Field]:
+    """A run of one chunk, ledger on SQLite."""
+    with closing(Field(f"sqlite:///{tmp_path / 'ledger.db'}", redis.url, tmp_path)) as field:
+        field.write(records(3))
+        field.spool()
+        yield field
+
+
+def chunks(field: Field) -> dict[str, int]:
+    return standing(field.engine, 1).chunks
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("concurrency", [1, 2])
+def test_a_second_ctrl_c_returns_the_chunk_at_once_and_blames_nobody(busy: Field, concurrency: int) -> None:
+    worker = busy.act("slow", concurrency=concurrency, grace=300)
+    until(lambda: chunks(busy) == {"leased": 1})
+    os.killpg(worker.pid, signal.SIGINT)
+    until(lambda: "asked to end" in busy.log.read_text())
+    asked = time.monotonic()
+    os.killpg(worker.pid, signal.SIGINT)
+    assert worker.wait(60) == 0
+    assert time.monotonic() - asked < 20
+    until(lambda: chunks(busy) == {"pending": 1})  # the last process may be at it still
+    assert standing(busy.engine, 1).errors == []
+    assert "attempt" not in busy.log.read_text()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("away", ["broker", "database"])
+def test_a_worker_ends_in_time_though_a_server_is_away(away: str, postgres: PostgresServer, tmp_path: Path) -> None:
+    with running(RedisServer) as broker, closing(Field(new_database(postgres), broker.url, tmp_path)) as field:
+        field.write(records(3))
+        field.spool()
+        worker = field.act("slow", grace=1)
+        until(lambda: chunks(field) == {"leased": 1})
+        try:
+            (broker if away == "broker" else postgres).kill()
+            worker.terminate()
+            asked = time.monotonic()
+            assert worker.wait(60) == 0
+            assert time.monotonic() - asked < 20
+        finally:
+            if away == "database":
+                postgres.start()
+        assert chunks(field) == {"leased" if away == "database" else "pending": 1}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("concurrency", [1, 2])
+@pytest.mark.parametrize("how", [signal.SIGHUP, signal.SIGTERM])
+def test_a_terminal_that_closes_and_a_service_manager_end_a_worker_alike(
+    busy: Field, how: signal.Signals, concurrency: int
+) -> None:
+    """Every process is asked at once. Celery would begin anew at SIGHUP, and its pool break off what a child is at."""
+    worker = busy.act("slow", concurrency=concurrency, grace=1)
+    until(lambda: chunks(busy) == {"leased": 1})
+    os.killpg(worker.pid, how)
+    assert worker.wait(60) == 0
+    until(lambda: chunks(busy) == {"pending": 1})
+    until(lambda: standing(busy.engine, 1).workers == [])
+    assert "the chunk goes back" in busy.log.read_text()
+    assert busy.settings.broker not in busy.log.read_text()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("concurrency", [1, 2])
+def test_a_worker_that_encodes_nothing_any_more_ends_with_an_error(busy: Field, concurrency: int) -> None:
+    """So that whatever looks after it starts another process; the chunk waits, and nothing is counted against it."""
+    worker = busy.act("sick", concurrency=concurrency, lease=4.0)
+    assert worker.wait(120) == 1
+    until(lambda: chunks(busy) == {"pending": 1})
+    assert "3 chunks in a row went back because nothing is encoded: the worker ends" in busy.log.read_text()
+    assert "Traceback" not in busy.log.read_text()
