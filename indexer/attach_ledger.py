@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from sqlalchemy.orm import Mapped, mapped_column
 
 from indexer.database import Base, now, transaction
-from indexer.ledger import DONE, REFUSED, RUNNING, Finding, IndexRun, Note, findings
+from indexer.ledger import DONE, REFUSED, RUNNING, Finding, IndexRun, Note, finding, findings
 from indexer.stores.elastic.changes import NOTHING, Top
 
 
@@ -121,10 +121,7 @@ class AttachLedger:
         """All of a shard up to a number is dealt with; what was found about some documents before is outdated."""
         with transaction(self._engine) as session:
             self._forget(session, doc_ids)
-            session.add_all(
-                Finding(run_id=self.run.id, kind=note.kind, place=note.place, doc_id=note.doc_id, text=note.text)
-                for note in notes
-            )
+            session.add_all(finding(self.run.id, note) for note in notes)
             session.merge(Checkpoint(run_id=self.run.id, shard=shard, seq_no=top.seq_no, history=top.history))
             run = session.get_one(IndexRun, self.run.id)
             run.encoded += encoded

@@ -14,6 +14,7 @@ from indexer import collection as collections
 from indexer.collection import Collection
 from indexer.database import opened
 from indexer.indexing import alone
+from indexer.owner import owner_of
 from indexer.settings import Settings, place_options
 from indexer.stores.elastic.attachment import is_attached
 from query import calibration_table, clicks, history
@@ -53,7 +54,7 @@ def command(
         if everything:
             _remove(engine, collection, settings, console, forget=forget, asks=asks)
         else:
-            _delete(collection, doc_ids, settings, console)
+            _delete(engine, collection, doc_ids, settings, console)
 
 
 def _remove(
@@ -78,9 +79,11 @@ def _remove(
         console.result(f"{name} is gone, with everything that belonged to it")
 
 
-def _delete(collection: Collection, doc_ids: Sequence[str], settings: Settings, console: Console) -> None:
+def _delete(
+    engine: sa.Engine, collection: Collection, doc_ids: Sequence[str], settings: Settings, console: Console
+) -> None:
     name = collection.name
-    store = collection.open_store(settings)
+    store = collection.open_store(settings, owner=owner_of(engine))
     try:
         deleted = store.delete(doc_ids)
     finally:

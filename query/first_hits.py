@@ -48,8 +48,8 @@ def first_hits(store: VectorStore, calibration: Calibration, choice: Choice, dep
         depth: hits a query.
         seed: of the draw.
     """
-    ranker = FairRanker(store, calibration, choice)
-    targets = sorted(store.count())
+    counts = store.count()
+    ranker, targets = FairRanker(store, calibration, choice, max(counts.values(), default=0)), sorted(counts)
     each = max(_EACH, QUERIES // max(len(calibration.languages), 1))
     chance = np.random.default_rng(seed)
     query_langs: list[str] = []

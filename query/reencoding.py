@@ -115,7 +115,7 @@ def re_encode(
                 f"{name} has not migrated; choose an encoder: dragoman migrate -c {name} --encoder NAME --re-encode"
             )
         new = open_asker(found, asker, device, console)
-        with alone(settings, name), closing(found.open_store(settings)) as store:
+        with alone(settings, name), closing(found.open_store(settings, owner=owner_of(engine))) as store:
             report = _Filling(engine, found, store, asker, new, active, console).run()
             if not store.count(asker.model):
                 raise BadInput(f"{asker.encoder} knows nothing of any document of {name}; dragoman rollback -c {name}")

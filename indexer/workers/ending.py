@@ -46,9 +46,12 @@ def worker_of(app: Celery, stop: Stop, status: Callable[[], int]) -> Any:
 
     class Worker(app.Worker):  # type: ignore[misc]
         def install_platform_tweaks(self, worker: Any) -> None:
+            hung_up = signal.getsignal(signal.SIGHUP)
             super().install_platform_tweaks(worker)
             for one in (*_FROM_OUTSIDE, *_BY_HAND):
                 signal.signal(one, asked)
+            if hung_up is signal.SIG_IGN:  # by nohup
+                signal.signal(signal.SIGHUP, signal.SIG_IGN)
 
     return Worker
 

@@ -71,7 +71,7 @@ def make_app(broker: str) -> Celery:
         is_read = broker.startswith("amqp") or ((connection.virtual_host or "").strip("/") or "0").isdigit()
     except (TypeError, ValueError):  # whose text may be a piece of a password
         is_read = False
-    if not is_read or "@" in _shown(broker):
+    if not is_read or any("@" in "".join(urlsplit(one)[2:]) for one in broker.split(";")):
         raise BadInput(
             f"the broker's URL can't be read; give {_BROKERS}, write '/', '?', '#' and '@' of a password as %2F, %3F, "
             "%23 and %40, and Redis' database as a number: redis://HOST/0"

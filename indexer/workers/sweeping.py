@@ -10,6 +10,7 @@ from indexer import collection as collections
 from indexer import generations, pruning
 from indexer.database import transaction
 from indexer.ledger import LEASED, PENDING, RUNNING, Chunk, IndexRun, Ledger
+from indexer.owner import owner_of
 from indexer.settings import Settings
 from indexer.stores import open_store
 from indexer.workers.clock import clock
@@ -104,7 +105,8 @@ def end(engine: sa.Engine, settings: Settings, run: IndexRun) -> None:
     if found is None:
         return
     ledger = Ledger(engine, run, resumed=True)
-    store = open_store(found.place(settings), found.name, run.generation, make=False, credentials=settings.credentials)
+    place, owner = found.place(settings), owner_of(engine)
+    store = open_store(place, found.name, run.generation, make=False, credentials=settings.credentials, owner=owner)
     try:
         pruned = pruning.prune(ledger, store, Console(quiet=True)) if run.prune else 0
         store.publish()

@@ -20,6 +20,7 @@ from indexer import collection as collections
 from indexer.collection import Collection
 from indexer.database import is_away
 from indexer.ledger import IndexRun, storable
+from indexer.owner import owner_of
 from indexer.putting import put_encoded
 from indexer.settings import Settings
 from indexer.stores import open_store
@@ -199,7 +200,7 @@ class ChunkWorker:
         if store is None or known != key:
             if store is not None:
                 store.close()
-            store = _opened(found, run.generation, self._settings)
+            store = _opened(found, run.generation, self._settings, self._patiently(lambda: owner_of(self._engine)))
         self._stores[found.name] = (key, store)
         return store
 
@@ -299,10 +300,10 @@ class ChunkWorker:
                 logger.exception("sweeping")
 
 
-def _opened(found: Collection, generation: int, settings: Settings) -> VectorStore:
+def _opened(found: Collection, generation: int, settings: Settings, owner: str) -> VectorStore:
     place = found.place(settings)
     try:
-        return open_store(place, found.name, generation, make=False, credentials=settings.credentials)
+        return open_store(place, found.name, generation, make=False, credentials=settings.credentials, owner=owner)
     except StoreError as error:
         if urlsplit(place).scheme not in {"", "file"}:
             raise

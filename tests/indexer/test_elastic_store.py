@@ -387,12 +387,17 @@ def test_a_store_made_before_there_were_marks_is_taken_over_once(elastic_url: st
     old.close()
 
 
-def test_an_index_that_has_one_field_more_than_ours_is_not_taken_over(elastic_url: str, client: Elasticsearch) -> None:
-    mapping = Layout().mapping()
-    mapping["properties"]["price"] = {"type": "long"}
-    client.indices.create(index=f"{elastic_url.rpartition('/')[2]}-c-000001", mappings=mapping)
+def test_an_index_without_a_mark_is_ours_by_its_fields_whatever_a_template_put_beside_them(
+    elastic_url: str, client: Elasticsearch
+) -> None:
+    mapping, prefix = Layout().mapping(), elastic_url.rpartition("/")[2]
+    mapping["properties"]["@timestamp"] = {"type": "date"}
+    client.indices.create(index=f"{prefix}-c-000001", mappings=mapping)
+    open_store(elastic_url, "c").close()
+    mapping["properties"]["title"] = {"type": "keyword"}
+    client.indices.create(index=f"{prefix}-d-000001", mappings=mapping)
     with pytest.raises(BadInput, match="was not made by Dragoman"):
-        open_store(elastic_url, "c")
+        open_store(elastic_url, "d")
 
 
 def test_a_name_that_an_index_has_is_refused_before_anything_is_made(elastic_url: str, client: Elasticsearch) -> None:

@@ -393,6 +393,7 @@ def _chunks(home: Path) -> dict[str, int]:
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("interruptible")
 def test_killed_at_random_moments_it_ends_with_the_same_bytes(tmp_path: Path, default_folder: ModelFolder) -> None:
     """20 chunks of real sentences, ids that come twice among them, SIGKILL and Ctrl-C in the middle."""
     sentences = [
@@ -443,6 +444,7 @@ def test_killed_at_random_moments_it_ends_with_the_same_bytes(tmp_path: Path, de
     assert disturbed == undisturbed
 
 
+@pytest.mark.usefixtures("interruptible")
 def test_ctrl_c_says_how_to_go_on_and_exits_with_130(tmp_path: Path, default_folder: ModelFolder) -> None:
     source = tmp_path / "long.jsonl"
     source.write_text(json.dumps({"id": "a", "lang": "en", "text": "rivers and floods " * 40_000}) + "\n")

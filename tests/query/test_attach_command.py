@@ -155,6 +155,7 @@ def test_following_goes_on_until_it_is_interrupted(site: Site) -> None:
 
 
 @pytest.mark.data
+@pytest.mark.usefixtures("interruptible")
 def test_who_follows_waits_for_the_end_of_a_block_and_for_an_index_that_is_made_anew(site: Site) -> None:
     assert site.attach("--no-calibration", "-q") == 0
     command = [sys.executable, "-c", "from query.cli import main; main()", "attach", "-c", "help", "--follow"]
@@ -169,8 +170,12 @@ def test_who_follows_waits_for_the_end_of_a_block_and_for_an_index_that_is_made_
     page = {"headline": "A new page", "body": "of text", "language": "en"}
     blocked = {"index.blocks.read_only_allow_delete": True}
     assert following.stdout.readline().startswith("help: 0 encoded")
+    following.send_signal(signal.SIGSTOP)
     site.client.index(index=site.index, id="new", document=page)
     site.client.indices.put_settings(index=site.index, settings=blocked)
+    following.send_signal(signal.SIGCONT)
+    while "block" not in following.stderr.readline():
+        assert following.poll() is None
     site.client.indices.put_settings(index=site.index, settings=dict.fromkeys(blocked))
     assert following.stdout.readline().startswith("help: 1 encoded")
     mapping = site.client.indices.get_mapping(index=site.index)[site.index]["mappings"]

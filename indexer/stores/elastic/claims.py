@@ -39,7 +39,8 @@ class Claim:
     def of(cls, mapping: Mapping[str, Any]) -> Self | None:
         """The claim that an index's mapping carries."""
         kept = mapping.get("_meta", {}).get(_MARK)
-        return cls(**kept) if kept else None
+        known = [kept.get(name) for name in ("collection", "owner", "attached")] if isinstance(kept, dict) else [None]
+        return cls(*known) if all(isinstance(one, str) for one in known) else None
 
     def meta(self, mapping: Mapping[str, Any]) -> dict[str, Any]:
         """The ``_meta`` of a mapping with this claim in it."""
@@ -50,7 +51,7 @@ class Claim:
         """Whether an index is ours: marked so, or made before there were marks, and then wholly of our shape."""
         kept = Claim.of(mapping)
         if kept is None:
-            return layout.is_whole(mapping)
+            return not layout.differs(mapping)
         same = (kept.collection, kept.attached) == (self.collection, self.attached)
         return same and (kept.owner == self.owner or not (kept.owner and self.owner))
 

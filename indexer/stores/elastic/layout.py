@@ -134,11 +134,6 @@ class Layout:
                 return f"another field {name!r}"
         return "" if str(mapping.get("dynamic")).lower() == "false" else "another way with new fields"
 
-    def is_whole(self, mapping: Mapping[str, Any]) -> bool:
-        """Whether a mapping is that of an index of our own, with nothing beside."""
-        asked = self.mapping()
-        return not self.differs(mapping) and mapping["properties"].keys() == asked["properties"].keys()
-
     def models(self, properties: Mapping[str, Any]) -> dict[str, VectorField]:
         """The fields of vectors by model, as a mapping has them."""
         fields = {model: one["properties"]["vector"] for model, one in self._inner(properties, "models").items()}

@@ -24,4 +24,7 @@ def refuse_partial(asked: str, aliases: Mapping[str, Mapping[str, Any]]) -> None
     alias = aliases.get(asked, {})
     if "filter" in alias or "search_routing" in alias:
         how = "a filter" if "filter" in alias else "a routing value"
-        raise BadInput(f"{asked} is an alias with {how}, and all of its index would be read; name the index itself")
+        raise BadInput(
+            f"{asked} is an alias with {how}, and all of its index would be read; "
+            "name the index itself (dragoman detach takes back what is attached by the alias)"
+        )

@@ -28,9 +28,9 @@ CHUNK_BYTES = 10 * 1024 * 1024
 _SMALLEST_CHUNK = 512 * 1024
 """A server whose queue is full is sent less at once."""
 _AT_ONCE = 4
-"""Parts of one write that are on their way together: the next is made and read while the server is at work."""
-_FEWEST = 64
-"""Documents that are worth a part of their own."""
+"""Parts of a large write that are on their way together: the next is made while the server is at work."""
+_LEAST = 64
+"""Documents that are worth a part of their own: a chunk of an index run is one."""
 PATIENCE = 180.0
 """Seconds a write waits for a server that is away or full before it gives up."""
 _BACKOFF = (0.5, 30.0)
@@ -111,7 +111,7 @@ def read(
 
 
 class _Patience:
-    """Waits longer each time for a server that is away or full, until it is too long or others have given up."""
+    """Waits longer each time for a server that is away or full, until it is too long; not at all once given up."""
 
     def __init__(self, given_up: Event) -> None:
         self._given_up = given_up
@@ -123,8 +123,9 @@ class _Patience:
 
     def wait(self, cause: StoreError) -> None:
         """Wait, or raise the cause: that it can't be waited for, or has been for long enough."""
-        if time.monotonic() + self._pause > self._until or self._given_up.wait(self._pause):
+        if time.monotonic() + self._pause > self._until:
             raise cause
+        self._given_up.wait(self._pause)
         self._pause = min(2 * self._pause, _BACKOFF[1])
 
 
@@ -163,10 +164,12 @@ def write(
     Raises:
         StoreError: it took nothing for ``PATIENCE``, or refuses writes altogether.
     """
-    every = list(doc_ids)
-    size = max(-(-len(every) // _AT_ONCE), _FEWEST)
+    every, given_up = list(doc_ids), Event()
+    size = max(-(-len(every) // _AT_ONCE), _LEAST)
     parts = [every[at : at + size] for at in range(0, len(every), size)]
-    outcome, given_up = Outcome(), Event()
+    if len(parts) < 2:
+        return _write(client, server, decide, given_up, every)
+    outcome = Outcome()
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         try:
             for part in pool.map(partial(_write, client, server, decide, given_up), parts):
@@ -184,13 +187,13 @@ def _write(
     given_up: Event,
     doc_ids: list[str],
 ) -> Outcome:
-    """The same of one part, in one request after another."""
+    """The same of one part, in one request after another, until another part can't be written."""
     outcome = Outcome()
     groups = [doc_ids]
     size = CHUNK_BYTES
     patience = _Patience(given_up)
     broken: Counter[str] = Counter()
-    while groups:
+    while groups and not given_up.is_set():
         pending = groups.pop()
         full: StoreError | None
         actions: Mapping[str, Action] = {}
@@ -204,6 +207,7 @@ def _write(
                 groups += _halves(later, limit, outcome)
                 continue
             if not connection.passes(error):
+                given_up.set()
                 raise
         if len(later) < len(pending):
             patience.renew()

@@ -35,7 +35,8 @@ class Actor(CountingEncoder):
 
 
 def main() -> int:
-    """Serve."""
+    """Serve; a terminal that closes counts, though the tests may run under nohup."""
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
     behaviour, model, concurrency, grace, lease, *log = sys.argv[1:]
 
     def load(plan: serving.Plan, threads: int) -> Encoder:
