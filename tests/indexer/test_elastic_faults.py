@@ -6,11 +6,12 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -30,7 +31,7 @@ from indexer.ledger import DONE, Chunk, runs
 from indexer.settings import Settings
 from indexer.stores import open_store
 from indexer.stores.contract import StoredDocument, VectorStore
-from indexer.stores.elastic import writing
+from indexer.stores.elastic import connection, writing
 from indexer.stores.elastic.attachment import Attachment
 from indexer.stores.elastic.connection import Address, Credentials
 from indexer.stores.elastic.store import ElasticStore
@@ -388,3 +389,15 @@ def test_after_kills_of_an_index_run_the_ledger_says_nothing_done_that_the_serve
     with opened_database(settings.database) as engine:
         (run,) = runs(engine, "c")
     assert (run.state, run.encoded + run.unchanged) == (DONE, len(documents))
+
+
+def test_a_large_write_ends_at_once_where_a_part_of_it_can_not_be_written() -> None:
+    def decide(doc_ids: Sequence[str]) -> dict[str, Any]:
+        if "500" in doc_ids:
+            raise StoreError("the server writes nothing")
+        raise connection.Passing("the server's queue is full")
+
+    started = time.monotonic()
+    with Elasticsearch("http://127.0.0.1:9") as client, pytest.raises(StoreError, match="writes nothing"):
+        writing.write(client, "server", map(str, range(512)), decide)
+    assert time.monotonic() - started < writing.PATIENCE / 4

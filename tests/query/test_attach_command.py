@@ -135,6 +135,7 @@ def test_a_text_edited_since_is_shown_whole_and_no_passage_cut_out_of_it(site: S
 
 
 @pytest.mark.data
+@pytest.mark.usefixtures("interruptible")
 def test_following_goes_on_until_it_is_interrupted(site: Site) -> None:
     assert site.attach("--no-calibration", "-q") == 0
     command = [sys.executable, "-c", "from query.cli import main; main()", "attach", "-c", "help", "--follow"]
@@ -174,7 +175,7 @@ def test_who_follows_waits_for_the_end_of_a_block_and_for_an_index_that_is_made_
     site.client.index(index=site.index, id="new", document=page)
     site.client.indices.put_settings(index=site.index, settings=blocked)
     following.send_signal(signal.SIGCONT)
-    while "block" not in following.stderr.readline():
+    while "trying again" not in following.stderr.readline():
         assert following.poll() is None
     site.client.indices.put_settings(index=site.index, settings=dict.fromkeys(blocked))
     assert following.stdout.readline().startswith("help: 1 encoded")

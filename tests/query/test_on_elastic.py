@@ -9,6 +9,7 @@ import pytest
 from click.testing import CliRunner
 from elasticsearch import Elasticsearch, helpers
 
+from encoders.errors import BadInput
 from indexer.settings import Settings
 from query.cli import root
 from query.ranking_options import RankingOptions
@@ -121,6 +122,22 @@ def test_evaluating_the_same_documents_attached_gives_the_same_map(
     here, there = scores(home, *plain), scores(home, *plain, collection="attached")
     assert here.keys() == there.keys()
     assert there["all"] == pytest.approx(here["all"], abs=0.005)
+
+
+def test_documents_of_another_home_s_index_are_not_deleted(moved: Settings, elastic_url: str) -> None:
+    server, _, prefix = elastic_url.rpartition("/")
+    index = f"{prefix}-demo-000001"
+    with Elasticsearch(server) as client:
+        ours = client.indices.get_mapping(index=index)[index]["mappings"]["_meta"]
+        client.indices.put_mapping(index=index, meta={"dragoman": {**ours["dragoman"], "owner": "theirs"}})
+        try:
+            doc_id = client.search(index=index, size=1)["hits"]["hits"][0]["_id"]
+            done = CliRunner().invoke(root, ["delete", doc_id, "-c", "demo", "--home", str(moved.home)])
+            assert isinstance(done.exception, BadInput)
+            assert "belongs to a collection of another home" in str(done.exception)
+            assert client.exists(index=index, id=doc_id)
+        finally:
+            client.indices.put_mapping(index=index, meta=ours)
 
 
 def test_status_calibrate_report_and_delete_work_on_it(moved: Settings, elastic_url: str, tmp_path: Path) -> None:

@@ -83,6 +83,7 @@ def test_a_rabbitmq_without_memory_is_said_to_take_no_messages(
         ("redis://127.0.0.1:{port}", "the broker redis://127.0.0.1:{port} can't be reached"),
         ("amqp://u:a/secret@127.0.0.1:{port}//", "the broker's URL can't be read"),
         ("amqp://u:12/secret@127.0.0.1:{port}//", "the broker's URL can't be read"),
+        ("redis://:12?secret@127.0.0.1:{port}/0", "the broker's URL can't be read"),
         ("amqp://u:a#secret@127.0.0.1:{port}//", "the broker's URL can't be read"),
         ("amqp://u:secret@127.0.0.1:secret//", "the broker's URL can't be read"),
         ("redis://127.0.0.1:{port}/0?password=secret", "the broker's URL can't be read"),
