@@ -65,7 +65,8 @@ def test_a_worker_ends_in_time_though_a_server_is_away(away: str, postgres: Post
         finally:
             if away == "database":
                 postgres.start()
-        assert chunks(field) == {"leased" if away == "database" else "pending": 1}
+        # a database that is killed may forget who has a chunk, not that there is one
+        assert chunks(field) in ([{"pending": 1}] if away == "broker" else [{"pending": 1}, {"leased": 1}])
 
 
 @pytest.mark.slow
