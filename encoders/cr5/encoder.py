@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -134,8 +134,6 @@ def load_model(folder: ModelFolder) -> Cr5Model:
         raise BadInput(f"{file} is not there or not of {size:,} bytes; {train}")
     table = np.memmap(file, np.int8 if int8 else np.float32, "r", shape=(rows, dim))
     scales = np.memmap(file, np.float32, "r", offset=start, shape=(rows,)) if int8 else None
-    if not all(np.isfinite(some).all() for some in _numbers(table if scales is None else scales)):
-        raise BadInput(f"{file} has vectors that are no numbers; {train}")
     return Cr5Model(vocabularies, Table(table, scales), dim)
 
 
@@ -144,15 +142,6 @@ def _are_words(vocabularies: object) -> bool:
     return isinstance(vocabularies, dict) and all(
         isinstance(words, list) and all(isinstance(word, str) for word in words) for words in vocabularies.values()
     )
-
-
-def _numbers(table: FloatArray) -> Iterator[FloatArray]:
-    """A mapped file's rows, so many at a time."""
-    for start in range(0, len(table), _ROWS):
-        yield table[start : start + _ROWS]
-
-
-_ROWS = 10_000
 
 
 def scales_start(rows: int, dim: int) -> int:

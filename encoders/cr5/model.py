@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from encoders.document import Document, FloatArray, Int8Array, unit_rows
+from encoders.errors import BadInput
 from encoders.words import words
 
 _NONE = np.zeros(0, dtype=np.int32)
@@ -71,6 +72,9 @@ class Cr5Model:
 
         Args:
             bags: rows of the words of each, one that occurs twice given twice; x is (1 + ln tf) · idf.
+
+        Raises:
+            BadInput: some of the words have vectors that are no numbers.
         """
         from scipy.sparse import csr_array  # noqa: PLC0415 - a fifth of a second
 
@@ -81,6 +85,8 @@ class Cr5Model:
         counts.sum_duplicates()
         counts.data = 1 + np.log(counts.data)
         sums: FloatArray = counts @ self.table.take(distinct)
+        if not np.isfinite(sums).all():  # of what is asked for: the table is not read to be looked through
+            raise BadInput("the model has vectors that are no numbers; train it again: dragoman train cr5")
         return sums
 
     def encode(self, texts: Sequence[Document]) -> FloatArray:
