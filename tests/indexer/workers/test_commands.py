@@ -170,6 +170,7 @@ def test_tables_on_a_server_are_made_when_that_is_asked_for(
     assert run(["status", *place]) == 0
 
 
+@pytest.mark.usefixtures("interruptible")
 def test_ctrl_c_leaves_the_run_going_and_says_how_to_look_after_it(site: Site) -> None:
     source = site.write(sentences(130))
     looking = site.start("index", source, "-c", "c", "--no-calibration")
