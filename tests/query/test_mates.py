@@ -84,7 +84,7 @@ def test_the_command_sweeps_and_draws(
 
 
 @pytest.mark.torch
-def test_networks_are_written_measured_elsewhere_and_refused_as_maps_of_a_search(
+def test_networks_are_written_and_measured_elsewhere(
     demo: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     pytest.importorskip("torch")
@@ -101,8 +101,6 @@ def test_networks_are_written_measured_elsewhere_and_refused_as_maps_of_a_search
     assert points[2]["rate"] > 0.5
     assert run(["mates", "-c", "demo", "--languages", "en,fr", "--map", str(folder), "-q"]) == 1
     assert "the mapping has no network from" in capsys.readouterr().err
-    assert run(["calibrate", "-c", "demo", "--map", str(folder), "-q"]) == 1
-    assert "holds networks of NCA, which no index can be asked through" in capsys.readouterr().err
     assert run([*learn, "--method", "nca", "--ridge", "0"]) == 2
     (folder / "nca" / "de-en.onnx").unlink()
     assert run(["mates", "-c", "demo", "--languages", "en,de", "--map", str(folder), "-q"]) == 1
