@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -134,63 +134,74 @@ def test_a_text_edited_since_is_shown_whole_and_no_passage_cut_out_of_it(site: S
         assert all(after[doc_id].passage == before[doc_id].passage for doc_id in others)
 
 
-@pytest.mark.data
-@pytest.mark.usefixtures("interruptible")
-def test_following_goes_on_until_it_is_interrupted(site: Site) -> None:
-    assert site.attach("--no-calibration", "-q") == 0
-    command = [sys.executable, "-c", "from query.cli import main; main()", "attach", "-c", "help", "--follow"]
-    following = subprocess.Popen(
-        [*command, "--every", "0.2", "--home", str(site.home), "--device", "cpu", "--no-calibration"],
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    assert following.stdout is not None
-    assert following.stdout.readline().startswith("help: 0 encoded")
-    site.client.index(
-        index=site.index, id="new", document={"headline": "A new page", "body": "of text", "language": "en"}
-    )
-    assert following.stdout.readline().startswith("help: 1 encoded")
-    following.send_signal(signal.SIGINT)
-    assert following.wait(60) == 130
-    following.stdout.close()
+@dataclass(frozen=True)
+class Following:
+    """``dragoman attach --follow`` in a process of its own, which looks five times a second."""
+
+    process: subprocess.Popen[str]
+
+    def says(self) -> str:
+        """Its next line."""
+        assert self.process.stdout is not None
+        return self.process.stdout.readline()
+
+    def warns(self, what: str) -> None:
+        """Wait for a warning."""
+        assert self.process.stderr is not None
+        while what not in self.process.stderr.readline():
+            assert self.process.poll() is None
 
 
-@pytest.mark.data
-@pytest.mark.usefixtures("interruptible")
-def test_who_follows_waits_for_the_end_of_a_block_and_for_an_index_that_is_made_anew(site: Site) -> None:
+@pytest.fixture
+def following(site: Site, interruptible: None) -> Iterator[Following]:
     assert site.attach("--no-calibration", "-q") == 0
     command = [sys.executable, "-c", "from query.cli import main; main()", "attach", "-c", "help", "--follow"]
-    following = subprocess.Popen(
+    with subprocess.Popen(
         [*command, "--every", "0.2", "--home", str(site.home), "--device", "cpu", "--no-calibration"],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
+    ) as process:
+        try:
+            yield Following(process)
+        finally:
+            process.kill()
+
+
+@pytest.mark.data
+def test_following_goes_on_until_it_is_interrupted(site: Site, following: Following) -> None:
+    assert following.says().startswith("help: 0 encoded")
+    site.client.index(
+        index=site.index, id="new", document={"headline": "A new page", "body": "of text", "language": "en"}
     )
-    assert following.stdout is not None
-    assert following.stderr is not None
+    assert following.says().startswith("help: 1 encoded")
+    following.process.send_signal(signal.SIGINT)
+    assert following.process.wait(60) == 130
+
+
+@pytest.mark.data
+def test_who_follows_waits_for_the_end_of_a_block_and_for_an_index_that_is_made_anew(
+    site: Site, following: Following
+) -> None:
     page = {"headline": "A new page", "body": "of text", "language": "en"}
     blocked = {"index.blocks.read_only_allow_delete": True}
-    assert following.stdout.readline().startswith("help: 0 encoded")
-    following.send_signal(signal.SIGSTOP)
+    assert following.says().startswith("help: 0 encoded")
+    following.process.send_signal(signal.SIGSTOP)
     site.client.index(index=site.index, id="new", document=page)
     site.client.indices.put_settings(index=site.index, settings=blocked)
-    following.send_signal(signal.SIGCONT)
-    while "trying again" not in following.stderr.readline():
-        assert following.poll() is None
+    following.process.send_signal(signal.SIGCONT)
+    following.warns("trying again")
     site.client.indices.put_settings(index=site.index, settings=dict.fromkeys(blocked))
-    assert following.stdout.readline().startswith("help: 1 encoded")
+    assert following.says().startswith("help: 1 encoded")
     mapping = site.client.indices.get_mapping(index=site.index)[site.index]["mappings"]
     site.client.indices.delete(index=site.index)
-    while "has no index" not in following.stderr.readline():
-        assert following.poll() is None
+    following.warns("has no index")
     mapping["properties"].pop("dragoman")
     site.client.indices.create(index=site.index, mappings=mapping)
     site.client.index(index=site.index, id="first", document=page)
-    assert following.stdout.readline().startswith("help: 1 encoded")
-    following.send_signal(signal.SIGINT)
-    assert following.wait(60) == 130
-    following.stdout.close()
-    following.stderr.close()
+    assert following.says().startswith("help: 1 encoded")
+    following.process.send_signal(signal.SIGINT)
+    assert following.process.wait(60) == 130
 
 
 @pytest.mark.data
