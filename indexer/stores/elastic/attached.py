@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
+
+import pybase64
 
 from encoders.document import Document, short_hash
 from encoders.errors import StoreError
@@ -67,7 +68,7 @@ class AttachedLayout(JoinedLayout):
 
 def digest(packed: str) -> str:
     """What tells a packed vector from others."""
-    return short_hash(base64.b64decode(packed))
+    return short_hash(pybase64.b64decode(packed, validate=True))
 
 
 class AttachedStore(JoinedStore):
@@ -140,6 +141,10 @@ class AttachedStore(JoinedStore):
         """Whether a document of theirs has the text still that ours was made of."""
         now = self.users.document(document.doc_id, held.source, assumed=document.lang)
         return isinstance(now, Document) and now.text_hash == document.text_hash
+
+    def _bare(self, columns: Sequence[Any] = ()) -> dict[str, Any]:
+        """By their own ids: who copies a document of theirs into another copies our column with it."""
+        return {"_source": False, "docvalue_fields": list(columns)}
 
     def _create(self, model: str, dim: int) -> None:
         super()._create(model, dim)

@@ -15,12 +15,12 @@
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import pybase64
 
 from encoders.document import Document, FloatArray, Passages
 from indexer.lexical import analyser
@@ -175,7 +175,7 @@ class Layout:
                     "vector": packed_vector(item.vector),
                     "passages": _packed(item.passages.vectors.astype(np.int8)),
                     "offsets": _packed(item.passages.offsets.astype("<i4")),
-                    "known": base64.b64encode(bytes(item.known)).decode("ascii"),
+                    "known": pybase64.b64encode_as_string(bytes(item.known)),
                 }
             },
         }
@@ -227,22 +227,22 @@ def packed_vector(vector: FloatArray) -> str:
 
 def unpacked_vectors(values: Sequence[str], dim: int) -> FloatArray:
     """Vectors from doc values in the ``binary`` format, (values, dim) float32."""
-    joined = b"".join(base64.b64decode(value) for value in values)
+    joined = b"".join(pybase64.b64decode(value, validate=True) for value in values)
     return np.frombuffer(joined, dtype=">f4").reshape(-1, dim).astype(np.float32)
 
 
 def unpacked_passages(vectors: str, offsets: str, dim: int) -> Passages:
     """Passages from doc values."""
     return Passages(
-        np.frombuffer(base64.b64decode(vectors), dtype=np.int8).reshape(-1, dim),
-        np.frombuffer(base64.b64decode(offsets), dtype="<i4").astype(np.int32).reshape(-1, 2),
+        np.frombuffer(pybase64.b64decode(vectors, validate=True), dtype=np.int8).reshape(-1, dim),
+        np.frombuffer(pybase64.b64decode(offsets, validate=True), dtype="<i4").astype(np.int32).reshape(-1, 2),
     )
 
 
 def unpacked_known(value: str) -> tuple[bool, ...]:
     """One flag a part of the encoder."""
-    return tuple(map(bool, base64.b64decode(value)))
+    return tuple(map(bool, pybase64.b64decode(value, validate=True)))
 
 
 def _packed(array: Any) -> str:
-    return base64.b64encode(array.tobytes()).decode("ascii")
+    return pybase64.b64encode_as_string(array.tobytes())

@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, field
 from functools import partial
-from threading import Event
+from threading import Event, Lock
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from encoders.errors import StoreError
@@ -159,7 +159,7 @@ def write(
         server: its name in messages.
         doc_ids: of the documents.
         decide: what to do with each of some documents as they are at this moment; one it leaves out needs nothing.
-            Several threads ask it at once, each about documents of its own.
+            Several threads ask it, one after another, each about documents of its own.
 
     Raises:
         StoreError: it took nothing for ``PATIENCE``, or refuses writes altogether.
@@ -169,10 +169,15 @@ def write(
     parts = [every[at : at + size] for at in range(0, len(every), size)]
     if len(parts) < 2:
         return _write(client, server, decide, given_up, every)
-    outcome = Outcome()
+    outcome, turn = Outcome(), Lock()
+
+    def in_turn(some: Sequence[str]) -> Mapping[str, Action]:
+        with turn:  # all at once they would be ready at once, and the server idle until then
+            return decide(some)
+
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         try:
-            for part in pool.map(partial(_write, client, server, decide, given_up), parts):
+            for part in pool.map(partial(_write, client, server, in_turn, given_up), parts):
                 outcome.done |= part.done
                 outcome.refused |= part.refused
         finally:
