@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
 
 from encoders.console import Console, Progress
 from encoders.document import Document, Encoder, FloatArray, Passages
@@ -16,7 +16,13 @@ from query.drawing import drawn
 from query.language_statistics import pseudo_queries
 from query.migration_map import FEWEST, Both
 
+Spans = Literal["old", "new"]
+"""Whose passages are encoded by the other encoder, too."""
+
 _TOGETHER = 64
+_TRIED = 32
+_FAR_QUICKER = 2.0
+"""Times: less would leave it to chance whose passages a sample has."""
 _PASSAGES = 8
 """Of a document of the sample, at most: they teach more than as many documents would (docs/methods.md)."""
 
@@ -44,71 +50,65 @@ def both_of(
             f"the sample has {count} documents, and a map needs {FEWEST}; "
             "raise --sample, or encode so few documents again: dragoman index SOURCE… --rebuild --encoder NAME"
         )
-    stored = {lang: _Stored.of(store, old, some) for lang, some in doc_ids.items()}
-    texts = count + sum(len(one.pieces) for one in stored.values())
-    with console.progress("sample", texts, "documents and passages") as advance:
-        return {lang: one.encoded(old, new, advance) for lang, one in stored.items()}
+    taken = {lang: store.get(some) for lang, some in doc_ids.items()}
+    spans = _spans(old, new, next(iter(taken.values()))[:_TRIED])
+    with console.progress("sample", count, "documents") as advance:
+        return {lang: _both(store, old, new, some, spans, advance) for lang, some in taken.items()}
 
 
-@dataclass(frozen=True)
-class _Stored:
-    """Documents of one language as the store has them.
-
-    Attributes:
-        documents: the documents.
-        vectors: (n, dim) of the documents.
-        pieces: (p,) their first passages, as documents.
-        rows: (p,) row of the document that each is of.
-        passages: (p, dim) stored vectors of the passages.
-    """
-
-    documents: Sequence[Document]
-    vectors: FloatArray
-    pieces: Sequence[Document]
-    rows: npt.NDArray[np.intp]
-    passages: FloatArray
-
-    @classmethod
-    def of(cls, store: VectorStore, old: Encoder, doc_ids: Sequence[str]) -> _Stored:
-        """Read them."""
-        documents = store.get(doc_ids)
-        pieces, rows, passages = _pieces(documents, store.passages(old.spec.model, doc_ids), old.spec.dim)
-        return cls(documents, store.vectors(old.spec.model, doc_ids), pieces, rows, passages)
-
-    def encoded(self, old: Encoder, new: Encoder, advance: Progress) -> Both:
-        """With what the new encoder makes of them, and pseudo-queries by both."""
-        return Both(
-            self.documents,
-            self.vectors,
-            _encoded(new, self.documents, advance),
-            _asked(old, self.documents),
-            _asked(new, self.documents),
-            self.rows,
-            self.passages,
-            _encoded(new, self.pieces, advance),
-        )
+def _spans(old: Encoder, new: Encoder, documents: Sequence[Document]) -> Spans:
+    """The old encoder's, which are stored, if the new one is far quicker than the old one at encoding them too."""
+    seconds = []
+    for encoder in (old, new):
+        encoder.encode_documents(documents[:1])  # what a first call prepares
+        began = time.perf_counter()
+        encoder.encode_documents(documents)
+        seconds.append(time.perf_counter() - began)
+    return "old" if seconds[0] > _FAR_QUICKER * seconds[1] else "new"
 
 
-def _pieces(
-    documents: Sequence[Document], passages: Sequence[Passages], dim: int
-) -> tuple[list[Document], npt.NDArray[np.intp], FloatArray]:
-    """The first passages of documents as documents, the row each is of, and their stored vectors."""
-    pieces, rows, vectors = list[Document](), list[int](), [np.zeros((0, dim), np.float32)]
-    for row, (document, stored) in enumerate(zip(documents, passages, strict=True)):
-        offsets = stored.offsets[:_PASSAGES].tolist()
-        pieces += [Document(document.doc_id, document.lang, document.content[start:end]) for start, end in offsets]
-        rows += [row] * len(offsets)
-        vectors.append(stored.unit_vectors()[:_PASSAGES])
-    return pieces, np.array(rows, dtype=np.intp), np.concatenate(vectors)
-
-
-def _encoded(encoder: Encoder, documents: Sequence[Document], advance: Progress) -> FloatArray:
-    vectors = [np.zeros((0, encoder.spec.dim), np.float32)]
+def _both(
+    store: VectorStore, old: Encoder, new: Encoder, documents: Sequence[Document], spans: Spans, advance: Progress
+) -> Both:
+    """Documents of one language and their first passages, those of one encoder, by both."""
+    doc_ids = [document.doc_id for document in documents]
+    stored = store.passages(old.spec.model, doc_ids) if spans == "old" else ()
+    rows, vectors, by_old, by_new = list[int](), list[FloatArray](), [_none(old)], [_none(new)]
     for start in range(0, len(documents), _TOGETHER):
         some = documents[start : start + _TOGETHER]
-        vectors.append(encoder.encode_documents(some).vectors)
+        made = new.encode_documents(some)
+        passages = stored[start : start + _TOGETHER] if spans == "old" else made.passages
+        pieces = _pieces(some, passages)
+        kept = [one.unit_vectors()[:_PASSAGES] for one in passages]
+        own, other, encoder = (by_old, by_new, new) if spans == "old" else (by_new, by_old, old)
+        own += kept
+        other += [encoder.encode_documents(pieces).vectors] if pieces else []
+        rows += [start + row for row, one in enumerate(passages) for _ in one.offsets[:_PASSAGES]]
+        vectors.append(made.vectors)
         advance(len(some))
-    return np.concatenate(vectors)
+    return Both(
+        documents,
+        store.vectors(old.spec.model, doc_ids),
+        np.concatenate(vectors),
+        _asked(old, documents),
+        _asked(new, documents),
+        np.array(rows, dtype=np.intp),
+        np.concatenate(by_old),
+        np.concatenate(by_new),
+    )
+
+
+def _none(encoder: Encoder) -> FloatArray:
+    return np.zeros((0, encoder.spec.dim), np.float32)
+
+
+def _pieces(documents: Sequence[Document], passages: Sequence[Passages]) -> list[Document]:
+    """The first passages of documents as documents."""
+    return [
+        Document(document.doc_id, document.lang, document.content[start:end])
+        for document, one in zip(documents, passages, strict=True)
+        for start, end in one.offsets[:_PASSAGES].tolist()
+    ]
 
 
 def _asked(encoder: Encoder, documents: Sequence[Document]) -> FloatArray:
