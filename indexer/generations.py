@@ -107,7 +107,10 @@ def roll_back(engine: sa.Engine, name: str, settings: Settings) -> Generation:
     """
     found = collections.require(engine, name)
     if not found.previous:
-        raise BadInput(f"collection {name} has no earlier generation; only one built by dragoman index --rebuild has")
+        raise BadInput(
+            f"collection {name} has no earlier generation; only one built by dragoman index --rebuild has. "
+            f"Another calibration, with maps or without, is chosen by dragoman calibrate -c {name} --use ID (--list)"
+        )
     earlier = Generation(**found.previous)
     place, owner = found.place(settings), owner_of(engine)
     store = open_store(place, name, earlier.number, make=False, credentials=settings.credentials, owner=owner)

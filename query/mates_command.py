@@ -57,7 +57,10 @@ def command(
     documents, spec = aligned.load(console)
     parallel = documents.parallel()
     if mapping:
-        _show(measured(mapping, parallel, spec.model), spec.name, parallel, console)
+        found, unknown = measured(mapping, parallel, spec.model)
+        if unknown:
+            console.warn(f"the maps know nothing of {', '.join(unknown)}, so they say little here")
+        _show(found, spec.name, parallel, console)
         return
     run(parallel, spec.name, Sweep(methods, dimensions, pairs, splits, seed), plot, console)
 

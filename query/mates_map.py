@@ -12,10 +12,11 @@ from encoders.maps.space import SpaceMaps
 from query.mates import Compared, over_pairs
 
 
-def measured(folder: Path, parallel: Parallel, model: str) -> dict[str, Mates]:
-    """Mate retrieval over all ordered pairs of all documents: raw, centred, and by the mapping.
+def measured(folder: Path, parallel: Parallel, model: str) -> tuple[dict[str, Mates], list[str]]:
+    """Mate retrieval over all ordered pairs of all documents: raw, centred, and by the mapping; and what it knows not.
 
-    Linear maps are of what the documents' own means leave, as in a search; networks have means of their own.
+    Linear maps are of what the documents' own means leave, as in a search; networks have means of their own. Languages
+    that a linear map knows nothing of are as they are, or stand in the mean of the others' maps.
 
     Raises:
         BadInput: no concept is in all of the languages; the folder holds no mapping, or none for a pair of them.
@@ -38,7 +39,8 @@ def measured(folder: Path, parallel: Parallel, model: str) -> dict[str, Mates]:
         "centred": lambda lang, other, some: (some.rows[lang] - means[lang], some.rows[other] - means[other]),
         str(maps.about["method"]): _by(maps),
     }
-    return {name: over_pairs(way, parallel) for name, way in ways.items()}
+    unknown = [lang for lang in parallel.rows if not maps.knows(lang)]
+    return {name: over_pairs(way, parallel) for name, way in ways.items()}, unknown
 
 
 def _by(maps: SpaceMaps | Networks) -> Compared:

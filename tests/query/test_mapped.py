@@ -289,8 +289,15 @@ def test_bad_mappings_get_one_sentence(home: Settings, tmp_path: Path, capsys: p
     assert run([*learn, "--languages", "en,de", "-q"]) == 0
     with np.load(tmp_path / "m" / "maps.npz") as arrays:
         damaged = {name: np.full_like(one, np.inf) for name, one in arrays.items()}
-    np.savez(tmp_path / "m" / "maps.npz", allow_pickle=False, **damaged)
-    assert "can't be read (a weight is not finite)" in said("calibrate", "-c", "demo", "--map", str(tmp_path / "m"))
+        narrow = {name: one[:, :10] for name, one in arrays.items()}
+        few = {name: one[:10] if number else one for number, (name, one) in enumerate(arrays.items())}
+    for weights, why in (
+        (damaged, "a weight is not finite"),
+        (narrow, "of different widths"),
+        (few, "of different widths"),
+    ):
+        np.savez(tmp_path / "m" / "maps.npz", allow_pickle=False, **weights)
+        assert why in said("calibrate", "-c", "demo", "--map", str(tmp_path / "m"))
     (tmp_path / "m" / "maps.npz").write_bytes(b"broken")
     with pytest.raises(BadInput, match="can't be read"):
         SpaceMaps.read(tmp_path / "m")

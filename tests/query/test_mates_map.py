@@ -54,7 +54,8 @@ def test_networks_find_mates_of_concepts_that_did_not_teach(
     ):
         np.testing.assert_array_equal(found, expected)
     others = Parallel(both[1].concepts, {lang: both[1].rows[lang] for lang in ("en", "de")})
-    points = measured(tmp_path / "m", others, "rotated")
+    points, unknown = measured(tmp_path / "m", others, "rotated")
+    assert not unknown
     assert list(points) == ["raw", "centred", "nca"]
     assert points["nca"].mrr > points["centred"].mrr
     with pytest.raises(BadInput, match="has no network from en to fr"):
@@ -71,8 +72,11 @@ def test_linear_maps_take_the_place_of_networks_and_the_other_way_round(
     others = Parallel(both[1].concepts, {lang: both[1].rows[lang] for lang in ("en", "de")})
     for maps, method in ((learnt.networks, "nca"), (linear, "lca"), (learnt.networks, "nca"), (linear, "lca")):
         write(maps, tmp_path / "m")
-        assert list(measured(tmp_path / "m", others, "rotated"))[2] == method
-    assert measured(tmp_path / "m", others, "rotated")["lca"].rate > 0.9
+        assert list(measured(tmp_path / "m", others, "rotated")[0])[2] == method
+    points, unknown = measured(tmp_path / "m", others, "rotated")
+    assert points["lca"].rate > 0.9
+    assert not unknown
+    assert measured(tmp_path / "m", both[1], "rotated")[1] == ["fr"]
 
 
 @pytest.mark.torch
