@@ -12,6 +12,7 @@ from encoders.methods import METHODS
 from encoders.session import Device
 from indexer import collection as collections
 from indexer.database import opened
+from indexer.ledger import encoding_again
 from indexer.settings import Settings, place_options
 from indexer.workers.serving import Plan, serve
 from onnx_export.models import DEFAULT
@@ -66,8 +67,9 @@ def command(
     if name:
         with opened(settings.database) as engine:
             found = collections.require(engine, name)
-        encoder = encoder or (found.building or {}).get("encoder", found.encoder)
-        method = method or (found.building or {}).get("method", found.method)
+            again = encoding_again(engine, name)
+        wanted = (again and again.again) or found.building or {"encoder": found.encoder, "method": found.method}
+        encoder, method = encoder or wanted["encoder"], method or wanted["method"]
     plan = Plan(
         reference=encoder or DEFAULT,
         method=method,
