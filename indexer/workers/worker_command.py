@@ -61,6 +61,7 @@ def command(
 
     Broker, database and store must be reached from here: --broker and --database as given to dragoman index; a store's
     credentials in DRAGOMAN_ELASTIC_USER and _PASSWORD, or _API_KEY. A worker serves every collection of its encoder.
+    Of a collection that dragoman migrate --re-encode has handed out it loads the new encoder.
     Where the encoder is a folder that lies elsewhere on this machine, name it beside the collection: -c and --encoder.
     Logs go to stderr, with --json as JSON lines.
     """

@@ -1,5 +1,7 @@
 """Workers encode a migrated collection again: what one process makes, and every document is found meanwhile."""
 
+from __future__ import annotations
+
 import json
 import shutil
 import signal
@@ -44,13 +46,7 @@ sys.exit(run(sys.argv[1:]))
 class Again(Site):
     """The migrated demo, whose documents the command encodes again in chunks of a few."""
 
-    def __init__(self, folder: Path, broker: str, settings: Settings) -> None:
-        super().__init__(folder, broker)
-        if settings.home != self.settings.home:
-            shutil.copytree(settings.home, self.settings.home)
-        self.log = folder
-
-    def command(self) -> "subprocess.Popen[str]":
+    def command(self) -> subprocess.Popen[str]:
         """Begin, or go on; returns when workers may."""
         program = PROGRAM.format(chunk=CHUNK, sample=SAMPLE)
         process = self.start(*(one for one in COMMAND if one != "-q"), program=("-c", program))
@@ -58,7 +54,7 @@ class Again(Site):
         assert process.poll() is None, self.said(process)
         return process
 
-    def worker(self) -> "subprocess.Popen[str]":
+    def worker(self) -> subprocess.Popen[str]:
         return self.start("worker", "-c", "demo", "--lease", "2", "--device", "cpu")
 
     def run(self) -> ledger.IndexRun:
@@ -74,7 +70,8 @@ class Again(Site):
 
 @pytest.fixture
 def again(migrated: Settings, redis: RedisServer, tmp_path: Path) -> Iterator[Again]:
-    with closing(Again(tmp_path, redis.url, migrated)) as made:
+    shutil.copytree(migrated.home, tmp_path / "home")
+    with closing(Again(tmp_path, redis.url)) as made:
         yield made
 
 
@@ -88,7 +85,7 @@ def test_command_and_worker_killed_in_the_midst_all_is_found_and_at_the_end_it_i
     monkeypatch.setattr(reencoding, "SAMPLE", SAMPLE)
     server: RedisServer | RabbitServer
     if servers.startswith("Redis"):
-        server, place = request.getfixturevalue("redis"), migrated
+        server = request.getfixturevalue("redis")
         shutil.copytree(migrated.home, tmp_path / "home")
         place = Settings.read(tmp_path / "home")
     else:
@@ -98,7 +95,7 @@ def test_command_and_worker_killed_in_the_midst_all_is_found_and_at_the_end_it_i
     undisturbed = Settings.read(home=tmp_path / "undisturbed")
     re_encode("demo", undisturbed, device="cpu")
 
-    with closing(Again(tmp_path, server.url, place)) as site:
+    with closing(Again(tmp_path, server.url)) as site:
         command = site.command()
         worker = site.worker()
         until(lambda: site.done() >= 2, 300)
@@ -120,7 +117,8 @@ def test_command_and_worker_killed_in_the_midst_all_is_found_and_at_the_end_it_i
         told = json.loads(capsys.readouterr().out)
         assert told["encoded"] + told["unchanged"] == 235
         assert told["unchanged"] >= SAMPLE - 5
-        assert site.run().builds.keys() == {site.run().build}
+        encoded_by = site.run().builds
+        assert encoded_by == {site.run().build: told["encoded"]}
     assert vectors(place) == vectors(undisturbed)
     assert row(place).method == "first"
     assert status(place)["encoding_again"] is None
@@ -152,7 +150,6 @@ def test_left_in_the_midst_the_run_ends_and_whoever_waits_is_told(
 
 
 def test_where_the_sample_is_all_no_worker_is_waited_for(again: Again) -> None:
-    """And workers have the others' messages to read what is to be done with, here Redis alone."""
     assert run([*COMMAND, "--home", str(again.settings.home), "--broker", again.settings.broker]) == 0
     assert row(again.settings).method == "first"
     assert (again.run().state, again.run().encoded, again.run().unchanged) == ("done", 0, 235)
