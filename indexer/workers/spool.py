@@ -20,8 +20,11 @@ def packed(documents: Sequence[Document]) -> bytes:
 
 
 def packed_ids(documents: Sequence[Document]) -> bytes:
-    """Documents that a store holds → bytes, without what whoever unpacks them reads there."""
-    return packed([Document(document.doc_id, document.lang, "") for document in documents])
+    """Documents that a store holds → bytes, without what whoever unpacks them reads there.
+
+    Their revision is older than any: should they be put as they are, the store keeps what it holds.
+    """
+    return packed([Document(document.doc_id, document.lang, "", revision=-1) for document in documents])
 
 
 def unpacked(spool: bytes) -> list[Document]:

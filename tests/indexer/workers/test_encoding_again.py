@@ -27,6 +27,7 @@ from indexer.stores import open_store
 from indexer.stores.contract import VectorStore
 from indexer.workers import worker_command
 from indexer.workers.serving import Plan
+from indexer.workers.spool import packed_ids, unpacked
 from indexer.workers.sweeping import sweep
 from tests.indexer.counting import CountingEncoder
 from tests.indexer.workers.conftest import Field, records
@@ -92,7 +93,7 @@ def test_it_ends_as_one_process_ends_those_asked_for_first_and_the_old_vectors_s
 
 
 def test_what_is_changed_or_deleted_after_it_was_handed_out_stays_so(indexed: Field, new: CountingEncoder) -> None:
-    hand_out(indexed, new)
+    run = hand_out(indexed, new).run
     changed = Document("d0001", "en", "another text", fields={"label": "news"})
     put_encoded(indexed.store, indexed.model, [changed], indexed.encoder.encode_documents([changed]))
     whole_chunk = [f"d{number:04d}" for number in range(CHUNK_DOCUMENTS, 2 * CHUNK_DOCUMENTS)]
@@ -101,6 +102,7 @@ def test_what_is_changed_or_deleted_after_it_was_handed_out_stays_so(indexed: Fi
     end(indexed, new)
     assert held(indexed.store, indexed.model) == kept
     assert indexed.store.get(["d0001"]) == [changed]
+    assert not ledger.findings(indexed.engine, [run.id])
     again = held(indexed.store, new.spec.model)
     assert again.keys() == kept.keys()
     assert again["d0001"] == ("another text", new.encode_documents([changed]).vectors.tobytes())
@@ -168,3 +170,10 @@ def test_a_worker_of_the_collection_loads_the_encoder_that_it_is_encoded_again_b
         ("elsewhere", "first"),
         counting,
     ]
+
+
+def test_what_is_handed_out_overwrites_nothing_should_it_be_put_as_it_is(indexed: Field) -> None:
+    before = held(indexed.store, indexed.model)
+    documents = unpacked(packed_ids(indexed.store.get(list(before))))
+    assert put_encoded(indexed.store, indexed.model, documents, indexed.encoder.encode_documents(documents)).stored == 0
+    assert held(indexed.store, indexed.model) == before
