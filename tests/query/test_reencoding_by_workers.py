@@ -154,6 +154,16 @@ def test_left_in_the_midst_the_run_ends_and_whoever_waits_is_told(
     assert not status(again.settings)["encoding_again"]["searched"]
 
 
+@pytest.mark.usefixtures("interruptible")
+def test_ctrl_c_only_ends_looking_on(again: Again) -> None:
+    command = again.command()
+    command.send_signal(signal.SIGINT)
+    assert command.wait(60) == 130
+    assert "goes on without this command" in again.said(command)
+    assert "when it is done: the same command makes the change" in again.said(command)
+    assert again.run().state == "running"
+
+
 def test_where_the_sample_is_all_no_worker_is_waited_for(again: Again) -> None:
     assert run([*COMMAND, "--home", str(again.settings.home), "--broker", again.settings.broker]) == 0
     assert row(again.settings).method == "first"
