@@ -50,6 +50,8 @@ class IndexRun(Base):
     """When a worker last looked for what got lost, in seconds by the database's clock."""
     builds: Mapped[dict[str, int] | None] = mapped_column(sa.JSON(none_as_null=True))
     """Documents that each build encoded, where workers did it."""
+    again: Mapped[dict[str, str] | None] = mapped_column(sa.JSON(none_as_null=True))
+    """Where workers encode the collection's own documents again: the ``encoder`` and its ``method``."""
 
 
 class Chunk(Base):
@@ -150,6 +152,7 @@ class Ledger:
         spooled: bool = False,
         generation: int = 1,
         prune: bool = False,
+        again: Mapping[str, str] | None = None,
     ) -> Ledger:
         """Go on with the collection's unfinished run over the same unchanged sources, or begin one.
 
@@ -180,6 +183,7 @@ class Ledger:
                 spooled=spooled,
                 generation=generation,
                 prune=prune,
+                again=dict(again) if again else None,
             )
             session.add(run)
             session.flush()
@@ -405,6 +409,11 @@ def runs(engine: sa.Engine, collection: str) -> list[IndexRun]:
     with transaction(engine) as session:
         query = sa.select(IndexRun).where(IndexRun.collection == collection).order_by(IndexRun.id)
         return list(session.scalars(query))
+
+
+def encoding_again(engine: sa.Engine, collection: str) -> IndexRun | None:
+    """The run that hands a collection's own documents out to workers, to be encoded again, if it is not over."""
+    return next((run for run in runs(engine, collection) if run.again and run.state in ACTIVE), None)
 
 
 def findings(engine: sa.Engine, run_ids: Sequence[int]) -> list[Note]:

@@ -1,4 +1,7 @@
-"""Encode the documents of a store by another encoder, into a second field of vectors beside the first."""
+"""Encode the documents of a store by another encoder, into a second field of vectors beside the first.
+
+In this process, or by workers: those are told ids, and read what the store has when they come to them.
+"""
 
 from __future__ import annotations
 
@@ -10,11 +13,13 @@ from itertools import islice
 import sqlalchemy as sa
 
 from encoders.console import Console
-from encoders.document import Document, Encoder
-from indexer.batches import CHUNK_DOCUMENTS
-from indexer.ledger import Ledger
+from encoders.document import Document, Encoder, EncoderSpec
+from indexer.batches import CHUNK_DOCUMENTS, batches
+from indexer.ledger import READING, Ledger, encoding_again
 from indexer.pipeline import IndexReport, encode, report_of
 from indexer.stores.contract import VectorStore
+from indexer.workers.publishing import hand_out
+from indexer.workers.spool import packed_ids
 
 
 def reencode(
@@ -51,13 +56,10 @@ def reencode(
     model = encoder.spec.model
 
     def ids() -> Iterator[str]:
-        yield from first
-        if not only_first:
-            known = set(first)
-            yield from (doc_id for doc_id in store.ids() if doc_id not in known)
+        return iter(first) if only_first else _ids(first, store)
 
     mark, count = _fingerprint(generation, ids())
-    source = f"collection:{collection}" + (" (a sample)" if only_first else "")
+    source = _source(collection) + (" (a sample)" if only_first else "")
     ledger = Ledger.open(engine, collection, [source], mark, model, encoder.spec.build, generation=generation)
     store.create(model, encoder.spec.dim)
     if ledger.resumed:
@@ -69,6 +71,72 @@ def reencode(
     store.publish()
     ledger.finish(0)
     return report_of(ledger, time.monotonic() - started)
+
+
+def hand_out_again(
+    first: Sequence[str],
+    encoder: str,
+    spec: EncoderSpec,
+    store: VectorStore,
+    engine: sa.Engine,
+    collection: str,
+    *,
+    generation: int,
+    check: Callable[[], None],
+    console: Console,
+) -> Ledger:
+    """Hand a store's documents out to workers, which put another encoder's vectors beside those that they have.
+
+    Nothing is encoded here. Workers begin when all is handed out; broken off before, the same call goes on. Of a run
+    that they are at already nothing is changed: its order is that of when it began.
+
+    Args:
+        first: ids of documents to encode before the others, in this order; those that are gone are left out.
+        encoder: its name or folder, for workers.
+        spec: what it is.
+        store: holds the documents.
+        engine: database of the ledger.
+        collection: name the run is kept under.
+        generation: of the collection, which the store is of.
+        check: called between documents; it raises where the work shall end.
+        console: where progress goes.
+
+    Raises:
+        BadInput: workers are at another run of this collection.
+        StoreError: store or ledger failed.
+    """
+    going = encoding_again(engine, collection)
+    if going and (going.model, going.generation) == (spec.model, generation) and going.state != READING:
+        return Ledger(engine, going, resumed=True)
+    mark, count = _fingerprint(generation, _ids(first, store))
+    ledger = Ledger.open(
+        engine, collection, [_source(collection)], mark, spec.model, spec.build,
+        spooled=True, generation=generation, again={"encoder": encoder, "method": spec.method},
+    )  # fmt: skip
+    store.create(spec.model, spec.dim)
+    with console.progress("handing out", count, "documents") as progress:
+        chunks = batches(_documents(store, _ids(first, store), check))
+        hand_out(chunks, spec.model, store, ledger, progress, packed_ids)
+    return ledger
+
+
+def still_there(store: VectorStore, doc_ids: Sequence[str]) -> list[Document]:
+    """The documents of some ids, without those that are gone."""
+    try:
+        return store.get(doc_ids)
+    except KeyError:
+        return [document for doc_id in doc_ids for document in _if_there(store, doc_id)]
+
+
+def _source(collection: str) -> str:
+    return f"collection:{collection}"
+
+
+def _ids(first: Sequence[str], store: VectorStore) -> Iterator[str]:
+    """Every id once, some before the others."""
+    yield from first
+    known = set(first)
+    yield from (doc_id for doc_id in store.ids() if doc_id not in known)
 
 
 def _fingerprint(generation: int, doc_ids: Iterable[str]) -> tuple[str, int]:
@@ -85,11 +153,7 @@ def _documents(store: VectorStore, doc_ids: Iterable[str], check: Callable[[], N
     left = iter(doc_ids)
     while page := list(islice(left, CHUNK_DOCUMENTS)):
         check()
-        try:
-            yield from store.get(page)
-        except KeyError:
-            for doc_id in page:
-                yield from _if_there(store, doc_id)
+        yield from still_there(store, page)
 
 
 def _if_there(store: VectorStore, doc_id: str) -> list[Document]:

@@ -25,6 +25,7 @@ from query.calibration_table import KeptCalibration
 from query.clicks import logged_queries
 from query.files import expand
 from query.margin import MARGINS, Margin
+from query.migration import give_up_if_left
 from query.probe import DEFAULT, Setting
 from query.qrels import read_qrels
 from query.ranking_options import weights_option
@@ -98,6 +99,7 @@ def command(
         found = collections.require(engine, name)
         if wanted:
             chosen = calibration_table.use(engine, name, wanted)
+            give_up_if_left(engine, name)
             console.result(f"{name} is searched with {f'calibration {chosen.id}' if chosen else 'plain cosine'} now")
         _list(calibration_table.every(engine, name), found, console)
         return

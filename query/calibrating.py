@@ -32,6 +32,7 @@ from query.drift import changes, drift
 from query.language_probe import Separability, separability
 from query.language_statistics import Samples, calibration, draw
 from query.mapped import MappedCalibration, check_model
+from query.migration import give_up_if_left
 from query.probe import DEFAULT, UNBALANCED, Setting, Tried, probe
 
 if TYPE_CHECKING:
@@ -239,6 +240,7 @@ def calibrate(
             unknown = sorted(lang for lang in samples.documents if not given.maps.knows(lang))
             summary |= {"map": {**given.maps.about, "unknown": unknown, "stands_in": given.maps.stands_in}}
         kept = calibration_table.keep(opened.engine, name, made, {**summary, "few": samples.few(), "drift": drift})
+        give_up_if_left(opened.engine, name)
         left = isinstance(before, MappedCalibration) and given.maps is None
         return CalibrationReport(kept, chosen, decided_by, bool(taken_over), tried, samples.few(), drift, left)
     finally:

@@ -49,8 +49,11 @@ def command(
 
     With --re-encode every document gets a vector of the new encoder beside the old one: a random sample of up to 2,000
     first, then those that logged searches showed most, then the rest. Meanwhile all are found, by the new vector or by
-    the old one through the map. At the end the collection is the new encoder's; dragoman rollback still goes back. This
-    process encodes, no worker does; an attached index is not encoded again.
+    the old one through the map. At the end the collection is the new encoder's; dragoman rollback still goes back. An
+    attached index is not encoded again.
+
+    With --broker workers (dragoman worker -c NAME, on any machine) encode all but the sample. They go on without this
+    command: Ctrl-C then only ends looking on, and the same command makes the change when they are done.
     """
     if re_encode and dry_run:
         raise click.UsageError("--dry-run changes nothing; leave --re-encode out")

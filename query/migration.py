@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import sqlalchemy as sa
 
+from encoders.errors import BadInput
 from indexer import collection as collections
 from indexer.collection import Collection
+from indexer.ledger import encoding_again
+from indexer.workers.controlling import cancel
 from query import calibration_table
 from query.calibration_table import KeptCalibration
 
@@ -52,4 +57,13 @@ def leave(engine: sa.Engine, name: str) -> str:
     before = str(kept.summary.get("map", {}).get(BEFORE, "")) if kept else ""
     if before:
         calibration_table.use(engine, name, before)
+        give_up_if_left(engine, name)
     return before
+
+
+def give_up_if_left(engine: sa.Engine, name: str) -> None:
+    """End what workers encode again, if the collection is not asked by their encoder any more."""
+    run = encoding_again(engine, name)
+    if run and not leads_to(calibration_table.active(engine, collections.require(engine, name)), run.model):
+        with suppress(BadInput):  # it came to its end a moment ago
+            cancel(engine, name)

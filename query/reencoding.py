@@ -27,11 +27,13 @@ from indexer.indexing import alone
 from indexer.ledger import Note, refuse_while_workers
 from indexer.owner import owner_of
 from indexer.pipeline import IndexReport
-from indexer.reencoding import reencode
+from indexer.reencoding import hand_out_again, reencode
 from indexer.settings import Settings
 from indexer.stores import drop_store
 from indexer.stores.contract import VectorStore
 from indexer.stores.elastic.attachment import is_attached
+from indexer.workers.hints import Hints
+from indexer.workers.sweeping import sweep
 from onnx_export.models import absolute
 from query import calibration_table, two_fields
 from query.asking import asker_of, open_asker
@@ -44,6 +46,7 @@ from query.migration import leads_to, origin
 from query.overlap import Compared, overlap
 from query.ranking_options import RankingOptions
 from query.searcher import Searcher
+from query.waiting import look_on
 
 SAMPLE = 2000
 """Documents over all languages that are encoded first: the second field's statistics are taken of them."""
@@ -94,7 +97,8 @@ def re_encode(
 
     Args:
         name: the collection.
-        settings: where things are; read from the environment unless given.
+        settings: where things are; read from the environment unless given. Where they name a broker, workers encode all
+            but the sample.
         device: where to encode.
         console: where progress goes; nowhere unless given.
 
@@ -107,16 +111,16 @@ def re_encode(
         found = collections.require(engine, name)
         settings.check_store(name, found.store or settings.home_store)
         _refuse_attached(found)
-        refuse_while_workers(engine, name)
         kept, active = calibration_table.active(engine, found), calibration_table.load(engine, found)
         asker = asker_of(active)
         if asker is None or kept is None or active is None:
             raise BadInput(
                 f"{name} has not migrated; choose an encoder: dragoman migrate -c {name} --encoder NAME --re-encode"
             )
+        refuse_while_workers(engine, name, unless=asker.model if settings.broker else "")
         new = open_asker(found, asker, device, console)
         with alone(settings, name), closing(found.open_store(settings, owner=owner_of(engine))) as store:
-            report = _Filling(engine, found, store, asker, new, active, console).run()
+            report = _Filling(engine, found, store, asker, new, active, settings, console).run()
             if not store.count(asker.model):
                 raise BadInput(f"{asker.encoder} knows nothing of any document of {name}; dragoman rollback -c {name}")
             compared = Compared.on(name, store, asker.model, settings)
@@ -163,17 +167,23 @@ class _Filling:
         asker: Asker,
         encoder: Encoder,
         active: Calibration,
+        settings: Settings,
         console: Console,
     ) -> None:
         self.engine, self.collection, self.store, self.asker = engine, collection, store, asker
-        self.encoder, self.active, self.console = encoder, active, console
+        self.encoder, self.active, self.settings, self.console = encoder, active, settings, console
+        self._check = partial(_see_that_it_migrates, engine, collection.name, asker)
 
     def run(self) -> IndexReport:
         """A sample first, which says how the new vectors lie; then what is asked for most, then the rest."""
+        hints = Hints(self.settings.broker) if self.settings.broker else None
+        if hints:
+            hints.waiting(self.asker.model)  # a broker that is away is said before anything is encoded
         if two_fields.second_field(self.engine, self.collection, self.asker.model) is None:
             self._encode(self._sample(), only_first=True)
             calibrate_second_field(self.engine, self.collection, self.store, self.encoder, self.active, self.console)
-        return self._encode(most_asked(self.engine, self.collection.name))
+        first = most_asked(self.engine, self.collection.name)
+        return self._by_workers(first, hints) if hints else self._encode(first)
 
     def _sample(self) -> list[str]:
         return [doc_id for some in drawn(self.store, self.collection.model, SAMPLE).values() for doc_id in some]
@@ -186,10 +196,31 @@ class _Filling:
             self.engine,
             self.collection.name,
             generation=self.collection.generation,
-            check=partial(_see_that_it_migrates, self.engine, self.collection.name, self.asker),
+            check=self._check,
             only_first=only_first,
             console=self.console,
         )
+
+    def _by_workers(self, first: Sequence[str], hints: Hints) -> IndexReport:
+        """Hand out, and look on until workers are done; where there is nothing to do none is waited for."""
+        name, model = self.collection.name, self.asker.model
+        ledger = hand_out_again(
+            first,
+            self.asker.encoder,
+            self.encoder.spec,
+            self.store,
+            self.engine,
+            name,
+            generation=self.collection.generation,
+            check=self._check,
+            console=self.console,
+        )
+        sweep(self.engine, self.settings, hints, model, every=0.0)
+        try:
+            return look_on(ledger.run.id, name, self.settings, self.console, "the same command makes the change")
+        except BadInput:
+            self._check()
+            raise
 
 
 def _see_that_it_migrates(engine: sa.Engine, name: str, asker: Asker) -> None:

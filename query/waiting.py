@@ -64,8 +64,15 @@ def looks(engine: sa.Engine, run_id: int, every: float, console: Console) -> Ite
         time.sleep(max(every, _REST * taken))
 
 
-def look_on(run_id: int, name: str, settings: Settings, console: Console) -> IndexReport:
+def look_on(run_id: int, name: str, settings: Settings, console: Console, afterwards: str = "") -> IndexReport:
     """Wait for the end of a run that workers are at; returns what it did.
+
+    Args:
+        run_id: its number.
+        name: of its collection.
+        settings: where the ledger is.
+        console: where progress goes.
+        afterwards: what somebody who does not wait shall do when it is done; calibrate unless given.
 
     Raises:
         BadInput: it was cancelled.
@@ -77,7 +84,8 @@ def look_on(run_id: int, name: str, settings: Settings, console: Console) -> Ind
         except KeyboardInterrupt:
             console.warn(
                 f"run {run_id} goes on without this command. Watch it: dragoman status --watch -c {name}; "
-                f"dragoman pause, resume or cancel -c {name}; when it is done: dragoman calibrate -c {name}"
+                f"dragoman pause, resume or cancel -c {name}; when it is done: "
+                + (afterwards or f"dragoman calibrate -c {name}")
             )
             raise
         if run.state != DONE:
@@ -153,8 +161,8 @@ def lines(look: Look) -> list[str]:
     left = f", {look.left} left" if look.left else ""
     if one.run.state == READING:
         return [
-            f"run {one.run.id} of {one.run.collection} reading: {one.documents:,} documents read; should its dragoman "
-            "index have ended, give the same command again: it goes on"
+            f"run {one.run.id} of {one.run.collection} reading: {one.documents:,} documents read; should the command "
+            "that reads them have ended, give it again: it goes on"
         ]
     head = f"run {one.run.id} of {one.run.collection} {one.run.state}: {one.done:,}/{one.documents:,} documents"
     told = [f"{head}, {look.rate:,.1f}/s{left}; chunks: {chunks}; {len(one.workers)} workers alive"]

@@ -10,7 +10,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from typing import NoReturn
@@ -24,7 +24,11 @@ from encoders.folder import ModelFolder
 from encoders.methods import open_encoder
 from indexer.settings import Settings
 from onnx_export.models import DEFAULT, find_model
+from tests.servers import process
 from tests.servers.elastic import ElasticServer, ServerMissing, running
+from tests.servers.process import S
+from tests.servers.rabbitmq import RabbitServer
+from tests.servers.redis import RedisServer
 
 _HERE = Path(__file__).parent
 
@@ -102,6 +106,31 @@ def elastic_url(elastic: ElasticServer) -> Iterator[str]:
         names = client.indices.get(index=f"{prefix}*", expand_wildcards="all").body
         if names:
             client.indices.delete(index=list(names))
+
+
+@contextmanager
+def started(kind: type[S]) -> Iterator[S]:
+    """A server of some kind, until the end; the test is skipped where there is none."""
+    with ExitStack() as stack:
+        try:
+            server = stack.enter_context(process.running(kind))
+        except ServerMissing as missing:
+            skip_or_fail(str(missing))
+        yield server
+
+
+@pytest.fixture(scope="session")
+def redis() -> Iterator[RedisServer]:
+    """A real Redis."""
+    with started(RedisServer) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def rabbitmq() -> Iterator[RabbitServer]:
+    """A real RabbitMQ."""
+    with started(RabbitServer) as server:
+        yield server
 
 
 @pytest.fixture(scope="session")

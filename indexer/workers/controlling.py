@@ -67,7 +67,7 @@ def resume(engine: sa.Engine, collection: str, hints: Hints) -> IndexRun:
         run = _change(engine, collection, PAUSED, RUNNING, "nothing can be resumed")
     elif run.state == READING:
         raise BadInput(
-            f"the sources of run {run.id} are not read to their end; give the same dragoman index again, it goes on"
+            f"the documents of run {run.id} are not all read; give the command that reads them again, it goes on"
         )
     give_out(engine, hints, run.model)
     return run

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import sqlalchemy as sa
 
-from encoders.console import Console
+from encoders.console import Console, Progress
 from encoders.document import Document, EncoderSpec, short_hash
-from indexer.batches import batches, check_sources, count_ahead, readings
+from indexer.batches import Batch, batches, check_sources, count_ahead, readings
 from indexer.ledger import READING, Ledger
 from indexer.readers import ReadOptions
 from indexer.stores.contract import Stamp, VectorStore
@@ -57,23 +57,44 @@ def spool(
     with console.progress("reading", None, "documents") as progress:
         if not console.quiet:
             count_ahead(sources, options, progress)
-        for batch in batches(readings(sources, options)):
-            if ledger.recall(batch.number, batch.digest) is None:
-                stamps = store.stamps(spec.model, batch.doc_ids)
-                earlier = _earlier(ledger, batch.doc_ids)
-                todo, beaten = flags(batch.documents, stamps, earlier)
-                ledger.plan(
-                    batch.number,
-                    todo,
-                    batch.digest,
-                    batch.doc_ids,
-                    batch.notes,
-                    spool=packed(batch.documents),
-                    beaten={doc_id: (earlier[doc_id][0], positions) for doc_id, positions in beaten.items()},
-                )
-            progress(batch.records)
-    ledger.release()
+        hand_out(batches(readings(sources, options)), spec.model, store, ledger, progress)
     return ledger
+
+
+def hand_out(
+    chunks: Iterable[Batch],
+    model: str,
+    store: VectorStore,
+    ledger: Ledger,
+    progress: Progress,
+    pack: Callable[[Sequence[Document]], bytes] = packed,
+) -> None:
+    """Write chunks into a ledger, each with what is new or changed in it, and let workers begin at the last.
+
+    Args:
+        chunks: from the first on, those too that the ledger has from a call that was broken off.
+        model: of the workers' encoder.
+        store: what is there already.
+        ledger: of a run for workers.
+        progress: told the records of each.
+        pack: what workers shall find of a chunk's documents.
+    """
+    for batch in chunks:
+        if ledger.recall(batch.number, batch.digest) is None:
+            stamps = store.stamps(model, batch.doc_ids)
+            earlier = _earlier(ledger, batch.doc_ids)
+            todo, beaten = flags(batch.documents, stamps, earlier)
+            ledger.plan(
+                batch.number,
+                todo,
+                batch.digest,
+                batch.doc_ids,
+                batch.notes,
+                spool=pack(batch.documents),
+                beaten={doc_id: (earlier[doc_id][0], positions) for doc_id, positions in beaten.items()},
+            )
+        progress(batch.records)
+    ledger.release()
 
 
 Earlier = tuple[int, Sequence[tuple[int, Document]]]

@@ -19,6 +19,14 @@ def packed(documents: Sequence[Document]) -> bytes:
     return zstandard.ZstdCompressor(level=_LEVEL).compress(lines.encode("ascii"))
 
 
+def packed_ids(documents: Sequence[Document]) -> bytes:
+    """Documents that a store holds → bytes, without what whoever unpacks them reads there.
+
+    Their revision is older than any: should they be put as they are, the store keeps what it holds.
+    """
+    return packed([Document(document.doc_id, document.lang, "", revision=-1) for document in documents])
+
+
 def unpacked(spool: bytes) -> list[Document]:
     """The documents again."""
     lines = zstandard.ZstdDecompressor().decompress(spool).decode("ascii")

@@ -22,6 +22,7 @@ from indexer.database import is_away
 from indexer.ledger import IndexRun, storable
 from indexer.owner import owner_of
 from indexer.putting import put_encoded
+from indexer.reencoding import still_there
 from indexer.settings import Settings
 from indexer.stores import open_store
 from indexer.stores.contract import VectorStore
@@ -142,8 +143,9 @@ class ChunkWorker:
     def _do(self, lease: Lease) -> None:
         started = time.perf_counter()
         documents = self._patiently(lambda: self._leases.documents(lease))
-        store = self._store(lease)
-        if store is None:
+        run = self._patiently(lambda: self._leases.run(lease))
+        store = run and self._store(run)
+        if not run or not store:  # deleted meanwhile, its chunks with it
             return
         if not documents:
             if self._patiently(lambda: self._leases.keep(lease)):
@@ -153,6 +155,8 @@ class ChunkWorker:
                 )
             self._lost(lease)
             return
+        if run.again:  # what is stored now counts: it may have changed, or gone, since the run began
+            documents = still_there(store, [document.doc_id for document in documents])
         started = self._metrics.spent("read", started)
         encoded = self._encoder.encode_documents(documents)
         started = self._metrics.spent("encode", started)
@@ -190,10 +194,9 @@ class ChunkWorker:
         self._metrics.chunk("lost")
         logger.warning("another worker has the chunk, or its run was given up: dropped", extra=of(lease))
 
-    def _store(self, lease: Lease) -> VectorStore | None:
-        run = self._patiently(lambda: self._leases.run(lease))
-        found = run and self._patiently(lambda: collections.find(self._engine, run.collection))
-        if not run or not found:  # deleted meanwhile, its chunks with it
+    def _store(self, run: IndexRun) -> VectorStore | None:
+        found = self._patiently(lambda: collections.find(self._engine, run.collection))
+        if not found:
             return None
         key = (found.place(self._settings), run.generation, found.created)
         known, store = self._stores.pop(found.name, (None, None))

@@ -12,6 +12,7 @@ from encoders.methods import METHODS
 from encoders.session import Device
 from indexer import collection as collections
 from indexer.database import opened
+from indexer.ledger import encoding_again
 from indexer.settings import Settings, place_options
 from indexer.workers.serving import Plan, serve
 from onnx_export.models import DEFAULT
@@ -60,14 +61,16 @@ def command(
 
     Broker, database and store must be reached from here: --broker and --database as given to dragoman index; a store's
     credentials in DRAGOMAN_ELASTIC_USER and _PASSWORD, or _API_KEY. A worker serves every collection of its encoder.
+    Of a collection that dragoman migrate --re-encode has handed out it loads the new encoder.
     Where the encoder is a folder that lies elsewhere on this machine, name it beside the collection: -c and --encoder.
     Logs go to stderr, with --json as JSON lines.
     """
     if name:
         with opened(settings.database) as engine:
             found = collections.require(engine, name)
-        encoder = encoder or (found.building or {}).get("encoder", found.encoder)
-        method = method or (found.building or {}).get("method", found.method)
+            again = encoding_again(engine, name)
+        wanted = (again and again.again) or found.building or {"encoder": found.encoder, "method": found.method}
+        encoder, method = encoder or wanted["encoder"], method or wanted["method"]
     plan = Plan(
         reference=encoder or DEFAULT,
         method=method,

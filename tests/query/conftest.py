@@ -16,7 +16,9 @@ from indexer.database import connect, transaction
 from indexer.indexing import index
 from indexer.settings import Settings
 from indexer.stores import open_store
+from onnx_export.models import DEFAULT
 from query.calibrating import calibrate
+from query.migrating import migrate
 
 DEMO = Path(query.__file__).parent / "demo"
 
@@ -37,6 +39,16 @@ def calibrated(tmp_path_factory: pytest.TempPathFactory, demo: Settings) -> Sett
     place = Settings.read(home=home)
     calibrate("demo", place, device="cpu")
     return place
+
+
+@pytest.fixture(scope="session")
+def migrated(calibrated: Settings, tmp_path_factory: pytest.TempPathFactory) -> Settings:
+    """The demo collection, asked by another model: documents are their first tokens."""
+    home = tmp_path_factory.mktemp("migrated") / "home"
+    shutil.copytree(calibrated.home, home)
+    settings = Settings.read(home=home)
+    migrate("demo", DEFAULT, "first", settings, anyway=True, device="cpu")
+    return settings
 
 
 def moved(settings: Settings, collection: str, url: str, home: Path) -> Settings:

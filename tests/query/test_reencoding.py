@@ -8,7 +8,6 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -16,7 +15,6 @@ import sqlalchemy as sa
 
 from encoders.document import Document
 from encoders.errors import BadInput
-from indexer import collection as collections
 from indexer.collection import Collection
 from indexer.database import connect, transaction
 from indexer.indexing import index
@@ -24,31 +22,15 @@ from indexer.settings import Settings
 from indexer.stores.contract import PutReport, StoredDocument
 from indexer.stores.elastic.store import ElasticStore
 from indexer.stores.embedded import EmbeddedStore
-from onnx_export.models import DEFAULT
 from query import reencoding
 from query.cli import run
-from query.migrating import migrate
 from query.migration import leave
 from query.reencoding import re_encode
 from query.searcher import Searcher
 from query.service.log_tables import SearchRow
-from query.status_command import describe
 from query.two_fields import TwoFields
 from tests.query.conftest import DEMO, moved
-
-COMMAND = ["migrate", "-c", "demo", "--encoder", DEFAULT, "--method", "first", "--re-encode", "--device", "cpu", "-q"]
-SAMPLE = 40
-"""Documents of the sample: few, so that most of the demo's 235 come after it."""
-
-
-@pytest.fixture(scope="module")
-def migrated(calibrated: Settings, tmp_path_factory: pytest.TempPathFactory) -> Settings:
-    """The demo collection, asked by another model: documents are their first tokens."""
-    home = tmp_path_factory.mktemp("migrated") / "home"
-    shutil.copytree(calibrated.home, home)
-    settings = Settings.read(home=home)
-    migrate("demo", DEFAULT, "first", settings, anyway=True, device="cpu")
-    return settings
+from tests.query.encoding_again import COMMAND, SAMPLE, first, row, status, vectors
 
 
 @pytest.fixture
@@ -57,34 +39,6 @@ def home(migrated: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setenv("DRAGOMAN_HOME", str(tmp_path / "home"))
     monkeypatch.setattr(reencoding, "SAMPLE", SAMPLE)
     return Settings.read(home=tmp_path / "home")
-
-
-def first(settings: Settings) -> list[str]:
-    with Searcher.open("demo", settings, device="cpu") as searcher:
-        return [hit.doc_id for hit in searcher.search("Bienen im Garten", lang="de", k=10)]
-
-
-def row(settings: Settings) -> Collection:
-    engine = connect(settings.database)
-    found = collections.require(engine, "demo")
-    engine.dispose()
-    return found
-
-
-def vectors(settings: Settings) -> dict[str, bytes]:
-    """What the model of the collection's row made of each document."""
-    found = row(settings)
-    store = found.open_store(settings)
-    held = {one.document.doc_id: one.vector.tobytes() for page in store.scan(found.model) for one in page}
-    store.close()
-    return held
-
-
-def status(settings: Settings) -> dict[str, Any]:
-    engine = connect(settings.database)
-    described = describe(engine, collections.require(engine, "demo"), settings)
-    engine.dispose()
-    return described
 
 
 KILLED = """

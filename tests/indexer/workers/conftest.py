@@ -10,7 +10,7 @@ import sys
 import time
 import uuid
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 
 import psycopg
@@ -32,45 +32,18 @@ from indexer.workers.publishing import spool
 from indexer.workers.registry import Identity
 from indexer.workers.stopping import Stop
 from indexer.workers.worker import ChunkWorker
-from tests.conftest import skip_or_fail
+from tests.conftest import started
 from tests.indexer.counting import CountingEncoder
-from tests.servers.elastic import ServerMissing
 from tests.servers.postgres import PostgresServer
-from tests.servers.process import S, running
-from tests.servers.rabbitmq import RabbitServer
 from tests.servers.redis import RedisServer
 
 ROOT = Path(__file__).parents[3]
 
 
-@contextmanager
-def _running(kind: type[S]) -> Iterator[S]:
-    with ExitStack() as stack:
-        try:
-            server = stack.enter_context(running(kind))
-        except ServerMissing as missing:
-            skip_or_fail(str(missing))
-        yield server
-
-
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[PostgresServer]:
     """A real PostgreSQL."""
-    with _running(PostgresServer) as server:
-        yield server
-
-
-@pytest.fixture(scope="session")
-def redis() -> Iterator[RedisServer]:
-    """A real Redis."""
-    with _running(RedisServer) as server:
-        yield server
-
-
-@pytest.fixture(scope="session")
-def rabbitmq() -> Iterator[RabbitServer]:
-    """A real RabbitMQ."""
-    with _running(RabbitServer) as server:
+    with started(PostgresServer) as server:
         yield server
 
 

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import signal
-import subprocess
-import sys
 import time
 import urllib.request
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import psycopg
@@ -28,53 +26,18 @@ from indexer.workers.progress import standing
 from query.cli import run
 from query.waiting import look_on
 from tests.conftest import until
+from tests.indexer.workers.site import Site
 from tests.servers.elastic import free_port
 from tests.servers.postgres import PostgresServer
 from tests.servers.rabbitmq import RabbitServer
 from tests.servers.redis import RedisServer
 
-ROOT = Path(__file__).parents[3]
-
-
-class Site:
-    """A home with SQLite and the embedded store, a broker, and processes of the command."""
-
-    def __init__(self, folder: Path, broker: str) -> None:
-        self.folder, self.settings = folder, Settings.read(folder / "home", broker=broker)
-        self.processes: list[subprocess.Popen[str]] = []
-
-    def start(self, *arguments: str) -> subprocess.Popen[str]:
-        environment = {
-            **os.environ,
-            "PYTHONPATH": str(ROOT),
-            "DRAGOMAN_HOME": str(self.settings.home),
-            "DRAGOMAN_BROKER": self.settings.broker,
-        }
-        with (self.folder / f"{len(self.processes)}.log").open("w") as log:
-            process = subprocess.Popen(
-                [sys.executable, "-m", "query.cli", *arguments],
-                env=environment, stdout=subprocess.PIPE, stderr=log, text=True,
-            )  # fmt: skip
-        self.processes.append(process)
-        return process
-
-    def said(self, process: subprocess.Popen[str]) -> str:
-        return (self.folder / f"{self.processes.index(process)}.log").read_text()
-
-    def write(self, lines: Sequence[Mapping[str, object]]) -> str:
-        source = self.folder / "docs.jsonl"
-        source.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
-        return str(source)
-
 
 @pytest.fixture
 def site(tmp_path: Path, redis: RedisServer, default_folder: ModelFolder) -> Iterator[Site]:
     """A site with Redis, whose processes are ended afterwards."""
-    made = Site(tmp_path, redis.url)
-    yield made
-    for process in made.processes:
-        process.kill()
-        process.communicate()
+    with closing(Site(tmp_path, redis.url)) as made:
+        yield made
 
 
 @pytest.mark.slow

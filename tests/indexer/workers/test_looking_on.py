@@ -53,8 +53,7 @@ def test_a_run_that_stands_still_says_why_and_what_to_do(field: Field) -> None:
     reading.plan(0, [True], "digest", ["a"], [], spool=b"")
     (told,) = seen(field)
     assert told == (
-        "run 1 of c reading: 1 documents read; should its dragoman index have ended, give the same command again: "
-        "it goes on"
+        "run 1 of c reading: 1 documents read; should the command that reads them have ended, give it again: it goes on"
     )
     reading.release()
     assert seen(field)[-1] == "  no worker of its model is alive; start one: dragoman worker -c c"

@@ -1,0 +1,50 @@
+"""A home and a broker, and processes of the command on them."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from indexer.settings import Settings
+
+ROOT = Path(__file__).parents[3]
+
+
+class Site:
+    """A home with SQLite and the embedded store, a broker, and processes of the command."""
+
+    def __init__(self, folder: Path, broker: str) -> None:
+        self.folder, self.settings = folder, Settings.read(folder / "home", broker=broker)
+        self.processes: list[subprocess.Popen[str]] = []
+
+    def start(self, *arguments: str, program: Sequence[str] = ("-m", "query.cli")) -> subprocess.Popen[str]:
+        environment = {
+            **os.environ,
+            "PYTHONPATH": str(ROOT),
+            "DRAGOMAN_HOME": str(self.settings.home),
+            "DRAGOMAN_BROKER": self.settings.broker,
+        }
+        with (self.folder / f"{len(self.processes)}.log").open("w") as log:
+            process = subprocess.Popen(
+                [sys.executable, *program, *arguments],
+                env=environment, stdout=subprocess.PIPE, stderr=log, text=True,
+            )  # fmt: skip
+        self.processes.append(process)
+        return process
+
+    def said(self, process: subprocess.Popen[str]) -> str:
+        return (self.folder / f"{self.processes.index(process)}.log").read_text()
+
+    def write(self, lines: Sequence[Mapping[str, object]]) -> str:
+        source = self.folder / "docs.jsonl"
+        source.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+        return str(source)
+
+    def close(self) -> None:
+        for process in self.processes:
+            process.kill()
+            process.communicate()

@@ -1,0 +1,179 @@
+"""A store's own documents handed out to workers of another encoder: its vectors come beside those that are there."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from encoders.console import Console
+from encoders.document import Document
+from encoders.errors import BadInput, StoreError
+from indexer import ledger, pipeline
+from indexer.batches import CHUNK_DOCUMENTS
+from indexer.database import connect
+from indexer.ledger import ABANDONED, DONE, READING, Ledger
+from indexer.putting import put_encoded
+from indexer.readers import ReadOptions
+from indexer.reencoding import hand_out_again, reencode
+from indexer.settings import Settings
+from indexer.stores import open_store
+from indexer.stores.contract import VectorStore
+from indexer.workers import worker_command
+from indexer.workers.serving import Plan
+from indexer.workers.spool import packed_ids, unpacked
+from indexer.workers.sweeping import sweep
+from tests.indexer.counting import CountingEncoder
+from tests.indexer.workers.conftest import Field, records
+
+CHUNKS = 4
+
+
+@pytest.fixture
+def new() -> CountingEncoder:
+    """The other encoder, whose queue is this test's own."""
+    encoder = CountingEncoder()
+    encoder.spec = replace(encoder.spec, method="first", model=f"model-{uuid.uuid4().hex[:8]}", build="build-new")
+    return encoder
+
+
+@pytest.fixture
+def indexed(field: Field) -> Field:
+    """Documents of four chunks, with the vectors of the first encoder."""
+    field.write(records(CHUNKS * CHUNK_DOCUMENTS))
+    source = [str(field.source)]
+    pipeline.index(source, ReadOptions(), field.encoder, field.store, field.engine, "c", console=Console(quiet=True))
+    return field
+
+
+def hand_out(field: Field, new: CountingEncoder, first: Sequence[str] = ()) -> Ledger:
+    return hand_out_again(
+        first, "new", new.spec, field.store, field.engine, "c",
+        generation=1, check=lambda: None, console=Console(quiet=True),
+    )  # fmt: skip
+
+
+def end(field: Field, new: CountingEncoder) -> None:
+    field.work_off(field.worker(new), ledger.runs(field.engine, "c")[-1].id)
+    sweep(field.engine, field.settings, field.hints, new.spec.model, every=0.0)
+    assert ledger.runs(field.engine, "c")[-1].state == DONE
+
+
+def held(store: VectorStore, model: str) -> dict[str, tuple[str, bytes]]:
+    return {
+        one.document.doc_id: (one.document.text, one.vector.tobytes()) for page in store.scan(model) for one in page
+    }
+
+
+def test_it_ends_as_one_process_ends_those_asked_for_first_and_the_old_vectors_stay(
+    indexed: Field, new: CountingEncoder, tmp_path: Path
+) -> None:
+    before, first = held(indexed.store, indexed.model), ["gone", "d0200", "d0007"]
+    run = hand_out(indexed, new, first).run
+    assert (run.model, run.again) == (new.spec.model, {"encoder": "new", "method": "first"})
+    assert not indexed.worker().work(run.id, 0)  # of the first encoder: not its chunks
+    end(indexed, new)
+    assert new.encoded[:2] == ["d0200", "d0007"]
+    assert len(new.encoded) == len(set(new.encoded)) == len(before)
+    assert held(indexed.store, indexed.model) == before
+
+    alone = Settings.read(home=tmp_path / "alone")
+    with closing(open_store(alone.store, "c")) as store:
+        engine, quiet = connect(alone.database), Console(quiet=True)
+        pipeline.index([str(indexed.source)], ReadOptions(), indexed.encoder, store, engine, "c", console=quiet)
+        reencode(first, new, store, engine, "c", generation=1, check=lambda: None, console=quiet)
+        assert held(indexed.store, new.spec.model) == held(store, new.spec.model)
+        engine.dispose()
+
+
+def test_what_is_changed_or_deleted_after_it_was_handed_out_stays_so(indexed: Field, new: CountingEncoder) -> None:
+    run = hand_out(indexed, new).run
+    changed = Document("d0001", "en", "another text", fields={"label": "news"})
+    put_encoded(indexed.store, indexed.model, [changed], indexed.encoder.encode_documents([changed]))
+    whole_chunk = [f"d{number:04d}" for number in range(CHUNK_DOCUMENTS, 2 * CHUNK_DOCUMENTS)]
+    indexed.store.delete(["d0002", *whole_chunk])
+    kept = held(indexed.store, indexed.model)
+    end(indexed, new)
+    assert held(indexed.store, indexed.model) == kept
+    assert indexed.store.get(["d0001"]) == [changed]
+    assert not ledger.findings(indexed.engine, [run.id])
+    again = held(indexed.store, new.spec.model)
+    assert again.keys() == kept.keys()
+    assert again["d0001"] == ("another text", new.encode_documents([changed]).vectors.tobytes())
+
+
+def test_what_workers_are_at_is_looked_at_though_other_documents_are_asked_for_by_now(
+    indexed: Field, new: CountingEncoder
+) -> None:
+    run = hand_out(indexed, new, ["d0007"]).run
+    again = hand_out(indexed, new, ["d0200"])
+    assert (again.run.id, again.resumed) == (run.id, True)
+    other = CountingEncoder()
+    other.spec = replace(new.spec, model="model-other")
+    with pytest.raises(BadInput, match="workers are at run 2 of collection c"):
+        hand_out(indexed, other)
+    end(indexed, new)
+    assert hand_out(indexed, new).run.unchanged == CHUNKS * CHUNK_DOCUMENTS
+
+
+def test_broken_off_while_it_is_handed_out_the_same_call_goes_on_and_another_order_begins_anew(
+    indexed: Field, new: CountingEncoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stamps, calls = indexed.store.stamps, list[str]()
+
+    def broken(model: str, doc_ids: Sequence[str]) -> object:
+        calls.append(model)
+        if len(calls) in {3, 5}:
+            raise StoreError("the store is away")
+        return stamps(model, doc_ids)
+
+    monkeypatch.setattr(indexed.store, "stamps", broken)
+    for first in ([], ["d0200"]):
+        with pytest.raises(StoreError, match="the store is away"):
+            hand_out(indexed, new, first)
+        assert ledger.runs(indexed.engine, "c")[-1].state == READING
+    again = hand_out(indexed, new, ["d0200"])
+    assert (again.resumed, len(calls)) == (True, 5 + CHUNKS - 1)
+    assert [run.state for run in ledger.runs(indexed.engine, "c")] == [DONE, ABANDONED, "running"]
+    end(indexed, new)
+    assert new.encoded[0] == "d0200"
+
+
+def test_a_worker_of_the_collection_loads_the_encoder_that_it_is_encoded_again_by(
+    indexed: Field, new: CountingEncoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plans = list[Plan]()
+
+    def noted(plan: Plan, *_: object) -> int:
+        plans.append(plan)
+        return 0
+
+    monkeypatch.setattr(worker_command, "serve", noted)
+    place = ["--home", str(indexed.settings.home), "--database", indexed.settings.database]
+    start = partial(CliRunner().invoke, worker_command.command)
+    assert start(["-c", "c", *place]).exit_code == 0
+    hand_out(indexed, new)
+    for more in ([], ["--encoder", "elsewhere"]):
+        assert start(["-c", "c", *place, *more]).exit_code == 0
+    end(indexed, new)
+    assert start(["-c", "c", *place]).exit_code == 0
+    counting = ("counting", indexed.encoder.spec.method)
+    assert [(plan.reference, plan.method) for plan in plans] == [
+        counting,
+        ("new", "first"),
+        ("elsewhere", "first"),
+        counting,
+    ]
+
+
+def test_what_is_handed_out_overwrites_nothing_should_it_be_put_as_it_is(indexed: Field) -> None:
+    before = held(indexed.store, indexed.model)
+    documents = unpacked(packed_ids(indexed.store.get(list(before))))
+    assert put_encoded(indexed.store, indexed.model, documents, indexed.encoder.encode_documents(documents)).stored == 0
+    assert held(indexed.store, indexed.model) == before

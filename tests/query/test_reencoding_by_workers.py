@@ -1,0 +1,178 @@
+"""Workers encode a migrated collection again: what one process makes, and every document is found meanwhile."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import signal
+import subprocess
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from indexer import collection as collections
+from indexer import ledger
+from indexer.database import connect, opened
+from indexer.ledger import encoding_again
+from indexer.settings import Settings
+from indexer.stores.contract import VectorStore
+from indexer.workers.progress import standing
+from query import calibration_table, reencoding
+from query.cli import run
+from query.migration import BEFORE
+from query.reencoding import re_encode
+from query.searcher import Searcher
+from query.two_fields import TwoFields
+from tests.conftest import until
+from tests.indexer.workers.site import Site
+from tests.query.conftest import moved
+from tests.query.encoding_again import COMMAND, SAMPLE, first, row, status, vectors
+from tests.servers.rabbitmq import RabbitServer
+from tests.servers.redis import RedisServer
+
+CHUNK = 8
+"""Documents of a chunk: few, so that there are many to be killed among."""
+PROGRAM = """
+import sys
+from indexer import batches
+from query import reencoding
+from query.cli import run
+from tests.query.test_reencoding_by_workers import CHUNK, every_sixth
+batches.CHUNK_DOCUMENTS, reencoding.drawn = CHUNK, every_sixth
+sys.exit(run(sys.argv[1:]))
+"""
+
+
+def every_sixth(store: VectorStore, *_: object) -> dict[str, list[str]]:
+    """A sample that is the same on both stores."""
+    return {"": list(store.ids())[::6]}
+
+
+class Again(Site):
+    """The migrated demo, whose documents the command encodes again in chunks of a few."""
+
+    def command(self) -> subprocess.Popen[str]:
+        """Begin, or go on; returns when workers may."""
+        process = self.start(*(one for one in COMMAND if one != "-q"), program=("-c", PROGRAM))
+        until(lambda: "start one: dragoman worker -c demo" in self.said(process) or process.poll() is not None, 300)
+        assert process.poll() is None, self.said(process)
+        return process
+
+    def worker(self) -> subprocess.Popen[str]:
+        return self.start("worker", "-c", "demo", "--lease", "2", "--device", "cpu")
+
+    def run(self) -> ledger.IndexRun:
+        """The workers' run."""
+        with opened(self.settings.database) as engine:
+            return [one for one in ledger.runs(engine, "demo") if one.again][-1]
+
+    def done(self) -> int:
+        """Chunks that are, and had something to encode."""
+        with opened(self.settings.database) as engine:
+            return standing(engine, self.run().id).done // CHUNK
+
+
+@pytest.fixture
+def again(migrated: Settings, redis: RedisServer, tmp_path: Path) -> Iterator[Again]:
+    shutil.copytree(migrated.home, tmp_path / "home")
+    with closing(Again(tmp_path, redis.url)) as made:
+        yield made
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("servers", ["Redis and a folder", "RabbitMQ and Elasticsearch"])
+def test_command_and_worker_killed_in_the_midst_all_is_found_and_at_the_end_it_is_what_one_process_makes(
+    servers: str, migrated: Settings, tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    monkeypatch.setattr("indexer.batches.CHUNK_DOCUMENTS", CHUNK)
+    monkeypatch.setattr(reencoding, "drawn", every_sixth)
+    server: RedisServer | RabbitServer
+    if servers.startswith("Redis"):
+        server = request.getfixturevalue("redis")
+        shutil.copytree(migrated.home, tmp_path / "home")
+        place = Settings.read(tmp_path / "home")
+    else:
+        server = request.getfixturevalue("rabbitmq")
+        place = moved(migrated, "demo", request.getfixturevalue("elastic_url"), tmp_path / "home")
+    shutil.copytree(migrated.home, tmp_path / "undisturbed")
+    undisturbed = Settings.read(home=tmp_path / "undisturbed")
+    re_encode("demo", undisturbed, device="cpu")
+
+    with closing(Again(tmp_path, server.url)) as site:
+        command = site.command()
+        worker = site.worker()
+        until(lambda: site.done() >= 2, 300)
+        for process in (worker, command):
+            process.send_signal(signal.SIGKILL)
+            process.wait()
+        assert run(["pause", "-c", "demo", "--home", str(place.home)]) == 0
+        counted = status(place)["encoding_again"]
+        assert counted["searched"]
+        assert SAMPLE + CHUNK < counted["documents"] < 235
+        with Searcher.open("demo", place, device="cpu") as searcher:
+            assert isinstance(searcher.calibration, TwoFields)
+            hits = searcher.search("Bienen im Garten", lang="de", k=400)
+            assert sorted(hit.doc_id for hit in hits) == list(searcher.store.ids())
+        assert run(["resume", "-c", "demo", "--home", str(place.home), "--broker", server.url]) == 0
+        site.worker()
+        capsys.readouterr()
+        assert run([*COMMAND, "--json", "--home", str(place.home), "--broker", server.url]) == 0
+        told = json.loads(capsys.readouterr().out)
+        assert told["encoded"] + told["unchanged"] == 235
+        assert told["unchanged"] == SAMPLE
+        encoded_by = site.run().builds
+        assert encoded_by == {site.run().build: told["encoded"]}
+    assert vectors(place) == vectors(undisturbed)
+    assert row(place).method == "first"
+    assert status(place)["encoding_again"] is None
+    new = first(place)
+    monkeypatch.setenv("DRAGOMAN_HOME", str(place.home))
+    assert run(["rollback", "-c", "demo", "-q"]) == 0
+    assert first(place) != new
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("how", ["rollback", "calibrate"])
+def test_left_in_the_midst_the_run_ends_and_whoever_waits_is_told(
+    again: Again, how: str, calibrated: Settings, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = again.command()
+    engine = connect(again.settings.database)
+    kept = calibration_table.active(engine, collections.require(engine, "demo"))
+    assert kept
+    before = kept.summary["map"][BEFORE]
+    leaving = {"rollback": ["rollback"], "calibrate": ["calibrate", "--use", before]}[how]
+    assert run([*leaving, "-c", "demo", "--home", str(again.settings.home)]) == 0
+    assert command.wait(60) == 1
+    assert "is not asked by" in again.said(command).splitlines()[-1]
+    assert (encoding_again(engine, "demo"), again.run().state) == (None, "cancelled")
+    engine.dispose()
+    assert first(again.settings) == first(calibrated)
+    assert not status(again.settings)["encoding_again"]["searched"]
+
+
+@pytest.mark.usefixtures("interruptible")
+def test_ctrl_c_only_ends_looking_on(again: Again) -> None:
+    command = again.command()
+    command.send_signal(signal.SIGINT)
+    assert command.wait(60) == 130
+    assert "goes on without this command" in again.said(command)
+    assert "when it is done: the same command makes the change" in again.said(command)
+    assert again.run().state == "running"
+
+
+def test_where_the_sample_is_all_no_worker_is_waited_for(again: Again) -> None:
+    assert run([*COMMAND, "--home", str(again.settings.home), "--broker", again.settings.broker]) == 0
+    assert row(again.settings).method == "first"
+    assert (again.run().state, again.run().encoded, again.run().unchanged) == ("done", 0, 235)
+
+
+def test_a_broker_that_is_away_is_said_before_anything_is_encoded(
+    again: Again, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run([*COMMAND, "--home", str(again.settings.home), "--broker", "redis://127.0.0.1:1/0"]) == 1
+    assert "the broker redis://127.0.0.1:1/0 can't be reached" in capsys.readouterr().err
+    assert status(again.settings)["encoding_again"] is None
