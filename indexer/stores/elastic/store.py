@@ -47,8 +47,8 @@ _NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,99}")
 _ID_BYTES = 512
 _YELLOW_WITHIN = "10s"
 _FEWEST = 2_400
-"""Candidates a shard looks at for a language, at least: 200 cost a search some ms less, and lost 5 % more of the exact ten
-best among 228,206 vectors (docs/decisions/0006)."""
+"""Candidates a shard looks at for a language, at least: 200 cost a search some ms less, and lost 5 % more of the exact
+ten best among 228,206 vectors (docs/decisions/0006)."""
 _NEAREST = 50
 """Of them those whose cosines a shard computes, at least: of fewer the quantised order would choose the ten best."""
 _HITS = 20_000
