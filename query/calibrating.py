@@ -196,7 +196,7 @@ def calibrate(
         before = _active(opened)
         given = _staying_migrated(opened, given or Given(), before, setting, judged)
         if given.maps:
-            check_model(given.maps, opened.collection.model)
+            check_model(given.maps, opened.collection.model, opened.collection.dim)
         taken_over = given.setting if setting is None else None
         decided = setting or taken_over
         _see_that_it_fits(decided or DEFAULT, opened.encoder.spec)

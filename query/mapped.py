@@ -39,9 +39,9 @@ class MappedCalibration(Calibration):
         """Statistics with maps for their vectors.
 
         Raises:
-            ModelMismatch: the maps are for vectors of another model.
+            ModelMismatch: the maps are for vectors of another model, or of another width.
         """
-        check_model(maps, statistics.model)
+        check_model(maps, statistics.model, len(statistics.pooled.mean))
         parts = {name: getattr(statistics, name) for name in Calibration.__dataclass_fields__}
         return cls(**parts, maps=maps)
 
@@ -103,17 +103,19 @@ class MappedCalibration(Calibration):
         return {**header, "maps": self.maps.header()}, arrays
 
 
-def check_model(maps: SpaceMaps | Networks, model: str) -> None:
-    """See that maps are for vectors of a model.
+def check_model(maps: SpaceMaps | Networks, model: str, dim: int) -> None:
+    """See that maps are for vectors of a model, of so many numbers.
 
     Raises:
         ModelMismatch: they are for another's.
     """
     if maps.model != model:
         raise ModelMismatch(
-            f"the mapping is for vectors of model {maps.model}, and the collection holds vectors of model {model}; "
+            f"the mapping is for vectors of model {maps.model}, and these are of model {model}; "
             "learn another: dragoman train mapping"
         )
+    if isinstance(maps, SpaceMaps) and any(len(one) != dim for one in maps.documents.values()):
+        raise ModelMismatch(f"the mapping is not for vectors of {dim} numbers; learn another: dragoman train mapping")
 
 
 def read_calibration(data: bytes) -> Calibration:

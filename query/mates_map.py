@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from encoders.errors import BadInput, ModelMismatch
+from encoders.errors import BadInput
 from encoders.maps.mates import Mates
 from encoders.maps.networks import Networks, read_mapping
 from encoders.maps.parallel import Parallel
 from encoders.maps.space import SpaceMaps
+from query.mapped import check_model
 from query.mates import Compared, over_pairs
 
 
@@ -28,11 +29,7 @@ def measured(folder: Path, parallel: Parallel, model: str) -> tuple[dict[str, Ma
             "name languages that have documents of the same concepts: --languages"
         )
     maps = read_mapping(folder)
-    if maps.model != model:
-        raise ModelMismatch(
-            f"{folder} is for vectors of model {maps.model}, and these are of model {model}; "
-            "take the encoder that it was learnt with: --encoder"
-        )
+    check_model(maps, model, next(iter(parallel.rows.values())).shape[1])
     means = {lang: rows.mean(axis=0) for lang, rows in parallel.rows.items()}
     ways: dict[str, Compared] = {
         "raw": lambda lang, other, some: (some.rows[lang], some.rows[other]),

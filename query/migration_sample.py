@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from itertools import zip_longest
 from typing import Literal
 
 import numpy as np
@@ -51,20 +52,27 @@ def both_of(
             "raise --sample, or encode so few documents again: dragoman index SOURCE… --rebuild --encoder NAME"
         )
     taken = {lang: store.get(some) for lang, some in doc_ids.items()}
-    spans = _spans(old, new, next(iter(taken.values()))[:_TRIED])
+    spans = _spans(store, old, new, taken)
     with console.progress("sample", count, "documents") as advance:
         return {lang: _both(store, old, new, some, spans, advance) for lang, some in taken.items()}
 
 
-def _spans(old: Encoder, new: Encoder, documents: Sequence[Document]) -> Spans:
-    """The old encoder's, which are stored, if the new one is far quicker than the old one at encoding them too."""
-    seconds = []
+def _spans(store: VectorStore, old: Encoder, new: Encoder, taken: Mapping[str, Sequence[Document]]) -> Spans:
+    """The new encoder's, which come with its documents, unless they are fewer or it is far quicker than the old one."""
+    some = [document for row in zip_longest(*taken.values()) for document in row if document][:_TRIED]
+    seconds = list[float]()
+    passages = [store.passages(old.spec.model, [document.doc_id for document in some])]
     for encoder in (old, new):
-        encoder.encode_documents(documents[:1])  # what a first call prepares
+        encoder.encode_documents(some[:1])  # what a first call prepares
         began = time.perf_counter()
-        encoder.encode_documents(documents)
+        passages.append(list(encoder.encode_documents(some).passages))
         seconds.append(time.perf_counter() - began)
-    return "old" if seconds[0] > _FAR_QUICKER * seconds[1] else "new"
+    fewer = _count(passages[-1]) < _count(passages[0])
+    return "old" if fewer or seconds[0] > _FAR_QUICKER * seconds[1] else "new"
+
+
+def _count(passages: Sequence[Passages]) -> int:
+    return sum(len(one.offsets[:_PASSAGES]) for one in passages)
 
 
 def _both(

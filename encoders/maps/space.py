@@ -160,11 +160,12 @@ class SpaceMaps:
         if not all(np.isfinite(one).all() for one in (*documents.values(), *queries.values())):
             raise ValueError("a weight is not finite")
         asker = Asker(**header["asker"]) if header["asker"] else None
-        shapes, widths = {one.shape for one in documents.values()}, {one.shape[1:] for one in queries.values()}
-        if not widths:  # queries stay as they are
-            widths = {(asker.dim,)} if asker else {one[:1] for one in shapes}
-        if len(shapes) > 1 or (shapes and {one[1:] for one in shapes} != widths) or len(widths) > 1:
-            raise ValueError("its maps are of different widths")
+        shapes = {one.shape for one in documents.values()}
+        for dim, width in shapes:
+            asked = asker.dim if asker else dim
+            fitting = all(one.shape == (asked, width) for one in queries.values()) if queries else width == asked
+            if len(shapes) > 1 or not fitting:
+                raise ValueError("its maps are of different widths")
         return cls(header["model"], documents, queries, header["about"], asker)
 
     def write(self, folder: Path) -> None:

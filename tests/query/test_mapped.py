@@ -290,11 +290,13 @@ def test_bad_mappings_get_one_sentence(home: Settings, tmp_path: Path, capsys: p
     with np.load(tmp_path / "m" / "maps.npz") as arrays:
         damaged = {name: np.full_like(one, np.inf) for name, one in arrays.items()}
         narrow = {name: one[:, :10] for name, one in arrays.items()}
+        small = {name: one[:10, :10] for name, one in arrays.items()}
         few = {name: one[:10] if number else one for number, (name, one) in enumerate(arrays.items())}
     for weights, why in (
         (damaged, "a weight is not finite"),
         (narrow, "of different widths"),
         (few, "of different widths"),
+        (small, "not for vectors of 384 numbers"),
     ):
         np.savez(tmp_path / "m" / "maps.npz", allow_pickle=False, **weights)
         assert why in said("calibrate", "-c", "demo", "--map", str(tmp_path / "m"))

@@ -81,6 +81,12 @@ def test_passages_are_those_of_the_slower_encoder_which_has_them_already(tmp_pat
         assert np.allclose(found, encoder.of(texts), atol=1e-6) == (encoder is not slower)  # stored ones are int8
 
 
+def test_fewer_passages_than_are_stored_are_not_taken(tmp_path: Path) -> None:
+    """As of method *first*, whose one passage is the document's vector again."""
+    both = sampled(tmp_path, Cutting("old", 3, 0), Cutting("new", 1, 0.05))
+    assert both.passages_of.tolist() == [row for row in range(60) for _ in range(3)]
+
+
 def test_of_a_document_eight_passages_are_taken_at_most(tmp_path: Path) -> None:
     both = sampled(tmp_path, Cutting("old", 2, 0), Cutting("new", 11, 0.05))
     assert both.passages_of.tolist() == [row for row in range(60) for _ in range(8)]
