@@ -82,6 +82,7 @@ def again(migrated: Settings, redis: RedisServer, tmp_path: Path) -> Iterator[Ag
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1800)
 @pytest.mark.parametrize("servers", ["Redis and a folder", "RabbitMQ and Elasticsearch"])
 def test_command_and_worker_killed_in_the_midst_all_is_found_and_at_the_end_it_is_what_one_process_makes(
     servers: str, migrated: Settings, tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch,
