@@ -377,14 +377,14 @@ def _add_pruning(run: IndexRun, *, prune: bool) -> None:
     run.prune = run.prune or prune
 
 
-def refuse_while_workers(engine: sa.Engine, collection: str, *, unless: str = "") -> None:
-    """See that no workers are at a run of a collection, unless it is one of a model.
+def refuse_while_workers(engine: sa.Engine, collection: str, *, unless: str = "", again: bool = False) -> None:
+    """See that no workers are at a run of a collection, unless it is one of a model, over sources or of what is there.
 
     Raises:
         BadInput: they are.
     """
     for run in runs(engine, collection):
-        if run.model != unless:
+        if (run.model, bool(run.again)) != (unless, again):
             _refuse_if_at_work(run)
 
 

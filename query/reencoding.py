@@ -117,7 +117,7 @@ def re_encode(
             raise BadInput(
                 f"{name} has not migrated; choose an encoder: dragoman migrate -c {name} --encoder NAME --re-encode"
             )
-        refuse_while_workers(engine, name, unless=asker.model if settings.broker else "")
+        refuse_while_workers(engine, name, unless=asker.model if settings.broker else "", again=True)
         new = open_asker(found, asker, device, console)
         with alone(settings, name), closing(found.open_store(settings, owner=owner_of(engine))) as store:
             report = _Filling(engine, found, store, asker, new, active, settings, console).run()

@@ -220,6 +220,10 @@ class ChunkWorker:
     def _say_declined(self, run: IndexRun) -> None:
         if run.id not in self._declined:
             self._declined.add(run.id)
+            why, which = f"holds vectors of model {run.model}", "one that matches"
+            if run.again:
+                why = f"is encoded again by {run.again['encoder']}, whose model is {run.model}"
+                which = "another one, which loads that encoder"
             logger.warning(
                 "collection %s %s, and this worker makes those of %s: declined, once for all; start %s: "
                 "dragoman worker -c %s",

@@ -237,6 +237,39 @@ def test_a_worker_of_the_collection_loads_the_encoder_that_it_is_encoded_again_b
     ]
 
 
+def test_a_worker_of_the_old_encoder_says_that_another_is_needed(
+    indexed: Field, new: CountingEncoder, caplog: pytest.LogCaptureFixture
+) -> None:
+    run = hand_out(indexed, new).run
+    assert not indexed.worker().work(run.id, 0)
+    assert (
+        f"collection c is encoded again by new, whose model is {new.spec.model}, and this worker makes those of "
+        f"{indexed.model}: declined, once for all; start another one, which loads that encoder: dragoman worker -c c"
+    ) in caplog.messages
+
+
+def test_nothing_else_is_indexed_meanwhile_not_even_by_the_same_encoder(indexed: Field, new: CountingEncoder) -> None:
+    hand_out(indexed, new)
+    for model in (new.spec.model, indexed.model, ""):
+        with pytest.raises(BadInput, match="workers are at run 2 of collection c"):
+            refuse_while_workers(indexed.engine, "c", unless=model)
+    refuse_while_workers(indexed.engine, "c", unless=new.spec.model, again=True)
+
+
+def test_pruning_afterwards_removes_what_the_sources_lost(indexed: Field, new: CountingEncoder) -> None:
+    quiet = Console(quiet=True)
+    first = partial(reencode, ["d0003"], new, indexed.store, indexed.engine, "c", generation=1, check=lambda: None)
+    first(only_first=True, console=quiet)
+    hand_out(indexed, new)
+    end(indexed, new)
+    indexed.write(records(10))
+    source = [str(indexed.source)]
+    pipeline.index(
+        source, ReadOptions(), indexed.encoder, indexed.store, indexed.engine, "c", prune=True, console=quiet
+    )
+    assert len(list(indexed.store.ids())) == 10
+
+
 def test_what_is_handed_out_overwrites_nothing_should_it_be_put_as_it_is(indexed: Field) -> None:
     before = held(indexed.store, indexed.model)
     documents = unpacked(packed_ids(indexed.store.get(list(before))))
