@@ -22,6 +22,8 @@ ACTIVE = (READING, RUNNING, PAUSED)
 PENDING, LEASED, SPLIT = "pending", "leased", "split"
 """States of a chunk, with ``DONE``: the first two are a worker's to take and taken; a split one lives in its halves."""
 REFUSED, REMARK = "refused", "remark"
+OF_COLLECTION = "collection:"
+"""What the source of a run begins with that encodes a collection's own documents again."""
 _TWICE = "the id stands more than once in the sources; the later one wins"
 
 
@@ -293,9 +295,10 @@ class Ledger:
         still = change_state(session, self.run.id, (state,), state)
         run = session.get(IndexRun, self.run.id)
         if run is None or not still:
+            meanwhile = "its documents were handed out" if self.run.again else "its sources were read"
             raise BadInput(
                 f"run {self.run.id} of collection {self.run.collection} was {run.state if run else 'removed'} while "
-                "its sources were read; what is stored stays"
+                f"{meanwhile}; what is stored stays"
             )
         return run
 
@@ -374,14 +377,14 @@ def _add_pruning(run: IndexRun, *, prune: bool) -> None:
     run.prune = run.prune or prune
 
 
-def refuse_while_workers(engine: sa.Engine, collection: str, *, unless: str = "") -> None:
-    """See that no workers are at a run of a collection, unless it is one of a model.
+def refuse_while_workers(engine: sa.Engine, collection: str, *, unless: str = "", again: bool = False) -> None:
+    """See that no workers are at a run of a collection, unless it is one of a model, over sources or of what is there.
 
     Raises:
         BadInput: they are.
     """
     for run in runs(engine, collection):
-        if run.model != unless:
+        if (run.model, bool(run.again)) != (unless, again):
             _refuse_if_at_work(run)
 
 

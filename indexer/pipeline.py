@@ -16,7 +16,7 @@ from encoders.document import Document, Encoded, Encoder, short_hash
 from indexer import pruning
 from indexer.batches import Batch, batches, check_sources, count_ahead, documents_with, readings
 from indexer.ledger import DONE, REFUSED, REMARK, Chunk, Ledger, Note
-from indexer.putting import Outcome, put_encoded
+from indexer.putting import Outcome, put_beside, put_encoded
 from indexer.readers import ReadOptions
 from indexer.stores.contract import Stamp, VectorStore
 
@@ -129,7 +129,7 @@ def encode(
     progress: Progress,
 ) -> None:
     """Encode documents that a store holds already and put what another encoder makes of them beside; by the ledger."""
-    _Work(encoder, store, ledger, {}, console, progress).run(batches(documents))
+    _Work(encoder, store, ledger, {}, console, progress, beside=True).run(batches(documents))
 
 
 class _Work:
@@ -143,9 +143,11 @@ class _Work:
         last: Mapping[str, Stamp],
         console: Console,
         progress: Progress,
+        *,
+        beside: bool = False,
     ) -> None:
         self.encoder, self.store, self.ledger, self.last = encoder, store, ledger, last
-        self.console, self.progress = console, progress
+        self.console, self.progress, self.beside = console, progress, beside
         self.under_way: deque[tuple[Chunk, list[Document], int, Future[Encoded] | None]] = deque()
 
     def run(self, batches: Iterable[Batch]) -> None:
@@ -205,7 +207,10 @@ class _Work:
         if encoding is not None:
             with self._patience(documents):
                 encoded = encoding.result()
-            outcome = put_encoded(self.store, self.encoder.spec.model, documents, encoded)
+            if self.beside:
+                outcome = put_beside(self.store, self.encoder, documents, encoded)
+            else:
+                outcome = put_encoded(self.store, self.encoder.spec.model, documents, encoded)
         self.ledger.done(chunk, outcome.stored, outcome.notes)
         self.progress(records)
 

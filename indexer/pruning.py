@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from encoders.console import Console
-from indexer.ledger import REFUSED, Ledger
+from indexer.ledger import OF_COLLECTION, REFUSED, Ledger
 from indexer.stores.contract import VectorStore
 
 
@@ -11,6 +11,7 @@ def prune(ledger: Ledger, store: VectorStore, console: Console) -> int:
     """Remove what the sources lost; nothing while something of them could not be read, for it may be just that."""
     run = ledger.run
     others = {source for earlier in ledger.earlier() for source in earlier.sources} - set(run.sources)
+    others = {source for source in others if not source.startswith(OF_COLLECTION)}
     if others:
         console.warn(
             f"nothing is pruned, because the collection was indexed from {min(others)} too; "

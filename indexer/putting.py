@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from encoders.document import Document, Encoded
+from encoders.document import Document, Encoded, Encoder
 from indexer.ledger import REFUSED, Note
-from indexer.stores.contract import StoredDocument, VectorStore
+from indexer.stores.contract import Stamp, StoredDocument, VectorStore
 
 NOTHING_KNOWN = "it has nothing the encoder knows"
 """Why a document is refused of which no part of the encoder knows anything."""
@@ -42,3 +42,42 @@ def put_encoded(store: VectorStore, model: str, documents: Sequence[Document], e
     ]
     notes += [Note(REFUSED, doc_id, doc_id, reason) for doc_id, reason in report.refused.items()]
     return Outcome(report.stored, notes)
+
+
+def put_beside(store: VectorStore, encoder: Encoder, documents: Sequence[Document], encoded: Encoded) -> Outcome:
+    """Write what another model made of documents that a store has, but for those that went while it was at work.
+
+    Those that were changed meanwhile are encoded as they are now.
+
+    Raises:
+        StoreError: the store failed; the same call again does no harm.
+    """
+    outcome = Outcome()
+    while documents:
+        now = {one.doc_id: one for one in still_there(store, [document.doc_id for document in documents])}
+        same = [at for at, one in enumerate(documents) if one.doc_id in now and _is_same(one, now[one.doc_id])]
+        made = Encoded(encoded.vectors[same], [encoded.passages[at] for at in same], encoded.known[same])
+        some = put_encoded(store, encoder.spec.model, [documents[at] for at in same], made)
+        outcome = Outcome(outcome.stored + some.stored, [*outcome.notes, *some.notes])
+        documents = [now[one.doc_id] for one in documents if one.doc_id in now and not _is_same(one, now[one.doc_id])]
+        encoded = encoder.encode_documents(documents) if documents else encoded
+    return outcome
+
+
+def still_there(store: VectorStore, doc_ids: Sequence[str]) -> list[Document]:
+    """The documents of some ids, without those that are gone."""
+    try:
+        return store.get(doc_ids)
+    except KeyError:
+        return [document for doc_id in doc_ids for document in _if_there(store, doc_id)]
+
+
+def _if_there(store: VectorStore, doc_id: str) -> list[Document]:
+    try:
+        return store.get([doc_id])
+    except KeyError:
+        return []
+
+
+def _is_same(one: Document, other: Document) -> bool:
+    return Stamp.of(one) == Stamp.of(other)

@@ -15,8 +15,9 @@ import sqlalchemy as sa
 from encoders.console import Console
 from encoders.document import Document, Encoder, EncoderSpec
 from indexer.batches import CHUNK_DOCUMENTS, batches
-from indexer.ledger import READING, Ledger, encoding_again
+from indexer.ledger import DONE, OF_COLLECTION, PAUSED, REFUSED, RUNNING, Ledger, runs
 from indexer.pipeline import IndexReport, encode, report_of
+from indexer.putting import NOTHING_KNOWN, still_there
 from indexer.stores.contract import VectorStore
 from indexer.workers.publishing import hand_out
 from indexer.workers.spool import packed_ids
@@ -88,7 +89,8 @@ def hand_out_again(
     """Hand a store's documents out to workers, which put another encoder's vectors beside those that they have.
 
     Nothing is encoded here. Workers begin when all is handed out; broken off before, the same call goes on. Of a run
-    that they are at already nothing is changed: its order is that of when it began.
+    that they are at already nothing is changed: its order is that of when it began. One that they are done with, and
+    since which nothing was indexed, is given as it is, unless a document was refused that the encoder may know.
 
     Args:
         first: ids of documents to encode before the others, in this order; those that are gone are left out.
@@ -105,9 +107,11 @@ def hand_out_again(
         BadInput: workers are at another run of this collection.
         StoreError: store or ledger failed.
     """
-    going = encoding_again(engine, collection)
-    if going and (going.model, going.generation) == (spec.model, generation) and going.state != READING:
-        return Ledger(engine, going, resumed=True)
+    newest = next(reversed(runs(engine, collection)), None)
+    if newest and newest.again and (newest.model, newest.generation) == (spec.model, generation):
+        ledger = Ledger(engine, newest, resumed=True)
+        if newest.state in {RUNNING, PAUSED} or (newest.state == DONE and not _has_gaps(ledger)):
+            return ledger
     mark, count = _fingerprint(generation, _ids(first, store))
     ledger = Ledger.open(
         engine, collection, [_source(collection)], mark, spec.model, spec.build,
@@ -120,16 +124,13 @@ def hand_out_again(
     return ledger
 
 
-def still_there(store: VectorStore, doc_ids: Sequence[str]) -> list[Document]:
-    """The documents of some ids, without those that are gone."""
-    try:
-        return store.get(doc_ids)
-    except KeyError:
-        return [document for doc_id in doc_ids for document in _if_there(store, doc_id)]
+def _has_gaps(ledger: Ledger) -> bool:
+    """Whether a run refused a document for a reason that may not be there the next time."""
+    return any(note.kind == REFUSED and note.text != NOTHING_KNOWN for note in ledger.findings())
 
 
 def _source(collection: str) -> str:
-    return f"collection:{collection}"
+    return OF_COLLECTION + collection
 
 
 def _ids(first: Sequence[str], store: VectorStore) -> Iterator[str]:
@@ -154,10 +155,3 @@ def _documents(store: VectorStore, doc_ids: Iterable[str], check: Callable[[], N
     while page := list(islice(left, CHUNK_DOCUMENTS)):
         check()
         yield from still_there(store, page)
-
-
-def _if_there(store: VectorStore, doc_id: str) -> list[Document]:
-    try:
-        return store.get([doc_id])
-    except KeyError:
-        return []

@@ -7,6 +7,7 @@ the old one stays for ``rollback``.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
@@ -27,6 +28,7 @@ from indexer.indexing import alone
 from indexer.ledger import Note, refuse_while_workers
 from indexer.owner import owner_of
 from indexer.pipeline import IndexReport
+from indexer.putting import NOTHING_KNOWN
 from indexer.reencoding import hand_out_again, reencode
 from indexer.settings import Settings
 from indexer.stores import drop_store
@@ -42,7 +44,7 @@ from query.calibration import Calibration
 from query.clicks import most_asked
 from query.drawing import drawn
 from query.language_statistics import calibration, draw
-from query.migration import leads_to, origin
+from query.migration import give_up_if_left, leads_to, origin
 from query.overlap import Compared, overlap
 from query.ranking_options import RankingOptions
 from query.searcher import Searcher
@@ -103,7 +105,8 @@ def re_encode(
         console: where progress goes; nowhere unless given.
 
     Raises:
-        BadInput: it has not migrated, left its migration meanwhile, or its documents are somebody else's.
+        BadInput: it has not migrated, left its migration meanwhile, or its documents are somebody else's; or some could
+            not be encoded though the encoder knows them.
         DragomanError: whatever store, database or encoder refuse; what is done stays done.
     """
     console, settings = console or Console(quiet=True), settings or Settings.read()
@@ -117,10 +120,11 @@ def re_encode(
             raise BadInput(
                 f"{name} has not migrated; choose an encoder: dragoman migrate -c {name} --encoder NAME --re-encode"
             )
-        refuse_while_workers(engine, name, unless=asker.model if settings.broker else "")
+        refuse_while_workers(engine, name, unless=asker.model if settings.broker else "", again=True)
         new = open_asker(found, asker, device, console)
         with alone(settings, name), closing(found.open_store(settings, owner=owner_of(engine))) as store:
             report = _Filling(engine, found, store, asker, new, active, settings, console).run()
+            _refuse_gaps(name, asker, report.refused)
             if not store.count(asker.model):
                 raise BadInput(f"{asker.encoder} knows nothing of any document of {name}; dragoman rollback -c {name}")
             compared = Compared.on(name, store, asker.model, settings)
@@ -143,6 +147,18 @@ def re_encode(
         shared,
         report.seconds,
     )
+
+
+def _refuse_gaps(name: str, asker: Asker, refused: Sequence[Note]) -> None:
+    """See that the only documents without a new vector are those that the encoder knows nothing of."""
+    reasons = Counter(note.text for note in refused if note.text != NOTHING_KNOWN)
+    if reasons:
+        ((reason, count),) = reasons.most_common(1)
+        raise BadInput(
+            f"{name} is not changed to {asker.encoder} yet, because {reasons.total():,} documents have no vector of it "
+            f"({count:,}: {reason}); all are found as before. See which: dragoman status -c {name}; see to the reason, "
+            "or delete them (dragoman delete), and give the same command again"
+        )
 
 
 def _refuse_attached(collection: Collection) -> None:
@@ -204,21 +220,22 @@ class _Filling:
     def _by_workers(self, first: Sequence[str], hints: Hints) -> IndexReport:
         """Hand out, and look on until workers are done; where there is nothing to do none is waited for."""
         name, model = self.collection.name, self.asker.model
-        ledger = hand_out_again(
-            first,
-            self.asker.encoder,
-            self.encoder.spec,
-            self.store,
-            self.engine,
-            name,
-            generation=self.collection.generation,
-            check=self._check,
-            console=self.console,
-        )
-        sweep(self.engine, self.settings, hints, model, every=0.0)
         try:
+            ledger = hand_out_again(
+                first,
+                self.asker.encoder,
+                self.encoder.spec,
+                self.store,
+                self.engine,
+                name,
+                generation=self.collection.generation,
+                check=self._check,
+                console=self.console,
+            )
+            sweep(self.engine, self.settings, hints, model, every=0.0)
             return look_on(ledger.run.id, name, self.settings, self.console, "the same command makes the change")
         except BadInput:
+            give_up_if_left(self.engine, name)  # left before there was a run to end
             self._check()
             raise
 

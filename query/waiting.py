@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 
 import sqlalchemy as sa
@@ -15,9 +16,13 @@ from indexer.database import is_away, opened
 from indexer.ledger import ACTIVE, DONE, PAUSED, READING, RUNNING, IndexRun, Ledger
 from indexer.pipeline import IndexReport, report_of
 from indexer.settings import Settings
-from indexer.workers.progress import Rate, Standing, is_waiting, standing
+from indexer.workers.hints import Hints
+from indexer.workers.progress import Rate, Standing, is_waiting, is_worked_off, standing
+from indexer.workers.sweeping import sweep
 
 _REST = 9
+_SWEEP = 5.0
+"""Seconds between two sweeps, whoever makes them."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +85,7 @@ def look_on(run_id: int, name: str, settings: Settings, console: Console, afterw
     started = time.monotonic()
     with opened(settings.database) as engine:
         try:
-            run = wait_for(engine, run_id, console)
+            run = wait_for(engine, run_id, console, settings)
         except KeyboardInterrupt:
             console.warn(
                 f"run {run_id} goes on without this command. Watch it: dragoman status --watch -c {name}; "
@@ -93,8 +98,11 @@ def look_on(run_id: int, name: str, settings: Settings, console: Console, afterw
         return report_of(Ledger(engine, run, resumed=False), time.monotonic() - started)
 
 
-def wait_for(engine: sa.Engine, run_id: int, console: Console, *, every: float = 1.0) -> IndexRun:
-    """Show progress until the run is over; returns it."""
+def wait_for(engine: sa.Engine, run_id: int, console: Console, settings: Settings, *, every: float = 1.0) -> IndexRun:
+    """Show progress until the run is over; returns it.
+
+    Should the last worker be gone before it ended the run, the run is ended here.
+    """
     with console.progress("indexing", None, "documents") as progress:
         shown = 0
         said = ""
@@ -108,6 +116,9 @@ def wait_for(engine: sa.Engine, run_id: int, console: Console, *, every: float =
                 shown = look.standing.done
             if run.state not in ACTIVE:
                 return run
+            if is_worked_off(look.standing):
+                with suppress(StoreError):  # or the next look does
+                    sweep(engine, settings, Hints(settings.broker), run.model, _SWEEP)
             before, said = said, standstill(look.standing)
             if said and said != before:
                 console.say(said)

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 
 from encoders.errors import StoreError
 from indexer.database import transaction
-from indexer.ledger import ACTIVE, DONE, PENDING, SPLIT, Chunk, IndexRun
+from indexer.ledger import ACTIVE, DONE, LEASED, PENDING, RUNNING, SPLIT, Chunk, IndexRun
 from indexer.workers import registry
 from indexer.workers.registry import Worker
 
@@ -92,3 +92,8 @@ class Rate:
 def is_waiting(state: Standing) -> bool:
     """Whether there is work and nobody to do it."""
     return bool(state.chunks.get(PENDING)) and not state.workers
+
+
+def is_worked_off(state: Standing) -> bool:
+    """Whether every chunk is done, and only the run's end is left."""
+    return state.run.state == RUNNING and not (state.chunks.get(PENDING) or state.chunks.get(LEASED))

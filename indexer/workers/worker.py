@@ -21,8 +21,7 @@ from indexer.collection import Collection
 from indexer.database import is_away
 from indexer.ledger import IndexRun, storable
 from indexer.owner import owner_of
-from indexer.putting import put_encoded
-from indexer.reencoding import still_there
+from indexer.putting import put_beside, put_encoded, still_there
 from indexer.settings import Settings
 from indexer.stores import open_store
 from indexer.stores.contract import VectorStore
@@ -163,7 +162,10 @@ class ChunkWorker:
         if not self._patiently(lambda: self._leases.keep(lease)):
             self._lost(lease)
             return
-        outcome = put_encoded(store, self.who.model, documents, encoded)
+        if run.again:
+            outcome = put_beside(store, self._encoder, documents, encoded)
+        else:
+            outcome = put_encoded(store, self.who.model, documents, encoded)
         started = self._metrics.spent("put", started)
         if not self._patiently(lambda: self._leases.done(lease, outcome.stored, outcome.notes)):
             self._lost(lease)
@@ -218,10 +220,14 @@ class ChunkWorker:
     def _say_declined(self, run: IndexRun) -> None:
         if run.id not in self._declined:
             self._declined.add(run.id)
+            why, which = f"holds vectors of model {run.model}", "one that matches"
+            if run.again:
+                why = f"is encoded again by {run.again['encoder']}, whose model is {run.model}"
+                which = "another one, which loads that encoder"
             logger.warning(
-                "collection %s holds vectors of model %s, and this worker makes those of %s: declined, once for all; "
-                "start one that matches: dragoman worker -c %s",
-                run.collection, run.model, self.who.model, run.collection,
+                "collection %s %s, and this worker makes those of %s: declined, once for all; start %s: "
+                "dragoman worker -c %s",
+                run.collection, why, self.who.model, which, run.collection,
                 extra={"run": run.id},
             )  # fmt: skip
 

@@ -3,7 +3,7 @@
 import json
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
@@ -101,6 +101,20 @@ def test_an_older_server_is_refused_with_its_version(stranger: str) -> None:
 def test_a_server_that_is_away_is_said_at_once() -> None:
     with pytest.raises(StoreError, match=r"http://127\.0\.0\.1:9 can't be reached"):
         open_store("http://127.0.0.1:9/p", "c")
+
+
+def test_what_another_put_a_moment_ago_has_its_vectors_and_passages_as_soon_as_its_stamp(
+    store: ElasticStore, elastic_url: str, client: Elasticsearch
+) -> None:
+    store.publish()
+    client.indices.put_settings(index=store.index, settings={"refresh_interval": "1h"})
+    with closing(ElasticStore(Address.parse(elastic_url), "c", Credentials())) as reader:
+        for doc_id, asked in (("a", reader.vectors), ("b", reader.passages)):
+            store.put(MODEL, [item(doc_id)])
+            assert reader.stamps(MODEL, [doc_id]).keys() == {doc_id}
+            assert len(asked(MODEL, [doc_id])) == 1
+        with pytest.raises(KeyError):
+            reader.vectors(MODEL, ["a", "gone"])
 
 
 def test_tls_where_none_is_spoken_is_said(elastic_url: str) -> None:

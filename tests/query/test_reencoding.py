@@ -135,6 +135,26 @@ def test_left_in_the_middle_it_stops_with_one_sentence_and_the_old_encoder_answe
     assert not status(home)["encoding_again"]["searched"]
 
 
+def test_what_could_not_be_encoded_for_any_other_reason_keeps_the_collection_as_it_is_until_it_can(
+    home: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put, refused = EmbeddedStore.put, list[str]()
+
+    def refusing(store: EmbeddedStore, model: str, documents: Sequence[StoredDocument]) -> PutReport:
+        refused[:] = refused or [documents[0].document.doc_id]
+        report = put(store, model, [one for one in documents if one.document.doc_id not in refused])
+        return PutReport(report.stored, report.older, dict.fromkeys(refused, "it is too large"))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(EmbeddedStore, "put", refusing)
+        with pytest.raises(BadInput, match=r"is not changed to .+ because 1 documents .+ \(1: it is too large\)"):
+            re_encode("demo", home, device="cpu")
+    assert row(home).method != "first"
+    assert first(home)
+    report = re_encode("demo", home, device="cpu")
+    assert (report.encoded, row(home).method) == (1, "first")
+
+
 def test_documents_that_logged_searches_showed_most_are_encoded_first(
     home: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -11,6 +11,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+import sqlalchemy as sa
 
 from indexer import collection as collections
 from indexer import ledger
@@ -19,15 +20,16 @@ from indexer.ledger import encoding_again
 from indexer.settings import Settings
 from indexer.stores.contract import VectorStore
 from indexer.workers.progress import standing
+from onnx_export.models import DEFAULT
 from query import calibration_table, reencoding
 from query.cli import run
-from query.migration import BEFORE
+from query.migration import BEFORE, leave
 from query.reencoding import re_encode
 from query.searcher import Searcher
 from query.two_fields import TwoFields
 from tests.conftest import until
 from tests.indexer.workers.site import Site
-from tests.query.conftest import moved
+from tests.query.conftest import DEMO, moved
 from tests.query.encoding_again import COMMAND, SAMPLE, first, row, status, vectors
 from tests.servers.rabbitmq import RabbitServer
 from tests.servers.redis import RedisServer
@@ -153,6 +155,39 @@ def test_left_in_the_midst_the_run_ends_and_whoever_waits_is_told(
     engine.dispose()
     assert first(again.settings) == first(calibrated)
     assert not status(again.settings)["encoding_again"]["searched"]
+
+
+def test_left_before_anything_is_handed_out_no_run_is_left_behind(
+    again: Again, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def leaving(engine: sa.Engine, name: str) -> list[str]:
+        assert leave(engine, name)
+        return []
+
+    monkeypatch.setattr(reencoding, "drawn", every_sixth)
+    monkeypatch.setattr(reencoding, "most_asked", leaving)
+    assert run([*COMMAND, "--home", str(again.settings.home), "--broker", again.settings.broker]) == 1
+    assert "is not asked by" in capsys.readouterr().err
+    assert again.run().state == "cancelled"
+
+
+def test_meanwhile_nothing_is_indexed_not_even_a_generation_of_the_new_encoder(
+    again: Again, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(reencoding, "drawn", every_sixth)
+    monkeypatch.setattr(reencoding, "look_on", interrupted)
+    place, broker = ["--home", str(again.settings.home)], ["--broker", again.settings.broker]
+    assert run([*COMMAND, *place, *broker]) == 130
+    number, source = again.run().id, str(DEMO / "docs.de.jsonl")
+    for more in ([], broker):
+        capsys.readouterr()
+        rebuild = ["--rebuild", "--encoder", DEFAULT, "--method", "first"]
+        assert run(["index", source, "-c", "demo", *rebuild, *place, *more]) == 1
+        assert f"workers are at run {number} of collection demo" in capsys.readouterr().err
+        assert row(again.settings).building is None
 
 
 @pytest.mark.usefixtures("interruptible")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from itertools import islice
@@ -475,6 +475,14 @@ class ElasticStore:
                 self._client.indices.refresh(index=self.index)
             self._stale = False
 
+    def _see_others_writes(self) -> bool:
+        """Let searches see what was written anywhere; where this may not be asked for they see it a second later."""
+        from elasticsearch import AuthorizationException  # noqa: PLC0415
+
+        with self._guarded(), suppress(AuthorizationException):
+            self._client.indices.refresh(index=self.index)
+        return True
+
     def lexical(
         self, text: str, langs: Sequence[str], k: int, *, filters: Filters | None = None
     ) -> dict[str, list[tuple[str, float]]]:
@@ -519,8 +527,7 @@ class ElasticStore:
         dim = self._field(model).dim
         found: dict[str, FloatArray] = {}
         field = self._layout.vector(model)
-        for hits in self._by_ids(doc_ids, [{"field": field, "format": "binary"}]):
-            held = [hit for hit in hits if field in hit.get("fields", {})]
+        for held in self._by_ids(doc_ids, [{"field": field, "format": "binary"}], field):
             found |= dict(zip((hit["_id"] for hit in held), self._unpacked(model, held, dim), strict=True))
         rows = [found[doc_id] for doc_id in doc_ids]
         return np.stack(rows) if rows else np.empty((0, dim), dtype=np.float32)
@@ -529,28 +536,38 @@ class ElasticStore:
         field = self._layout.vector(model)
         return unpacked_vectors([hit["fields"][field][0] for hit in hits], dim)
 
-    def _by_ids(self, doc_ids: Sequence[str], fields: Sequence[Any]) -> Iterator[list[dict[str, Any]]]:
-        """Hits with doc values for a list of ids, a page of them at a time."""
+    def _by_ids(self, doc_ids: Sequence[str], fields: Sequence[Any], needed: str) -> Iterator[list[dict[str, Any]]]:
+        """Hits with doc values for a list of ids, a page of them at a time, without those that lack a needed one.
+
+        Where one is missing the index is refreshed once: what others wrote a moment ago stands in stamps already.
+        """
         self._refresh()
+        refreshed = False
         for page in pages(list(dict.fromkeys(doc_ids))):
-            query = {"ids": {"values": page}}
-            body = {"size": len(page), "track_total_hits": False, "query": query, **self._bare(fields)}
-            yield self._msearch([body])[0]
+            held = self._having(page, fields, needed)
+            yield held
+            missing = sorted(set(page) - {hit["_id"] for hit in held})
+            if missing:
+                refreshed = refreshed or self._see_others_writes()
+                yield self._having(missing, fields, needed)
+
+    def _having(self, doc_ids: Sequence[str], fields: Sequence[Any], needed: str) -> list[dict[str, Any]]:
+        query = {"ids": {"values": doc_ids}}
+        body = {"size": len(doc_ids), "track_total_hits": False, "query": query, **self._bare(fields)}
+        return [hit for hit in self._msearch([body])[0] if needed in hit.get("fields", {})]
 
     def passages(self, model: str, doc_ids: Sequence[str]) -> list[Passages]:
         """Stored passages, one for each id."""
         dim = self._field(model).dim
         found: dict[str, Passages] = {}
-        for hits in self._by_ids(doc_ids, [*self._layout.passages(model), self._layout.known(model)]):
-            found |= {hit["_id"]: self._passages(model, hit, dim) for hit in hits if self._is_of(model, hit)}
+        known = self._layout.known(model)
+        for held in self._by_ids(doc_ids, [*self._layout.passages(model), known], known):
+            found |= {hit["_id"]: self._passages(model, hit, dim) for hit in held}
         return [found[doc_id] for doc_id in doc_ids]
 
     def _passages(self, model: str, hit: Mapping[str, Any], dim: int) -> Passages:
         vectors, offsets = (hit["fields"].get(field, [""])[0] for field in self._layout.passages(model))
         return unpacked_passages(vectors, offsets, dim)
-
-    def _is_of(self, model: str, hit: Mapping[str, Any]) -> bool:
-        return self._layout.known(model) in hit.get("fields", {})
 
     def get(self, doc_ids: Sequence[str]) -> list[Document]:
         """The documents themselves, in the order asked."""

@@ -9,16 +9,17 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
+import numpy as np
 import pytest
 from click.testing import CliRunner
 
 from encoders.console import Console
-from encoders.document import Document
+from encoders.document import Document, Encoded
 from encoders.errors import BadInput, StoreError
 from indexer import ledger, pipeline
 from indexer.batches import CHUNK_DOCUMENTS
-from indexer.database import connect
-from indexer.ledger import ABANDONED, DONE, READING, Ledger
+from indexer.database import connect, transaction
+from indexer.ledger import ABANDONED, DONE, READING, REFUSED, Ledger, Note, refuse_while_workers
 from indexer.putting import put_encoded
 from indexer.readers import ReadOptions
 from indexer.reencoding import hand_out_again, reencode
@@ -26,6 +27,7 @@ from indexer.settings import Settings
 from indexer.stores import open_store
 from indexer.stores.contract import VectorStore
 from indexer.workers import worker_command
+from indexer.workers.controlling import cancel
 from indexer.workers.serving import Plan
 from indexer.workers.spool import packed_ids, unpacked
 from indexer.workers.sweeping import sweep
@@ -108,6 +110,34 @@ def test_what_is_changed_or_deleted_after_it_was_handed_out_stays_so(indexed: Fi
     assert again["d0001"] == ("another text", new.encode_documents([changed]).vectors.tobytes())
 
 
+@pytest.mark.parametrize("by", ["workers", "one process"])
+def test_what_is_changed_or_deleted_while_the_encoder_is_at_it_stays_so(
+    indexed: Field, new: CountingEncoder, by: str
+) -> None:
+    changed = Document("d0001", "en", "another text", fields={"label": "news"})
+    encode, old = new.encode_documents, indexed.encoder
+
+    def interfering(documents: Sequence[Document]) -> Encoded:
+        made = encode(documents)
+        if any(one.doc_id == "d0001" and one.text != changed.text for one in documents):
+            put_encoded(indexed.store, indexed.model, [changed], old.encode_documents([changed]))
+            indexed.store.delete(["d0002"])
+        return made
+
+    new.encode_documents = interfering  # type: ignore[method-assign]
+    if by == "workers":
+        hand_out(indexed, new)
+        end(indexed, new)
+    else:
+        quiet = Console(quiet=True)
+        reencode([], new, indexed.store, indexed.engine, "c", generation=1, check=lambda: None, console=quiet)
+    assert indexed.store.get(["d0001"]) == [changed]
+    assert "d0002" not in indexed.store.ids()
+    again = held(indexed.store, new.spec.model)
+    assert again.keys() == held(indexed.store, indexed.model).keys()
+    assert again["d0001"] == ("another text", encode([changed]).vectors.tobytes())
+
+
 def test_what_workers_are_at_is_looked_at_though_other_documents_are_asked_for_by_now(
     indexed: Field, new: CountingEncoder
 ) -> None:
@@ -118,8 +148,43 @@ def test_what_workers_are_at_is_looked_at_though_other_documents_are_asked_for_b
     other.spec = replace(new.spec, model="model-other")
     with pytest.raises(BadInput, match="workers are at run 2 of collection c"):
         hand_out(indexed, other)
+
+
+def test_a_run_that_workers_are_done_with_is_begun_again_only_for_what_may_be_encoded_the_next_time(
+    indexed: Field, new: CountingEncoder
+) -> None:
+    encode = new.encode_documents
+
+    def knowing_less(documents: Sequence[Document]) -> Encoded:
+        made = encode(documents)
+        known = np.array([[one.doc_id != "d0005"] for one in documents])
+        return replace(made, known=known)
+
+    new.encode_documents = knowing_less  # type: ignore[method-assign]
+    run = hand_out(indexed, new).run
     end(indexed, new)
-    assert hand_out(indexed, new).run.unchanged == CHUNKS * CHUNK_DOCUMENTS
+    assert [note.doc_id for note in ledger.findings(indexed.engine, [run.id])] == ["d0005"]
+    again = hand_out(indexed, new, ["d0200"])
+    assert (again.run.id, again.run.state) == (run.id, DONE)
+    with transaction(indexed.engine) as session:
+        session.add(ledger.finding(run.id, Note(REFUSED, "d0005", "d0005", "it can't be encoded: its worker died")))
+    again = hand_out(indexed, new)
+    assert (again.run.id, again.run.unchanged) == (run.id + 1, CHUNKS * CHUNK_DOCUMENTS - 1)
+
+
+def test_cancelled_while_it_is_handed_out_it_ends_in_a_true_sentence(
+    indexed: Field, new: CountingEncoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stamps = indexed.store.stamps
+
+    def cancelling(model: str, doc_ids: Sequence[str]) -> object:
+        if "d0100" in doc_ids:
+            cancel(indexed.engine, "c")
+        return stamps(model, doc_ids)
+
+    monkeypatch.setattr(indexed.store, "stamps", cancelling)
+    with pytest.raises(BadInput, match="run 2 of collection c was cancelled while its documents were handed out"):
+        hand_out(indexed, new)
 
 
 def test_broken_off_while_it_is_handed_out_the_same_call_goes_on_and_another_order_begins_anew(
@@ -170,6 +235,39 @@ def test_a_worker_of_the_collection_loads_the_encoder_that_it_is_encoded_again_b
         ("elsewhere", "first"),
         counting,
     ]
+
+
+def test_a_worker_of_the_old_encoder_says_that_another_is_needed(
+    indexed: Field, new: CountingEncoder, caplog: pytest.LogCaptureFixture
+) -> None:
+    run = hand_out(indexed, new).run
+    assert not indexed.worker().work(run.id, 0)
+    assert (
+        f"collection c is encoded again by new, whose model is {new.spec.model}, and this worker makes those of "
+        f"{indexed.model}: declined, once for all; start another one, which loads that encoder: dragoman worker -c c"
+    ) in caplog.messages
+
+
+def test_nothing_else_is_indexed_meanwhile_not_even_by_the_same_encoder(indexed: Field, new: CountingEncoder) -> None:
+    hand_out(indexed, new)
+    for model in (new.spec.model, indexed.model, ""):
+        with pytest.raises(BadInput, match="workers are at run 2 of collection c"):
+            refuse_while_workers(indexed.engine, "c", unless=model)
+    refuse_while_workers(indexed.engine, "c", unless=new.spec.model, again=True)
+
+
+def test_pruning_afterwards_removes_what_the_sources_lost(indexed: Field, new: CountingEncoder) -> None:
+    quiet = Console(quiet=True)
+    first = partial(reencode, ["d0003"], new, indexed.store, indexed.engine, "c", generation=1, check=lambda: None)
+    first(only_first=True, console=quiet)
+    hand_out(indexed, new)
+    end(indexed, new)
+    indexed.write(records(10))
+    source = [str(indexed.source)]
+    pipeline.index(
+        source, ReadOptions(), indexed.encoder, indexed.store, indexed.engine, "c", prune=True, console=quiet
+    )
+    assert len(list(indexed.store.ids())) == 10
 
 
 def test_what_is_handed_out_overwrites_nothing_should_it_be_put_as_it_is(indexed: Field) -> None:

@@ -63,7 +63,9 @@ def test_a_run_that_stands_still_says_why_and_what_to_do(field: Field) -> None:
 
 @contextmanager
 def looking_on(field: Field) -> Iterator[None]:
-    looking = threading.Thread(target=wait_for, args=(field.engine, 1, Console()), kwargs={"every": 0.05}, daemon=True)
+    looking = threading.Thread(
+        target=wait_for, args=(field.engine, 1, Console(), field.settings), kwargs={"every": 0.05}, daemon=True
+    )
     looking.start()
     yield
     looking.join(30)
@@ -91,6 +93,16 @@ def test_whoever_waits_for_a_run_is_told_each_time_that_it_stands_still(
         until(lambda: told("no worker of its model is alive"))
         field.work_off(field.worker(), run)
         sweep(field.engine, field.settings, field.hints, field.model, every=0.0)
+
+
+def test_whoever_waits_ends_a_run_that_the_last_worker_left_with_every_chunk_done(field: Field) -> None:
+    field.write(records(2))
+    leases = Leases(field.engine, "gone", field.model, "build-c", 60.0)
+    lease = leases.take(field.spool().run.id, 0)
+    assert lease
+    with looking_on(field):
+        assert leases.done(lease, 2, [])
+    assert ledger.runs(field.engine, "c")[0].state == "done"
 
 
 def test_a_run_that_is_over_is_still_looked_at(field: Field, capsys: pytest.CaptureFixture[str]) -> None:
