@@ -112,7 +112,7 @@ def check_model(maps: SpaceMaps | Networks, model: str, dim: int) -> None:
     if maps.model != model:
         raise ModelMismatch(
             f"the mapping is for vectors of model {maps.model}, and these are of model {model}; "
-            "learn another: dragoman train mapping"
+            "take the encoder that it was learnt with, or learn another: dragoman train mapping"
         )
     if isinstance(maps, SpaceMaps) and any(len(one) != dim for one in maps.documents.values()):
         raise ModelMismatch(f"the mapping is not for vectors of {dim} numbers; learn another: dragoman train mapping")

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-import pybase64
-
 from encoders.document import Document, short_hash
 from encoders.errors import StoreError
 from indexer.stores.admission import admit
@@ -17,7 +15,7 @@ from indexer.stores.elastic import changes, connection, door, writing
 from indexer.stores.elastic.attachment import Attachment
 from indexer.stores.elastic.connection import Credentials
 from indexer.stores.elastic.joined import JoinedLayout, JoinedStore
-from indexer.stores.elastic.layout import Layout
+from indexer.stores.elastic.layout import Layout, unpacked
 from indexer.stores.elastic.paging import PAGE, pages
 from indexer.stores.elastic.users_index import UsersIndex
 from indexer.stores.elastic.values import values
@@ -68,7 +66,7 @@ class AttachedLayout(JoinedLayout):
 
 def digest(packed: str) -> str:
     """What tells a packed vector from others."""
-    return short_hash(pybase64.b64decode(packed, validate=True))
+    return short_hash(unpacked(packed))
 
 
 class AttachedStore(JoinedStore):

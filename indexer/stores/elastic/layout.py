@@ -227,22 +227,27 @@ def packed_vector(vector: FloatArray) -> str:
 
 def unpacked_vectors(values: Sequence[str], dim: int) -> FloatArray:
     """Vectors from doc values in the ``binary`` format, (values, dim) float32."""
-    joined = b"".join(pybase64.b64decode(value, validate=True) for value in values)
+    joined = b"".join(map(unpacked, values))
     return np.frombuffer(joined, dtype=">f4").reshape(-1, dim).astype(np.float32)
 
 
 def unpacked_passages(vectors: str, offsets: str, dim: int) -> Passages:
     """Passages from doc values."""
     return Passages(
-        np.frombuffer(pybase64.b64decode(vectors, validate=True), dtype=np.int8).reshape(-1, dim),
-        np.frombuffer(pybase64.b64decode(offsets, validate=True), dtype="<i4").astype(np.int32).reshape(-1, 2),
+        np.frombuffer(unpacked(vectors), dtype=np.int8).reshape(-1, dim),
+        np.frombuffer(unpacked(offsets), dtype="<i4").astype(np.int32).reshape(-1, 2),
     )
 
 
 def unpacked_known(value: str) -> tuple[bool, ...]:
     """One flag a part of the encoder."""
-    return tuple(map(bool, pybase64.b64decode(value, validate=True)))
+    return tuple(map(bool, unpacked(value)))
 
 
 def _packed(array: Any) -> str:
     return pybase64.b64encode_as_string(array.tobytes())
+
+
+def unpacked(value: str) -> bytes:
+    """What base64 of the server's or ours stands for."""
+    return pybase64.b64decode(value, validate=True)
