@@ -219,7 +219,7 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, required=True, help="vectors, models and what was measured")
     parser.add_argument("--encoder", default=DEFAULT, help="the lower one, a name or an exported folder")
     parser.add_argument("--checkpoint", help="Hugging Face folder that it was exported from, for --longformer")
-    parser.add_argument("--longformer", action="store_true", help="measure this baseline, too")
+    parser.add_argument("--longformer", action="store_true", help="baselines alone, this one too")
     parser.add_argument("--seeds", default="0,1,2")
     parser.add_argument("--sources", default="lohelp")
     arguments = parser.parse_args()
@@ -235,12 +235,16 @@ def main() -> None:
             if not (folder / name).is_dir():
                 train(replace(PRESETS["small"], seed=seed), arguments.sources.split(","), folder / name, vectors)
     elif arguments.part == "table":
-        command = f"python -m benchmarks.hmde table --folder FOLDER --sources {arguments.sources}"
+        command = "python -m benchmarks.hmde table --folder FOLDER"
         other = "" if arguments.encoder == DEFAULT else f", {folder.name}"
-        told = hmde_table.lines(folder, list(names.values()))
-        results.write(f"HMDE on unseen pages, trained on {sources}{other}", command, told)
+        if arguments.longformer:
+            results.write(f"HMDE's baselines{other}", f"{command} --longformer", hmde_table.lines(folder, []))
+        else:
+            told = hmde_table.lines(folder, list(names.values()))
+            name = f"HMDE on unseen pages, trained on {sources}{other}"
+            results.write(name, f"{command} --sources {arguments.sources}", told)
     else:
-        systems = [*(BASELINES if arguments.longformer else METHODS), *names.values()]
+        systems = BASELINES if arguments.longformer else [*METHODS, *names.values()]
         measure(arguments.part, systems, vectors)
 
 

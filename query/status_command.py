@@ -150,9 +150,11 @@ def _show(console: Console, one: dict[str, Any], *, whole: bool) -> None:
         do = "the same dragoman migrate --re-encode goes on" if again["searched"] else "it is not asked by them now"
         console.result(f"  {again['documents']:,} of them have a vector of model {again['model']} too; {do}")
     if previous := one["previous"]:
+        other = previous["number"] != one["generation"]  # encoding again leaves both vectors in one
         console.result(
             f"  generation {one['generation']}; dragoman rollback -c {one['collection']} returns to "
-            f"{previous['number']}, {previous['encoder']} by {previous['method']}"
+            + (f"{previous['number']}, " if other else "the vectors of ")
+            + f"{previous['encoder']} by {previous['method']}"
         )
     if building := one["building"]:
         at_work = any(run["state"] in {ledger.READING, ledger.RUNNING, ledger.PAUSED} for run in one["runs"])
@@ -173,12 +175,13 @@ def _show(console: Console, one: dict[str, Any], *, whole: bool) -> None:
 def _show_runs(console: Console, one: dict[str, Any], *, whole: bool) -> None:
     for run in one["runs"] if whole else one["runs"][-1:]:
         done = f"{run['encoded']:,} encoded, {run['unchanged']:,} unchanged, {run['pruned']:,} pruned"
-        console.result(f"  run {run['run']} {run['state']}: {done}; begun {run['started']} UTC")
+        state = "not ended" if run["state"] == "interrupted" else run["state"]
+        console.result(f"  run {run['run']} {state}: {done}; begun {run['started']} UTC")
         if len(run["builds"] or {}) > 1:
             by_build = ", ".join(f"{count:,} by {build}" for build, count in run["builds"].items())
             console.result(f"    builds of the model: {by_build}")
         if run["state"] == "interrupted":
-            console.result("    going on, if no process is at it: give the same command again")
+            console.result("    interrupted, if no process is at it: give the same command again")
         if run["state"] in {ledger.RUNNING, ledger.PAUSED}:
             console.result(f"    workers are at it: dragoman status --watch -c {one['collection']}")
         if run["state"] == ledger.READING:

@@ -22,6 +22,7 @@ from indexer.settings import Settings
 from indexer.stores.contract import PutReport, StoredDocument
 from indexer.stores.elastic.store import ElasticStore
 from indexer.stores.embedded import EmbeddedStore
+from onnx_export.models import DEFAULT
 from query import reencoding
 from query.cli import run
 from query.migration import leave
@@ -93,7 +94,7 @@ def test_killed_in_the_middle_every_document_is_found_and_the_same_command_goes_
 
 
 def test_at_the_end_it_answers_as_if_it_had_been_indexed_so_and_rollback_goes_back_and_forth(
-    home: Settings, calibrated: Settings, tmp_path: Path
+    home: Settings, calibrated: Settings, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     report = re_encode("demo", home, device="cpu")
     assert report.encoded + report.unchanged == 235
@@ -110,6 +111,8 @@ def test_at_the_end_it_answers_as_if_it_had_been_indexed_so_and_rollback_goes_ba
         cosines = (ours.store.vectors(ours.model, ids) * theirs.store.vectors(ours.model, ids)).sum(axis=1)
         assert cosines.min() > 0.99  # int8 depends a little on what is encoded together
     new = first(home)
+    assert run(["status", "-c", "demo"]) == 0
+    assert f"returns to the vectors of {DEFAULT} by segments" in capsys.readouterr().out
     assert run(["rollback", "-c", "demo", "-q"]) == 0
     assert first(home) == first(calibrated)
     assert run(["rollback", "-c", "demo", "-q"]) == 0
