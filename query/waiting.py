@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import sqlalchemy as sa
 
 from encoders.console import Console
-from encoders.errors import BadInput, StoreError
+from encoders.errors import BadInput, DragomanError, StoreError
 from indexer.database import is_away, opened
 from indexer.ledger import ACTIVE, DONE, PAUSED, READING, RUNNING, IndexRun, Ledger
 from indexer.pipeline import IndexReport, report_of
@@ -103,6 +103,14 @@ def wait_for(engine: sa.Engine, run_id: int, console: Console, settings: Setting
 
     Should the last worker be gone before it ended the run, the run is ended here.
     """
+    failures: dict[int, str] = {}
+
+    def failed(one: IndexRun, error: DragomanError) -> None:
+        """Every sweep tries again, so a failure is said once until it is another."""
+        if failures.get(one.id) != str(error):
+            failures[one.id] = str(error)
+            console.warn(f"every chunk of run {one.id} is done; its end failed and is tried again: {error}")
+
     with console.progress("indexing", None, "documents") as progress:
         shown = 0
         said = ""
@@ -118,7 +126,7 @@ def wait_for(engine: sa.Engine, run_id: int, console: Console, settings: Setting
                 return run
             if is_worked_off(look.standing):
                 with suppress(StoreError):  # or the next look does
-                    sweep(engine, settings, Hints(settings.broker), run.model, _SWEEP)
+                    sweep(engine, settings, Hints(settings.broker), run.model, _SWEEP, failed)
             before, said = said, standstill(look.standing)
             if said and said != before:
                 console.say(said)
