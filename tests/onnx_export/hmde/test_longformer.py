@@ -122,9 +122,21 @@ def test_another_kind_of_model_is_refused() -> None:
         converted(transformers.T5EncoderModel(config))
 
 
-def test_the_papers_table_is_made_by_it(
-    hugging_face: Mapping[str, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_the_papers_table_is_made_by_it_opened_once(
+    hugging_face: Mapping[str, Path],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
+    from onnx_export.hmde import longformer
+
+    made, opened = longformer.converted, []
+
+    def counted(encoder: Any) -> Any:
+        opened.append(encoder)
+        return made(encoder)
+
+    monkeypatch.setattr(longformer, "converted", counted)
     for language in ("english", "german"):
         for part in ("train.1000", "dev", "test"):
             (tmp_path / f"{language}.{part}").write_text("CCAT\taaaa bbbb\nGCAT\t1234 5678\n" * 3, encoding="utf-8")
@@ -134,3 +146,4 @@ def test_the_papers_table_is_made_by_it(
     assert told["encoder"] == "tiny-bert by longformer"
     assert told["languages"]["de"]["accuracy"] == 100.0
     assert told["fine_tuned"]["languages"].keys() == {"de", "en"}
+    assert len(opened) == 1
