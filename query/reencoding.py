@@ -20,6 +20,7 @@ from encoders.document import Encoder
 from encoders.errors import BadInput
 from encoders.maps.space import Asker
 from encoders.session import Device
+from encoders.wording import counted
 from indexer import collection as collections
 from indexer import generations
 from indexer.collection import Collection
@@ -157,8 +158,9 @@ def _refuse_gaps(name: str, asker: Asker, refused: Sequence[Note]) -> None:
     reasons = Counter(note.text for note in refused if note.text != NOTHING_KNOWN)
     if reasons:
         ((reason, count),) = reasons.most_common(1)
+        without = counted(reasons.total(), "document has", "documents have")
         raise BadInput(
-            f"{name} is not changed to {asker.encoder} yet, because {reasons.total():,} documents have no vector of it "
+            f"{name} is not changed to {asker.encoder} yet, because {without} no vector of it "
             f"({count:,}: {reason}); all are found as before. See which: dragoman status -c {name}; see to the reason, "
             "or delete them (dragoman delete), and give the same command again"
         )

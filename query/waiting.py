@@ -12,6 +12,7 @@ import sqlalchemy as sa
 
 from encoders.console import Console
 from encoders.errors import BadInput, DragomanError, StoreError
+from encoders.wording import counted
 from indexer.database import is_away, opened
 from indexer.ledger import ACTIVE, DONE, PAUSED, READING, RUNNING, IndexRun, Ledger
 from indexer.pipeline import IndexReport, report_of
@@ -180,13 +181,15 @@ def lines(look: Look) -> list[str]:
     left = f", {look.left} left" if look.left else ""
     if one.run.state == READING:
         return [
-            f"run {one.run.id} of {one.run.collection} reading: {one.documents:,} documents read; should the command "
-            "that reads them have ended, give it again: it goes on"
+            f"run {one.run.id} of {one.run.collection} reading: {counted(one.documents, 'document')} read; should the "
+            "command that reads them have ended, give it again: it goes on"
         ]
-    head = f"run {one.run.id} of {one.run.collection} {one.run.state}: {one.done:,}/{one.documents:,} documents"
-    told = [f"{head}, {look.rate:,.1f}/s{left}; chunks: {chunks}; {len(one.workers)} workers alive"]
+    head = (
+        f"run {one.run.id} of {one.run.collection} {one.run.state}: {one.done:,}/{counted(one.documents, 'document')}"
+    )
+    told = [f"{head}, {look.rate:,.1f}/s{left}; chunks: {chunks}; {counted(len(one.workers), 'worker')} alive"]
     told += [
-        f"  {worker.id} ({worker.device}): {worker.documents:,} documents"
+        f"  {worker.id} ({worker.device}): {counted(worker.documents, 'document')}"
         + (f", at chunk {worker.chunk}" if worker.chunk is not None else "")
         for worker in one.workers
     ]

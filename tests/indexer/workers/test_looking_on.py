@@ -42,7 +42,7 @@ def test_people_are_told_chunks_rate_time_left_workers_and_errors(field: Field) 
     who = Identity("w", "here", "cpu", field.model, "build-c")
     registry.show_life(field.engine, who, 60.0, (run, 2), CHUNK_DOCUMENTS, "the store is away")
     assert seen(field, rate=2.0) == [
-        "run 1 of c running: 64/256 documents, 2.0/s, 0:01:36 left; chunks: 1 done, 3 pending; 1 workers alive",
+        "run 1 of c running: 64/256 documents, 2.0/s, 0:01:36 left; chunks: 1 done, 3 pending; 1 worker alive",
         "  w (cpu): 64 documents, at chunk 2",
         "  last error: w: the store is away",
         "  last error: chunk 1, w: the disk is full",
@@ -55,7 +55,7 @@ def test_a_run_that_stands_still_says_why_and_what_to_do(field: Field) -> None:
     reading.plan(0, [True], "digest", ["a"], [], spool=b"")
     (told,) = seen(field)
     assert told == (
-        "run 1 of c reading: 1 documents read; should the command that reads them have ended, give it again: it goes on"
+        "run 1 of c reading: 1 document read; should the command that reads them have ended, give it again: it goes on"
     )
     reading.release()
     assert seen(field)[-1] == "  no worker of its model is alive; start one: dragoman worker -c c"
