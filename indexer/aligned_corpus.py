@@ -14,6 +14,7 @@ from encoders.document import Int32Array
 from encoders.errors import BadInput
 from encoders.tlaser.corpus import Corpus, Direction, Sentences
 from encoders.tlaser.settings import Plan
+from encoders.wording import counted
 from indexer.parallel import Aligned
 from indexer.parallel.scripts import wrong_script
 from indexer.readers.record import one_line
@@ -115,7 +116,7 @@ def hold_out(text: AlignedText) -> tuple[AlignedText, AlignedText]:
     if len(text.rows) < _LEAST:
         why = f" ({text.refused[0].where}: {text.refused[0].reason})" if text.refused else ""
         raise BadInput(
-            f"the sources have {len(text.rows)} aligned sentences{why}; {_LEAST} are the least to learn from"
+            f"the sources have {counted(len(text.rows), 'aligned sentence')}{why}; {_LEAST} are the least to learn from"
         )
     drawn = np.random.default_rng(0).permutation(len(text.rows))
     count = min(HELD_OUT, max(len(text.rows) // 20, 2))
@@ -139,7 +140,8 @@ def make_corpus(
     """
     limit = plan.sizes.max_tokens - 1
     sentences, directions, long = _directions(train, pivots, tokenizer, limit)
-    remarks = [f"{long:,} pairs have a side of more than {limit} tokens and were left out"] if long else []
+    cut = counted(long, "pair has", "pairs have")
+    remarks = [f"{cut} a side of more than {limit} tokens: left out"] if long else []
     taught = sorted({lang for direction in directions for lang in (direction.source, direction.target)})
     remarks += [
         f"{lang} never stands beside {' or '.join(pivots)} and was left out; name another --pivot"

@@ -68,17 +68,17 @@ class Collection(Base):
         """URL of where its stores are."""
         return self.store or settings.home_store
 
-    def refuse_attached(self) -> None:
+    def refuse_attached(self, because: str) -> None:
         """See that documents are put in by us, and not by the owner of an index that it is attached to.
+
+        Args:
+            because: what can't be done where it is attached, and what to do: the sentence's end.
 
         Raises:
             BadInput: it is attached.
         """
         if is_attached(self.store):
-            raise BadInput(
-                f"collection {self.name} is attached to an index, and its documents come from there "
-                f"(dragoman attach -c {self.name}); index into another collection with -c"
-            )
+            raise BadInput(f"collection {self.name} is attached to an index, and {because}")
 
     def check(self, spec: EncoderSpec) -> None:
         """See that an encoder makes this collection's vectors.

@@ -141,7 +141,9 @@ def _opened(
     if wish.rebuild and not found:
         raise BadInput(f"there is no collection {collection} to rebuild; leave --rebuild out")
     if found:
-        found.refuse_attached()
+        found.refuse_attached(
+            f"its documents come from there (dragoman attach -c {collection}); index into another collection with -c"
+        )
     if found and not wish.rebuild:
         found.check(loaded.spec)
     check_sources(wish.sources, wish.options)

@@ -20,6 +20,7 @@ from encoders.lawdr import publish
 from encoders.sentence import SentenceEncoder
 from encoders.sentences import Sentences
 from encoders.session import Device
+from encoders.wording import counted
 from indexer.detection import Detector
 from indexer.readers import Reading, ReadOptions, Refusal, read
 from indexer.sampling import SentenceSample
@@ -92,7 +93,9 @@ def train_lawdr(
     if not len(vectors):
         raise BadInput(f"the sources have nothing that {base.config.name} knows; give others, or another --encoder")
     if len(vectors) < _ROUGH:
-        console.warn(f"a density of {len(vectors):,} sentences is rough; give more documents if there are some")
+        console.warn(
+            f"a density of {counted(len(vectors), 'sentence')} is rough; give more documents if there are some"
+        )
     console.say("fitting")
     density = DensityWeights.fit(vectors, seed)
     folder = publish(base, density, target)

@@ -20,6 +20,7 @@ from encoders.maps.mates import Mates, mates, mean
 from encoders.maps.networks import NETWORKS, Networks
 from encoders.maps.ridge import RIDGES, Aligned, RidgePath
 from encoders.maps.space import ANY, SpaceMaps
+from encoders.wording import counted
 from indexer.aligned_documents import ByConcept
 
 Linear = Literal["lca", "lcc"]
@@ -98,7 +99,7 @@ def learn(documents: ByConcept, spec: EncoderSpec, plan: Plan) -> Learnt:
     if min(pairs.values()) < _FEWEST:
         least = min(pairs, key=pairs.__getitem__)
         raise BadInput(
-            f"{least[0]} and {least[1]} share {pairs[least]} concepts, and {_FEWEST} are needed; "
+            f"{least[0]} and {least[1]} share {counted(pairs[least], 'concept')}, and {_FEWEST} are needed; "
             "leave one out with --languages, or give more documents"
         )
     ridges = RIDGES if plan.ridge is None else (plan.ridge,)
@@ -132,13 +133,13 @@ def _cautions(pairs: dict[tuple[str, str], int], held_out: int, dim: int) -> lis
     remarks = []
     if pairs[least] < dim:
         remarks.append(
-            f"{least[0]} and {least[1]} share {pairs[least]} concepts, fewer than a vector's {dim} numbers: "
+            f"{least[0]} and {least[1]} share {counted(pairs[least], 'concept')}, fewer than a vector's {dim} numbers: "
             "what they do not show is not learnt"
         )
     if held_out < _MANY:
         remarks.append(
-            f"a pair of languages shares {held_out} held-out concepts only, too few to choose a ridge by, or to say "
-            "what a map is worth"
+            f"a pair of languages shares {counted(held_out, 'held-out concept')} only, too few to choose a ridge by, "
+            "or to say what a map is worth"
         )
     return remarks
 
@@ -187,10 +188,10 @@ def _lca(documents: ByConcept, plan: Plan, pivot: str) -> _Fit:
 
 def _lcc(documents: ByConcept, plan: Plan) -> _Fit:
     parallel = documents.parallel()
-    if len(parallel.concepts) < _FEWEST:
+    if (common := len(parallel.concepts)) < _FEWEST:
         raise BadInput(
-            f"{len(parallel.concepts)} concepts are in all of {', '.join(parallel.rows)}, and LCC learns from those; "
-            "leave languages out with --languages, or take --method lca"
+            f"{counted(common, 'concept is', 'concepts are')} in all of {', '.join(parallel.rows)}, and LCC learns "
+            "from those; leave languages out with --languages, or take --method lca"
         )
     aligned = parallel.aligned()
     paths = {lang: source_path(aligned, lang) for lang in parallel.rows}

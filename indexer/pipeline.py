@@ -13,6 +13,7 @@ import sqlalchemy as sa
 
 from encoders.console import Console, Progress
 from encoders.document import Document, Encoded, Encoder, short_hash
+from encoders.wording import counted
 from indexer import pruning
 from indexer.batches import Batch, batches, check_sources, count_ahead, documents_with, readings
 from indexer.ledger import DONE, REFUSED, REMARK, Chunk, Ledger, Note
@@ -106,9 +107,8 @@ def index(
     ledger = Ledger.open(engine, collection, sources, mark, model, encoder.spec.build)
     store.create(model, encoder.spec.dim)
     if ledger.resumed:
-        console.say(
-            f"going on with run {ledger.run.id}: {ledger.run.encoded + ledger.run.unchanged:,} documents are done"
-        )
+        done = counted(ledger.run.encoded + ledger.run.unchanged, "document is", "documents are")
+        console.say(f"going on with run {ledger.run.id}: {done} done")
     with console.progress("indexing", None, "documents") as progress:
         if not console.quiet:
             count_ahead(sources, options, progress)

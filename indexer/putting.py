@@ -65,18 +65,14 @@ def put_beside(store: VectorStore, encoder: Encoder, documents: Sequence[Documen
 
 
 def still_there(store: VectorStore, doc_ids: Sequence[str]) -> list[Document]:
-    """The documents of some ids, without those that are gone."""
+    """The documents of some ids, without those that are gone: these are found by halving."""
     try:
         return store.get(doc_ids)
     except KeyError:
-        return [document for doc_id in doc_ids for document in _if_there(store, doc_id)]
-
-
-def _if_there(store: VectorStore, doc_id: str) -> list[Document]:
-    try:
-        return store.get([doc_id])
-    except KeyError:
-        return []
+        if len(doc_ids) == 1:
+            return []
+        middle = len(doc_ids) // 2
+        return [*still_there(store, doc_ids[:middle]), *still_there(store, doc_ids[middle:])]
 
 
 def _is_same(one: Document, other: Document) -> bool:

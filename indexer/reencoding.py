@@ -14,6 +14,7 @@ import sqlalchemy as sa
 
 from encoders.console import Console
 from encoders.document import Document, Encoder, EncoderSpec
+from encoders.wording import counted
 from indexer.batches import CHUNK_DOCUMENTS, batches
 from indexer.ledger import DONE, OF_COLLECTION, PAUSED, REFUSED, RUNNING, Ledger, runs
 from indexer.pipeline import IndexReport, encode, report_of
@@ -64,9 +65,8 @@ def reencode(
     ledger = Ledger.open(engine, collection, [source], mark, model, encoder.spec.build, generation=generation)
     store.create(model, encoder.spec.dim)
     if ledger.resumed:
-        console.say(
-            f"going on with run {ledger.run.id}: {ledger.run.encoded + ledger.run.unchanged:,} documents are done"
-        )
+        done = counted(ledger.run.encoded + ledger.run.unchanged, "document is", "documents are")
+        console.say(f"going on with run {ledger.run.id}: {done} done")
     with console.progress("encoding again", count, "documents") as progress:
         encode(_documents(store, ids(), check), encoder, store, ledger, console, progress)
     store.publish()

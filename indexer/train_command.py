@@ -12,6 +12,7 @@ from encoders.console import Console, output_options
 from encoders.cr5.settings import Pairs, Settings
 from encoders.languages import normalise
 from encoders.session import Device
+from encoders.wording import counted
 from indexer import train_mapping_command
 from indexer.lawdr_training import SAMPLE, LawdrReport, train_lawdr
 from indexer.readers import ReadOptions, Refusal
@@ -191,8 +192,8 @@ def _tell_cr5(report: Cr5Report, console: Console) -> None:
         console.table(["language", ">documents", ">words"], rows)
     chosen = f" (mean reciprocal rank of held-out mates {max(report.tried.values()):.3f})" if report.tried else ""
     console.say(
-        f"{report.concepts:,} concepts, {folder.config.dim} dimensions, ridge {report.ridge:g}{chosen}; "
-        f"use it: dragoman index SOURCE… -c NAME --encoder {folder.path}"
+        f"{counted(report.concepts, 'concept')}, {counted(folder.config.dim, 'dimension')}, "
+        f"ridge {report.ridge:g}{chosen}; use it: dragoman index SOURCE… -c NAME --encoder {folder.path}"
     )
     console.result(str(folder.path))
 
@@ -213,8 +214,8 @@ def _tell(report: LawdrReport, console: Console) -> None:
     )
     _tell_refused(report.refused, console)
     console.say(
-        f"{sum(report.languages.values()):,} sentences in {len(report.languages)} languages "
-        f"of {report.documents:,} documents; use it: dragoman index SOURCE… -c NAME --encoder {folder.path}"
+        f"{counted(sum(report.languages.values()), 'sentence')} in {counted(len(report.languages), 'language')} "
+        f"of {counted(report.documents, 'document')}; use it: dragoman index SOURCE… -c NAME --encoder {folder.path}"
     )
     console.result(str(folder.path))
 

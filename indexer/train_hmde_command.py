@@ -12,6 +12,7 @@ from encoders.folder import Precision
 from encoders.hmde.upper import Form
 from encoders.languages import normalise
 from encoders.session import Device
+from encoders.wording import counted
 from indexer.readers import ReadOptions
 from indexer.reading_options import reading_options
 from onnx_export.hmde.settings import PRESETS, Preset, settings_of
@@ -159,12 +160,18 @@ def _tell(report: HmdeReport, console: Console) -> None:
     if len(report.refused) > _SHOWN:
         console.say(f"  … and {len(report.refused) - _SHOWN:,} more")
     if report.single:
-        console.say(f"{report.single:,} concepts have pages in one language only and taught nothing")
+        console.say(
+            f"{counted(report.single, 'concept has', 'concepts have')} pages in one language only and taught nothing"
+        )
     if report.lonely:
-        console.say(f"{report.lonely:,} pages have no other page of their language and category and began no triple")
+        console.say(
+            f"{counted(report.lonely, 'page has', 'pages have')} no other page of the same language and category and "
+            "began no triple"
+        )
     if report.cut:
         console.say(
-            f"{report.cut:,} documents have more sentences than the upper encoder sees at once; the rest taught nothing"
+            f"{counted(report.cut, 'document has', 'documents have')} more sentences than the upper encoder "
+            "sees at once; the rest taught nothing"
         )
     if not curve.validated:
         console.warn(
@@ -182,11 +189,12 @@ def _tell(report: HmdeReport, console: Console) -> None:
     if not console.quiet:
         console.table(["language", ">documents", ">triples begun"], rows)
     ended = f", ended early: {curve.stopped}" if curve.stopped else ""
+    steps = counted(curve.best, "step")
     reached = (
-        f"MAP on {report.held_out:,} held-out concepts {curve.best_score:.4f} after {curve.best:,} steps, "
+        f"MAP on {counted(report.held_out, 'held-out concept')} {curve.best_score:.4f} after {steps}, "
         f"{curve.points[0].score:.4f} before the first{ended}"
         if curve.validated
-        else f"{curve.best:,} steps, loss {curve.points[-1].loss:.3f}, {curve.points[0].loss:.3f} before the first"
+        else f"{steps}, loss {curve.points[-1].loss:.3f}, {curve.points[0].loss:.3f} before the first"
     )
     console.say(f"{reached}; use it: dragoman index SOURCE… -c NAME --encoder {folder.path}")
     console.result(str(folder.path))

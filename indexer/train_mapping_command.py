@@ -9,6 +9,7 @@ import click
 
 from encoders.console import Console, output_options
 from encoders.languages import normalise
+from encoders.wording import counted
 from indexer.mapping_sources import AlignedSources, aligned_options
 from indexer.mapping_training import Learnt, Plan, free, learn, write
 from indexer.nca_training import LearntNetworks, learn_networks
@@ -94,10 +95,10 @@ def _tell(learnt: Learnt, output: Path, console: Console) -> None:
         }
     )
     console.say(
-        f"{learnt.maps.about['concepts']:,} concepts, {min(learnt.pairs.values()):,} to {max(learnt.pairs.values()):,} "
-        f"a pair of {len(learnt.maps.about['languages'])} languages; mates of held-out concepts found first: "
-        f"{reached.rate:.3f} (means taken out only: {learnt.centred.rate:.3f}), ridge {learnt.ridge:g}; "
-        f"use it: dragoman calibrate -c NAME --map {output}"
+        f"{counted(learnt.maps.about['concepts'], 'concept')}, {min(learnt.pairs.values()):,} to "
+        f"{max(learnt.pairs.values()):,} a pair of {len(learnt.maps.about['languages'])} languages; mates of "
+        f"held-out concepts found first: {reached.rate:.3f} (means taken out only: {learnt.centred.rate:.3f}), "
+        f"ridge {learnt.ridge:g}; use it: dragoman calibrate -c NAME --map {output}"
     )
     console.result(str(output))
 
@@ -115,8 +116,8 @@ def _tell_networks(learnt: LearntNetworks, output: Path, console: Console) -> No
     )
     console.say(
         f"{len(networks.graphs)} networks of {len(networks.about['languages'])} languages, learnt from "
-        f"{networks.about['concepts']:,} concepts; mates of held-out concepts found first: {learnt.reached.rate:.3f} "
-        f"(means taken out only: {learnt.centred.rate:.3f}); "
+        f"{counted(networks.about['concepts'], 'concept')}; mates of held-out concepts found first: "
+        f"{learnt.reached.rate:.3f} (means taken out only: {learnt.centred.rate:.3f}); "
         f"use it: dragoman calibrate -c NAME --map {output}"
     )
     console.result(str(output))

@@ -17,6 +17,7 @@ from encoders.errors import BadInput, ModelMismatch
 from encoders.languages import UNDETERMINED, normalise
 from encoders.methods import METHODS
 from encoders.session import Device
+from encoders.wording import counted
 from indexer import collection as collections
 from indexer.database import connect
 from indexer.detection import Detector
@@ -109,8 +110,7 @@ def command(
         mined = mine(*sides, plan)
         progress(sum(len(side.doc_ids) for side in sides))
     if mined.k < plan.k and plan.margin != "absolute":
-        count = "neighbour" if mined.k == 1 else "neighbours"
-        console.say(f"the margin is of {mined.k} {count} and not of {plan.k}: a side has few documents")
+        console.say(f"the margin is of {counted(mined.k, 'neighbour')} and not of {plan.k}: a side has few documents")
     _report(mined, sides, expected, output, format_, console)
 
 
@@ -181,8 +181,8 @@ class _Opener:
                 side = encoded_side(place.name, documents, encoder, self.gold, progress)
         if side.unknown:
             self.console.warn(
-                f"{len(side.unknown):,} documents of {place.name} are left out, because the encoder knows nothing in "
-                f"them; the first is {side.unknown[0]}"
+                f"{counted(len(side.unknown), 'document')} of {place.name} left out, because the encoder knows nothing "
+                f"in them; the first is {side.unknown[0]}"
             )
         if not side.doc_ids:
             raise BadInput(f"{place.name} has no documents to align; name a source that has some")
@@ -218,7 +218,7 @@ class _Opener:
                     yield reading
         if refusals:
             self.console.warn(
-                f"{len(refusals):,} records of {source} could not be read; "
+                f"{counted(len(refusals), 'record')} of {source} could not be read; "
                 f"the first, {refusals[0].where}: {refusals[0].reason}"
             )
 
@@ -243,11 +243,13 @@ def _report(
     else:
         for line in _lines(mined, sides, format_):
             click.echo(line, nl=False)
-    sentence = f"{len(mined.pairs.rows):,} pairs of {len(sides[0].doc_ids):,} and {len(sides[1].doc_ids):,} documents"
+    sentence = (
+        f"{counted(len(mined.pairs.rows), 'pair')} of {len(sides[0].doc_ids):,} and {len(sides[1].doc_ids):,} documents"
+    )
     sentence += f", learnt from the {mined.learnt_from:,} clearest" if mined.learnt_from else ""
     console.say(f"{sentence}; written to {output}" if output else sentence)
     if recall:
-        told = f"one-to-one recall: {recall.recall:.3f} ({recall.found:,} of {recall.gold:,} true pairs)"
+        told = f"one-to-one recall: {recall.recall:.3f} ({recall.found:,} of {counted(recall.gold, 'true pair')})"
         if output:
             console.result(told)
         else:

@@ -15,6 +15,7 @@ from encoders.errors import BadInput
 from encoders.maps.networks import read_mapping
 from encoders.session import Device
 from encoders.vector_parts import parsed_weights, shown_weights
+from encoders.wording import counted
 from indexer import collection as collections
 from indexer.collection import Collection
 from indexer.database import opened
@@ -151,7 +152,7 @@ _DECIDED = {
 
 def directions(rank: int) -> str:
     """A rank in words; nothing for 0."""
-    return {0: "", 1: "1 direction"}.get(rank, f"{rank} directions")
+    return counted(rank, "direction") if rank else ""
 
 
 def show(report: CalibrationReport, name: str, console: Console, *, table: bool = True) -> None:

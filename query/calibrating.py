@@ -16,6 +16,7 @@ from encoders.maps.networks import Networks
 from encoders.maps.space import SpaceMaps
 from encoders.session import Device
 from encoders.vector_parts import VectorParts
+from encoders.wording import counted
 from indexer import collection as collections
 from indexer import database
 from indexer.collection import Collection
@@ -256,7 +257,8 @@ def _see_that_it_fits(setting: Setting, spec: EncoderSpec) -> None:
     parts = VectorParts.of(spec)
     if setting.rank >= (narrowest := min(parts.widths)):
         raise BadInput(
-            f"{setting.rank} directions can't be taken out of vectors of {narrowest} numbers; nothing would be left"
+            f"{counted(setting.rank, 'direction')} can't be taken out of vectors of {narrowest} numbers; "
+            "nothing would be left"
         )
     if setting.weights:
         VectorParts(parts.widths, setting.weights)

@@ -19,6 +19,7 @@ from pathlib import Path
 
 from encoders.errors import BadInput
 from encoders.languages import normalise
+from encoders.wording import counted
 from encoders.words import folded
 from indexer.readers.files import text_lines
 
@@ -117,5 +118,7 @@ def _columns(path: Path, least: int) -> Iterator[tuple[str, list[str]]]:
         if not columns:
             continue
         if len(columns) < least:
-            raise BadInput(f"{where} has {len(columns)} columns and should have {least}; see that it is the right file")
+            raise BadInput(
+                f"{where} has {counted(len(columns), 'column')} and should have {least}; see that it is the right file"
+            )
         yield where, columns

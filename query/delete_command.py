@@ -10,6 +10,7 @@ import sqlalchemy as sa
 
 from encoders.console import Console, output_options
 from encoders.errors import BadInput
+from encoders.wording import counted
 from indexer import collection as collections
 from indexer.collection import Collection
 from indexer.database import opened
@@ -91,4 +92,4 @@ def _delete(
     if not deleted:
         raise BadInput(f"collection {name} has none of these documents; search shows ids in brackets")
     console.emit({"collection": name, "deleted": deleted, "collection_deleted": False})
-    console.result(f"{deleted:,} of {len(set(doc_ids)):,} documents deleted from {name}")
+    console.result(f"{deleted:,} of {counted(len(set(doc_ids)), 'document')} deleted from {name}")

@@ -10,6 +10,7 @@ import sqlalchemy as sa
 
 from encoders.console import Console, output_options
 from encoders.errors import BadInput
+from encoders.wording import counted
 from indexer import collection as collections
 from indexer.attaching import detach
 from indexer.collection import Collection
@@ -74,11 +75,11 @@ def _tell(done: Detached, name: str, mapped: str, field: str, console: Console) 
     if done.gone:
         console.result(f"{name} is gone; {done.index} is there no more, and nothing was to be taken from it")
         return
-    console.result(f"{name} is gone: {field} emptied in {done.emptied:,} documents of {done.index}")
+    console.result(f"{name} is gone: {field} emptied in {counted(done.emptied, 'document')} of {done.index}")
     if done.kept:
         console.result(
-            f"  {done.kept:,} documents keep it: their versions are their owner's, whose next write would be refused "
-            "after one of ours; it goes when the owner writes them anew"
+            f"  {counted(done.kept, 'document keeps', 'documents keep')} it: the versions are the owner's, whose next "
+            "write would be refused after one of ours; it goes when the owner writes them anew"
         )
     console.result(
         f'  each of them keeps "{field}": null in its _source, and a mapping what it has: the empty field '

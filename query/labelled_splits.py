@@ -11,6 +11,7 @@ import numpy as np
 from encoders.console import Console
 from encoders.document import Document
 from encoders.errors import BadInput
+from encoders.wording import counted
 from indexer.readers import ReadOptions, Refusal, read
 from query.classification import Part, split
 
@@ -60,12 +61,16 @@ def labelled_documents(sources: Sequence[str], console: Console, languages: Sequ
             again += reading.doc_id in kept
             kept[reading.doc_id] = reading
     if refused:
-        console.warn(f"{len(refused):,} records could not be read; the first, {refused[0].where}: {refused[0].reason}")
+        console.warn(
+            f"{counted(len(refused), 'record')} could not be read; the first, {refused[0].where}: {refused[0].reason}"
+        )
     if unlabelled:
-        console.warn(f"{unlabelled:,} documents have no field label and were left out")
+        lacking = ("document has no field label and was", "documents have no field label and were")
+        console.warn(f"{counted(unlabelled, *lacking)} left out")
     if again:
         console.warn(
-            f"{again:,} documents have the id of an earlier one, which they replace; ids go over all languages"
+            f"{counted(again, 'document has', 'documents have')} the id of an earlier one, which is replaced; "
+            "ids go over all languages"
         )
     if not kept:
         where = " in a language that is wanted" if languages else ""

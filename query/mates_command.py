@@ -11,6 +11,7 @@ from encoders.console import Console, output_options
 from encoders.errors import BadInput
 from encoders.maps.mates import Mates
 from encoders.maps.parallel import Parallel
+from encoders.wording import counted
 from indexer.mapping_sources import AlignedSources, aligned_options
 from indexer.reading_options import reading_options
 from indexer.settings import place_options
@@ -69,7 +70,8 @@ def _show(found: Mapping[str, Mates], name: str, parallel: Parallel, console: Co
     console.table(
         ["method", ">rate", ">MRR"],
         [[method, f"{one.rate:.3f}", f"{one.mrr:.3f}"] for method, one in found.items()],
-        title=f"Mate retrieval of {name}: {len(parallel.rows)} languages, all of {len(parallel.concepts):,} concepts",
+        title=f"Mate retrieval of {name}: {len(parallel.rows)} languages, all of "
+        + counted(len(parallel.concepts), "concept"),
     )
     console.emit(
         {
@@ -92,7 +94,8 @@ def run(parallel: Parallel, name: str, sweep: Sweep, plot: Path | None, console:
     ]
     title = (
         f"Mate retrieval of {name}: {len(parallel.rows) * (len(parallel.rows) - 1)} ordered pairs of "
-        f"{len(parallel.rows)} languages, {len(parallel.concepts):,} concepts, {sweep.splits} splits"
+        f"{len(parallel.rows)} languages, {counted(len(parallel.concepts), 'concept')}, "
+        + counted(sweep.splits, "split")
     )
     console.table(["method", sweep.swept or "", ">rate", ">MRR"], rows, title=title)
     console.emit(

@@ -10,6 +10,7 @@ import click
 from encoders.console import Console, output_options
 from encoders.methods import METHODS
 from encoders.session import Device
+from encoders.wording import counted
 from indexer.settings import Settings, place_options
 from query.migrating import KEPT, SAMPLE, MigrationReport, migrate
 from query.migration_map import FEWEST
@@ -79,18 +80,23 @@ def command(
 def _tell_encoded(report: ReencodingReport, name: str, console: Console) -> None:
     told = asdict(report)
     console.emit({"collection": name, **told, "refused": [note["doc_id"] for note in told["refused"]]})
-    of = "queries of the log" if report.logged else "pseudo-queries"
-    console.say(f"{report.encoded:,} documents encoded again, {report.unchanged:,} had their vector before")
-    console.say(f"of the first ten hits of {report.queries:,} {of} {report.overlap:.0%} are those of the old encoder")
+    console.say(f"{counted(report.encoded, 'document')} encoded again, {report.unchanged:,} had their vector before")
+    console.say(f"of the first ten hits of {_asked(report)} {report.overlap:.0%} are those of the old encoder")
     if report.refused:
         console.warn(
-            f"{report.encoder.encoder} knows nothing of {len(report.refused):,} documents, which are not found any "
-            f"more: dragoman status -c {name}"
+            f"{report.encoder.encoder} knows nothing of {counted(len(report.refused), 'document')}; see what is not "
+            f"found any more: dragoman status -c {name}"
         )
     console.result(
         f"{name} is a collection of {report.encoder.encoder} by {report.encoder.method} from now on; "
         f"back again: dragoman rollback -c {name}"
     )
+
+
+def _asked(report: ReencodingReport | MigrationReport) -> str:
+    if report.logged:
+        return counted(report.queries, "query of the log", "queries of the log")
+    return counted(report.queries, "pseudo-query", "pseudo-queries")
 
 
 _ANSWERED = {"concepts": "a document of their concept in another language", "titles": "their own document"}
@@ -121,16 +127,17 @@ def _tell(report: MigrationReport, name: str, console: Console, *, dry_run: bool
             ["new encoder", "new vectors, all encoded again", f"{worth.new:.3f}"],
             ["new encoder", "old vectors, through the map", f"{worth.mapped:.3f}"],
         ],
-        title=f"{worth.queries} pseudo-queries of held-out documents, answered by {_ANSWERED[worth.kind]}",
+        title=f"{counted(worth.queries, 'pseudo-query', 'pseudo-queries')} of held-out documents, answered by "
+        + _ANSWERED[worth.kind],
     )
     console.say(
-        f"the map, learnt of {sum(report.documents.values()):,} documents, finds {report.mates.rate:.1%} of held-out "
-        f"documents' new vectors, and keeps {worth.kept:.0%} of what encoding everything again would give"
+        f"the map, learnt of {counted(sum(report.documents.values()), 'document')}, finds {report.mates.rate:.1%} of "
+        f"held-out documents' new vectors, and keeps {worth.kept:.0%} of what encoding everything again would give"
     )
     if worth.queries < FEWEST:
-        console.warn(f"the advice is that of {worth.queries} queries; a larger --sample says more")
-    are, of = "are" if done else "would be", "queries of the log" if report.logged else "pseudo-queries"
-    console.say(f"of the first ten hits of {report.queries:,} {of} {report.overlap:.0%} {are} the same as before")
+        console.warn(f"the advice is that of {counted(worth.queries, 'query', 'queries')}; a larger --sample says more")
+    are = "are" if done else "would be"
+    console.say(f"of the first ten hits of {_asked(report)} {report.overlap:.0%} {are} the same as before")
     if done:
         if not worth.pays:
             console.warn("the sample says that staying with the old encoder is better: dragoman rollback")

@@ -12,6 +12,7 @@ import numpy as np
 from encoders.console import Console, Progress
 from encoders.document import Document, Encoder, FloatArray, Passages
 from encoders.errors import BadInput
+from encoders.wording import counted
 from indexer.stores.contract import VectorStore
 from query.drawing import drawn
 from query.language_statistics import pseudo_queries
@@ -48,7 +49,7 @@ def both_of(
     count = sum(map(len, doc_ids.values()))
     if count < FEWEST:
         raise BadInput(
-            f"the sample has {count} documents, and a map needs {FEWEST}; "
+            f"the sample has {counted(count, 'document')}, and a map needs {FEWEST}; "
             "raise --sample, or encode so few documents again: dragoman index SOURCE… --rebuild --encoder NAME"
         )
     taken = {lang: store.get(some) for lang, some in doc_ids.items()}

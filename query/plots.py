@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from encoders.errors import BadInput
+from encoders.wording import counted
 from query.significance import Comparison
 
 if TYPE_CHECKING:
@@ -54,8 +55,8 @@ def _draw(axes: Axes, comparison: Comparison) -> None:
     axes.axhline(comparison.difference, color=MEAN, linewidth=1, linestyle="--", label=mean)
     axes.legend(loc="upper right", frameon=False, fontsize=9)
     axes.set_title(
-        f"{comparison.b} against {comparison.a}: {comparison.wins} topics better, {comparison.losses} worse, "
-        f"{comparison.ties} equal (p {comparison.p_holm:.3g}, Holm)",
+        f"{comparison.b} against {comparison.a}: {counted(comparison.wins, 'topic')} better, "
+        f"{comparison.losses} worse, {comparison.ties} equal (p {comparison.p_holm:.3g}, Holm)",
         fontsize=10,
         loc="left",
     )

@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from encoders.console import Console, output_options
+from encoders.wording import counted
 from indexer.settings import Settings, place_options
 from query.clicks import require_searches, topic_lines
 from query.files import writable, write_lines
@@ -33,7 +34,7 @@ def command(name: str, output: Path | None, settings: Settings, console: Console
     if output:
         writable(output)
         write_lines(output, lines)
-        console.result(f"{len(lines):,} queries of {name} are in {output}")
+        console.result(f"{counted(len(lines), 'query', 'queries')} of {name} written to {output}")
         console.emit({"collection": name, "queries": len(lines), "file": str(output)})
         return
     asked = [json.loads(line) for line in lines]

@@ -20,6 +20,7 @@ from encoders.document import Encoder
 from encoders.errors import BadInput
 from encoders.maps.space import Asker
 from encoders.session import Device
+from encoders.wording import counted
 from indexer import collection as collections
 from indexer import generations
 from indexer.collection import Collection
@@ -33,7 +34,6 @@ from indexer.reencoding import hand_out_again, reencode
 from indexer.settings import Settings
 from indexer.stores import drop_store
 from indexer.stores.contract import VectorStore
-from indexer.stores.elastic.attachment import is_attached
 from indexer.workers.hints import Hints
 from indexer.workers.sweeping import sweep
 from onnx_export.models import absolute
@@ -52,6 +52,10 @@ from query.waiting import look_on
 
 SAMPLE = 2000
 """Documents over all languages that are encoded first: the second field's statistics are taken of them."""
+_BESIDE_THEIRS = (
+    "its documents are not encoded again beside their owner's; leave --re-encode out, and the map answers, or attach "
+    "the index under another name with the new encoder: dragoman attach --encoder"
+)
 
 
 @dataclass(frozen=True)
@@ -87,7 +91,7 @@ def is_migrating(name: str, encoder: str, method: str | None, settings: Settings
     """
     with opened(settings.database) as engine:
         found = collections.require(engine, name)
-        _refuse_attached(found)
+        found.refuse_attached(_BESIDE_THEIRS)
         asker = asker_of(calibration_table.load(engine, found))
     return asker is not None and asker.encoder == absolute(encoder) and method in {None, asker.method}
 
@@ -113,7 +117,7 @@ def re_encode(
     with opened(settings.database) as engine:
         found = collections.require(engine, name)
         settings.check_store(name, found.store or settings.home_store)
-        _refuse_attached(found)
+        found.refuse_attached(_BESIDE_THEIRS)
         kept, active = calibration_table.active(engine, found), calibration_table.load(engine, found)
         asker = asker_of(active)
         if asker is None or kept is None or active is None:
@@ -154,21 +158,11 @@ def _refuse_gaps(name: str, asker: Asker, refused: Sequence[Note]) -> None:
     reasons = Counter(note.text for note in refused if note.text != NOTHING_KNOWN)
     if reasons:
         ((reason, count),) = reasons.most_common(1)
+        without = counted(reasons.total(), "document has", "documents have")
         raise BadInput(
-            f"{name} is not changed to {asker.encoder} yet, because {reasons.total():,} documents have no vector of it "
+            f"{name} is not changed to {asker.encoder} yet, because {without} no vector of it "
             f"({count:,}: {reason}); all are found as before. See which: dragoman status -c {name}; see to the reason, "
             "or delete them (dragoman delete), and give the same command again"
-        )
-
-
-def _refuse_attached(collection: Collection) -> None:
-    """See that a collection's vectors are in a store of our own, where a second field has a place."""
-    if is_attached(collection.store):
-        name = collection.name
-        raise BadInput(
-            f"collection {name} is attached to an index, and its documents are not encoded again beside their owner's; "
-            "leave --re-encode out, and the map answers, or attach the index under another name with the new encoder: "
-            "dragoman attach --encoder"
         )
 
 

@@ -14,6 +14,7 @@ from encoders.document import Document
 from encoders.errors import BadInput
 from encoders.languages import normalise
 from encoders.session import Device
+from encoders.wording import counted
 from indexer.readers import Reading, ReadOptions, read
 from onnx_export.models import DEFAULT
 from query.hmde_methods import METHODS, open_method
@@ -96,7 +97,7 @@ def _documents(paths: Sequence[str], lang: str, console: Console) -> Iterator[Do
         else:
             refused += 1
     if refused:
-        console.warn(f"{refused:,} records in {lang} could not be read and are left out; dragoman index names them")
+        console.warn(f"{counted(refused, 'record')} in {lang} could not be read: left out; dragoman index names them")
 
 
 def _readings(paths: Sequence[str], lang: str) -> Iterator[Reading]:

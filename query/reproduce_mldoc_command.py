@@ -86,20 +86,26 @@ def mldoc(
         whole = stored(texts, taught)
         tried = [drawn(whole, seed) for seed in range(draws)] if draws else [whole]
     loaded = open_method(encoder, method, cast("Device", device), console, checkpoint)
-    trainable = None
-    if fine_tuned:
-        from onnx_export.huggingface import require_torch  # noqa: PLC0415 - what --help need not load
-
-        require_torch()
-        from onnx_export.hmde.trainable import open_trainable  # noqa: PLC0415 - torch
-
-        trainable = open_trainable(encoder, loaded.spec.method, checkpoint, cast("Device", device), console)
+    trainable = _trainable(loaded, encoder, checkpoint, cast("Device", device), console) if fine_tuned else None
     reached = {"frozen": _frozen(tried, loaded, console)}
     if trainable:
         settings = FineTuning(rate=rate or FineTuning.rate, epochs=epochs or FineTuning.epochs)
         reached["fine_tuned"] = _fine_tuned(tried, trainable, settings, console)
     told = _show(reached, taught, f"{loaded.spec.name} by {loaded.spec.method}", console)
     console.emit({"draws": draws or 1, "splits": splits, **told})
+
+
+def _trainable(loaded: Encoder, reference: str, checkpoint: str | None, device: Device, console: Console) -> Trainable:
+    """The loaded encoder so that it can learn: itself where torch encodes, else its weights beside its graphs."""
+    from onnx_export.huggingface import require_torch  # noqa: PLC0415 - what --help need not load
+
+    require_torch()
+    from onnx_export.hmde.torch_encoder import TorchEncoder  # noqa: PLC0415 - torch
+    from onnx_export.hmde.trainable import open_trainable  # noqa: PLC0415
+
+    if isinstance(loaded, TorchEncoder):
+        return loaded.trainable
+    return open_trainable(reference, loaded.spec.method, checkpoint, device, console)
 
 
 def _labelled(folder: Path | None, sources: Sequence[str], console: Console) -> list[Document]:

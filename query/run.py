@@ -12,6 +12,7 @@ from urllib.parse import quote, unquote
 import numpy as np
 
 from encoders.errors import BadInput
+from encoders.wording import counted
 
 Scored = tuple[str, float]
 """A document's id and its score."""
@@ -82,7 +83,8 @@ class Run:
             columns = line.split()
             if len(columns) != 6:
                 raise BadInput(
-                    f"{where}:{number} has {len(columns)} columns, not the six of: topic Q0 document rank score tag"
+                    f"{where}:{number} has {counted(len(columns), 'column')}, not the six of: "
+                    "topic Q0 document rank score tag"
                 )
             qid, doc_id, tag = _unescape(columns[0]), _unescape(columns[2]), _unescape(columns[5])
             try:

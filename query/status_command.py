@@ -11,6 +11,7 @@ import sqlalchemy as sa
 from encoders.console import Console, output_options
 from encoders.errors import DragomanError
 from encoders.vector_parts import shown_weights
+from encoders.wording import counted
 from indexer import collection as collections
 from indexer import ledger
 from indexer.collection import Collection
@@ -140,15 +141,20 @@ def _count(collection: Collection, settings: Settings, model: str = "") -> tuple
 
 def _show(console: Console, one: dict[str, Any], *, whole: bool) -> None:
     languages = "  ".join(f"{lang} {count:,}" for lang, count in one["languages"].items())
-    console.result(f"\n{one['collection']}: {one['documents']:,} documents, languages: {len(one['languages'])}")
+    console.result(
+        f"\n{one['collection']}: {counted(one['documents'], 'document')}, languages: {len(one['languages'])}"
+    )
     console.result(f"  {languages or one['trouble'] or 'no documents'}")
     console.result(f"  encoder {one['encoder']} by {one['method']} ({one['dim']} numbers, model {one['model']})")
     console.result(f"  store {one['store']}")
     if lost := one["not_found"]:
-        console.result(f"  {lost:,} of them have no vector of this model and are not found: index them again")
+        console.result(
+            f"  {counted(lost, 'of them has', 'of them have')} no vector of this model: not found until indexed again"
+        )
     if again := one["encoding_again"]:
         do = "the same dragoman migrate --re-encode goes on" if again["searched"] else "it is not asked by them now"
-        console.result(f"  {again['documents']:,} of them have a vector of model {again['model']} too; {do}")
+        have = counted(again["documents"], "of them has", "of them have")
+        console.result(f"  {have} a vector of model {again['model']} too; {do}")
     if previous := one["previous"]:
         other = previous["number"] != one["generation"]  # encoding again leaves both vectors in one
         console.result(
@@ -167,7 +173,10 @@ def _show(console: Console, one: dict[str, Any], *, whole: bool) -> None:
     for kind in ("refused", "remarks"):
         notes = one[kind]
         if notes:
-            console.result(f"  {len(notes):,} {kind}" + ("" if whole else f": dragoman status -c {one['collection']}"))
+            console.result(
+                f"  {counted(len(notes), kind.removesuffix('s'), kind)}"
+                + ("" if whole else f": dragoman status -c {one['collection']}")
+            )
         for note in notes if whole else []:
             console.result(f"    {note['place']}: {note['text']}")
 

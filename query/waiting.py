@@ -11,7 +11,8 @@ from dataclasses import dataclass
 import sqlalchemy as sa
 
 from encoders.console import Console
-from encoders.errors import BadInput, StoreError
+from encoders.errors import BadInput, DragomanError, StoreError
+from encoders.wording import counted
 from indexer.database import is_away, opened
 from indexer.ledger import ACTIVE, DONE, PAUSED, READING, RUNNING, IndexRun, Ledger
 from indexer.pipeline import IndexReport, report_of
@@ -103,6 +104,14 @@ def wait_for(engine: sa.Engine, run_id: int, console: Console, settings: Setting
 
     Should the last worker be gone before it ended the run, the run is ended here.
     """
+    failures: dict[int, str] = {}
+
+    def failed(one: IndexRun, error: DragomanError) -> None:
+        """Every sweep tries again, so a failure is said once until it is another."""
+        if failures.get(one.id) != str(error):
+            failures[one.id] = str(error)
+            console.warn(f"every chunk of run {one.id} is done; its end failed and is tried again: {error}")
+
     with console.progress("indexing", None, "documents") as progress:
         shown = 0
         said = ""
@@ -118,7 +127,7 @@ def wait_for(engine: sa.Engine, run_id: int, console: Console, settings: Setting
                 return run
             if is_worked_off(look.standing):
                 with suppress(StoreError):  # or the next look does
-                    sweep(engine, settings, Hints(settings.broker), run.model, _SWEEP)
+                    sweep(engine, settings, Hints(settings.broker), run.model, _SWEEP, failed)
             before, said = said, standstill(look.standing)
             if said and said != before:
                 console.say(said)
@@ -172,13 +181,15 @@ def lines(look: Look) -> list[str]:
     left = f", {look.left} left" if look.left else ""
     if one.run.state == READING:
         return [
-            f"run {one.run.id} of {one.run.collection} reading: {one.documents:,} documents read; should the command "
-            "that reads them have ended, give it again: it goes on"
+            f"run {one.run.id} of {one.run.collection} reading: {counted(one.documents, 'document')} read; should the "
+            "command that reads them have ended, give it again: it goes on"
         ]
-    head = f"run {one.run.id} of {one.run.collection} {one.run.state}: {one.done:,}/{one.documents:,} documents"
-    told = [f"{head}, {look.rate:,.1f}/s{left}; chunks: {chunks}; {len(one.workers)} workers alive"]
+    head = (
+        f"run {one.run.id} of {one.run.collection} {one.run.state}: {one.done:,}/{counted(one.documents, 'document')}"
+    )
+    told = [f"{head}, {look.rate:,.1f}/s{left}; chunks: {chunks}; {counted(len(one.workers), 'worker')} alive"]
     told += [
-        f"  {worker.id} ({worker.device}): {worker.documents:,} documents"
+        f"  {worker.id} ({worker.device}): {counted(worker.documents, 'document')}"
         + (f", at chunk {worker.chunk}" if worker.chunk is not None else "")
         for worker in one.workers
     ]

@@ -18,6 +18,7 @@ from encoders.cr5.solver import Block, Solution, solve
 from encoders.cr5.vocabulary import Vocabulary, fit_vocabulary
 from encoders.document import Document, FloatArray
 from encoders.errors import BadInput
+from encoders.wording import counted
 
 
 class Cr5:
@@ -143,16 +144,20 @@ class Cr5:
         pivots = " or ".join(self.settings.pivots)
         if undealt:
             self.remarks_.append(
-                f"{undealt:,} documents are left out: their concepts have none in {pivots}, "
+                f"{counted(undealt, 'document is', 'documents are')} left out: their concepts have none in {pivots}, "
                 "or link another language with it"
             )
         if alone:
-            self.remarks_.append(f"{alone:,} documents about concepts that no other language has teach nothing")
+            about = "about concepts that no other language has"
+            self.remarks_.append(f"{counted(alone, f'document {about} teaches', f'documents {about} teach')} nothing")
         if gone:
             why = f"is left to link it with {pivots}" if pivots else "shares a concept with another language"
             self.remarks_.append(f"{_are(gone)} left out: no document there {why}")
         if corpus.without_concept:
-            self.remarks_.append(f"{corpus.without_concept:,} documents without a concept teach nothing")
+            idle = counted(
+                corpus.without_concept, "document without a concept teaches", "documents without a concept teach"
+            )
+            self.remarks_.append(f"{idle} nothing")
 
     def _solution(self, blocks: Mapping[str, Block], dimensions: int, console: Console) -> Solution:
         """Choose λ, and solve.

@@ -126,11 +126,15 @@ class Networks:
         """Read what ``write`` wrote.
 
         Raises:
-            BadInput: it is damaged, or a graph can't be loaded.
+            BadInput: it is damaged or of another version, or a graph can't be loaded.
         """
         inside = folder / NETWORKS
         try:
             header = json.loads((folder / HEADER).read_text(encoding="utf-8"))
+            if header["format"] != FORMAT:
+                raise BadInput(
+                    f"{folder / HEADER} is of another version; make it again: dragoman train mapping --method nca"
+                )
             pairs = [(str(source), str(target)) for source, target in header["networks"]]
             with np.load(inside / _MEANS, allow_pickle=False) as arrays:
                 means = {lang: arrays[lang] for lang in arrays.files}

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from encoders.document import FloatArray
 from encoders.errors import BadInput
 from encoders.maps.ridge import Aligned
+from encoders.wording import counted
 
 FEWEST = 15
 """Concepts in all languages from which on three of each part of a split are left."""
@@ -59,8 +60,8 @@ class Split:
         count = len(parallel.concepts)
         if count < FEWEST:
             raise BadInput(
-                f"{count} concepts are in all of {', '.join(parallel.rows)}, and {FEWEST} are needed to learn and to "
-                "test; leave languages out with --languages, or give more documents"
+                f"{counted(count, 'concept is', 'concepts are')} in all of {', '.join(parallel.rows)}, and {FEWEST} "
+                "are needed to learn and to test; leave languages out with --languages, or give more documents"
             )
         order = np.random.default_rng(seed).permutation(count)
         first, second = int(0.6 * count), int(0.8 * count)

@@ -7,6 +7,7 @@ import numpy as np
 from encoders.document import FloatArray
 from encoders.errors import BadInput
 from encoders.moments import Float64Array, Moments
+from encoders.wording import counted
 
 RIDGES = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
 """Penalties to choose from, in mean squared distances of a vector from its mean: so they fit vectors of any length."""
@@ -109,4 +110,4 @@ def require_pairs(count: int, fewest: int = 2) -> None:
         BadInput: there are too few pairs.
     """
     if count < fewest:
-        raise BadInput(f"a map can't be learnt from {count} aligned documents; give {fewest} or more")
+        raise BadInput(f"a map can't be learnt from {counted(count, 'aligned document')}; give {fewest} or more")

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 
 from encoders.errors import BadInput
 from encoders.languages import normalise
+from encoders.wording import counted
 from indexer.parallel.source import NOT_UTF8, Aligned, decoded, row
 from indexer.readers.files import SourceFile, UnreadableFileError
 from indexer.readers.source import Refusal
@@ -53,7 +54,9 @@ def read_tsv(file: SourceFile) -> Iterator[Aligned | Refusal]:
         if text is None:
             yield Refusal(where, NOT_UTF8)
         elif len(values) != len(names):
-            yield Refusal(where, f"the line has {len(values)} columns and the header {len(names)}; fill or quote them")
+            yield Refusal(
+                where, f"the line has {counted(len(values), 'column')} and the header {len(names)}; fill or quote them"
+            )
         else:
             yield Aligned(where, {lang: value for lang, value in zip(langs, values, strict=True) if lang})
 

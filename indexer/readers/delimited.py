@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Iterator
 from itertools import chain
 
+from encoders.wording import counted
 from indexer.readers.encodings import UndecodableError, decode, taken_for
 from indexer.readers.files import RECORD_LIMIT, SourceFile
 from indexer.readers.record import make_document
@@ -130,7 +131,7 @@ class _Again:
 def _document(row: list[str], header: list[str], where: str, options: ReadOptions) -> Reading:
     if len(row) != len(header):
         advice = "fill them" if len(row) < len(header) else "quote what holds the delimiter"
-        return Refusal(where, f"the row has {len(row)} columns and the header {len(header)}; {advice}")
+        return Refusal(where, f"the row has {counted(len(row), 'column')} and the header {len(header)}; {advice}")
     text = options.fields.get("text", "text")
     record = {name: value for name, value in zip(header, row, strict=True) if value or name == text}
     return make_document(record, where, options)

@@ -7,6 +7,7 @@ from typing import Any
 
 from encoders.errors import BadInput, MissingPart
 from encoders.languages import normalise
+from encoders.wording import counted
 from indexer.readers.record import make_document
 from indexer.readers.source import Reading, ReadOptions, Refusal
 
@@ -45,7 +46,9 @@ def read_dataset(name: str, dataset: Any, options: ReadOptions) -> Iterator[Read
             where = f"{PREFIX}{name}:{getattr(doc, 'doc_id', count)}"
             yield make_document(_record(doc, options), where, ReadOptions(lang=lang))
     except (OSError, RuntimeError) as error:
-        yield Refusal(f"{PREFIX}{name}", f"it can't be read on after {count} documents ({error}); run this again")
+        yield Refusal(
+            f"{PREFIX}{name}", f"it can't be read on after {counted(count, 'document')} ({error}); run this again"
+        )
         return
     if not count:
         yield Refusal(f"{PREFIX}{name}", "it holds no document")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import sqlalchemy as sa
 
 from encoders.console import Console
@@ -25,7 +27,18 @@ _ENOUGH = 10_000
 """Messages that wait at most: each is for any chunk, and to count a million chunks takes a second."""
 
 
-def sweep(engine: sa.Engine, settings: Settings, hints: Hints, model: str, every: float) -> list[int]:
+Failed = Callable[[IndexRun, DragomanError], None]
+"""Told of a run whose end failed, by each sweep that tries."""
+
+
+def log_failed(run: IndexRun, error: DragomanError) -> None:
+    """Say in a worker's log that a run's end failed."""
+    logger.warning("every chunk is done, and the run's end failed: %s", error, extra={"run": run.id})
+
+
+def sweep(
+    engine: sa.Engine, settings: Settings, hints: Hints, model: str, every: float, failed: Failed = log_failed
+) -> list[int]:
     """Look after the runs of a model, unless another worker did a moment ago; returns those that came to their end.
 
     Done twice at once, or broken off anywhere, it does no harm. A run whose end fails keeps no other from ending.
@@ -36,6 +49,7 @@ def sweep(engine: sa.Engine, settings: Settings, hints: Hints, model: str, every
         hints: to the workers.
         model: whose runs.
         every: seconds that are between two sweeps, whichever worker makes them.
+        failed: told of each run whose end failed; the next sweep tries again.
 
     Raises:
         StoreError: database or broker is away.
@@ -46,15 +60,15 @@ def sweep(engine: sa.Engine, settings: Settings, hints: Hints, model: str, every
     give_out(engine, hints, model)
     with transaction(engine) as session:
         ended = list(session.scalars(sa.select(IndexRun).where(*_GOING, IndexRun.model == model, ~_UNDONE)))
-    return [run.id for run in ended if _ends(engine, settings, run)]
+    return [run.id for run in ended if _ends(engine, settings, run, failed)]
 
 
-def _ends(engine: sa.Engine, settings: Settings, run: IndexRun) -> bool:
-    """Whether a run came to its end; the next sweep tries again."""
+def _ends(engine: sa.Engine, settings: Settings, run: IndexRun, failed: Failed) -> bool:
+    """Whether a run came to its end."""
     try:
         end(engine, settings, run)
     except DragomanError as error:
-        logger.warning("every chunk is done, and the run's end failed: %s", error, extra={"run": run.id})
+        failed(run, error)
         return False
     return True
 

@@ -13,11 +13,15 @@ from onnx_export.hmde.trainable import Trainable, part_of
 
 
 class TorchEncoder:
-    """A trainable encoder as it is; the one passage of a document is its whole text."""
+    """A trainable encoder as it is; the one passage of a document is its whole text.
+
+    Attributes:
+        trainable: what encodes, and can learn; encoding here replaces the documents that it has taken.
+    """
 
     def __init__(self, encoder: Trainable, method: str) -> None:
         """Take what encodes, and how that is called."""
-        self._encoder = encoder
+        self.trainable = encoder
         config = encoder.config
         model = config.model_id(method, tokens=config.max_tokens)
         self.spec = EncoderSpec(
@@ -26,8 +30,8 @@ class TorchEncoder:
 
     def encode_documents(self, documents: Sequence[Document]) -> Encoded:
         """Documents → their vectors; a zero row for a text with nothing known."""
-        part = self._encoder.prepare(documents)
-        self._encoder.lower.take([part])
+        part = self.trainable.prepare(documents)
+        self.trainable.lower.take([part])
         vectors = self._vectors(len(documents))
         known = part["counts"] > 0
         passages = [
@@ -41,13 +45,13 @@ class TorchEncoder:
 
     def encode_queries(self, queries: Sequence[Document]) -> FloatArray:
         """Queries with the model's query prefix → (queries, dim) unit rows."""
-        tokenizer: Tokenizer = self._encoder.lower.tokenizer
-        limit = self._encoder.config.max_tokens - tokenizer.query_overhead
+        tokenizer: Tokenizer = self.trainable.lower.tokenizer
+        limit = self.trainable.config.max_tokens - tokenizer.query_overhead
         asked = [tokenizer.query(text.ids[:limit]) for text in tokenizer.tokenize([one.content for one in queries])]
-        self._encoder.lower.take([part_of([[ids] for ids in asked])])
+        self.trainable.lower.take([part_of([[ids] for ids in asked])])
         return self._vectors(len(queries))
 
     def _vectors(self, rows: int) -> FloatArray:
         with torch.no_grad():
-            found: FloatArray = self._encoder.documents(range(rows)).cpu().numpy()
+            found: FloatArray = self.trainable.documents(range(rows)).cpu().numpy()
         return found

@@ -120,7 +120,7 @@ def open_trainable(
             encoder's weights are at hand without.
         device: where to train.
         console: where progress goes.
-        budget: padded tokens encoded at once.
+        budget: padded tokens encoded at once; *longformer* takes a text at a time on a CPU.
 
     Raises:
         BadInput: the method can't learn, no checkpoint was named, or it is another one's.
@@ -153,6 +153,8 @@ def _whole(base: Base, budget: int, device: Device) -> Trainable:
         raise BadInput(f"{base.config.name} has no weights that learn; name a Hugging Face folder")
     module = longformer.WholeText(longformer.converted(base.source.module.encoder))
     where = training_device(device)
+    if where.type == "cpu":
+        budget = 0  # a text at a time: each is filled up to whole windows, and two of them leave the cache
     lower = TrainedLower(
         module, own.tokenizer, 1, module.longest, budget=budget, device=str(where), autocast=where.type == "cuda"
     )

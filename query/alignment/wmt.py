@@ -23,6 +23,7 @@ from pathlib import Path
 from encoders.document import Document
 from encoders.errors import BadInput
 from encoders.languages import normalise
+from encoders.wording import counted
 from indexer.readers.files import text_lines
 
 _LETT = re.compile(r"\.lett(\.\w+)?$")
@@ -67,7 +68,7 @@ def read_site(path: Path, first: str = "en", second: str = "fr") -> Site:
     for where, line in text_lines(path):
         columns = line.split("\t")
         if len(columns) != _COLUMNS:
-            raise BadInput(f"{where} has {len(columns)} columns; a page of a .lett file has {_COLUMNS}")
+            raise BadInput(f"{where} has {counted(len(columns), 'column')}; a page of a .lett file has {_COLUMNS}")
         lang, _, _, url, _, encoded = columns
         if lang not in pages:
             continue

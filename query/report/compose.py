@@ -11,6 +11,7 @@ import sqlalchemy as sa
 from encoders.console import Console
 from encoders.errors import BadInput
 from encoders.folder import file_hash
+from encoders.wording import counted
 from indexer import collection as collections
 from indexer.collection import Collection
 from indexer.database import connect, now
@@ -206,7 +207,7 @@ def _how_to_evaluate(subject: _Subject) -> str:
 
 
 def _summary(subject: _Subject, counts: dict[str, int]) -> str:
-    said = f"{sum(counts.values()):,} documents in {len(counts)} language{'s' if len(counts) != 1 else ''}."
+    said = f"{counted(sum(counts.values()), 'document')} in {counted(len(counts), 'language')}."
     own = [(one.label, *one.own_language) for one in subject.shown if one.own_language]
     if not own:
         return said
@@ -250,7 +251,7 @@ def _facts(subject: _Subject, counts: dict[str, int]) -> dict[str, str]:
     }
     if kept is not None:
         rank = kept.summary["rank"]
-        taken_out = f"{rank} direction{'s' if rank > 1 else ''} of each language" if rank else "each language's mean"
+        taken_out = f"{counted(rank, 'direction')} of each language" if rank else "each language's mean"
         facts["Calibration"] = (
             f"{kept.id}: balance {kept.summary['balance']:g}, {kept.summary['margin']} margin, {taken_out} taken out, "
             f"decided by {kept.summary['decided_by']}"

@@ -211,7 +211,7 @@ def test_long_pairs_unpaired_languages_and_small_texts_are_told(
     assert run([*command, str(extra), "--vocabulary", "5000", "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     remarks = " | ".join(told["remarks"])
-    assert "1 pairs have a side of more than 127 tokens" in remarks
+    assert "1 pair has a side of more than 127 tokens" in remarks
     assert "fr never stands beside en or es and was left out; name another --pivot" in remarks
     assert "tokens that come twice, not 5,000" in remarks
     assert "no sentence in ja stands beside another in the sources" in remarks

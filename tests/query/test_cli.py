@@ -137,7 +137,7 @@ def test_delete_removes_documents_then_the_collection(
     place = ["--home", str(tmp_path)]
     assert run(["index", str(DEMO / "docs.tr.jsonl"), "-c", "c", "-q", *place]) == 0
     assert run(["delete", "demo:tr:chess", "-c", "c", *place]) == 0
-    assert "1 of 1 documents deleted" in capsys.readouterr().out
+    assert "1 of 1 document deleted" in capsys.readouterr().out
     assert run(["delete", "demo:tr:chess", "-c", "c", *place]) == 1
     assert run(["delete", "-c", "c", *place]) == 2
     with alone(Settings.read(home=tmp_path), "c"):

@@ -1,5 +1,6 @@
 """NCA rescores candidates: found as without maps, they are compared through the network of both languages."""
 
+import json
 import shutil
 from itertools import permutations
 from pathlib import Path
@@ -128,6 +129,14 @@ def test_a_graph_that_cannot_be_loaded_is_refused_before_it_is_ranked_with(tmp_p
     write(networks, tmp_path / "m")
     (tmp_path / "m" / "nca" / "de-en.onnx").write_bytes(b"no graph")
     with pytest.raises(BadInput, match="the network can't be loaded"):
+        read_mapping(tmp_path / "m")
+
+
+def test_networks_of_another_version_are_refused(tmp_path: Path, networks: Networks) -> None:
+    write(networks, tmp_path / "m")
+    header = tmp_path / "m" / "mapping.json"
+    header.write_text(json.dumps(json.loads(header.read_text()) | {"format": 99}))
+    with pytest.raises(BadInput, match="is of another version; make it again: dragoman train mapping --method nca"):
         read_mapping(tmp_path / "m")
 
 

@@ -150,7 +150,7 @@ def test_what_could_not_be_encoded_for_any_other_reason_keeps_the_collection_as_
 
     with monkeypatch.context() as patch:
         patch.setattr(EmbeddedStore, "put", refusing)
-        with pytest.raises(BadInput, match=r"is not changed to .+ because 1 documents .+ \(1: it is too large\)"):
+        with pytest.raises(BadInput, match=r"is not changed to .+ because 1 document has .+ \(1: it is too large\)"):
             re_encode("demo", home, device="cpu")
     assert row(home).method != "first"
     assert first(home)

@@ -133,7 +133,7 @@ def test_what_is_not_of_the_layout_is_one_sentence(tmp_path: Path, wikipedia: Pa
     with pytest.raises(BadInput, match=r"has no europarl-v7.da-en.en and .da"):
         read_europarl(europarl, "en", "da")
     (tmp_path / "d.txt").write_text("alone\n")
-    with pytest.raises(BadInput, match=r"d.txt:1 has 1 columns and should have 2"):
+    with pytest.raises(BadInput, match=r"d.txt:1 has 1 column and should have 2"):
         read_dictionary(tmp_path / "d.txt", "en", "it")
     (tmp_path / "d.txt").write_text("\n")
     with pytest.raises(BadInput, match=r"d.txt has no words; get it again"):

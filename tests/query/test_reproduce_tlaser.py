@@ -115,8 +115,8 @@ def test_documents_that_teach_nothing_are_one_sentence_and_lines_that_are_none_a
     assert run(command) == 1
     said = capsys.readouterr().err
     assert "no language has documents of two labels to learn from" in said
-    assert re.search(r"1 records could not be read; the first, .*docs.jsonl:5: ", said)
-    assert "1 documents have no field label and were left out" in said
+    assert re.search(r"1 record could not be read; the first, .*docs.jsonl:5: ", said)
+    assert "1 document has no field label and was left out" in said
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from encoders.document import Document, short_hash
 from encoders.errors import StoreError
+from encoders.wording import counted
 from indexer.stores.admission import admit
 from indexer.stores.contract import Edited, PutReport, Stamp, StoredDocument
 from indexer.stores.elastic import changes, connection, door, writing
@@ -308,7 +309,9 @@ def _empty(
     outcome = writing.write(client, server, doc_ids, decide)
     if outcome.refused:
         doc_id, reason = next(iter(outcome.refused.items()))
-        raise StoreError(f"{index} keeps our field in {len(outcome.refused)} documents, as in {doc_id} ({reason})")
+        raise StoreError(
+            f"{index} keeps our field in {counted(len(outcome.refused), 'document')}, as in {doc_id} ({reason})"
+        )
     return len(outcome.done)
 
 

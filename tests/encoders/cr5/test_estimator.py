@@ -117,7 +117,7 @@ def test_a_concept_in_one_language_only_teaches_nothing_and_that_is_said() -> No
     fitted = Cr5(QUICK).fit(corpus(["de", "en"]) + alone)
     assert fitted.concepts_ == 48
     assert fitted.documents_ == {"de": 48, "en": 48}
-    assert fitted.remarks_[-1] == "1 documents about concepts that no other language has teach nothing"
+    assert fitted.remarks_[-1] == "1 document about concepts that no other language has teaches nothing"
 
 
 def test_a_language_that_shares_no_concept_is_left_out_and_named() -> None:
@@ -129,7 +129,7 @@ def test_a_language_that_shares_no_concept_is_left_out_and_named() -> None:
 
 def test_documents_without_a_concept_are_counted() -> None:
     fitted = Cr5(QUICK).fit([*corpus(["de", "en"]), Document("1", "de", "nichts")])
-    assert fitted.remarks_[-1] == "1 documents without a concept teach nothing"
+    assert fitted.remarks_[-1] == "1 document without a concept teaches nothing"
 
 
 def test_one_language_is_refused() -> None:

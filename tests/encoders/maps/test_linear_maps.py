@@ -129,7 +129,7 @@ def test_bad_rows_get_one_sentence() -> None:
         LCA().fit(x, x[:4])
     with pytest.raises(BadInput, match="not finite"):
         LCA().fit(x, np.where(x == x[2, 1], np.float32(np.nan), x))
-    with pytest.raises(BadInput, match="1 aligned documents"):
+    with pytest.raises(BadInput, match="1 aligned document;"):
         LCA().fit(x[:1], x[:1])
     with pytest.raises(BadInput, match="one only"):
         LCC().fit({"en": x})

@@ -9,9 +9,11 @@ from contextlib import contextmanager
 import pytest
 
 from encoders.console import Console
+from encoders.errors import StoreError
 from indexer import ledger
 from indexer.batches import CHUNK_DOCUMENTS
 from indexer.ledger import Ledger
+from indexer.stores.embedded import EmbeddedStore
 from indexer.workers import registry
 from indexer.workers.controlling import pause, resume
 from indexer.workers.leases import Leases
@@ -40,7 +42,7 @@ def test_people_are_told_chunks_rate_time_left_workers_and_errors(field: Field) 
     who = Identity("w", "here", "cpu", field.model, "build-c")
     registry.show_life(field.engine, who, 60.0, (run, 2), CHUNK_DOCUMENTS, "the store is away")
     assert seen(field, rate=2.0) == [
-        "run 1 of c running: 64/256 documents, 2.0/s, 0:01:36 left; chunks: 1 done, 3 pending; 1 workers alive",
+        "run 1 of c running: 64/256 documents, 2.0/s, 0:01:36 left; chunks: 1 done, 3 pending; 1 worker alive",
         "  w (cpu): 64 documents, at chunk 2",
         "  last error: w: the store is away",
         "  last error: chunk 1, w: the disk is full",
@@ -53,7 +55,7 @@ def test_a_run_that_stands_still_says_why_and_what_to_do(field: Field) -> None:
     reading.plan(0, [True], "digest", ["a"], [], spool=b"")
     (told,) = seen(field)
     assert told == (
-        "run 1 of c reading: 1 documents read; should the command that reads them have ended, give it again: it goes on"
+        "run 1 of c reading: 1 document read; should the command that reads them have ended, give it again: it goes on"
     )
     reading.release()
     assert seen(field)[-1] == "  no worker of its model is alive; start one: dragoman worker -c c"
@@ -102,6 +104,33 @@ def test_whoever_waits_ends_a_run_that_the_last_worker_left_with_every_chunk_don
     assert lease
     with looking_on(field):
         assert leases.done(lease, 2, [])
+    assert ledger.runs(field.engine, "c")[0].state == "done"
+
+
+def test_whoever_waits_is_told_once_why_a_run_cannot_end_until_the_reason_is_another(
+    field: Field, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    field.write(records(2))
+    field.work_off(field.worker(), field.spool().run.id)
+    publish, reasons = (
+        EmbeddedStore.publish,
+        [reason for reason in ("the disk is full", "it is away") for _ in range(3)],
+    )
+
+    def failing(store: EmbeddedStore) -> None:
+        if reasons:
+            raise StoreError(reasons.pop(0))
+        publish(store)
+
+    monkeypatch.setattr("query.waiting._SWEEP", 0.0)
+    monkeypatch.setattr(EmbeddedStore, "publish", failing)
+    with looking_on(field):
+        pass
+    said = [line for line in capsys.readouterr().err.splitlines() if "its end failed" in line]
+    assert said == [
+        "warning: every chunk of run 1 is done; its end failed and is tried again: the disk is full",
+        "warning: every chunk of run 1 is done; its end failed and is tried again: it is away",
+    ]
     assert ledger.runs(field.engine, "c")[0].state == "done"
 
 

@@ -93,6 +93,25 @@ def test_as_an_encoder_short_texts_have_the_vectors_of_its_base_and_nothing_has_
     assert encoded.known[:, 0].tolist() == [True, True, False, True]
 
 
+def test_on_a_cpu_texts_are_encoded_one_by_one_to_the_vectors_that_they_have_together(
+    hugging_face: Mapping[str, Path],
+) -> None:
+    from onnx_export.hmde.torch_encoder import TorchEncoder
+    from onnx_export.hmde.trainable import open_trainable
+
+    trainable = open_trainable(str(hugging_face["xlm-r"]), "longformer", None, "cpu", QUIET)
+    encoder, given = TorchEncoder(trainable, "longformer"), []
+    trainable.lower.module.register_forward_pre_hook(lambda _, batch: given.append(batch))
+    documents = [Document(str(length), "de", "la marée " * length) for length in (150, 1, 20)]
+    vectors = encoder.encode_documents(documents).vectors
+    assert [len(ids) for ids, _ in given] == [1, 1, 1]
+    ids, mask = tokens(trainable.lower.module.longformer, *(ids.shape[1] for ids, _ in reversed(given)))
+    for row, (alone, _) in enumerate(reversed(given)):
+        ids[row, : alone.shape[1]] = alone[0]
+    together = trainable.lower.module(ids, mask).detach().numpy()
+    np.testing.assert_allclose(vectors[[0, 2, 1]], together, atol=1e-5)
+
+
 def test_another_kind_of_model_is_refused() -> None:
     import transformers
 
@@ -103,9 +122,21 @@ def test_another_kind_of_model_is_refused() -> None:
         converted(transformers.T5EncoderModel(config))
 
 
-def test_the_papers_table_is_made_by_it(
-    hugging_face: Mapping[str, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_the_papers_table_is_made_by_it_opened_once(
+    hugging_face: Mapping[str, Path],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
+    from onnx_export.hmde import longformer
+
+    made, opened = longformer.converted, []
+
+    def counted(encoder: Any) -> Any:
+        opened.append(encoder)
+        return made(encoder)
+
+    monkeypatch.setattr(longformer, "converted", counted)
     for language in ("english", "german"):
         for part in ("train.1000", "dev", "test"):
             (tmp_path / f"{language}.{part}").write_text("CCAT\taaaa bbbb\nGCAT\t1234 5678\n" * 3, encoding="utf-8")
@@ -115,3 +146,4 @@ def test_the_papers_table_is_made_by_it(
     assert told["encoder"] == "tiny-bert by longformer"
     assert told["languages"]["de"]["accuracy"] == 100.0
     assert told["fine_tuned"]["languages"].keys() == {"de", "en"}
+    assert len(opened) == 1
