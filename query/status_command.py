@@ -191,8 +191,10 @@ def _show_runs(console: Console, one: dict[str, Any], *, whole: bool) -> None:
             console.result(f"    builds of the model: {by_build}")
         if run["state"] == "interrupted":
             console.result("    interrupted, if no process is at it: give the same command again")
-        if run["state"] in {ledger.RUNNING, ledger.PAUSED}:
+        if run["state"] == ledger.RUNNING:
             console.result(f"    workers are at it: dragoman status --watch -c {one['collection']}")
+        if run["state"] == ledger.PAUSED:
+            console.result(f"    go on: dragoman resume -c {one['collection']}")
         if run["state"] == ledger.READING:
             console.result("    its sources are being read; going on, if that broke off: give the same command again")
 

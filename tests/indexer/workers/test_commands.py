@@ -134,7 +134,9 @@ def test_tables_on_a_server_are_made_when_that_is_asked_for(
 
 
 @pytest.mark.usefixtures("interruptible")
-def test_ctrl_c_leaves_the_run_going_and_says_how_to_look_after_it(site: Site) -> None:
+def test_ctrl_c_leaves_the_run_going_and_says_how_to_look_after_it(
+    site: Site, capsys: pytest.CaptureFixture[str]
+) -> None:
     source = site.write(sentences(130))
     looking = site.start("index", source, "-c", "c", "--no-calibration")
     engine = connect(site.settings.database)
@@ -146,6 +148,10 @@ def test_ctrl_c_leaves_the_run_going_and_says_how_to_look_after_it(site: Site) -
     assert "pause, resume or cancel -c c" in said
     place = ["-c", "c", "--home", str(site.settings.home)]
     assert run(["pause", *place]) == 0
+    capsys.readouterr()
+    assert run(["status", *place]) == 0
+    assert "run 1 paused" in (said := capsys.readouterr().out)
+    assert "go on: dragoman resume -c c" in said
     site.start("worker", "--lease", "2", "--device", "cpu")
     until(lambda: bool(standing(engine, 1).workers), 120)
     assert standing(engine, 1).chunks == {"pending": 3}
