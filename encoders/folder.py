@@ -153,6 +153,23 @@ class ModelFolder:
                 raise BadInput(f"{folder} lacks {needed.name}; export the model again")
         return result
 
+    def check_files(self) -> None:
+        """See that graph and tokenizer are those that ``config.json`` names: every byte of them is read.
+
+        Raises:
+            BadInput: one of them is damaged, or of another model.
+        """
+        named = {
+            self.graph: _graph_hash(self.graph) == self.config.graph,
+            self.tokenizer: file_hash(self.tokenizer) == self.config.tokenizer,
+        }
+        for file, is_named in named.items():
+            if not is_named:
+                raise BadInput(
+                    f"{file} is not the one that config.json beside it names: it is damaged, or of another model; "
+                    "delete the folder and make it again, which the default encoder's next use does by itself"
+                )
+
 
 @contextmanager
 def publishing(target: Path, config: ModelConfig) -> Iterator[Path]:
@@ -173,7 +190,7 @@ def publishing(target: Path, config: ModelConfig) -> Iterator[Path]:
         yield temporary
         config = replace(
             config,
-            graph=file_hash(temporary / "model.onnx", *sorted(temporary.glob("*.onnx.data"))),
+            graph=_graph_hash(temporary / "model.onnx"),
             tokenizer=file_hash(temporary / config.tokenizer_name),
             forced=_is_forced(temporary / "parity.json"),
         )
@@ -190,6 +207,11 @@ def publishing(target: Path, config: ModelConfig) -> Iterator[Path]:
         ) from error
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
+
+
+def _graph_hash(graph: Path) -> str:
+    """Of a graph and of the weights in files beside it."""
+    return file_hash(graph, *sorted(graph.parent.glob("*.onnx.data")))
 
 
 def _is_forced(report: Path) -> bool:

@@ -6,10 +6,15 @@ import shutil
 from dataclasses import replace
 from pathlib import Path
 
+import onnx
 import pytest
 
 from encoders.errors import BadInput, MissingPart
 from encoders.folder import ModelConfig, ModelFolder, publishing
+from encoders.methods import open_encoder
+from onnx_export import bert_graph
+from tests.onnx_export.conftest import sentencepiece, wordpiece
+from tests.onnx_export.test_precision import SHAPE, weights
 
 _CONFIG = ModelConfig(
     name="m",
@@ -115,3 +120,20 @@ def test_a_cache_that_can_not_be_written_is_one_sentence(tmp_path: Path) -> None
     (tmp_path / "file").write_text("no folder")
     with pytest.raises(MissingPart, match=r"can't be written to .*DRAGOMAN_CACHE"):
         _publish(tmp_path / "file" / "models" / "m")
+
+
+@pytest.mark.parametrize("file", ["model.onnx", "tokenizer.json"])
+def test_an_encoder_is_opened_with_the_graph_and_the_tokenizer_that_were_published(file: str, tmp_path: Path) -> None:
+    held = weights()
+    with publishing(tmp_path / "m", replace(_CONFIG, dim=SHAPE.hidden)) as made:
+        onnx.save(bert_graph.build(held, SHAPE), made / "model.onnx")
+        wordpiece().save(str(made / "tokenizer.json"))
+    folder = ModelFolder.open(tmp_path / "m")
+    assert open_encoder(folder, device="cpu").spec.dim == SHAPE.hidden
+    if file == "model.onnx":
+        held["encoder.layer.0.output.dense.weight"] *= 2
+        onnx.save(bert_graph.build(held, SHAPE), folder.graph)
+    else:
+        sentencepiece().save(str(folder.tokenizer))
+    with pytest.raises(BadInput, match=rf"{file} is not the one that config\.json beside it names"):
+        open_encoder(folder, device="cpu")
