@@ -142,7 +142,8 @@ def judged(report: ParityReport, what: str, console: Console, *, force: bool) ->
         BadInput: it is, and not forced.
     """
     console.say(f"compared with torch on {report.texts} texts in {len(report.languages)} languages")
-    console.table(["measure", ">value", ">bar", "verdict"], report.rows(), title=f"{what} against torch")
+    if not console.quiet:
+        console.table(["measure", ">value", ">bar", "verdict"], report.rows(), title=f"{what} against torch")
     if report.passed:
         return report
     short = ", ".join(report.shortfalls())
