@@ -53,7 +53,7 @@ def export_model(
     _say_choices(config, recipe, prefixes[2], wishes, console)
     texts = read_texts()
     reference = huggingface.reference_vectors(source, [prefixed(text, config) for text in texts])
-    with publishing(target, config) as made:
+    with publishing(target, config, instead="with -o") as made:
         console.say(f"writing the graph in {precision}")
         write_graph(source, made, precision)
         report = gate(ModelFolder(made, config), texts, reference, console, force=force)

@@ -66,9 +66,20 @@ def test_publishing_again_replaces(tmp_path: Path) -> None:
 
 
 def test_a_full_disk_is_one_sentence_and_leaves_nothing(tmp_path: Path) -> None:
-    with pytest.raises(MissingPart, match="is full; make room"), publishing(tmp_path / "m", _CONFIG):
+    with (
+        pytest.raises(MissingPart, match=r"is full; make room, or name another folder in DRAGOMAN_CACHE$"),
+        publishing(tmp_path / "m", _CONFIG),
+    ):
         raise OSError(errno.ENOSPC, "No space left on device")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_full_disk_says_how_this_folder_was_named_and_what_is_kept(tmp_path: Path) -> None:
+    with (
+        pytest.raises(MissingPart, match=r"or name another folder with --output; the training is kept$"),
+        publishing(tmp_path / "m", _CONFIG, instead="with --output", kept="the training is kept"),
+    ):
+        raise OSError(errno.ENOSPC, "No space left on device")
 
 
 def test_a_graph_that_is_not_proved_is_a_model_of_its_own(tmp_path: Path) -> None:
