@@ -27,6 +27,8 @@ from encoders.errors import DISK_FULL, BadInput, MissingPart
 Pooling = Literal["mean", "cls", "cls-dense-tanh", "max", "sum"]
 Precision = Literal["fp32", "fp16", "int8", "q4"]
 FORMAT = 1
+TRAINING_KEPT = "the training is kept, and the same command goes on with it"
+"""What ``publishing`` is to say where checkpoints stand beside the folder."""
 
 
 @dataclass(frozen=True)
@@ -153,27 +155,56 @@ class ModelFolder:
                 raise BadInput(f"{folder} lacks {needed.name}; export the model again")
         return result
 
+    def check_files(self) -> None:
+        """See that graph and tokenizer are those that ``config.json`` names: every byte of them is read.
+
+        Raises:
+            BadInput: one of them is damaged, or of another model.
+        """
+        named = {
+            self.graph: _graph_hash(self.graph) == self.config.graph,
+            self.tokenizer: file_hash(self.tokenizer) == self.config.tokenizer,
+        }
+        for file, is_named in named.items():
+            if not is_named:
+                raise BadInput(
+                    f"{file} is not the one that config.json beside it names: it is damaged, or of another model; "
+                    "delete the folder and make it again, which the default encoder's next use does by itself"
+                )
+
 
 @contextmanager
-def publishing(target: Path, config: ModelConfig) -> Iterator[Path]:
+def publishing(
+    target: Path, config: ModelConfig, *, instead: str = "in DRAGOMAN_CACHE", kept: str = ""
+) -> Iterator[Path]:
     """Make a model folder atomically: yields a temporary folder beside the target to write into.
 
     The caller writes ``model.onnx``, the tokenizer and what else there is. At the end of the block the hashes of
     graph and tokenizer are filled into ``config`` and written, and the folder takes its name in one rename, replacing
     what was there; on an error nothing of it stays. Two processes that publish the same model at once do no harm.
+
+    Args:
+        target: the folder.
+        config: what it says, but for the hashes.
+        instead: how another folder is named, for the message where this one can't be written or its disk is full.
+        kept: what is not lost then, for the same message.
+
+    Raises:
+        MissingPart: the target can't be written, or its disk is full.
     """
+    kept = kept and f"; {kept}"
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         temporary = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
     except OSError as error:
         raise MissingPart(
-            f"models can't be written to {target.parent} ({error.strerror}); name another folder in DRAGOMAN_CACHE"
+            f"models can't be written to {target.parent} ({error.strerror}); name another folder {instead}{kept}"
         ) from error
     try:
         yield temporary
         config = replace(
             config,
-            graph=file_hash(temporary / "model.onnx", *sorted(temporary.glob("*.onnx.data"))),
+            graph=_graph_hash(temporary / "model.onnx"),
             tokenizer=file_hash(temporary / config.tokenizer_name),
             forced=_is_forced(temporary / "parity.json"),
         )
@@ -186,10 +217,15 @@ def publishing(target: Path, config: ModelConfig) -> Iterator[Path]:
         if error.errno not in DISK_FULL:
             raise
         raise MissingPart(
-            f"the disk of {target.parent} is full; make room, or name another in DRAGOMAN_CACHE"
+            f"the disk of {target.parent} is full; make room, or name another folder {instead}{kept}"
         ) from error
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
+
+
+def _graph_hash(graph: Path) -> str:
+    """Of a graph and of the weights in files beside it."""
+    return file_hash(graph, *sorted(graph.parent.glob("*.onnx.data")))
 
 
 def _is_forced(report: Path) -> bool:

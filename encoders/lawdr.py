@@ -81,7 +81,7 @@ def publish(base: ModelFolder, density: DensityWeights, target: Path) -> ModelFo
     Raises:
         MissingPart: the target can't be written, or its disk is full.
     """
-    with publishing(target, base.config) as made:
+    with publishing(target, base.config, instead="with -o") as made:
         link_files(base, made, besides={_FILE, _CARD})
         density.save(made / _FILE)
         card = base.path / _CARD

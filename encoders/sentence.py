@@ -30,7 +30,8 @@ class SentenceEncoder:
         """Load tokenizer and graph.
 
         Raises:
-            BadInput: the model sums words (Cr5) and is none of sentences; or what tokenizer and session say.
+            BadInput: the model sums words (Cr5) and is none of sentences; a file is damaged or of another model; or
+                what tokenizer and session say.
         """
         if folder.config.pooling == "sum":
             raise BadInput(f"{folder.path} sums words (Cr5) and is no sentence encoder; name another with --encoder")
@@ -38,6 +39,7 @@ class SentenceEncoder:
         with ThreadPoolExecutor(1) as aside:
             session = aside.submit(OnnxSession, folder, device=device, threads=threads)
             wait([session], timeout=_HEAD_START)
+            folder.check_files()
             self.tokenizer = Tokenizer(folder)
             self.session = session.result()
 

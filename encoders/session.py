@@ -79,10 +79,17 @@ class OnnxSession:
 
         Raises:
             MissingPart: no ONNX Runtime, or CUDA was asked for and can't be had.
-            BadInput: the graph can't be loaded.
+            BadInput: the graph can't be loaded, or its vectors are of another width than the folder says.
         """
         self.dim = folder.config.dim
         self._session = load_graph(folder.graph, device)
+        shapes = {output.name: output.shape for output in self._session.get_outputs()}
+        width = shapes["vectors"][-1] if shapes.get("vectors") else None
+        if isinstance(width, int) and width != self.dim:  # a graph need not say it: its axis has a name then
+            raise BadInput(
+                f"{folder.graph} makes vectors with {width} dimensions and config.json beside it says {self.dim}; "
+                "make the folder again"
+            )
         self.device: Literal["cpu", "cuda"] = (
             "cuda" if "CUDAExecutionProvider" in self._session.get_providers() else "cpu"
         )

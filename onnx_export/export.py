@@ -53,7 +53,7 @@ def export_model(
     _say_choices(config, recipe, prefixes[2], wishes, console)
     texts = read_texts()
     reference = huggingface.reference_vectors(source, [prefixed(text, config) for text in texts])
-    with publishing(target, config) as made:
+    with publishing(target, config, instead="with -o") as made:
         console.say(f"writing the graph in {precision}")
         write_graph(source, made, precision)
         report = gate(ModelFolder(made, config), texts, reference, console, force=force)
@@ -142,7 +142,8 @@ def judged(report: ParityReport, what: str, console: Console, *, force: bool) ->
         BadInput: it is, and not forced.
     """
     console.say(f"compared with torch on {report.texts} texts in {len(report.languages)} languages")
-    console.table(["measure", ">value", ">bar", "verdict"], report.rows(), title=f"{what} against torch")
+    if not console.quiet:
+        console.table(["measure", ">value", ">bar", "verdict"], report.rows(), title=f"{what} against torch")
     if report.passed:
         return report
     short = ", ".join(report.shortfalls())

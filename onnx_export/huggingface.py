@@ -72,7 +72,7 @@ def load(layout: Layout, recipe: Recipe) -> SourceModel:
         MissingPart: torch or transformers is not installed.
     """
     require_torch()
-    with _quiet():
+    with quiet():
         tokenizer = _load_tokenizer(layout.transformer)
         encoder = _load_encoder(layout.transformer, keep_pooler=recipe.pooler)
     module = _with_pooling(encoder, recipe).eval()
@@ -112,7 +112,7 @@ def export_module(
     import torch  # noqa: PLC0415
 
     free = {at: torch.export.Dim(name) for at, name in enumerate(axes)}
-    with _quiet(), torch.no_grad(), warnings.catch_warnings():
+    with quiet(), torch.no_grad(), warnings.catch_warnings():
         # Said of inputs that share their axes, which is what is meant.
         warnings.filterwarnings("ignore", message="# The axis name", category=UserWarning)
         program = torch.onnx.export(
@@ -302,7 +302,7 @@ def hash_weights(module: torch.nn.Module, recipe: Recipe) -> str:
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
+def quiet() -> Iterator[None]:
     """Keep remarks of transformers and torch's exporter off the screen; errors are raised all the same."""
     from transformers.utils import logging as transformers_logging  # noqa: PLC0415
 

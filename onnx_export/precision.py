@@ -6,7 +6,9 @@ What each precision is for: ``fp32`` to compare with; ``fp16`` for GPUs; ``int8`
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -43,6 +45,7 @@ def convert(source: Path, target: Path, precision: Precision) -> None:
 
     Raises:
         MissingPart: ONNX Runtime, which int8 and fp16 need, is not installed.
+        OSError: the disk is full, or another one of the system's.
     """
     writers: dict[Precision, Callable[[Path, Path], None]] = {
         "fp32": lambda source, target: save_graph(onnx.load(source), target),
@@ -74,6 +77,28 @@ def _weight_bytes(graph: onnx.GraphProto) -> int:
     return sum(initializer.ByteSize() for initializer in graph.initializer)
 
 
+@contextmanager
+def _seeing_a_full_disk(folder: Path, room: int) -> Iterator[None]:
+    """Raise the system's own error where a block fails for want of room in a folder.
+
+    ONNX infers shapes in C++, into a file, and doesn't notice when that can't be written: what fails is reading it.
+
+    Args:
+        folder: where the block writes.
+        room: bytes that it needs there, more or less.
+    """
+    try:
+        yield
+    except Exception:  # protobuf's, ONNX's and ONNX Runtime's, which have no base of their own
+        with tempfile.TemporaryFile(dir=folder) as probe:
+            for _ in range(0, room, len(_ZEROS)):
+                probe.write(_ZEROS)
+        raise
+
+
+_ZEROS = bytes(1 << 20)
+
+
 def _to_int8(source: Path, target: Path) -> None:
     """Dynamic quantisation: weights int8 per output, embeddings uint8, activations uint8 by the range of each batch."""
     try:
@@ -88,15 +113,16 @@ def _to_int8(source: Path, target: Path) -> None:
     try:
         onnx.save(model, marked, save_as_external_data=external, location=f"{marked.name}.data")
         del model
-        quantize_dynamic(
-            marked,
-            target,
-            op_types_to_quantize=["MatMul", "Gather"],
-            per_channel=True,
-            weight_type=QuantType.QInt8,
-            use_external_data_format=external,
-            extra_options={"DefaultTensorType": TensorProto.FLOAT},
-        )
+        with _seeing_a_full_disk(marked.parent, 2 * marked.stat().st_size):
+            quantize_dynamic(
+                marked,
+                target,
+                op_types_to_quantize=["MatMul", "Gather"],
+                per_channel=True,
+                weight_type=QuantType.QInt8,
+                use_external_data_format=external,
+                extra_options={"DefaultTensorType": TensorProto.FLOAT},
+            )
     finally:
         marked.unlink(missing_ok=True)
         marked.with_name(f"{marked.name}.data").unlink(missing_ok=True)
@@ -113,8 +139,9 @@ def _to_fp16(source: Path, target: Path) -> None:
         raise _no_runtime("fp16") from error
     typed = source.with_name(f"{source.stem}-typed.onnx")
     try:
-        onnx.shape_inference.infer_shapes_path(str(source), str(typed))
-        model = onnx.load(typed)
+        with _seeing_a_full_disk(typed.parent, 2 * source.stat().st_size):
+            onnx.shape_inference.infer_shapes_path(str(source), str(typed))
+            model = onnx.load(typed)
     finally:
         typed.unlink(missing_ok=True)
     outputs = list(model.graph.output)

@@ -14,7 +14,7 @@ import torch
 
 from encoders.console import Console
 from encoders.document import FloatArray, short_hash
-from encoders.folder import ModelConfig, ModelFolder, Precision, publishing
+from encoders.folder import TRAINING_KEPT, ModelConfig, ModelFolder, Precision, publishing
 from encoders.tlaser.batches import encoder_input, padded
 from encoders.tlaser.model import Translator, UnitVectors
 from encoders.tlaser.settings import NAMES, Plan
@@ -79,7 +79,7 @@ def publish(
         graph="",
     )
     reference = reference_vectors(model, tokenizer, [text.text for text in texts], plan)
-    with publishing(target, config) as made:
+    with publishing(target, config, instead="with -o", kept=TRAINING_KEPT) as made:
         console.say(f"writing the graph in {precision}")
         with tempfile.TemporaryDirectory(prefix="graph.", dir=made) as scratch:
             graph = Path(scratch) / "fp32.onnx"

@@ -14,7 +14,7 @@ import torch
 
 from encoders.console import Console
 from encoders.document import FloatArray
-from encoders.folder import ModelConfig, ModelFolder, Precision, file_hash, link_files, publishing
+from encoders.folder import TRAINING_KEPT, ModelConfig, ModelFolder, Precision, file_hash, link_files, publishing
 from encoders.hmde.upper import ABOUT, FORMAT, GRAPH, UpperSession, padded
 from onnx_export import huggingface
 from onnx_export.export import gate, judged, prefixed, write_graph
@@ -66,7 +66,7 @@ def publish(
         base.source.module.cpu().eval()
         weights = huggingface.hash_weights(base.source.module, base.recipe)
         config = replace(config, precision=precision, weights=weights)
-    with publishing(target, config) as made:
+    with publishing(target, config, instead="with -o", kept=TRAINING_KEPT) as made:
         folder = ModelFolder(made, config)
         lower_reference = _write_lower(base, folder, texts, {ABOUT, GRAPH, *extra}, console, force=force)
         with tempfile.TemporaryDirectory(prefix="graph.", dir=made) as scratch:

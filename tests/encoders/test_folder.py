@@ -6,10 +6,15 @@ import shutil
 from dataclasses import replace
 from pathlib import Path
 
+import onnx
 import pytest
 
 from encoders.errors import BadInput, MissingPart
 from encoders.folder import ModelConfig, ModelFolder, publishing
+from encoders.methods import open_encoder
+from onnx_export import bert_graph
+from tests.onnx_export.conftest import sentencepiece, wordpiece
+from tests.onnx_export.test_precision import SHAPE, weights
 
 _CONFIG = ModelConfig(
     name="m",
@@ -61,9 +66,20 @@ def test_publishing_again_replaces(tmp_path: Path) -> None:
 
 
 def test_a_full_disk_is_one_sentence_and_leaves_nothing(tmp_path: Path) -> None:
-    with pytest.raises(MissingPart, match="is full; make room"), publishing(tmp_path / "m", _CONFIG):
+    with (
+        pytest.raises(MissingPart, match=r"is full; make room, or name another folder in DRAGOMAN_CACHE$"),
+        publishing(tmp_path / "m", _CONFIG),
+    ):
         raise OSError(errno.ENOSPC, "No space left on device")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_full_disk_says_how_this_folder_was_named_and_what_is_kept(tmp_path: Path) -> None:
+    with (
+        pytest.raises(MissingPart, match=r"or name another folder with --output; the training is kept$"),
+        publishing(tmp_path / "m", _CONFIG, instead="with --output", kept="the training is kept"),
+    ):
+        raise OSError(errno.ENOSPC, "No space left on device")
 
 
 def test_a_graph_that_is_not_proved_is_a_model_of_its_own(tmp_path: Path) -> None:
@@ -115,3 +131,20 @@ def test_a_cache_that_can_not_be_written_is_one_sentence(tmp_path: Path) -> None
     (tmp_path / "file").write_text("no folder")
     with pytest.raises(MissingPart, match=r"can't be written to .*DRAGOMAN_CACHE"):
         _publish(tmp_path / "file" / "models" / "m")
+
+
+@pytest.mark.parametrize("file", ["model.onnx", "tokenizer.json"])
+def test_an_encoder_is_opened_with_the_graph_and_the_tokenizer_that_were_published(file: str, tmp_path: Path) -> None:
+    held = weights()
+    with publishing(tmp_path / "m", replace(_CONFIG, dim=SHAPE.hidden)) as made:
+        onnx.save(bert_graph.build(held, SHAPE), made / "model.onnx")
+        wordpiece().save(str(made / "tokenizer.json"))
+    folder = ModelFolder.open(tmp_path / "m")
+    assert open_encoder(folder, device="cpu").spec.dim == SHAPE.hidden
+    if file == "model.onnx":
+        held["encoder.layer.0.output.dense.weight"] *= 2
+        onnx.save(bert_graph.build(held, SHAPE), folder.graph)
+    else:
+        sentencepiece().save(str(folder.tokenizer))
+    with pytest.raises(BadInput, match=rf"{file} is not the one that config\.json beside it names"):
+        open_encoder(folder, device="cpu")

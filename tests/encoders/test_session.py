@@ -6,6 +6,7 @@ from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,6 +15,8 @@ from encoders import session
 from encoders.errors import BadInput, MissingPart
 from encoders.folder import ModelFolder
 from encoders.session import OnnxSession, token_batches
+from onnx_export import bert_graph
+from tests.onnx_export.test_precision import SHAPE, weights
 
 
 @given(st.lists(st.integers(1, 600), max_size=200), st.integers(1, 1000))
@@ -91,3 +94,13 @@ def test_a_broken_graph_is_one_sentence(default_folder: ModelFolder, tmp_path: P
     (broken / "model.onnx").write_bytes(b"no graph")
     with pytest.raises(BadInput, match=r"model\.onnx can't be loaded .*export the model again"):
         OnnxSession(ModelFolder.open(broken))
+
+
+def test_a_graph_of_another_width_than_the_folder_says_is_one_sentence(
+    default_folder: ModelFolder, tmp_path: Path
+) -> None:
+    other = tmp_path / "model"
+    shutil.copytree(default_folder.path, other, ignore=shutil.ignore_patterns("model.onnx"))
+    onnx.save(bert_graph.build(weights(), SHAPE), other / "model.onnx")
+    with pytest.raises(BadInput, match=r"model\.onnx makes vectors with 48 dimensions and .* says 384; make .* again"):
+        OnnxSession(ModelFolder.open(other), device="cpu")

@@ -278,6 +278,14 @@ def test_e5_rebuilt_as_a_transformers_model_agrees_with_the_default_graph(
     assert default.cosine_mean >= 0.99
 
 
+@pytest.mark.slow
+def test_the_default_encoder_s_weights_are_saved_in_silence(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    from onnx_export import default_source
+
+    default_source.save(tmp_path)
+    assert capfd.readouterr() == ("", "")
+
+
 def _folder(path: Path, source: huggingface.SourceModel, config: ModelConfig) -> ModelFolder:
     path.mkdir()
     folder = ModelFolder(path, config)

