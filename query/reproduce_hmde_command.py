@@ -15,7 +15,7 @@ from encoders.errors import BadInput
 from encoders.languages import normalise
 from encoders.session import Device
 from encoders.wording import counted
-from indexer.readers import Reading, ReadOptions, read
+from indexer.readers import Reading, ReadOptions, Refusal, Remark, read
 from onnx_export.models import DEFAULT
 from query.hmde_methods import METHODS, open_method
 
@@ -92,10 +92,13 @@ def clef(
 def _documents(paths: Sequence[str], lang: str, console: Console) -> Iterator[Document]:
     refused = 0
     for reading in _readings(paths, lang):
-        if isinstance(reading, Document):
-            yield reading
-        else:
-            refused += 1
+        match reading:
+            case Document():
+                yield reading
+            case Refusal():
+                refused += 1
+            case Remark(where, text):
+                console.say(f"{where}: {text}")
     if refused:
         console.warn(f"{counted(refused, 'record')} in {lang} could not be read: left out; dragoman index names them")
 

@@ -71,6 +71,22 @@ def test_clef_gives_the_papers_figures_beside_ours(disks: Path, capsys: pytest.C
     assert by_pair["it", "de"]["paper"] is None
 
 
+def test_a_guessed_encoding_is_said_and_only_records_that_could_not_be_read_are_warned_of(
+    disks: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given = [f"--{what}={lang}={disks / name}" for lang in ("de", "it") for what, name in _of(lang)]
+    topics = [f"--topics={disks / f'top-{lang}.txt'}" for lang in ("de", "it")]
+    command = ["reproduce", "hmde-clef", *given, *topics, "--device", "cpu"]
+    assert run(command) == 0
+    told = capsys.readouterr().err
+    assert "FR940101.sgml: records are not UTF-8 and taken for windows-1252" in told
+    assert "warning" not in told
+    with (disks / "de" / "FR940101.sgml").open("ab") as file:
+        file.write(b"<DOC>\n<TEXT>Ohne Nummer.</TEXT>\n</DOC>\n")
+    assert run(command) == 0
+    assert "warning: 1 record in de could not be read" in capsys.readouterr().err
+
+
 FLOODS = {"de": "Hochwasser", "fi": "Tulva", "it": "Alluvione", "ru": "Наводнение", "en": "Flood"}
 
 
