@@ -91,6 +91,13 @@ def encode_all(
     return list(vectors), np.array(list(vectors.values()), dtype=np.float32).reshape(len(vectors), encoder.spec.dim)
 
 
+def asked_about(lang: str, topics: Mapping[str, Sequence[Topic]], qrels: Sequence[Qrel]) -> dict[str, list[Topic]]:
+    """Topics in other languages with a relevant document in one, by their language; none of a language without any."""
+    judged = relevant_topics(qrels)
+    asked = {other: [topic for topic in some if topic.qid in judged] for other, some in topics.items() if other != lang}
+    return {other: some for other, some in asked.items() if some}
+
+
 def retrieve(
     lang: str,
     doc_ids: Sequence[str],
@@ -113,12 +120,8 @@ def retrieve(
         title_only: ask with the title alone.
     """
     measures = parse_measures(["AP"])
-    judged = relevant_topics(qrels)
     found = []
-    for asked_in, some in topics.items():
-        asked = [topic for topic in some if topic.qid in judged]
-        if asked_in == lang or not asked:
-            continue
+    for asked_in, asked in asked_about(lang, topics, qrels).items():
         parts = ("title",) if title_only else ("title", "description")
         queries = encoder.encode_queries([Document(topic.qid, asked_in, topic.text(parts)) for topic in asked])
         rankings = {}

@@ -150,6 +150,22 @@ def test_topics_in_the_documents_own_language_alone_are_refused(
     assert "no topic in another language than the documents' is judged" in capsys.readouterr().err
 
 
+def test_judgements_are_looked_at_before_anything_is_encoded(disks: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    given = [f"--documents={lang}={disks / lang}" for lang in ("de", "it")]
+    given += [
+        f"--qrels=de={disks / 'qrels.de'}",
+        f"--topics={disks / 'top-de.txt'}",
+        f"--topics={disks / 'top-it.txt'}",
+    ]
+    nothing = ["--encoder", str(disks / "no encoder")]
+    assert run(["reproduce", "hmde-clef", *given, f"--qrels=it={disks / 'nosuch'}", *nothing]) == 1
+    assert "nosuch" in capsys.readouterr().err
+    (disks / "irrelevant").write_text("141 0 FR940101.0000 0\n")
+    alone = [f"--documents=de={disks / 'de'}", f"--qrels=de={disks / 'irrelevant'}", f"--topics={disks / 'top-it.txt'}"]
+    assert run(["reproduce", "hmde-clef", *alone, *nothing]) == 1
+    assert "no topic in another language than the documents' is judged" in capsys.readouterr().err
+
+
 @pytest.fixture
 def mldoc(tmp_path: Path) -> Path:
     """The files that MLDoc's script writes, of few lines."""
