@@ -25,9 +25,10 @@ STORIES = {
 
 def test_the_papers_tables_have_the_means_that_it_states() -> None:
     means = [np.mean(column) for column in zip(*PAPER_CLIR.values(), strict=True)]
-    assert means == pytest.approx([0.186, 0.136, 0.159, 0.109, 0.249], abs=6e-4)
+    assert means == pytest.approx([0.186, 0.136, 0.159, 0.109, 0.249], abs=5e-4)
     means = [np.mean(column) for column in zip(*PAPER_XLDC.values(), strict=True)]
-    assert means == pytest.approx([82.4, 82.0, 84.0, 86.1, 86.8], abs=0.26)  # its rounding is coarser than its digits
+    stated = [82.4, 82.9, 82.0, 83.9, 86.1, 86.6]  # three of them .1 or .2 more in the paper than its columns give
+    assert means == pytest.approx(stated, abs=0.05 + 1e-9)
 
 
 @pytest.fixture
@@ -182,6 +183,20 @@ def test_mldoc_learns_from_english_and_classifies_german(mldoc: Path, capsys: py
     told = json.loads(capsys.readouterr().out)
     assert told["languages"]["en"]["accuracy"] == 100.0
     assert told["languages"]["de"]["accuracy"] == 100.0
+    assert (told["mean"], told["mean_spread"]) == (100.0, 0.0)
+
+
+def test_the_papers_means_stand_beside_ours_over_the_same_languages(
+    mldoc: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = ["reproduce", "hmde-mldoc", "--mldoc", str(mldoc), "-q", "--device", "cpu"]
+    assert run(command) == 0
+    lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
+    assert "de 89.6 92.5 88.3 90.2 93.4 91.2 100.0" in lines
+    assert "mean without en 89.6 92.5 88.3 90.2 93.4 91.2 100.0" in lines
+    assert "mean 92.6 92.8 92.6 92.1 94.6 93.3 100.0" in lines
+    assert run([*command, "--train", "de"]) == 0  # the paper learns from English alone
+    assert "mean 100.0" in [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
 
 
 def test_own_documents_are_classified_in_several_draws(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
