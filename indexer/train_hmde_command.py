@@ -39,16 +39,21 @@ _SHOWN = 10
     type=click.Choice(get_args(Preset)),
     default="small",
     show_default=True,
-    help="small: lower encoder frozen, for a CPU. paper: all of it, for a GPU.",
+    help="small: lower encoder frozen, for a CPU. paper: all of it, for a GPU, on 1.1 million triples.",
 )
 @click.option("--freeze/--train-lower", "frozen", default=None, help="Whether the lower encoder keeps its weights.")
 @click.option("--adapters", type=click.IntRange(0), metavar="RANK", help="Train matrices of this rank in it instead.")
 @click.option("--form", type=click.Choice(get_args(Form)), help="weighted: begins as the sentences' mean.")
-@click.option("--steps", type=click.IntRange(1), help="Of the optimiser.")
+@click.option("--steps", type=click.IntRange(1), help="Of the optimiser; it is said how many passes they are.")
 @click.option("--batch", type=click.IntRange(2), help="Triples that are each other's negatives.")
 @click.option("--accumulate", type=click.IntRange(1), metavar="N", help="Batches a step.")
 @click.option("--rate", type=click.FloatRange(0, min_open=True), help="Learning rate at its peak.")
-@click.option("--warmup", type=click.IntRange(0), metavar="STEPS", help="Until the peak.")
+@click.option(
+    "--warmup",
+    type=click.IntRange(0),
+    metavar="STEPS",
+    help="Until the peak.  [default: the preset's, at most an eighth]",
+)
 @click.option("--temperature", type=click.FloatRange(0, min_open=True), help="τ of the loss.")
 @click.option("--titles", type=click.FloatRange(0), metavar="WEIGHT", help="Of the loss of titles as queries.")
 @click.option("--patience", type=click.IntRange(0), metavar="N", help="Validations without a better one; 0: no end.")
@@ -117,6 +122,8 @@ def command(
         raise click.UsageError("--adapters are for a lower encoder that learns; give --train-lower too")
     if rate is None and settings.rate != PRESETS[preset].rate:
         console.say(f"all of the lower encoder learns, at a rate of {settings.rate:g}; --rate sets another")
+    if warmup is None and settings.warmup != PRESETS[preset].warmup:
+        console.say(f"the rate rises for {counted(settings.warmup, 'step')}; --warmup sets another number")
     report = train_hmde(
         sources,
         output,

@@ -330,5 +330,12 @@ def test_all_of_a_lower_encoder_learns_at_a_rate_for_trained_weights() -> None:
     assert settings_of("paper", {}) == PRESETS["paper"]
 
 
+def test_a_warm_up_leaves_most_of_a_short_training_to_learn_in() -> None:
+    assert settings_of("paper", {"steps": 500}).warmup == 62
+    assert settings_of("small", {"steps": 4}).warmup == 1
+    assert settings_of("paper", {"steps": 500, "warmup": 400}).warmup == 400
+    assert settings_of("paper", {"steps": 20_000}).warmup == PRESETS["paper"].warmup
+
+
 def test_adapters_need_a_lower_encoder_that_learns(tmp_path: Path) -> None:
     assert run(["train", "hmde", *SOURCES, "-o", str(tmp_path / "x"), "--adapters", "4"]) == 2
