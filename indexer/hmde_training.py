@@ -5,35 +5,30 @@ from __future__ import annotations
 import io
 import json
 import shutil
-import zipfile
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
-from itertools import chain
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from encoders.console import Console
-from encoders.document import Document, short_hash
-from encoders.errors import BadInput, MissingPart
+from encoders.document import short_hash
+from encoders.errors import MissingPart
 from encoders.folder import ModelFolder, Precision, free_target
-from encoders.hmde.triples import Page, Triples, held_out, page_of
+from encoders.hmde.triples import Page, Triples, held_out
 from encoders.hmde.upper import UpperShape
-from encoders.languages import UNDETERMINED
 from encoders.session import Device
-from indexer.detection import Detector
-from indexer.readers import Reading, ReadOptions, Refusal, read
+from indexer.hmde_material import Sources, prepare
+from indexer.readers import ReadOptions, Refusal
 from onnx_export.hmde.settings import Curve, Settings
 from onnx_export.huggingface import require_torch
 from onnx_export.models import DEFAULT
 
 if TYPE_CHECKING:
-    from onnx_export.hmde.lower import Lower, Part
     from onnx_export.parity import ParityReport
 
-_TOGETHER = 256
 _FILES = {"checkpoint": "checkpoint.bin", "curve": "curve.png"}
 
 
@@ -67,16 +62,6 @@ class HmdeReport:
     cut: int
     held_out: int
     resumed: int
-    refused: list[Refusal]
-
-
-@dataclass(frozen=True)
-class _Material:
-    """What the sources gave."""
-
-    pages: list[Page]
-    parts: list[Part]
-    hashes: list[str]
     refused: list[Refusal]
 
 
@@ -121,7 +106,9 @@ def train_hmde(
     from onnx_export.hmde.publish import publish  # noqa: PLC0415
     from onnx_export.hmde.training import Training  # noqa: PLC0415
 
-    readings = [read(source, options or ReadOptions()) for source in sources]
+    texts = Sources(sources, options or ReadOptions(), languages)
+    survey = texts.survey(console)
+    Triples(survey.pages, settings.seed, concepts_held_out(survey.pages, settings)[0])  # refused before all is encoded
     base = (bases.frozen if settings.frozen else bases.trained)(encoder, settings, device, console)
     place = target.with_name(f"{target.name}.training")
     try:
@@ -134,11 +121,7 @@ def train_hmde(
         config.graph,
         str(config.max_tokens),
     )
-    material = _read(chain.from_iterable(readings), base.lower, languages, place, lower_id, console)
-    if not material.pages:
-        why = f"{material.refused[0].where}: {material.refused[0].reason}" if material.refused else "they are empty"
-        raise BadInput(f"no document could be read from {', '.join(sources)} ({why}); give sources that have some")
-    base.lower.take(material.parts)
+    material = prepare(texts, len(survey.pages), base.lower, place, lower_id, console)
     away, judged = concepts_held_out(material.pages, settings)
     triples = Triples(material.pages, settings.seed, away)
     validation = np.array([row for row, page in enumerate(material.pages) if page.concept in away], dtype=np.int64)
@@ -188,10 +171,10 @@ def train_hmde(
         possible=triples.possible,
         single=triples.single,
         lonely=triples.lonely,
-        cut=sum(int((part["left_out"] > 0).sum()) for part in material.parts),
+        cut=material.cut,
         held_out=len(judged),
         resumed=resumed,
-        refused=material.refused,
+        refused=survey.refused,
     )
 
 
@@ -214,63 +197,6 @@ def concepts_held_out(pages: Sequence[Page], settings: Settings) -> tuple[set[st
 def heads_of(dim: int) -> int:
     """Attention heads of the upper transformer: of 64 dimensions each, as BERT's, where that divides; else one."""
     return dim // 64 if dim % 64 == 0 else 1
-
-
-def _read(
-    readings: Iterator[Reading], lower: Lower, languages: Sequence[str], place: Path, lower_id: str, console: Console
-) -> _Material:
-    """Prepare documents as they are read; what an earlier run has prepared of the same documents is taken from disk."""
-    detector = Detector(None)
-    material = _Material([], [], [], [])
-    waiting: list[Document] = []
-
-    def prepare() -> None:
-        material.hashes.append(short_hash(lower_id, *(document.text_hash for document in waiting)))
-        part = prepared(waiting, lower, place / f"part-{len(material.parts):05}.npz", material.hashes[-1], console)
-        material.parts.append(part)
-        for document, count in zip(waiting, part["counts"], strict=True):
-            page = page_of(document.lang, document.fields)
-            # What has no sentence the encoder knows is nobody's mate and nobody's negative.
-            material.pages.append(page if count else Page("", document.lang, ()))
-        waiting.clear()
-
-    with console.progress("preparing", None, "documents") as progress:
-        for reading in readings:
-            match reading:
-                case Document():
-                    document = reading
-                    if document.lang == UNDETERMINED:
-                        document = replace(document, lang=detector.detect(document.content).lang)
-                    if languages and document.lang not in languages:
-                        continue
-                    waiting.append(document)
-                    if len(waiting) == _TOGETHER:
-                        prepare()
-                    progress(1)
-                case Refusal():
-                    material.refused.append(reading)
-        if waiting:
-            prepare()
-    return material
-
-
-def prepared(documents: Sequence[Document], lower: Lower, file: Path, digest: str, console: Console) -> Part:
-    """What an earlier run kept of some documents in a file, where it is whole and of these; else made and kept."""
-    from encoders.training.checkpoint import write_whole  # noqa: PLC0415 - torch
-
-    if file.is_file():
-        try:
-            with np.load(io.BytesIO(file.read_bytes())) as kept:
-                if str(kept["digest"]) == digest:
-                    return {name: kept[name] for name in kept.files if name != "digest"}
-        except (OSError, EOFError, ValueError, KeyError, zipfile.BadZipFile) as error:
-            console.warn(f"{file} can't be read ({error}); its documents are prepared again")
-    part = lower.prepare(documents)
-    buffer = io.BytesIO()
-    arrays: dict[str, Any] = {"digest": np.array(digest), **part}
-    np.savez(buffer, **arrays)
-    write_whole(file, buffer.getvalue())
-    return part
 
 
 def training_facts(

@@ -8,9 +8,11 @@ import signal
 import subprocess
 import sys
 import textwrap
+import weakref
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -26,7 +28,9 @@ from encoders.hmde.upper import UpperSession
 from encoders.methods import open_encoder
 from encoders.sentence import SentenceEncoder
 from encoders.sentences import Sentences
-from indexer.hmde_training import concepts_held_out, prepared
+from indexer import hmde_material
+from indexer.hmde_material import prepared
+from indexer.hmde_training import concepts_held_out
 from indexer.settings import Settings
 from onnx_export.hmde.settings import PRESETS, settings_of
 from query import Searcher
@@ -302,6 +306,39 @@ def _refused(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
 def test_pages_in_one_language_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     said = _refused([SOURCES[0], "-o", str(tmp_path / "x"), "-q"], capsys)
     assert "every concept has pages in one language only; give sources in two languages or more" in said
+    assert not list(tmp_path.iterdir())  # said before anything is encoded
+
+
+def test_sources_without_a_document_in_the_languages_asked_for_are_refused_with_that_reason(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    said = _refused([*SOURCES, "-o", str(tmp_path / "x"), "--languages", "fr", "-q"], capsys)
+    assert "is in fr (48 are in other languages); name theirs in --languages" in said
+    assert not list(tmp_path.iterdir())
+
+
+def test_what_documents_were_prepared_from_is_not_kept_beside_them_while_training(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from onnx_export.hmde.training import Training
+
+    kept: list[weakref.ref[Any]] = []
+    alive: list[int] = []
+
+    def remembered(*given: Any) -> Any:
+        part = prepared(*given)
+        kept.extend(weakref.ref(array) for array in part.values())
+        return part
+
+    def stopped(_training: Training, _console: Console) -> None:
+        alive.append(sum(array() is not None for array in kept))
+        raise BadInput("enough")
+
+    monkeypatch.setattr(hmde_material, "prepared", remembered)
+    monkeypatch.setattr(Training, "run", stopped)
+    assert run(["train", "hmde", *SOURCES, "-o", str(tmp_path / "x"), *FEW, "-q"]) == 1
+    assert kept
+    assert alive == [0]
 
 
 def test_a_gpu_that_is_not_there_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
