@@ -20,8 +20,9 @@ from encoders.folder import ModelFolder, Precision, free_target
 from encoders.hmde.triples import Page, Triples, held_out
 from encoders.hmde.upper import UpperShape
 from encoders.session import Device
+from encoders.wording import counted
 from indexer.hmde_material import Sources, prepare
-from indexer.readers import ReadOptions, Refusal
+from indexer.readers import ReadOptions, Refusal, Remark
 from onnx_export.hmde.settings import Curve, Settings
 from onnx_export.huggingface import require_torch
 from onnx_export.models import DEFAULT
@@ -45,10 +46,12 @@ class HmdeReport:
         possible: triples without counting negatives, by ordered pair of languages.
         single: concepts with pages in one language only; they give no triple.
         lonely: pages with a mate and no hard negative; they begin no triple.
+        further: pages whose concept an earlier page of their language has; they are negatives at most.
         cut: documents of more sentences than the upper encoder sees at once; the others were left out in training.
         held_out: concepts kept for validation that have pages in two languages.
         resumed: steps that an earlier run had done.
         refused: records that could not be read.
+        remarks: on how sources were read.
     """
 
     folder: ModelFolder
@@ -59,10 +62,17 @@ class HmdeReport:
     possible: dict[tuple[str, str], int]
     single: int
     lonely: int
+    further: int
     cut: int
     held_out: int
     resumed: int
     refused: list[Refusal]
+    remarks: list[Remark]
+
+    @property
+    def passes(self) -> float:
+        """How many times as many triples were drawn as there are without counting negatives."""
+        return sum(self.drawn.values()) / sum(self.possible.values())
 
 
 def train_hmde(
@@ -154,6 +164,11 @@ def train_hmde(
     resumed = training.step if training.resume(about) else 0
     if resumed:
         console.say(f"goes on after step {resumed:,}")
+    planned, possible = settings.steps * settings.batch * settings.accumulate, sum(triples.possible.values())
+    console.say(
+        f"{counted(planned, 'triple')} to draw, {planned / possible:,.1f} times as many as there are without counting "
+        f"negatives ({possible:,})"
+    )
     curve = training.run(console)
     drawn = triples.languages(triples.draw(0, training.step * settings.batch * settings.accumulate))
     documents = Counter(page.lang for page in material.pages)
@@ -171,10 +186,12 @@ def train_hmde(
         possible=triples.possible,
         single=triples.single,
         lonely=triples.lonely,
+        further=triples.further,
         cut=material.cut,
         held_out=len(judged),
         resumed=resumed,
         refused=survey.refused,
+        remarks=survey.remarks,
     )
 
 

@@ -148,8 +148,10 @@ def _tell(report: HmdeReport, console: Console) -> None:
             "documents": report.documents,
             "triples": {f"{first}-{second}": count for (first, second), count in report.drawn.items()},
             "possible": {f"{first}-{second}": count for (first, second), count in report.possible.items()},
+            "passes": round(report.passes, 4),
             "single": report.single,
             "lonely": report.lonely,
+            "further": report.further,
             "cut": report.cut,
             "held_out": report.held_out,
             "resumed": report.resumed,
@@ -160,12 +162,15 @@ def _tell(report: HmdeReport, console: Console) -> None:
             "score": round(curve.best_score, 6) if curve.validated else None,
             "parity": report.parity.as_json(),
             "refused": [{"place": note.where, "text": note.reason} for note in report.refused],
+            "remarks": [{"place": note.where, "text": note.text} for note in report.remarks],
         }
     )
-    for note in report.refused[:_SHOWN]:
-        console.say(f"  {note.where}: {note.reason}")
-    if len(report.refused) > _SHOWN:
-        console.say(f"  … and {len(report.refused) - _SHOWN:,} more")
+    notes = [(note.where, note.reason) for note in report.refused]
+    notes += [(note.where, note.text) for note in report.remarks]
+    for where, text in notes[:_SHOWN]:
+        console.say(f"  {where}: {text}")
+    if len(notes) > _SHOWN:
+        console.say(f"  … and {len(notes) - _SHOWN:,} more")
     if report.single:
         console.say(
             f"{counted(report.single, 'concept has', 'concepts have')} pages in one language only and taught nothing"
@@ -174,6 +179,11 @@ def _tell(report: HmdeReport, console: Console) -> None:
         console.say(
             f"{counted(report.lonely, 'page has', 'pages have')} no other page of the same language and category and "
             "began no triple"
+        )
+    if report.further:
+        console.say(
+            f"{counted(report.further, 'page has', 'pages have')} the concept of an earlier page of the same language "
+            "and had no mates"
         )
     if report.cut:
         console.say(
@@ -195,6 +205,7 @@ def _tell(report: HmdeReport, console: Console) -> None:
     ]
     if not console.quiet:
         console.table(["language", ">documents", ">triples begun"], rows)
+    console.say(f"{report.passes:,.1f} times as many triples were drawn as there are without counting negatives")
     ended = f", ended early: {curve.stopped}" if curve.stopped else ""
     steps = counted(curve.best, "step")
     reached = (

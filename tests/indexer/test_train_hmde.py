@@ -341,6 +341,31 @@ def test_what_documents_were_prepared_from_is_not_kept_beside_them_while_trainin
     assert alive == [0]
 
 
+def test_the_report_tells_how_sources_were_read_and_how_often_their_triples_were_drawn(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    latin = tmp_path / "latin.csv"
+    latin.write_bytes("id,lang,text,concept,label\n1,de,Ein Käse für die Bäcker.,Käse,food\n".encode("latin-1"))
+    again = tmp_path / "again.jsonl"
+    second = Path(SOURCES[0]).read_text(encoding="utf-8").splitlines()[1]  # the first one's concept is held out
+    again.write_text(json.dumps({**json.loads(second), "id": "again"}) + "\n", encoding="utf-8")
+    command = ["train", "hmde", *SOURCES, str(latin), str(again), "-o", str(tmp_path / "x"), *FEW]
+    assert run([*command, "--json"]) == 0
+    out, err = capsys.readouterr()
+    told = json.loads(out)
+    assert [(Path(note["place"]).name, note["text"].split(";")[0]) for note in told["remarks"]] == [
+        ("latin.csv", "lines are not UTF-8 and taken for windows-1252")
+    ]
+    assert "latin.csv: lines are not UTF-8" in err
+    assert told["passes"] == pytest.approx(4 * 6 / sum(told["possible"].values()), abs=1e-4)
+    assert told["further"] == 1
+    assert "1 page has the concept of an earlier page of the same language and had no mates" in err
+    times = f"{told['passes']:,.1f} times as many"
+    assert f"24 triples to draw, {times} as there are" in err
+    assert f"{times} triples were drawn as there are" in err
+    assert "the rate rises for 1 step; --warmup sets another number" in err
+
+
 def test_a_gpu_that_is_not_there_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     import torch
 
