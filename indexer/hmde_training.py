@@ -5,35 +5,31 @@ from __future__ import annotations
 import io
 import json
 import shutil
-import zipfile
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
-from itertools import chain
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from encoders.console import Console
-from encoders.document import Document, short_hash
-from encoders.errors import BadInput, MissingPart
+from encoders.document import short_hash
+from encoders.errors import MissingPart
 from encoders.folder import ModelFolder, Precision, free_target
-from encoders.hmde.triples import Page, Triples, held_out, page_of
+from encoders.hmde.triples import Page, Triples, held_out
 from encoders.hmde.upper import UpperShape
-from encoders.languages import UNDETERMINED
 from encoders.session import Device
-from indexer.detection import Detector
-from indexer.readers import Reading, ReadOptions, Refusal, read
+from encoders.wording import counted
+from indexer.hmde_material import Sources, prepare
+from indexer.readers import ReadOptions, Refusal, Remark
 from onnx_export.hmde.settings import Curve, Settings
 from onnx_export.huggingface import require_torch
 from onnx_export.models import DEFAULT
 
 if TYPE_CHECKING:
-    from onnx_export.hmde.lower import Lower, Part
     from onnx_export.parity import ParityReport
 
-_TOGETHER = 256
 _FILES = {"checkpoint": "checkpoint.bin", "curve": "curve.png"}
 
 
@@ -50,10 +46,12 @@ class HmdeReport:
         possible: triples without counting negatives, by ordered pair of languages.
         single: concepts with pages in one language only; they give no triple.
         lonely: pages with a mate and no hard negative; they begin no triple.
+        further: pages whose concept an earlier page of their language has; they are negatives at most.
         cut: documents of more sentences than the upper encoder sees at once; the others were left out in training.
         held_out: concepts kept for validation that have pages in two languages.
         resumed: steps that an earlier run had done.
         refused: records that could not be read.
+        remarks: on how sources were read.
     """
 
     folder: ModelFolder
@@ -64,20 +62,17 @@ class HmdeReport:
     possible: dict[tuple[str, str], int]
     single: int
     lonely: int
+    further: int
     cut: int
     held_out: int
     resumed: int
     refused: list[Refusal]
+    remarks: list[Remark]
 
-
-@dataclass(frozen=True)
-class _Material:
-    """What the sources gave."""
-
-    pages: list[Page]
-    parts: list[Part]
-    hashes: list[str]
-    refused: list[Refusal]
+    @property
+    def passes(self) -> float:
+        """How many times as many triples were drawn as there are without counting negatives."""
+        return sum(self.drawn.values()) / sum(self.possible.values())
 
 
 def train_hmde(
@@ -121,7 +116,9 @@ def train_hmde(
     from onnx_export.hmde.publish import publish  # noqa: PLC0415
     from onnx_export.hmde.training import Training  # noqa: PLC0415
 
-    readings = [read(source, options or ReadOptions()) for source in sources]
+    texts = Sources(sources, options or ReadOptions(), languages)
+    survey = texts.survey(console)
+    Triples(survey.pages, settings.seed, concepts_held_out(survey.pages, settings)[0])  # refused before all is encoded
     base = (bases.frozen if settings.frozen else bases.trained)(encoder, settings, device, console)
     place = target.with_name(f"{target.name}.training")
     try:
@@ -134,11 +131,7 @@ def train_hmde(
         config.graph,
         str(config.max_tokens),
     )
-    material = _read(chain.from_iterable(readings), base.lower, languages, place, lower_id, console)
-    if not material.pages:
-        why = f"{material.refused[0].where}: {material.refused[0].reason}" if material.refused else "they are empty"
-        raise BadInput(f"no document could be read from {', '.join(sources)} ({why}); give sources that have some")
-    base.lower.take(material.parts)
+    material = prepare(texts, len(survey.pages), base.lower, place, lower_id, console)
     away, judged = concepts_held_out(material.pages, settings)
     triples = Triples(material.pages, settings.seed, away)
     validation = np.array([row for row, page in enumerate(material.pages) if page.concept in away], dtype=np.int64)
@@ -171,6 +164,11 @@ def train_hmde(
     resumed = training.step if training.resume(about) else 0
     if resumed:
         console.say(f"goes on after step {resumed:,}")
+    planned, possible = settings.steps * settings.batch * settings.accumulate, sum(triples.possible.values())
+    console.say(
+        f"{counted(planned, 'triple')} to draw, {planned / possible:,.1f} times as many as there are without counting "
+        f"negatives ({possible:,})"
+    )
     curve = training.run(console)
     drawn = triples.languages(triples.draw(0, training.step * settings.batch * settings.accumulate))
     documents = Counter(page.lang for page in material.pages)
@@ -188,10 +186,12 @@ def train_hmde(
         possible=triples.possible,
         single=triples.single,
         lonely=triples.lonely,
-        cut=sum(int((part["left_out"] > 0).sum()) for part in material.parts),
+        further=triples.further,
+        cut=material.cut,
         held_out=len(judged),
         resumed=resumed,
-        refused=material.refused,
+        refused=survey.refused,
+        remarks=survey.remarks,
     )
 
 
@@ -214,63 +214,6 @@ def concepts_held_out(pages: Sequence[Page], settings: Settings) -> tuple[set[st
 def heads_of(dim: int) -> int:
     """Attention heads of the upper transformer: of 64 dimensions each, as BERT's, where that divides; else one."""
     return dim // 64 if dim % 64 == 0 else 1
-
-
-def _read(
-    readings: Iterator[Reading], lower: Lower, languages: Sequence[str], place: Path, lower_id: str, console: Console
-) -> _Material:
-    """Prepare documents as they are read; what an earlier run has prepared of the same documents is taken from disk."""
-    detector = Detector(None)
-    material = _Material([], [], [], [])
-    waiting: list[Document] = []
-
-    def prepare() -> None:
-        material.hashes.append(short_hash(lower_id, *(document.text_hash for document in waiting)))
-        part = prepared(waiting, lower, place / f"part-{len(material.parts):05}.npz", material.hashes[-1], console)
-        material.parts.append(part)
-        for document, count in zip(waiting, part["counts"], strict=True):
-            page = page_of(document.lang, document.fields)
-            # What has no sentence the encoder knows is nobody's mate and nobody's negative.
-            material.pages.append(page if count else Page("", document.lang, ()))
-        waiting.clear()
-
-    with console.progress("preparing", None, "documents") as progress:
-        for reading in readings:
-            match reading:
-                case Document():
-                    document = reading
-                    if document.lang == UNDETERMINED:
-                        document = replace(document, lang=detector.detect(document.content).lang)
-                    if languages and document.lang not in languages:
-                        continue
-                    waiting.append(document)
-                    if len(waiting) == _TOGETHER:
-                        prepare()
-                    progress(1)
-                case Refusal():
-                    material.refused.append(reading)
-        if waiting:
-            prepare()
-    return material
-
-
-def prepared(documents: Sequence[Document], lower: Lower, file: Path, digest: str, console: Console) -> Part:
-    """What an earlier run kept of some documents in a file, where it is whole and of these; else made and kept."""
-    from encoders.training.checkpoint import write_whole  # noqa: PLC0415 - torch
-
-    if file.is_file():
-        try:
-            with np.load(io.BytesIO(file.read_bytes())) as kept:
-                if str(kept["digest"]) == digest:
-                    return {name: kept[name] for name in kept.files if name != "digest"}
-        except (OSError, EOFError, ValueError, KeyError, zipfile.BadZipFile) as error:
-            console.warn(f"{file} can't be read ({error}); its documents are prepared again")
-    part = lower.prepare(documents)
-    buffer = io.BytesIO()
-    arrays: dict[str, Any] = {"digest": np.array(digest), **part}
-    np.savez(buffer, **arrays)
-    write_whole(file, buffer.getvalue())
-    return part
 
 
 def training_facts(

@@ -39,16 +39,21 @@ _SHOWN = 10
     type=click.Choice(get_args(Preset)),
     default="small",
     show_default=True,
-    help="small: lower encoder frozen, for a CPU. paper: all of it, for a GPU.",
+    help="small: lower encoder frozen, for a CPU. paper: all of it, for a GPU, on 1.1 million triples.",
 )
 @click.option("--freeze/--train-lower", "frozen", default=None, help="Whether the lower encoder keeps its weights.")
 @click.option("--adapters", type=click.IntRange(0), metavar="RANK", help="Train matrices of this rank in it instead.")
 @click.option("--form", type=click.Choice(get_args(Form)), help="weighted: begins as the sentences' mean.")
-@click.option("--steps", type=click.IntRange(1), help="Of the optimiser.")
+@click.option("--steps", type=click.IntRange(1), help="Of the optimiser; it is said how many passes they are.")
 @click.option("--batch", type=click.IntRange(2), help="Triples that are each other's negatives.")
 @click.option("--accumulate", type=click.IntRange(1), metavar="N", help="Batches a step.")
 @click.option("--rate", type=click.FloatRange(0, min_open=True), help="Learning rate at its peak.")
-@click.option("--warmup", type=click.IntRange(0), metavar="STEPS", help="Until the peak.")
+@click.option(
+    "--warmup",
+    type=click.IntRange(0),
+    metavar="STEPS",
+    help="Until the peak.  [default: the preset's, at most an eighth]",
+)
 @click.option("--temperature", type=click.FloatRange(0, min_open=True), help="τ of the loss.")
 @click.option("--titles", type=click.FloatRange(0), metavar="WEIGHT", help="Of the loss of titles as queries.")
 @click.option("--patience", type=click.IntRange(0), metavar="N", help="Validations without a better one; 0: no end.")
@@ -117,6 +122,8 @@ def command(
         raise click.UsageError("--adapters are for a lower encoder that learns; give --train-lower too")
     if rate is None and settings.rate != PRESETS[preset].rate:
         console.say(f"all of the lower encoder learns, at a rate of {settings.rate:g}; --rate sets another")
+    if warmup is None and settings.warmup != PRESETS[preset].warmup:
+        console.say(f"the rate rises for {counted(settings.warmup, 'step')}; --warmup sets another number")
     report = train_hmde(
         sources,
         output,
@@ -141,8 +148,10 @@ def _tell(report: HmdeReport, console: Console) -> None:
             "documents": report.documents,
             "triples": {f"{first}-{second}": count for (first, second), count in report.drawn.items()},
             "possible": {f"{first}-{second}": count for (first, second), count in report.possible.items()},
+            "passes": round(report.passes, 4),
             "single": report.single,
             "lonely": report.lonely,
+            "further": report.further,
             "cut": report.cut,
             "held_out": report.held_out,
             "resumed": report.resumed,
@@ -153,12 +162,15 @@ def _tell(report: HmdeReport, console: Console) -> None:
             "score": round(curve.best_score, 6) if curve.validated else None,
             "parity": report.parity.as_json(),
             "refused": [{"place": note.where, "text": note.reason} for note in report.refused],
+            "remarks": [{"place": note.where, "text": note.text} for note in report.remarks],
         }
     )
-    for note in report.refused[:_SHOWN]:
-        console.say(f"  {note.where}: {note.reason}")
-    if len(report.refused) > _SHOWN:
-        console.say(f"  … and {len(report.refused) - _SHOWN:,} more")
+    notes = [(note.where, note.reason) for note in report.refused]
+    notes += [(note.where, note.text) for note in report.remarks]
+    for where, text in notes[:_SHOWN]:
+        console.say(f"  {where}: {text}")
+    if len(notes) > _SHOWN:
+        console.say(f"  … and {len(notes) - _SHOWN:,} more")
     if report.single:
         console.say(
             f"{counted(report.single, 'concept has', 'concepts have')} pages in one language only and taught nothing"
@@ -167,6 +179,11 @@ def _tell(report: HmdeReport, console: Console) -> None:
         console.say(
             f"{counted(report.lonely, 'page has', 'pages have')} no other page of the same language and category and "
             "began no triple"
+        )
+    if report.further:
+        console.say(
+            f"{counted(report.further, 'page has', 'pages have')} the concept of an earlier page of the same language "
+            "and had no mates"
         )
     if report.cut:
         console.say(
@@ -188,6 +205,7 @@ def _tell(report: HmdeReport, console: Console) -> None:
     ]
     if not console.quiet:
         console.table(["language", ">documents", ">triples begun"], rows)
+    console.say(f"{report.passes:,.1f} times as many triples were drawn as there are without counting negatives")
     ended = f", ended early: {curve.stopped}" if curve.stopped else ""
     steps = counted(curve.best, "step")
     reached = (

@@ -15,7 +15,7 @@ from encoders.errors import BadInput
 from encoders.languages import normalise
 from encoders.session import Device
 from encoders.wording import counted
-from indexer.readers import Reading, ReadOptions, read
+from indexer.readers import Reading, ReadOptions, Refusal, Remark, read
 from onnx_export.models import DEFAULT
 from query.hmde_methods import METHODS, open_method
 
@@ -75,27 +75,30 @@ def clef(
     for topic in (topic for file in topics for topic in read_topics(file)):
         if topic.lang in wanted:
             asked[topic.lang].append(topic)
+    judgements = {lang: read_qrels(files) for lang, files in qrels.items()}
+    if not any(tables.asked_about(lang, asked, judgements[lang]) for lang in documents):
+        raise BadInput("no topic in another language than the documents' is judged; give topics in several languages")
     loaded = open_method(encoder, method, cast("Device", device), console)
     found: list[PairScore] = []
     for lang, paths in documents.items():
-        judgements = read_qrels(qrels[lang])
         with console.progress(f"encoding {lang}", None, "documents") as progress:
             doc_ids, vectors = tables.encode_all(_documents(paths, lang, console), loaded, progress)
         if not doc_ids:
             raise BadInput(f"no document could be read from {', '.join(paths)}; name the folder of the {lang} disks")
-        found += tables.retrieve(lang, doc_ids, vectors, asked, judgements, loaded)
-    if not found:
-        raise BadInput("no topic in another language than the documents' is judged; give topics in several languages")
+        found += tables.retrieve(lang, doc_ids, vectors, asked, judgements[lang], loaded)
     _show_pairs(found, f"{loaded.spec.name} by {loaded.spec.method}", console)
 
 
 def _documents(paths: Sequence[str], lang: str, console: Console) -> Iterator[Document]:
     refused = 0
     for reading in _readings(paths, lang):
-        if isinstance(reading, Document):
-            yield reading
-        else:
-            refused += 1
+        match reading:
+            case Document():
+                yield reading
+            case Refusal():
+                refused += 1
+            case Remark(where, text):
+                console.say(f"{where}: {text}")
     if refused:
         console.warn(f"{counted(refused, 'record')} in {lang} could not be read: left out; dragoman index names them")
 

@@ -60,6 +60,7 @@ class Triples:
         possible: triples without counting negatives, by ordered pair of languages.
         single: concepts with pages in one language only, which give no triple.
         lonely: pages with a mate and no hard negative, which begin no triple.
+        further: pages whose concept an earlier page of their language has; they are negatives at most.
     """
 
     def __init__(self, pages: Sequence[Page], seed: int = 0, left_out: Collection[str] = ()) -> None:
@@ -78,11 +79,12 @@ class Triples:
         self._orders: dict[int, tuple[int, Rows]] = {}
         self._concepts: dict[str, dict[str, int]] = defaultdict(dict)
         self._members: dict[tuple[str, str], list[int]] = defaultdict(list)
+        self.further = 0
         for row, page in enumerate(pages):
             if page.concept in left_out:
                 continue
             if page.concept:
-                self._concepts[page.concept].setdefault(page.lang, row)
+                self.further += self._concepts[page.concept].setdefault(page.lang, row) != row
             for category in page.categories:
                 self._members[page.lang, category].append(row)
         self.single = sum(len(mates) == 1 for mates in self._concepts.values())

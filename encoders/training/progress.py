@@ -39,7 +39,8 @@ class TrainingProgress:
         self._said = now
         each = self.seconds / (self._step - self._first)
         left = dt.timedelta(seconds=round(each * (self._total - self._step)))
+        rate = self.units / self.seconds
         self._console.say(
-            f"step {self._step:,}/{self._total:,}, loss {loss:.3f}, {self.units / self.seconds:,.0f} {self._unit}/s, "
+            f"step {self._step:,}/{self._total:,}, loss {loss:.3f}, {rate:,.{0 if rate >= 10 else 1}f} {self._unit}/s, "
             f"{left} left"
         )

@@ -101,11 +101,18 @@ SMALL = Settings(
 PRESETS: Mapping[Preset, Settings] = {"small": SMALL, "paper": PAPER}
 _LOWER_RATE = 2e-5
 """Of all weights of a lower encoder, where the preset's rate is that of new ones."""
+_WARMUP = 8
+"""A preset's warm-up takes at most one step of so many, as a fine-tuning's."""
 
 
 def settings_of(preset: Preset, given: Mapping[str, Any]) -> Settings:
-    """A preset with settings given in its place; the rate is a lower one where all of a lower encoder is to learn."""
+    """A preset with settings given in its place.
+
+    The rate is a lower one where all of a lower encoder is to learn, the warm-up a shorter one where the steps are few.
+    """
     settings = replace(PRESETS[preset], **given)
+    if "warmup" not in given:
+        settings = replace(settings, warmup=min(settings.warmup, max(settings.steps // _WARMUP, 1)))
     if PRESETS[preset].frozen and not (settings.frozen or settings.adapters) and "rate" not in given:
         settings = replace(settings, rate=_LOWER_RATE)
     return settings

@@ -8,9 +8,11 @@ import signal
 import subprocess
 import sys
 import textwrap
+import weakref
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -26,7 +28,9 @@ from encoders.hmde.upper import UpperSession
 from encoders.methods import open_encoder
 from encoders.sentence import SentenceEncoder
 from encoders.sentences import Sentences
-from indexer.hmde_training import concepts_held_out, prepared
+from indexer import hmde_material
+from indexer.hmde_material import prepared
+from indexer.hmde_training import concepts_held_out
 from indexer.settings import Settings
 from onnx_export.hmde.settings import PRESETS, settings_of
 from query import Searcher
@@ -302,6 +306,64 @@ def _refused(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
 def test_pages_in_one_language_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     said = _refused([SOURCES[0], "-o", str(tmp_path / "x"), "-q"], capsys)
     assert "every concept has pages in one language only; give sources in two languages or more" in said
+    assert not list(tmp_path.iterdir())  # said before anything is encoded
+
+
+def test_sources_without_a_document_in_the_languages_asked_for_are_refused_with_that_reason(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    said = _refused([*SOURCES, "-o", str(tmp_path / "x"), "--languages", "fr", "-q"], capsys)
+    assert "is in fr (48 are in other languages); name theirs in --languages" in said
+    assert not list(tmp_path.iterdir())
+
+
+def test_what_documents_were_prepared_from_is_not_kept_beside_them_while_training(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from onnx_export.hmde.training import Training
+
+    kept: list[weakref.ref[Any]] = []
+    alive: list[int] = []
+
+    def remembered(*given: Any) -> Any:
+        part = prepared(*given)
+        kept.extend(weakref.ref(array) for array in part.values())
+        return part
+
+    def stopped(_training: Training, _console: Console) -> None:
+        alive.append(sum(array() is not None for array in kept))
+        raise BadInput("enough")
+
+    monkeypatch.setattr(hmde_material, "prepared", remembered)
+    monkeypatch.setattr(Training, "run", stopped)
+    assert run(["train", "hmde", *SOURCES, "-o", str(tmp_path / "x"), *FEW, "-q"]) == 1
+    assert kept
+    assert alive == [0]
+
+
+def test_the_report_tells_how_sources_were_read_and_how_often_their_triples_were_drawn(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    latin = tmp_path / "latin.csv"
+    latin.write_bytes("id,lang,text,concept,label\n1,de,Ein Käse für die Bäcker.,Käse,food\n".encode("latin-1"))
+    again = tmp_path / "again.jsonl"
+    second = Path(SOURCES[0]).read_text(encoding="utf-8").splitlines()[1]  # the first one's concept is held out
+    again.write_text(json.dumps({**json.loads(second), "id": "again"}) + "\n", encoding="utf-8")
+    command = ["train", "hmde", *SOURCES, str(latin), str(again), "-o", str(tmp_path / "x"), *FEW]
+    assert run([*command, "--json"]) == 0
+    out, err = capsys.readouterr()
+    told = json.loads(out)
+    assert [(Path(note["place"]).name, note["text"].split(";")[0]) for note in told["remarks"]] == [
+        ("latin.csv", "lines are not UTF-8 and taken for windows-1252")
+    ]
+    assert "latin.csv: lines are not UTF-8" in err
+    assert told["passes"] == pytest.approx(4 * 6 / sum(told["possible"].values()), abs=1e-4)
+    assert told["further"] == 1
+    assert "1 page has the concept of an earlier page of the same language and had no mates" in err
+    times = f"{told['passes']:,.1f} times as many"
+    assert f"24 triples to draw, {times} as there are" in err
+    assert f"{times} triples were drawn as there are" in err
+    assert "the rate rises for 1 step; --warmup sets another number" in err
 
 
 def test_a_gpu_that_is_not_there_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -328,6 +390,13 @@ def test_all_of_a_lower_encoder_learns_at_a_rate_for_trained_weights() -> None:
     assert settings_of("small", {"frozen": False, "adapters": 4}).rate == PRESETS["small"].rate
     assert settings_of("small", {}) == PRESETS["small"]
     assert settings_of("paper", {}) == PRESETS["paper"]
+
+
+def test_a_warm_up_leaves_most_of_a_short_training_to_learn_in() -> None:
+    assert settings_of("paper", {"steps": 500}).warmup == 62
+    assert settings_of("small", {"steps": 4}).warmup == 1
+    assert settings_of("paper", {"steps": 500, "warmup": 400}).warmup == 400
+    assert settings_of("paper", {"steps": 20_000}).warmup == PRESETS["paper"].warmup
 
 
 def test_adapters_need_a_lower_encoder_that_learns(tmp_path: Path) -> None:

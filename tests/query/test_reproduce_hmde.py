@@ -25,9 +25,10 @@ STORIES = {
 
 def test_the_papers_tables_have_the_means_that_it_states() -> None:
     means = [np.mean(column) for column in zip(*PAPER_CLIR.values(), strict=True)]
-    assert means == pytest.approx([0.186, 0.136, 0.159, 0.109, 0.249], abs=6e-4)
+    assert means == pytest.approx([0.186, 0.136, 0.159, 0.109, 0.249], abs=5e-4)
     means = [np.mean(column) for column in zip(*PAPER_XLDC.values(), strict=True)]
-    assert means == pytest.approx([82.4, 82.0, 84.0, 86.1, 86.8], abs=0.26)  # its rounding is coarser than its digits
+    stated = [82.4, 82.9, 82.0, 83.9, 86.1, 86.6]  # three of them .1 or .2 more in the paper than its columns give
+    assert means == pytest.approx(stated, abs=0.05 + 1e-9)
 
 
 @pytest.fixture
@@ -69,6 +70,22 @@ def test_clef_gives_the_papers_figures_beside_ours(disks: Path, capsys: pytest.C
     assert by_pair["de", "it"]["map"] == 1.0
     assert by_pair["de", "it"]["paper"]["HMDE"] == 0.259
     assert by_pair["it", "de"]["paper"] is None
+
+
+def test_a_guessed_encoding_is_said_and_only_records_that_could_not_be_read_are_warned_of(
+    disks: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given = [f"--{what}={lang}={disks / name}" for lang in ("de", "it") for what, name in _of(lang)]
+    topics = [f"--topics={disks / f'top-{lang}.txt'}" for lang in ("de", "it")]
+    command = ["reproduce", "hmde-clef", *given, *topics, "--device", "cpu"]
+    assert run(command) == 0
+    told = capsys.readouterr().err
+    assert "FR940101.sgml: records are not UTF-8 and taken for windows-1252" in told
+    assert "warning" not in told
+    with (disks / "de" / "FR940101.sgml").open("ab") as file:
+        file.write(b"<DOC>\n<TEXT>Ohne Nummer.</TEXT>\n</DOC>\n")
+    assert run(command) == 0
+    assert "warning: 1 record in de could not be read" in capsys.readouterr().err
 
 
 FLOODS = {"de": "Hochwasser", "fi": "Tulva", "it": "Alluvione", "ru": "Наводнение", "en": "Flood"}
@@ -134,6 +151,22 @@ def test_topics_in_the_documents_own_language_alone_are_refused(
     assert "no topic in another language than the documents' is judged" in capsys.readouterr().err
 
 
+def test_judgements_are_looked_at_before_anything_is_encoded(disks: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    given = [f"--documents={lang}={disks / lang}" for lang in ("de", "it")]
+    given += [
+        f"--qrels=de={disks / 'qrels.de'}",
+        f"--topics={disks / 'top-de.txt'}",
+        f"--topics={disks / 'top-it.txt'}",
+    ]
+    nothing = ["--encoder", str(disks / "no encoder")]
+    assert run(["reproduce", "hmde-clef", *given, f"--qrels=it={disks / 'nosuch'}", *nothing]) == 1
+    assert "nosuch" in capsys.readouterr().err
+    (disks / "irrelevant").write_text("141 0 FR940101.0000 0\n")
+    alone = [f"--documents=de={disks / 'de'}", f"--qrels=de={disks / 'irrelevant'}", f"--topics={disks / 'top-it.txt'}"]
+    assert run(["reproduce", "hmde-clef", *alone, *nothing]) == 1
+    assert "no topic in another language than the documents' is judged" in capsys.readouterr().err
+
+
 @pytest.fixture
 def mldoc(tmp_path: Path) -> Path:
     """The files that MLDoc's script writes, of few lines."""
@@ -150,6 +183,20 @@ def test_mldoc_learns_from_english_and_classifies_german(mldoc: Path, capsys: py
     told = json.loads(capsys.readouterr().out)
     assert told["languages"]["en"]["accuracy"] == 100.0
     assert told["languages"]["de"]["accuracy"] == 100.0
+    assert (told["mean"], told["mean_spread"]) == (100.0, 0.0)
+
+
+def test_the_papers_means_stand_beside_ours_over_the_same_languages(
+    mldoc: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = ["reproduce", "hmde-mldoc", "--mldoc", str(mldoc), "-q", "--device", "cpu"]
+    assert run(command) == 0
+    lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
+    assert "de 89.6 92.5 88.3 90.2 93.4 91.2 100.0" in lines
+    assert "mean without en 89.6 92.5 88.3 90.2 93.4 91.2 100.0" in lines
+    assert "mean 92.6 92.8 92.6 92.1 94.6 93.3 100.0" in lines
+    assert run([*command, "--train", "de"]) == 0  # the paper learns from English alone
+    assert "mean 100.0" in [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
 
 
 def test_own_documents_are_classified_in_several_draws(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -68,6 +68,14 @@ def test_it_tells_what_gives_no_triple() -> None:
     assert triples.possible["de", "en"] == 8
 
 
+def test_of_a_concepts_pages_in_one_language_the_first_has_mates_and_the_others_are_counted() -> None:
+    again = [Page("a", "de", ("even",)), Page("a", "de", ("even",)), Page("", "de", ("even",))]
+    triples = Triples([*PAGES, *again])
+    assert triples.further == 2
+    rows = triples.draw(0, 2000)
+    assert rows[:, :2].max() < len(PAGES) <= rows[:, 2].max()
+
+
 @pytest.mark.parametrize(
     ("pages", "reason"),
     [

@@ -1,0 +1,20 @@
+"""The line that says how a training goes."""
+
+import time
+
+import pytest
+
+from encoders.console import Console
+from encoders.training.progress import TrainingProgress
+
+
+@pytest.mark.parametrize(("units", "rate"), [(8, "0.4"), (128, "6.4"), (200_000, "10,000")])
+def test_a_slow_training_has_a_rate_too(
+    units: int, rate: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    now = 100.0
+    monkeypatch.setattr(time, "monotonic", lambda: now)
+    progress = TrainingProgress(Console(), 4, 10, "triples")
+    now += 20
+    progress(units, 0.25)
+    assert capsys.readouterr().err == f"step 5/10, loss 0.250, {rate} triples/s, 0:01:40 left\n"
