@@ -27,7 +27,7 @@ from encoders.errors import DISK_FULL, BadInput, MissingPart
 Pooling = Literal["mean", "cls", "cls-dense-tanh", "max", "sum"]
 Precision = Literal["fp32", "fp16", "int8", "q4"]
 FORMAT = 1
-TRAINING_KEPT = "the training is kept, and the same command goes on with it"
+TRAINING_KEPT = "the training is kept, and the same command goes on with it where there is room"
 """What ``publishing`` is to say where checkpoints stand beside the folder."""
 
 
@@ -159,17 +159,21 @@ class ModelFolder:
         """See that graph and tokenizer are those that ``config.json`` names: every byte of them is read.
 
         Raises:
-            BadInput: one of them is damaged, or of another model.
+            BadInput: one of them can't be read, is damaged, or is of another model.
         """
-        named = {
-            self.graph: _graph_hash(self.graph) == self.config.graph,
-            self.tokenizer: file_hash(self.tokenizer) == self.config.tokenizer,
-        }
+        again = "delete the folder and make it again (the default encoder's is made by its next use)"
+        try:
+            named = {
+                self.graph: _graph_hash(self.graph) == self.config.graph,
+                self.tokenizer: file_hash(self.tokenizer) == self.config.tokenizer,
+            }
+        except OSError as error:
+            raise BadInput(f"{error.filename or self.path} can't be read ({error.strerror}); {again}") from error
         for file, is_named in named.items():
             if not is_named:
                 raise BadInput(
                     f"{file} is not the one that config.json beside it names: it is damaged, or of another model; "
-                    "delete the folder and make it again, which the default encoder's next use does by itself"
+                    f"{again}"
                 )
 
 

@@ -124,6 +124,7 @@ def prepare(sources: Sources, total: int, lower: Lower, place: Path, lower_id: s
         console: where progress goes.
 
     Raises:
+        BadInput: the sources no longer give as many documents.
         MissingPart: the disk is full.
     """
     pages: list[Page] = []
@@ -149,6 +150,11 @@ def prepare(sources: Sources, total: int, lower: Lower, place: Path, lower_id: s
             progress(1)
         if waiting:
             take()
+    if len(pages) != total:
+        raise BadInput(
+            f"the sources gave {counted(total, 'document')} and, read once more, {len(pages):,}; give the same command "
+            "again when they can be read whole"
+        )
     lower.take(parts)
     return Material(pages, hashes, cut=sum(int((part["left_out"] > 0).sum()) for part in parts))
 

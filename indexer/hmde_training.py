@@ -74,6 +74,11 @@ class HmdeReport:
         """How many times as many triples were drawn as there are without counting negatives."""
         return sum(self.drawn.values()) / sum(self.possible.values())
 
+    @property
+    def share(self) -> str:
+        """The same in words."""
+        return share(sum(self.drawn.values()), sum(self.possible.values()))
+
 
 def train_hmde(
     sources: Sequence[str],
@@ -117,9 +122,9 @@ def train_hmde(
     from onnx_export.hmde.training import Training  # noqa: PLC0415
 
     texts = Sources(sources, options or ReadOptions(), languages)
+    base = (bases.frozen if settings.frozen else bases.trained)(encoder, settings, device, console)
     survey = texts.survey(console)
     Triples(survey.pages, settings.seed, concepts_held_out(survey.pages, settings)[0])  # refused before all is encoded
-    base = (bases.frozen if settings.frozen else bases.trained)(encoder, settings, device, console)
     place = target.with_name(f"{target.name}.training")
     try:
         place.mkdir(parents=True, exist_ok=True)
@@ -164,11 +169,8 @@ def train_hmde(
     resumed = training.step if training.resume(about) else 0
     if resumed:
         console.say(f"goes on after step {resumed:,}")
-    planned, possible = settings.steps * settings.batch * settings.accumulate, sum(triples.possible.values())
-    console.say(
-        f"{counted(planned, 'triple')} to draw, {planned / possible:,.1f} times as many as there are without counting "
-        f"negatives ({possible:,})"
-    )
+    planned = settings.steps * settings.batch * settings.accumulate
+    console.say(f"to draw: {share(planned, sum(triples.possible.values()))}")
     curve = training.run(console)
     drawn = triples.languages(triples.draw(0, training.step * settings.batch * settings.accumulate))
     documents = Counter(page.lang for page in material.pages)
@@ -209,6 +211,12 @@ def concepts_held_out(pages: Sequence[Page], settings: Settings) -> tuple[set[st
     away = {concept for concept in langs if held_out(concept, settings.held_out, settings.seed)}
     judged = away & paired
     return (away, judged) if 2 <= len(judged) < len(paired) else (set(), set())
+
+
+def share(drawn: int, possible: int) -> str:
+    """How many triples are drawn of those that there are without counting negatives, in words."""
+    part = f"{drawn / possible:.1%}" if drawn < possible else f"{drawn / possible:,.1f} passes"
+    return f"{counted(drawn, 'triple')} of {possible:,} without counting negatives, {part}"
 
 
 def heads_of(dim: int) -> int:

@@ -44,7 +44,7 @@ _SHOWN = 10
 @click.option("--freeze/--train-lower", "frozen", default=None, help="Whether the lower encoder keeps its weights.")
 @click.option("--adapters", type=click.IntRange(0), metavar="RANK", help="Train matrices of this rank in it instead.")
 @click.option("--form", type=click.Choice(get_args(Form)), help="weighted: begins as the sentences' mean.")
-@click.option("--steps", type=click.IntRange(1), help="Of the optimiser; it is said how many passes they are.")
+@click.option("--steps", type=click.IntRange(1), help="Of the optimiser; the command says how many passes they are.")
 @click.option("--batch", type=click.IntRange(2), help="Triples that are each other's negatives.")
 @click.option("--accumulate", type=click.IntRange(1), metavar="N", help="Batches a step.")
 @click.option("--rate", type=click.FloatRange(0, min_open=True), help="Learning rate at its peak.")
@@ -52,7 +52,8 @@ _SHOWN = 10
     "--warmup",
     type=click.IntRange(0),
     metavar="STEPS",
-    help="Until the peak.  [default: the preset's, at most an eighth]",
+    show_default="the preset's, at most an eighth of the steps",
+    help="Until the peak.",
 )
 @click.option("--temperature", type=click.FloatRange(0, min_open=True), help="τ of the loss.")
 @click.option("--titles", type=click.FloatRange(0), metavar="WEIGHT", help="Of the loss of titles as queries.")
@@ -205,7 +206,7 @@ def _tell(report: HmdeReport, console: Console) -> None:
     ]
     if not console.quiet:
         console.table(["language", ">documents", ">triples begun"], rows)
-    console.say(f"{report.passes:,.1f} times as many triples were drawn as there are without counting negatives")
+    console.say(f"drawn: {report.share}")
     ended = f", ended early: {curve.stopped}" if curve.stopped else ""
     steps = counted(curve.best, "step")
     reached = (

@@ -78,25 +78,22 @@ def _weight_bytes(graph: onnx.GraphProto) -> int:
 
 
 @contextmanager
-def _seeing_a_full_disk(folder: Path, room: int) -> Iterator[None]:
+def _seeing_a_full_disk(folder: Path) -> Iterator[None]:
     """Raise the system's own error where a block fails for want of room in a folder.
 
     ONNX infers shapes in C++, into a file, and doesn't notice when that can't be written: what fails is reading it.
-
-    Args:
-        folder: where the block writes.
-        room: bytes that it needs there, more or less.
+    What it has written stands there still, so that a disk without room has none now.
     """
     try:
         yield
     except Exception:  # protobuf's, ONNX's and ONNX Runtime's, which have no base of their own
         with tempfile.TemporaryFile(dir=folder) as probe:
-            for _ in range(0, room, len(_ZEROS)):
-                probe.write(_ZEROS)
+            probe.write(bytes(_ROOM))
         raise
 
 
-_ZEROS = bytes(1 << 20)
+_ROOM = 4 << 20
+"""Bytes that a disk which is not full has."""
 
 
 def _to_int8(source: Path, target: Path) -> None:
@@ -113,7 +110,7 @@ def _to_int8(source: Path, target: Path) -> None:
     try:
         onnx.save(model, marked, save_as_external_data=external, location=f"{marked.name}.data")
         del model
-        with _seeing_a_full_disk(marked.parent, 2 * marked.stat().st_size):
+        with _seeing_a_full_disk(marked.parent):
             quantize_dynamic(
                 marked,
                 target,
@@ -139,7 +136,7 @@ def _to_fp16(source: Path, target: Path) -> None:
         raise _no_runtime("fp16") from error
     typed = source.with_name(f"{source.stem}-typed.onnx")
     try:
-        with _seeing_a_full_disk(typed.parent, 2 * source.stat().st_size):
+        with _seeing_a_full_disk(typed.parent):
             onnx.shape_inference.infer_shapes_path(str(source), str(typed))
             model = onnx.load(typed)
     finally:

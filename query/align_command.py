@@ -181,8 +181,8 @@ class _Opener:
                 side = encoded_side(place.name, documents, encoder, self.gold, progress)
         if side.unknown:
             self.console.warn(
-                f"{counted(len(side.unknown), 'document')} of {place.name} left out, because the encoder knows nothing "
-                f"in them; the first is {side.unknown[0]}"
+                f"{counted(len(side.unknown), 'document is', 'documents are')} left out of {place.name}: the encoder "
+                f"knows nothing there; the first is {side.unknown[0]}"
             )
         if not side.doc_ids:
             raise BadInput(f"{place.name} has no documents to align; name a source that has some")

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from encoders.errors import BadInput
-from encoders.wording import counted
 from query.run import Run
 
 if TYPE_CHECKING:
@@ -115,7 +114,7 @@ def evaluate(
     judged = relevant_topics(qrels) & asked
     if not judged:
         raise BadInput(
-            f"none of the {counted(len(asked), 'topic')} of {run.tag!r} has a relevant document in the qrels; "
+            f"no topic of {run.tag!r} ({len(asked):,}) has a relevant document in the qrels; "
             "check that topics and qrels belong together and name their topics alike"
         )
     result = ir_measures.calc(

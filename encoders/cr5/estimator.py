@@ -144,8 +144,8 @@ class Cr5:
         pivots = " or ".join(self.settings.pivots)
         if undealt:
             self.remarks_.append(
-                f"{counted(undealt, 'document is', 'documents are')} left out: their concepts have none in {pivots}, "
-                "or link another language with it"
+                f"{counted(undealt, 'document is', 'documents are')} left out: no document of such a concept is in "
+                f"{pivots} or links another language with it"
             )
         if alone:
             about = "about concepts that no other language has"

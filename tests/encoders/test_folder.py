@@ -148,3 +148,6 @@ def test_an_encoder_is_opened_with_the_graph_and_the_tokenizer_that_were_publish
         sentencepiece().save(str(folder.tokenizer))
     with pytest.raises(BadInput, match=rf"{file} is not the one that config\.json beside it names"):
         open_encoder(folder, device="cpu")
+    (tmp_path / "m" / file).unlink()
+    with pytest.raises(BadInput, match=rf"{file} can't be read \(No such file or directory\); delete the folder"):
+        folder.check_files()

@@ -108,7 +108,7 @@ def test_json_says_what_was_learnt_from_what(tmp_path: Path, capsys: pytest.Capt
     assert told["ridge"] == 0.5
     assert set(told["documents"]) == {"de", "en"}
     assert told["dimensions"] == told["concepts"] - 1
-    assert "documents without a concept teach nothing" in captured.err
+    assert "1 document without a concept teaches nothing" in captured.err
     assert [note["place"].endswith("more.jsonl:1") for note in told["refused"]] == [True]
 
 

@@ -317,6 +317,23 @@ def test_sources_without_a_document_in_the_languages_asked_for_are_refused_with_
     assert not list(tmp_path.iterdir())
 
 
+def test_sources_that_break_off_when_they_are_read_once_more_are_not_learnt_from(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    survey = hmde_material.Sources.survey
+    source = tmp_path / "pages.jsonl"
+    source.write_text("".join(Path(one).read_text(encoding="utf-8") for one in SOURCES), encoding="utf-8")
+
+    def shortened(sources: hmde_material.Sources, console: Console) -> hmde_material.Survey:
+        found = survey(sources, console)
+        source.write_text("".join(source.read_text(encoding="utf-8").splitlines(keepends=True)[:40]), encoding="utf-8")
+        return found
+
+    monkeypatch.setattr(hmde_material.Sources, "survey", shortened)
+    said = _refused([str(source), "-o", str(tmp_path / "x"), *FEW, "-q"], capsys)
+    assert "the sources gave 48 documents and, read once more, 40; give the same command again" in said
+
+
 def test_what_documents_were_prepared_from_is_not_kept_beside_them_while_training(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -360,9 +377,11 @@ def test_the_report_tells_how_sources_were_read_and_how_often_their_triples_were
     assert told["passes"] == pytest.approx(4 * 6 / sum(told["possible"].values()), abs=1e-4)
     assert told["further"] == 1
     assert "1 page has the concept of an earlier page of the same language and had no mates" in err
-    times = f"{told['passes']:,.1f} times as many"
-    assert f"24 triples to draw, {times} as there are" in err
-    assert f"{times} triples were drawn as there are" in err
+    possible = sum(told["possible"].values())
+    part = f"{24 / possible:.1%}" if possible > 24 else f"{24 / possible:.1f} passes"
+    share = f"24 triples of {possible} without counting negatives, {part}"
+    assert f"to draw: {share}" in err
+    assert f"drawn: {share}" in err
     assert "the rate rises for 1 step; --warmup sets another number" in err
 
 
