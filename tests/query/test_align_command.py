@@ -109,7 +109,7 @@ def test_records_that_cannot_be_read_are_said_and_the_rest_is_aligned(
     assert run(["align", str(source), "mini:de", "--home", str(home)]) == 0
     captured = capsys.readouterr()
     assert len(captured.out.splitlines()) == 2
-    assert "1 records of" in captured.err
+    assert "1 record of" in captured.err
     assert "docs.jsonl:2" in captured.err
 
 
