@@ -54,17 +54,17 @@ def check_sources(sources: Sequence[str], options: ReadOptions) -> str:
 
 def readings(sources: Sequence[str], options: ReadOptions) -> Iterator[Reading]:
     """Everything that some sources say, one after the other, every document with a language."""
-    return detected(one for source in sources for one in read(source, options))
+    return _detected(one for source in sources for one in read(source, options))
 
 
 def documents_with(doc_ids: Collection[str], sources: Sequence[str], options: ReadOptions) -> Iterator[Document]:
     """The documents of some ids, read from the sources' beginning."""
     everything = (one for source in sources for one in read(source, options))
     wanted = (one for one in everything if isinstance(one, Document) and one.doc_id in doc_ids)
-    return (one for one in detected(wanted) if isinstance(one, Document))
+    return (one for one in _detected(wanted) if isinstance(one, Document))
 
 
-def detected(readings: Iterable[Reading]) -> Iterator[Reading]:
+def _detected(readings: Iterable[Reading]) -> Iterator[Reading]:
     """The same, every document with a language."""
     detector = None
     for reading in readings:

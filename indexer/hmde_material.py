@@ -6,7 +6,6 @@ import io
 import zipfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,8 +16,8 @@ from encoders.document import Document, short_hash
 from encoders.errors import BadInput
 from encoders.hmde.triples import Page, page_of
 from encoders.wording import counted
-from indexer.batches import detected
-from indexer.readers import Reading, ReadOptions, Refusal, Remark, read
+from indexer.batches import readings
+from indexer.readers import ReadOptions, Refusal, Remark
 
 if TYPE_CHECKING:
     from onnx_export.hmde.lower import Lower, Part
@@ -78,7 +77,7 @@ class Sources:
         """
         found, elsewhere = Survey(), 0
         with console.progress("reading", None, "documents") as progress:
-            for reading in self._readings():
+            for reading in readings(self.names, self.options):
                 match reading:
                     case Document():
                         if self._wanted(reading):
@@ -103,10 +102,8 @@ class Sources:
 
     def documents(self) -> Iterator[Document]:
         """Those to learn from, each with a language."""
-        return (one for one in self._readings() if isinstance(one, Document) and self._wanted(one))
-
-    def _readings(self) -> Iterator[Reading]:
-        return detected(chain.from_iterable([read(name, self.options) for name in self.names]))
+        everything = readings(self.names, self.options)
+        return (one for one in everything if isinstance(one, Document) and self._wanted(one))
 
     def _wanted(self, document: Document) -> bool:
         return not self.languages or document.lang in self.languages

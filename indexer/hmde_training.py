@@ -21,6 +21,7 @@ from encoders.hmde.triples import Page, Triples, held_out
 from encoders.hmde.upper import UpperShape
 from encoders.session import Device
 from encoders.wording import counted
+from indexer.batches import check_sources
 from indexer.hmde_material import Sources, prepare
 from indexer.readers import ReadOptions, Refusal, Remark
 from onnx_export.hmde.settings import Curve, Settings
@@ -122,6 +123,7 @@ def train_hmde(
     from onnx_export.hmde.training import Training  # noqa: PLC0415
 
     texts = Sources(sources, options or ReadOptions(), languages)
+    check_sources(texts.names, texts.options)
     base = (bases.frozen if settings.frozen else bases.trained)(encoder, settings, device, console)
     survey = texts.survey(console)
     Triples(survey.pages, settings.seed, concepts_held_out(survey.pages, settings)[0])  # refused before all is encoded
