@@ -2,14 +2,22 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
+PYTEST := $(BIN)/pytest -n auto --maxprocesses 4
 
-.PHONY: demo test lint bench docs clean
+.PHONY: demo check test test-all lint bench docs clean
 
 demo: $(VENV)/.base
 	$(BIN)/dragoman demo
 
+# three tiers, each with all of the one before: no server and no torch; real parts; what takes long
+check: $(VENV)/.dev
+	$(PYTEST) -m 'not parts and not long' --seconds 5 $(ARGS)
+
 test: $(VENV)/.dev
-	$(BIN)/pytest
+	$(PYTEST) -m 'not long' $(ARGS)
+
+test-all: $(VENV)/.dev
+	$(PYTEST) $(ARGS)
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .

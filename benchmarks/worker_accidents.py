@@ -42,7 +42,7 @@ ROOT = Path(__file__).parent.parent
 WORKERS = 2
 PUBLISHER = "the publisher killed"
 LEASE = 3.0
-BROKERS: dict[str, type[RabbitServer] | type[RedisServer]] = {"rabbitmq": RabbitServer, "redis": RedisServer}
+BROKERS: dict[str, Callable[[Path], RabbitServer | RedisServer]] = {"rabbitmq": RabbitServer, "redis": RedisServer}
 T = TypeVar("T")
 _HOUR_FAST = """
 #define _GNU_SOURCE

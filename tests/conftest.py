@@ -10,7 +10,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from importlib.util import find_spec
 from pathlib import Path
 from typing import NoReturn
@@ -24,13 +24,28 @@ from encoders.folder import ModelFolder
 from encoders.methods import open_encoder
 from indexer.settings import Settings
 from onnx_export.models import DEFAULT, find_model
-from tests.servers import process
-from tests.servers.elastic import ElasticServer, ServerMissing, running
-from tests.servers.process import S
+from tests import tiers
+from tests.servers import shared
+from tests.servers.elastic import ElasticServer, killable_server
+from tests.servers.postgres import PostgresServer
+from tests.servers.process import S, ServerMissing
 from tests.servers.rabbitmq import RabbitServer
 from tests.servers.redis import RedisServer
+from tests.servers.secured import secured_server
+from tests.servers.shared import once, shared_folder
 
 _HERE = Path(__file__).parent
+
+pytest_addoption = tiers.pytest_addoption
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Open the folder that the processes of this run share; several processes take one core each."""
+    shared_folder()
+    if getattr(config.option, "numprocesses", None):
+        for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+            os.environ.setdefault(name, "1")
+    tiers.pytest_configure(config)
 
 
 def in_ci() -> bool:
@@ -45,8 +60,10 @@ def skip_or_fail(reason: str) -> NoReturn:
     pytest.skip(reason)
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests that need the train extra are skipped where it is not installed."""
+    """Tests know their tier; tests that need the train extra are skipped where it is not installed."""
+    tiers.pytest_collection_modifyitems(items)
     missing = [name for name in ("torch", "transformers", "onnxscript") if find_spec(name) is None]
     skip = pytest.mark.skip(reason=f"needs the train extra, not installed: {', '.join(missing)}")
     for item in items:
@@ -62,7 +79,7 @@ def _own_places(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     for name in [name for name in os.environ if name.startswith("DRAGOMAN_") and name != "DRAGOMAN_DATA"]:
         patch.delenv(name)
     patch.setenv("DRAGOMAN_HOME", str(places / "home"))
-    patch.setenv("DRAGOMAN_CACHE", str(places / "cache"))
+    patch.setenv("DRAGOMAN_CACHE", str(shared_folder() / "cache"))
     patch.setenv("HF_HUB_OFFLINE", "1")
     yield
     patch.undo()
@@ -77,7 +94,7 @@ def settings(tmp_path: Path) -> Settings:
 @pytest.fixture(scope="session")
 def default_folder(_own_places: None) -> ModelFolder:
     """The default encoder's folder, made once for all tests."""
-    return find_model(DEFAULT, Console(quiet=True))
+    return ModelFolder.open(once("default-model", lambda _: find_model(DEFAULT, Console(quiet=True)).path))
 
 
 @pytest.fixture(scope="session")
@@ -86,12 +103,32 @@ def encoder(default_folder: ModelFolder) -> Encoder:
     return open_encoder(default_folder, device="cpu")
 
 
+def started(name: str, make: Callable[[Path], S]) -> S:
+    """A server that is started once for a whole test run; the test is skipped where it is not installed."""
+    try:
+        return shared.started(name, make)
+    except ServerMissing as missing:
+        skip_or_fail(str(missing))
+
+
 @pytest.fixture(scope="session")
-def elastic() -> Iterator[ElasticServer]:
+def elastic() -> ElasticServer:
     """A real Elasticsearch server without security, for all tests."""
+    return started("elasticsearch", ElasticServer)
+
+
+@pytest.fixture(scope="session")
+def secured() -> ElasticServer:
+    """A real Elasticsearch server with security."""
+    return started("secured", secured_server)
+
+
+@pytest.fixture
+def killable() -> Iterator[ElasticServer]:
+    """A real Elasticsearch server that a test has for itself and may kill; it takes little at a time."""
     with ExitStack() as stack:
         try:
-            server = stack.enter_context(running())
+            server = stack.enter_context(shared.lent("killable", killable_server))
         except ServerMissing as missing:
             skip_or_fail(str(missing))
         yield server
@@ -100,37 +137,51 @@ def elastic() -> Iterator[ElasticServer]:
 @pytest.fixture
 def elastic_url(elastic: ElasticServer) -> Iterator[str]:
     """URL of a place for stores on the server that is this test's own, and empty again afterwards."""
+    yield from _place(elastic)
+
+
+@pytest.fixture
+def killable_url(killable: ElasticServer) -> Iterator[str]:
+    """The same, on the server that may be killed."""
+    yield from _place(killable)
+
+
+def _place(server: ElasticServer) -> Iterator[str]:
     prefix = f"test-{uuid.uuid4().hex[:12]}"
-    yield f"{elastic.url}/{prefix}"
-    with Elasticsearch(elastic.url) as client:
+    yield f"{server.url}/{prefix}"
+    with Elasticsearch(server.url) as client:
         names = client.indices.get(index=f"{prefix}*", expand_wildcards="all").body
         if names:
             client.indices.delete(index=list(names))
 
 
-@contextmanager
-def started(kind: type[S]) -> Iterator[S]:
-    """A server of some kind, until the end; the test is skipped where there is none."""
+@pytest.fixture
+def killable_postgres() -> Iterator[PostgresServer]:
+    """A real PostgreSQL that a test has for itself and may kill."""
     with ExitStack() as stack:
         try:
-            server = stack.enter_context(process.running(kind))
+            server = stack.enter_context(shared.lent("killable-postgresql", PostgresServer))
         except ServerMissing as missing:
             skip_or_fail(str(missing))
         yield server
 
 
 @pytest.fixture(scope="session")
-def redis() -> Iterator[RedisServer]:
-    """A real Redis."""
-    with started(RedisServer) as server:
-        yield server
+def postgres() -> PostgresServer:
+    """A real PostgreSQL."""
+    return started("postgresql", PostgresServer)
 
 
 @pytest.fixture(scope="session")
-def rabbitmq() -> Iterator[RabbitServer]:
+def redis() -> RedisServer:
+    """A real Redis."""
+    return started("redis", RedisServer)
+
+
+@pytest.fixture(scope="session")
+def rabbitmq() -> RabbitServer:
     """A real RabbitMQ."""
-    with started(RabbitServer) as server:
-        yield server
+    return started("rabbitmq", RabbitServer)
 
 
 @pytest.fixture(scope="session")

@@ -40,7 +40,7 @@ def test_migrations_demo_and_types_are_in_it(wheel: Path) -> None:
     assert {f"{room}/py.typed" for room in ("encoders", "onnx_export", "indexer", "query")} <= names
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_installed_alone_it_runs_and_says_which_extra_is_missing(wheel: Path, tmp_path: Path) -> None:
     _uv("venv", "-q", "--python", sys.executable, tmp_path / "venv")
     python = tmp_path / "venv" / "bin" / "python"

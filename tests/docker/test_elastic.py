@@ -23,7 +23,8 @@ from indexer.stores.elastic.connection import Address, Credentials
 from indexer.stores.elastic.store import ElasticStore
 from tests.conftest import skip_or_fail
 from tests.docker.files import DOCKER, compose, readme_commands
-from tests.servers.elastic import ElasticServer, ServerMissing, running
+from tests.servers.elastic import ElasticServer, running
+from tests.servers.process import ServerMissing
 
 SUPERUSER, ACCOUNT = 'he said "\\" twice', 'a "quoted" pass\\word'
 _IN_IMAGE = "/usr/share/elasticsearch"

@@ -109,7 +109,7 @@ def installed() -> Iterator[Path]:
         yield folder
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_installed_by_its_script_it_indexes_and_searches_as_nobody_with_nothing_but_a_home(installed: Path) -> None:
     home = installed / "home"
     environment = {
@@ -133,7 +133,7 @@ def test_installed_by_its_script_it_indexes_and_searches_as_nobody_with_nothing_
     assert {hit["id"] for hit in json.loads(found)["hits"]} == {"en", "de"}
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_installed_by_its_script_it_has_the_drivers_of_both_servers_and_no_torch(installed: Path) -> None:
     modules = "elasticsearch", "orjson", "psycopg", "onnxruntime", "torch", "pytest"
     found = f"import importlib.util as u; print(*[n for n in {modules} if u.find_spec(n)])"

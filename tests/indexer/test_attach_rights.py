@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
-from elasticsearch import Elasticsearch
 
 from encoders.document import Document
 from encoders.errors import StoreError
@@ -18,44 +16,19 @@ from indexer.readers import ReadOptions, count_records, read
 from indexer.settings import Settings
 from indexer.stores import drop_store, open_attached
 from indexer.stores.elastic.attachment import Attachment
-from indexer.stores.elastic.connection import Credentials
-from tests.conftest import skip_or_fail
 from tests.indexer.counting import CountingEncoder
-from tests.servers.elastic import ElasticServer, ServerMissing, running
-
-PASSWORD = "correct horse"  # noqa: S105 - of a server that lives as long as the tests
-ROLES = """
-in_place:
-  indices: [{names: [theirs], privileges: [read, index, manage]}]
-beside:
-  indices:
-  - {names: [theirs], privileges: [read, view_index_metadata, monitor, maintenance]}
-  - {names: ["ours-*"], privileges: [all]}
-reader:
-  indices: [{names: [theirs, untouched], privileges: [read, view_index_metadata]}]
-source:
-  indices: [{names: [theirs], privileges: [read, view_index_metadata, monitor]}]
-"""
+from tests.servers.elastic import PASSWORD, ElasticServer
+from tests.servers.secured import admin, credentials
 
 
 @pytest.fixture(scope="module")
-def secured() -> Iterator[ElasticServer]:
-    """A server whose users may do what ``ROLES`` says."""
-    with ExitStack() as stack:
-        try:
-            server = stack.enter_context(running({"xpack.security.enabled": "true"}, _add_users))
-        except ServerMissing as missing:
-            skip_or_fail(str(missing))
-        with Elasticsearch(server.url, basic_auth=("superuser", PASSWORD), request_timeout=120) as client:
-            for index in ("theirs", "untouched"):
-                client.index(index=index, id="a", document={"body": "one", "lang": "en"}, refresh=True)
-        yield server
-
-
-def _add_users(server: ElasticServer) -> None:
-    (server.folder / "server" / "config" / "roles.yml").write_text(ROLES, encoding="utf-8")
-    for user in ("superuser", "in_place", "beside", "reader", "source"):
-        server.run("elasticsearch-users", "useradd", user, "-p", PASSWORD, "-r", user)
+def server(secured: ElasticServer) -> Iterator[ElasticServer]:
+    """The secured server, with two indices of somebody's."""
+    with admin(secured) as client:
+        for index in ("theirs", "untouched"):
+            client.index(index=index, id="a", document={"body": "one", "lang": "en"}, refresh=True)
+        yield secured
+        client.indices.delete(index=["theirs", "untouched"])
 
 
 @pytest.fixture
@@ -67,7 +40,7 @@ def engine(settings: Settings) -> Iterator[sa.Engine]:
 
 def attach(server: ElasticServer, engine: sa.Engine, user: str, companion: str = "", index: str = "theirs") -> int:
     attachment = Attachment(server.url, index, "body", lang_field="lang", companion=companion)
-    who = Credentials(user, PASSWORD)
+    who = credentials(server, user)
     store = open_attached(attachment, "c", who, make=True)
     try:
         encoded = keep_up(store, CountingEncoder(), engine, "c").encoded
@@ -78,38 +51,39 @@ def attach(server: ElasticServer, engine: sa.Engine, user: str, companion: str =
     return encoded
 
 
-def test_rights_on_the_index_alone_are_enough_to_attach_in_place(secured: ElasticServer, engine: sa.Engine) -> None:
-    assert attach(secured, engine, "in_place") == 1
+def test_rights_on_the_index_alone_are_enough_to_attach_in_place(server: ElasticServer, engine: sa.Engine) -> None:
+    assert attach(server, engine, "in_place") == 1
 
 
-def test_a_companion_needs_no_right_to_write_into_theirs(secured: ElasticServer, engine: sa.Engine) -> None:
-    assert attach(secured, engine, "beside", companion="ours") == 1
+def test_a_companion_needs_no_right_to_write_into_theirs(server: ElasticServer, engine: sa.Engine) -> None:
+    assert attach(server, engine, "beside", companion="ours") == 1
 
 
-def test_a_missing_right_is_named_before_anything_is_written(secured: ElasticServer, engine: sa.Engine) -> None:
+def test_a_missing_right_is_named_before_anything_is_written(server: ElasticServer, engine: sa.Engine) -> None:
     with pytest.raises(StoreError, match=r"no right to index, manage on untouched; attaching needs .* or --companion"):
-        attach(secured, engine, "reader", index="untouched")
-    with Elasticsearch(secured.url, basic_auth=("superuser", PASSWORD)) as client:
+        attach(server, engine, "reader", index="untouched")
+    with admin(server) as client:
         mapping = client.indices.get_mapping(index="untouched")["untouched"]["mappings"]["properties"]
     assert "dragoman" not in mapping
 
 
-def test_wrong_credentials_are_one_sentence_without_them(secured: ElasticServer, engine: sa.Engine) -> None:
+def test_wrong_credentials_are_one_sentence_without_them(server: ElasticServer, engine: sa.Engine) -> None:
     with pytest.raises(StoreError, match="refused the credentials") as refused:
-        attach(secured, engine, "nobody")
+        attach(server, engine, "nobody")
     assert PASSWORD not in str(refused.value)
 
 
 def test_an_index_is_read_with_the_credentials_of_the_environment(
-    secured: ElasticServer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    server: ElasticServer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """And with no more rights than the README names."""
     monkeypatch.setenv("DRAGOMAN_ELASTIC_USER", "source")
     monkeypatch.setenv("DRAGOMAN_ELASTIC_PASSWORD", PASSWORD)
+    monkeypatch.setenv("DRAGOMAN_ELASTIC_CA", str(server.ca))
     options = ReadOptions(fields={"text": "body"})
-    readings = list(read(f"elastic:{secured.url}/theirs", options))
+    readings = list(read(f"elastic:{server.url}/theirs", options))
     assert [one.doc_id for one in readings if isinstance(one, Document)] == ["a"]
-    assert count_records(f"elastic:{secured.url}/theirs", options) == 1
+    assert count_records(f"elastic:{server.url}/theirs", options) == 1
     monkeypatch.setenv("DRAGOMAN_ELASTIC_USER", "reader")
     with pytest.raises(StoreError, match=r"does not allow it .*indices:monitor/stats"):
-        read(f"elastic:{secured.url}/theirs", options)
+        read(f"elastic:{server.url}/theirs", options)

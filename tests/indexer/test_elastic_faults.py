@@ -12,6 +12,7 @@ from contextlib import ExitStack, closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import numpy as np
 import pytest
@@ -36,59 +37,40 @@ from indexer.stores.elastic.attachment import Attachment
 from indexer.stores.elastic.connection import Address, Credentials
 from indexer.stores.elastic.store import ElasticStore
 from tests.conftest import skip_or_fail
-from tests.servers.elastic import ElasticServer, ServerMissing, running
+from tests.servers.elastic import PASSWORD, PRESSURE, REQUEST, ElasticServer, running
+from tests.servers.process import ServerMissing
+from tests.servers.secured import admin, credentials
 
 MODEL, DIM = "model-a", 32
-ROLES = """
-shop:
-  indices:
-    - names: ["shop-*"]
-      privileges: ["all"]
-reader:
-  indices:
-    - names: ["shop-*"]
-      privileges: ["read", "view_index_metadata"]
-"""
-USERS = {"admin:secret-admin": "superuser", "shop:secret-shop": "shop", "guest:secret-guest": "reader"}
-PRESSURE = 6_000_000
-"""Bytes of writes that the server has room for at once."""
-REQUEST = 4_000_000
-"""Bytes of a request that the server takes."""
-
-
-@pytest.fixture(scope="module")
-def secured() -> Iterator[tuple[ElasticServer, Path]]:
-    """A server of this module's own, that it may kill, with the file of its CA."""
-    certificates: list[Path] = []
-    settings = {"indexing_pressure.memory.limit": f"{PRESSURE}b", "http.max_content_length": f"{REQUEST}b"}
-    try:
-        with running(settings, lambda server: certificates.append(server.secure(USERS, ROLES))) as server:
-            yield server, certificates[0]
-    except ServerMissing as missing:
-        skip_or_fail(str(missing))
-
-
 Opener = Callable[..., ElasticStore]
 
 
 @pytest.fixture
-def opened(secured: tuple[ElasticServer, Path], request: pytest.FixtureRequest) -> Iterator[Opener]:
-    """Opens stores of one empty collection."""
-    server, ca = secured
-    stores: list[ElasticStore] = []
+def secured_store(secured: ElasticServer) -> Iterator[Opener]:
+    """Opens stores of one empty collection on the secured server."""
 
     def opener(user: str = "shop", prefix: str = "shop") -> ElasticStore:
-        credentials = Credentials(user, f"secret-{user}", ca=str(ca))
-        store = ElasticStore(Address.parse(f"{server.url}/{prefix}?replicas=0"), "c", credentials)
-        stores.append(store)
-        return store
+        address = Address.parse(f"{secured.url}/{prefix}?replicas=0")
+        return stack.enter_context(closing(ElasticStore(address, "c", credentials(secured, user))))
 
-    store = opener()
-    store.create(MODEL, DIM)
-    yield opener
-    for one in stores:
-        one.close()
-    open_store(f"{server.url}/shop", "c", credentials=Credentials("admin", "secret-admin", ca=str(ca))).drop()
+    with ExitStack() as stack:
+        opener().create(MODEL, DIM)
+        yield opener
+    open_store(f"{secured.url}/shop", "c", credentials=credentials(secured, "admin")).drop()
+
+
+@pytest.fixture
+def opened(killable: ElasticServer) -> Iterator[Opener]:
+    """Opens stores of one empty collection on the server that may be killed."""
+
+    def opener() -> ElasticStore:
+        address = Address.parse(f"{killable.url}/shop?replicas=0")
+        return stack.enter_context(closing(ElasticStore(address, "c", Credentials())))
+
+    with ExitStack() as stack:
+        opener().create(MODEL, DIM)
+        yield opener
+    open_store(f"{killable.url}/shop", "c").drop()
 
 
 def items(numbers: range, text: str = "words of a page ", revision: int = 0) -> list[StoredDocument]:
@@ -111,52 +93,51 @@ def holds_exactly(store: VectorStore, expected: list[StoredDocument]) -> None:
     assert sum(store.count().values()) == len(expected)
 
 
-def test_a_user_with_rights_on_one_prefix_does_all_of_it_and_nothing_else(opened: Opener) -> None:
-    store = opened()
+def test_a_user_with_rights_on_one_prefix_does_all_of_it_and_nothing_else(secured_store: Opener) -> None:
+    store = secured_store()
     store.put(MODEL, items(range(10)))
     store.publish()
     holds_exactly(store, items(range(10)))
     assert store.delete(["d00000"]) == 1
     assert len(store.search(MODEL, {"en": items(range(1))[0].vector[None]}, 3)["en"][0].doc_ids) == 3
     with pytest.raises(StoreError, match=r"does not allow it \(security_exception.*give the user these rights"):
-        opened(prefix="elsewhere")
+        secured_store(prefix="elsewhere")
 
 
 @pytest.mark.usefixtures("default_folder")
 def test_a_user_with_rights_on_one_prefix_rebuilds_returns_attaches_and_deletes(
-    secured: tuple[ElasticServer, Path], tmp_path: Path
+    secured: ElasticServer, tmp_path: Path
 ) -> None:
-    server, ca = secured
-    credentials = Credentials("shop", "secret-shop", ca=str(ca))
-    settings = replace(Settings.read(home=tmp_path, store=f"{server.url}/shop"), credentials=credentials)
+    settings = Settings.read(home=tmp_path, store=f"{secured.url}/shop")
+    settings = replace(settings, credentials=credentials(secured, "shop"))
     source = tmp_path / "docs.jsonl"
     source.write_text('{"id": "a", "lang": "en", "text": "The river rose."}\n')
     engine = connect(settings.database)
-    admin = Elasticsearch(server.url, basic_auth=("admin", "secret-admin"), ca_certs=str(ca))
+    client = admin(secured)
     try:
         indexing.index([str(source)], "pages", settings=settings, device="cpu")
         indexing.index([str(source)], "pages", settings=settings, method="first", rebuild=True, device="cpu")
         assert generations.roll_back(engine, "pages", settings).number == 1
-        assert list(admin.indices.get_alias(name="shop-pages")) == ["shop-pages-000001"]
-        admin.index(index="shop-theirs", id="t", document={"body": "The old town was under water.", "lang": "en"})
+        assert list(client.indices.get_alias(name="shop-pages")) == ["shop-pages-000001"]
+        client.index(index="shop-theirs", id="t", document={"body": "The old town was under water.", "lang": "en"})
         for companion in ("", "shop"):
-            attachment = Attachment(server.url, "shop-theirs", "body", lang_field="lang", companion=companion)
+            attachment = Attachment(secured.url, "shop-theirs", "body", lang_field="lang", companion=companion)
             with Attaching.open("theirs", attachment, settings=settings, device="cpu") as attaching:
                 assert attaching.catch_up().encoded == 1
             detach(engine, collections.require(engine, "theirs"), settings)
         collections.remove(engine, collections.require(engine, "pages"), settings)
-        assert list(admin.indices.get(index="shop-*")) == ["shop-theirs"]
-        admin.indices.delete(index="shop-theirs")
+        assert list(client.indices.get(index="shop-*")) == ["shop-theirs"]
+        client.indices.delete(index="shop-theirs")
     finally:
-        admin.close()
+        client.close()
         engine.dispose()
 
 
-def test_a_user_who_may_only_read_searches_and_can_t_write(opened: Opener) -> None:
-    store = opened()
+def test_a_user_who_may_only_read_searches_and_can_t_write(secured_store: Opener) -> None:
+    store = secured_store()
     store.put(MODEL, items(range(4)))
     store.publish()
-    guest = opened("guest")
+    guest = secured_store("guest")
     assert guest.count() == {"de": 2, "en": 2}
     assert len(guest.get(["d00001"])) == 1
     with pytest.raises(StoreError, match=r"does not allow it|rights"):
@@ -165,50 +146,51 @@ def test_a_user_who_may_only_read_searches_and_can_t_write(opened: Opener) -> No
 
 
 def test_wrong_credentials_and_a_certificate_nobody_trusts_are_said_without_the_password(
-    secured: tuple[ElasticServer, Path],
+    secured: ElasticServer,
 ) -> None:
-    server, ca = secured
     with pytest.raises(StoreError, match="refused the credentials") as refused:
-        open_store(f"{server.url}/shop", "c", credentials=Credentials("shop", "secret-wrong", ca=str(ca)))
+        open_store(f"{secured.url}/shop", "c", credentials=credentials(secured, "shop", "secret-wrong"))
     assert "secret-wrong" not in str(refused.value)
     with pytest.raises(StoreError, match="certificate that is not trusted"):
-        open_store(f"{server.url}/shop", "c", credentials=Credentials("shop", "secret-shop"))
+        open_store(f"{secured.url}/shop", "c", credentials=Credentials("shop", PASSWORD))
 
 
 def test_a_password_stands_in_no_file_and_no_message(
-    secured: tuple[ElasticServer, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    secured: ElasticServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    server, ca = secured
     source = tmp_path / "docs.jsonl"
     source.write_text('{"id": "a", "lang": "en", "text": "The river rose."}\n')
-    url = server.url.replace("https://", "https://shop:secret-shop@")
+    url = secured.url.replace("https://", f"https://shop:{quote(PASSWORD)}@")
     command = [sys.executable, "-c", "from query.cli import main; main()", "index", str(source), "-c", "secret"]
     places = ["--store", f"{url}/shop", "--home", str(tmp_path / "home"), "--debug", "--method", "first"]
-    monkeypatch.setenv("DRAGOMAN_ELASTIC_CA", str(ca))
+    monkeypatch.setenv("DRAGOMAN_ELASTIC_CA", str(secured.ca))
     done = subprocess.run([*command, *places], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     everything = done.stdout + done.stderr
     everything += "".join(
         path.read_bytes().decode("latin-1") for path in (tmp_path / "home").rglob("*") if path.is_file()
     )
-    assert "secret-shop" not in everything
+    assert PASSWORD not in everything
+    assert quote(PASSWORD) not in everything
     settings = Settings.read(home=tmp_path / "home", store=f"{url}/shop")
-    assert open_store(settings.store, "secret", credentials=settings.credentials).count() == {"en": 1}
+    with closing(open_store(settings.store, "secret", credentials=settings.credentials)) as store:
+        assert store.count() == {"en": 1}
+        store.drop()
 
 
-def test_a_full_queue_is_waited_for(opened: Opener) -> None:
+def test_a_full_queue_is_waited_for(killable: ElasticServer, opened: Opener) -> None:
     """Four writers send twice what the server has room for, at once, again and again."""
     long = "words of a long page " * 10_000
     batches = [range(start, start + 8) for start in range(0, 96, 8)]
     stores = [opened() for _ in range(4)]
-    rejected = _rejections(stores[0])
+    rejected = _rejections(killable)
 
     def write(at: int) -> None:
         stores[at % 4].put(MODEL, items(batches[at], long))
 
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(write, range(len(batches))))
-    assert _rejections(stores[0]) > rejected, "the server never was full, so nothing was tested"
+    assert _rejections(killable) > rejected, "the server never was full, so nothing was tested"
     holds_exactly(opened(), items(range(96), long))
 
 
@@ -222,6 +204,18 @@ def test_a_document_too_large_for_a_request_is_refused_and_the_others_are_writte
     holds_exactly(store, small)
 
 
+def test_a_document_that_takes_more_memory_than_the_server_has_is_refused_and_the_others_are_written(
+    opened: Opener,
+) -> None:
+    store = opened()
+    small, large = items(range(6)), items(range(6, 7), "x" * (PRESSURE // 4))
+    report = store.put(MODEL, [*small[:3], *large, *small[3:]])
+    assert report.stored == 6
+    assert "more memory than the server has for writes" in report.refused["d00006"]
+    holds_exactly(store, small)
+
+
+@pytest.mark.long
 @pytest.mark.parametrize("part", ["coordinating", "primary"])
 def test_a_document_that_takes_more_memory_than_the_server_has_for_writes_is_refused(part: str) -> None:
     """A server with little memory: a request that it takes may be more than it ever has room for."""
@@ -247,23 +241,17 @@ def test_documents_too_large_for_a_request_together_are_written_apart(opened: Op
     holds_exactly(opened(), several)
 
 
-def _rejections(store: ElasticStore) -> int:
-    with Elasticsearch(
-        store.address.server, basic_auth=("admin", "secret-admin"), ca_certs=_ca(store), request_timeout=60
-    ) as client:
+def _rejections(server: ElasticServer) -> int:
+    with Elasticsearch(server.url, request_timeout=60) as client:
         (node,) = client.nodes.stats(metric="indexing_pressure")["nodes"].values()
     total = node["indexing_pressure"]["memory"]["total"]
     return int(total["coordinating_rejections"] + total["primary_rejections"])
 
 
-def _ca(store: ElasticStore) -> str:
-    return store.credentials.ca
-
-
+@pytest.mark.parametrize("away", [0, pytest.param(30, marks=pytest.mark.long)])
 def test_a_server_killed_in_the_middle_of_writes_and_away_for_a_while_loses_and_doubles_nothing(
-    secured: tuple[ElasticServer, Path], opened: Opener
+    killable: ElasticServer, opened: Opener, away: float
 ) -> None:
-    server, _ = secured
     store = opened()
     batches = [range(start, start + 100) for start in range(0, 3000, 100)]
     half = threading.Event()
@@ -277,41 +265,39 @@ def test_a_server_killed_in_the_middle_of_writes_and_away_for_a_while_loses_and_
     with ThreadPoolExecutor(1) as pool:
         writing_ = pool.submit(write)
         assert half.wait(60)
-        server.kill()
-        time.sleep(30)  # away: writes are refused at once
-        server.start()
+        killable.kill()
+        time.sleep(away)  # writes are refused at once
+        killable.start()
         writing_.result()
     holds_exactly(opened(), items(range(3000)))
 
 
 def test_a_server_that_stops_answering_is_waited_for(
-    secured: tuple[ElasticServer, Path], opened: Opener, monkeypatch: pytest.MonkeyPatch
+    killable: ElasticServer, opened: Opener, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A request that timed out may still be carried out, late: it must not undo what was written since."""
     monkeypatch.setattr("indexer.stores.elastic.connection.TIMEOUT", 2)
-    server, _ = secured
     store = opened()
     store.put(MODEL, items(range(50)))
-    server.pause()
+    killable.pause()
     with ThreadPoolExecutor(1) as pool:
         late = pool.submit(store.put, MODEL, items(range(100), revision=1))
         time.sleep(5)
-        server.go_on()
+        killable.go_on()
         assert late.result().stored == 100
     assert opened().put(MODEL, items(range(100), "newest ", revision=2)).stored == 100
     holds_exactly(opened(), items(range(100), "newest ", revision=2))
 
 
 def test_a_server_that_stays_away_is_given_up(
-    secured: tuple[ElasticServer, Path], opened: Opener, monkeypatch: pytest.MonkeyPatch
+    killable: ElasticServer, opened: Opener, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(writing, "PATIENCE", 1.0)
-    server, _ = secured
     store = opened()
-    server.kill()
+    killable.kill()
     with pytest.raises(StoreError, match="can't be reached"):
         store.put(MODEL, items(range(5)))
-    server.start()
+    killable.start()
     assert store.count() == {}
     assert store.put(MODEL, items(range(5))).stored == 5
 
@@ -322,18 +308,15 @@ from pathlib import Path
 from indexer.stores.elastic.connection import Address, Credentials
 from indexer.stores.elastic.store import ElasticStore
 from tests.indexer.test_elastic_faults import MODEL, items
-store = ElasticStore(Address.parse(sys.argv[1]), "c", Credentials("shop", "secret-shop", ca=sys.argv[2]))
+store = ElasticStore(Address.parse(sys.argv[1]), "c", Credentials())
 for start in range(0, 2000, 100):
     store.put(MODEL, items(range(start, start + 100)))
     print(start, flush=True)
 """
 
 
-def test_a_client_killed_in_the_middle_of_writes_does_them_again(
-    secured: tuple[ElasticServer, Path], opened: Opener
-) -> None:
-    server, ca = secured
-    command = [sys.executable, "-c", _WRITER, f"{server.url}/shop", str(ca)]
+def test_a_client_killed_in_the_middle_of_writes_does_them_again(killable: ElasticServer, opened: Opener) -> None:
+    command = [sys.executable, "-c", _WRITER, f"{killable.url}/shop"]
     for batches in (2, 5):
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=Path(__file__).parents[2]) as client:
             assert client.stdout is not None
@@ -350,7 +333,6 @@ def _chunks(settings: Settings) -> dict[int, str]:
         return {one.number: one.state for one in session.scalars(sa.select(Chunk))}
 
 
-@pytest.mark.slow
 def test_after_kills_of_an_index_run_the_ledger_says_nothing_done_that_the_server_lacks(
     elastic_url: str, tmp_path: Path, default_folder: ModelFolder
 ) -> None:

@@ -188,7 +188,7 @@ def test_a_changed_field_or_revision_is_stored_though_the_text_is_the_same(bench
     assert (stored.fields["label"], stored.revision) == ("new", 5)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize(("method", "characters"), [("first", 5_000_000), ("segments", 120_000)])
 def test_a_text_of_one_line_of_megabytes_is_indexed_with_its_neighbours(
     method: str, characters: int, settings: Settings, tmp_path: Path, default_folder: ModelFolder
@@ -392,7 +392,7 @@ def _chunks(home: Path) -> dict[str, int]:
             return {}
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.usefixtures("interruptible")
 def test_killed_at_random_moments_it_ends_with_the_same_bytes(tmp_path: Path, default_folder: ModelFolder) -> None:
     """20 chunks of real sentences, ids that come twice among them, SIGKILL and Ctrl-C in the middle."""

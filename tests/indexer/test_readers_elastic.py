@@ -20,7 +20,7 @@ from indexer.readers import ReadOptions, Refusal, count_records, elastic, finger
 from indexer.settings import Settings
 from indexer.stores import open_store
 from tests.indexer.counting import CountingEncoder
-from tests.servers.elastic import running
+from tests.servers.elastic import ElasticServer
 
 
 class Place:
@@ -118,17 +118,16 @@ def test_it_is_the_same_source_until_something_is_written(place: Place) -> None:
     assert fingerprint(place.source, place.options) not in {before, changed}
 
 
-def test_a_lost_point_in_time_is_replaced_and_nothing_is_missed(tmp_path: object, settings: Settings) -> None:
+def test_a_lost_point_in_time_is_replaced_and_nothing_is_missed(killable: ElasticServer, killable_url: str) -> None:
     """The server is killed and started again in the middle of reading."""
-    with running() as server:
-        place = Place(f"{server.url}/restart")
-        place.make(900, shards=1)
-        readings = read(place.source, place.options)
-        met = [next(readings) for _ in range(300)]
-        server.kill()
-        server.start()
-        met += list(readings)
-        place.client.close()
+    place = Place(killable_url)
+    place.make(900, shards=1)
+    readings = read(place.source, place.options)
+    met = [next(readings) for _ in range(300)]
+    killable.kill()
+    killable.start()
+    met += list(readings)
+    place.client.close()
     ids = [one.doc_id for one in met if isinstance(one, Document)]
     assert sorted(ids) == [f"d{at:04d}" for at in range(900)]
 

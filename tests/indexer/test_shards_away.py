@@ -23,7 +23,7 @@ from indexer.stores.elastic.store import ElasticStore
 from tests.conftest import until
 from tests.indexer.counting import CountingEncoder
 from tests.indexer.test_attaching import Owner, source, texts
-from tests.servers.elastic import ElasticServer, running
+from tests.servers.elastic import ElasticServer
 
 OPTIONS = ReadOptions(fields={"text": "content.body", "title": "headline"})
 
@@ -187,15 +187,16 @@ class Interrupting(CountingEncoder):
 
 
 @pytest.mark.parametrize("companion", [False, True], ids=["in place", "companion"])
-def test_following_waits_for_a_server_that_restarts(engine: sa.Engine, *, companion: bool) -> None:
-    with running() as server:
-        theirs = Owner(f"{server.url}/restart", engine, companion=companion)
-        theirs.make()
-        theirs.write_all({f"d{at}": source(f"text {at}", ("en", "de")[at % 2]) for at in range(700)})
-        theirs.encoder = Interrupting(server)
-        report = theirs.follow()
-        assert theirs.encoder.again is not None
-        theirs.encoder.again.join()
-        assert (report.encoded, report.behind) == (700, False)
-        theirs.check()
-        theirs.client.close()
+def test_following_waits_for_a_server_that_restarts(
+    engine: sa.Engine, killable: ElasticServer, killable_url: str, *, companion: bool
+) -> None:
+    theirs = Owner(killable_url, engine, companion=companion)
+    theirs.make()
+    theirs.write_all({f"d{at}": source(f"text {at}", ("en", "de")[at % 2]) for at in range(700)})
+    theirs.encoder = Interrupting(killable)
+    report = theirs.follow()
+    assert theirs.encoder.again is not None
+    theirs.encoder.again.join()
+    assert (report.encoded, report.behind) == (700, False)
+    theirs.check()
+    theirs.client.close()

@@ -38,7 +38,7 @@ from query.cli import run
 
 pytestmark = [
     pytest.mark.torch,
-    pytest.mark.slow,
+    pytest.mark.long,
     pytest.mark.skipif(find_spec("torch") is None, reason="needs the train extra"),
 ]
 

@@ -145,7 +145,7 @@ def _command(parallel: Path, target: Path, steps: int = 80) -> list[str]:
     return ["train", "tlaser", str(parallel), *options]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("variant", ["ct", "laser"])
 def test_a_training_that_was_killed_goes_on_to_the_same_curve_and_the_same_graph(
     variant: str, parallel: Path, tmp_path: Path
@@ -169,7 +169,7 @@ def test_a_training_that_was_killed_goes_on_to_the_same_curve_and_the_same_graph
         assert (killed / name).read_bytes() == (whole / name).read_bytes(), name
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_finished_training_is_exported_again_and_goes_on_with_more_steps(
     parallel: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

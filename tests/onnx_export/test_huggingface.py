@@ -254,7 +254,7 @@ def test_without_torch_or_transformers_one_sentence_says_what_to_install(
         load(hugging_face["bert"])
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_e5_rebuilt_as_a_transformers_model_agrees_with_the_default_graph(
     default_folder: ModelFolder, tmp_path: Path
 ) -> None:
@@ -278,7 +278,7 @@ def test_e5_rebuilt_as_a_transformers_model_agrees_with_the_default_graph(
     assert default.cosine_mean >= 0.99
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_default_encoder_s_weights_are_saved_in_silence(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     from onnx_export import default_source
 

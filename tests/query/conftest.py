@@ -19,36 +19,51 @@ from indexer.stores import open_store
 from onnx_export.models import DEFAULT
 from query.calibrating import calibrate
 from query.migrating import migrate
+from tests.servers.shared import once
 
 DEMO = Path(query.__file__).parent / "demo"
+
+
+def _copy(home: Path, folder: Path) -> Settings:
+    """A copy of a home, in another folder."""
+    shutil.copytree(home, folder / "home")
+    return Settings.read(home=folder / "home")
 
 
 @pytest.fixture(scope="session")
 def demo(tmp_path_factory: pytest.TempPathFactory, default_folder: ModelFolder) -> Settings:
     """The demo collection, indexed and without a calibration."""
-    place = Settings.read(home=tmp_path_factory.mktemp("demo"))
-    index([str(path) for path in sorted(DEMO.glob("docs.*.jsonl"))], "demo", settings=place, device="cpu")
-    return place
+
+    def make(folder: Path) -> Path:
+        sources = [str(path) for path in sorted(DEMO.glob("docs.*.jsonl"))]
+        index(sources, "demo", settings=Settings.read(home=folder), device="cpu")
+        return folder
+
+    return _copy(once("demo", make), tmp_path_factory.mktemp("demo"))
 
 
 @pytest.fixture(scope="session")
 def calibrated(tmp_path_factory: pytest.TempPathFactory, demo: Settings) -> Settings:
     """The same, calibrated."""
-    home = tmp_path_factory.mktemp("calibrated") / "home"
-    shutil.copytree(demo.home, home)
-    place = Settings.read(home=home)
-    calibrate("demo", place, device="cpu")
-    return place
+
+    def make(folder: Path) -> Path:
+        settings = _copy(demo.home, folder)
+        calibrate("demo", settings, device="cpu")
+        return settings.home
+
+    return _copy(once("calibrated", make), tmp_path_factory.mktemp("calibrated"))
 
 
 @pytest.fixture(scope="session")
 def migrated(calibrated: Settings, tmp_path_factory: pytest.TempPathFactory) -> Settings:
     """The demo collection, asked by another model: documents are their first tokens."""
-    home = tmp_path_factory.mktemp("migrated") / "home"
-    shutil.copytree(calibrated.home, home)
-    settings = Settings.read(home=home)
-    migrate("demo", DEFAULT, "first", settings, anyway=True, device="cpu")
-    return settings
+
+    def make(folder: Path) -> Path:
+        settings = _copy(calibrated.home, folder)
+        migrate("demo", DEFAULT, "first", settings, anyway=True, device="cpu")
+        return settings.home
+
+    return _copy(once("migrated", make), tmp_path_factory.mktemp("migrated"))
 
 
 def moved(settings: Settings, collection: str, url: str, home: Path) -> Settings:

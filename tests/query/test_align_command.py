@@ -157,7 +157,7 @@ def test_what_is_refused_is_one_sentence_and_a_status(
 
 
 @pytest.mark.data
-@pytest.mark.slow
+@pytest.mark.long
 def test_finnish_help_pages_find_their_translations_among_others(
     data_dir: Path, tmp_path: Path, default_folder: object, capsys: pytest.CaptureFixture[str]
 ) -> None:

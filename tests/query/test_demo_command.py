@@ -10,7 +10,7 @@ import pytest
 
 from query.cli import run
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.long
 
 
 @pytest.fixture(scope="module")

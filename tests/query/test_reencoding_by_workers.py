@@ -83,7 +83,7 @@ def again(migrated: Settings, redis: RedisServer, tmp_path: Path) -> Iterator[Ag
         yield made
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("servers", ["Redis and a folder", "RabbitMQ and Elasticsearch"])
 def test_command_and_worker_killed_in_the_midst_all_is_found_and_at_the_end_it_is_what_one_process_makes(
@@ -138,7 +138,7 @@ def test_command_and_worker_killed_in_the_midst_all_is_found_and_at_the_end_it_i
     assert first(place) != new
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("how", ["rollback", "calibrate"])
 def test_left_in_the_midst_the_run_ends_and_whoever_waits_is_told(
     again: Again, how: str, calibrated: Settings, capsys: pytest.CaptureFixture[str]

@@ -6,36 +6,27 @@ none of them.
 
 from __future__ import annotations
 
-import atexit
 import contextlib
-import functools
 import os
 import shutil
-import signal
-import socket
 import ssl
 import subprocess
-import tempfile
-import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+
+from tests.servers import process
+from tests.servers.process import ServerMissing, ServerProcess, free_port
+from tests.servers.shared import once
 
 VERSION = "9.5.0"
 _ARTIFACT = f"org.elasticsearch.distribution.integ-test-zip:elasticsearch:{VERSION}:zip"
 _JAVA = 21
-_STARTED_WITHIN = 300.0
-_USER, _GROUP = ("nobody", "nogroup") if os.geteuid() == 0 else (None, None)
-_GROUPS: list[str] | None = [] if _USER else None
-"""The server refuses to run as root."""
+PASSWORD = "correct horse"  # noqa: S105 - of servers that live as long as the tests
 
 
-class ServerMissing(Exception):
-    """What a server needs is not on this machine; the message says what, and the command that brings it."""
-
-
-class ElasticServer:
+class ElasticServer(ServerProcess):
     """One node, in a folder of its own.
 
     Attributes:
@@ -44,22 +35,25 @@ class ElasticServer:
         settings: of ``elasticsearch.yml``.
     """
 
+    name = "Elasticsearch"
+    started_within = 300.0
+    user, group = ("nobody", "nogroup") if os.geteuid() == 0 else (None, None)
+
     def __init__(self, folder: Path, settings: Mapping[str, str] | None = None) -> None:
         """Unpack the distribution into an empty folder.
 
         Raises:
             ServerMissing: there is no distribution or no Java to run it.
         """
-        self.folder = folder
+        super().__init__(folder)
         self.java = _java_home()
         self.port, self._transport = free_port(), free_port()
         self.settings = {"xpack.security.enabled": "false", **(settings or {})}
-        self._process: subprocess.Popen[bytes] | None = None
-        shutil.copytree(_distribution(), folder / "server")
+        shutil.copytree(once("elasticsearch-distribution", _distribution), folder / "server")
         (folder / "snapshots").mkdir()
         folder.chmod(0o755)
-        if _USER:
-            subprocess.run(["chown", "-R", _USER, str(folder)], check=True)
+        if self.user:
+            subprocess.run(["chown", "-R", self.user, str(folder)], check=True)
 
     @property
     def url(self) -> str:
@@ -67,32 +61,37 @@ class ElasticServer:
         scheme = "https" if self.settings.get("xpack.security.http.ssl.enabled") == "true" else "http"
         return f"{scheme}://127.0.0.1:{self.port}"
 
-    def secure(self, users: Mapping[str, str], roles: str) -> Path:
-        """Before the start: speak TLS, and know users, ``name:password`` → role; returns the CA's certificate.
+    def secure(self, users: Mapping[str, str], roles: str) -> None:
+        """Before the start: speak TLS, and know users.
 
         Args:
-            users: role by user and password.
+            users: role by user; each has the password ``PASSWORD``.
             roles: what stands in ``roles.yml``.
         """
         config = self.folder / "server" / "config"
-        certificate, key = config / "node.crt", config / "node.key"
+        key = config / "node.key"
         subprocess.run(
             ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=127.0.0.1",
-             "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", key, "-out", certificate],
+             "-addext", "subjectAltName=IP:127.0.0.1,DNS:localhost", "-keyout", key, "-out", self.ca],
             check=True, capture_output=True,
         )  # fmt: skip
         key.chmod(0o644)
         (config / "roles.yml").write_text(roles)
-        for user, role in users.items():
-            name, _, password = user.partition(":")
-            self.run("elasticsearch-users", "useradd", name, "-p", password, "-r", role)
+        self.run("elasticsearch-users", "useradd", "somebody", "-p", PASSWORD)
+        _, _, hashed = (config / "users").read_text().strip().partition(":")
+        (config / "users").write_text("".join(f"{user}:{hashed}\n" for user in users))
+        (config / "users_roles").write_text("".join(f"{role}:{user}\n" for user, role in users.items()))
         self.settings |= {
             "xpack.security.enabled": "true",
             "xpack.security.http.ssl.enabled": "true",
             "xpack.security.http.ssl.key": "node.key",
-            "xpack.security.http.ssl.certificate": "node.crt",
+            "xpack.security.http.ssl.certificate": self.ca.name,
         }
-        return certificate
+
+    @property
+    def ca(self) -> Path:
+        """The certificate that a secured server shows, which is its own CA's."""
+        return self.folder / "server" / "config" / "node.crt"
 
     def run(self, program: str, *arguments: str, stdin: str = "") -> None:
         """Run one of the distribution's programs, as the server's user."""
@@ -101,18 +100,14 @@ class ElasticServer:
             check=True,
             input=stdin.encode(),
             capture_output=True,
-            env=self._environment(),
-            user=_USER,
-            group=_GROUP,
-            extra_groups=_GROUPS,
+            env=self.environment(),
+            user=self.user,
+            group=self.group,
+            extra_groups=[] if self.user else None,
         )
 
-    def start(self) -> None:
-        """Start it, and return when it answers.
-
-        Raises:
-            RuntimeError: it died, or did not answer in time; with the end of its log.
-        """
+    def command(self) -> Sequence[str | Path]:
+        """In the foreground; its settings are arguments."""
         settings = {
             "discovery.type": "single-node",
             "http.port": str(self.port),
@@ -122,27 +117,10 @@ class ElasticServer:
             **self.settings,
         }
         arguments = [part for name, value in settings.items() for part in ("-E", f"{name}={value}")]
-        log = self.folder / "log"
-        with log.open("ab") as out:
-            self._process = subprocess.Popen(
-                [self.folder / "server" / "bin" / "elasticsearch", *arguments],
-                stdin=subprocess.DEVNULL,
-                stdout=out,
-                stderr=subprocess.STDOUT,
-                env=self._environment(),
-                cwd=self.folder / "server",
-                start_new_session=True,
-                user=_USER,
-                group=_GROUP,
-                extra_groups=_GROUPS,
-            )
-        until = time.monotonic() + _STARTED_WITHIN
-        while not self._answers():
-            if self._process.poll() is not None or time.monotonic() > until:
-                raise RuntimeError(f"Elasticsearch did not start: {log.read_text(errors='replace')[-2000:]}")
-            time.sleep(0.2)
+        return [self.folder / "server" / "bin" / "elasticsearch", *arguments]
 
-    def _environment(self) -> dict[str, str]:
+    def environment(self) -> Mapping[str, str]:
+        """A small heap and quick tools."""
         return {
             "PATH": os.environ["PATH"],
             "ES_JAVA_HOME": str(self.java),
@@ -150,7 +128,8 @@ class ElasticServer:
             "CLI_JAVA_OPTS": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
         }
 
-    def _answers(self) -> bool:
+    def answers(self) -> bool:
+        """Whether it is up; it may refuse who asks."""
         trusting = ssl.create_default_context()
         trusting.check_hostname, trusting.verify_mode = False, ssl.CERT_NONE
         try:
@@ -161,31 +140,18 @@ class ElasticServer:
         except OSError:
             return False
 
-    def kill(self) -> None:
-        """End it as a power failure does."""
-        self._end(signal.SIGKILL)
 
-    def stop(self) -> None:
-        """End it in order."""
-        self._end(signal.SIGTERM)
+PRESSURE = 6_000_000
+"""Bytes of writes that the server which may be killed has room for at once."""
+REQUEST = 4_000_000
+"""Bytes of a request that it takes."""
 
-    def _end(self, how: signal.Signals) -> None:
-        if self._process is None:
-            return
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(self._process.pid, how)
-        self._process.wait(60)
-        self._process = None
 
-    def pause(self) -> None:
-        """Stop it answering, its connections open."""
-        assert self._process is not None
-        os.killpg(self._process.pid, signal.SIGSTOP)
-
-    def go_on(self) -> None:
-        """End a pause."""
-        assert self._process is not None
-        os.killpg(self._process.pid, signal.SIGCONT)
+def killable_server(folder: Path) -> ElasticServer:
+    """A server without security that takes little at a time, ready to start."""
+    return ElasticServer(
+        folder, {"indexing_pressure.memory.limit": f"{PRESSURE}b", "http.max_content_length": f"{REQUEST}b"}
+    )
 
 
 @contextlib.contextmanager
@@ -201,24 +167,21 @@ def running(
     Raises:
         ServerMissing: it can't be had here.
     """
-    with tempfile.TemporaryDirectory(prefix="dragoman-elastic-", ignore_cleanup_errors=True) as folder:
-        server = ElasticServer(Path(folder), settings)
-        try:
-            prepare(server)
-            server.start()
-            yield server
-        finally:
-            server.kill()
+
+    def make(folder: Path) -> ElasticServer:
+        server = ElasticServer(folder, settings)
+        prepare(server)
+        return server
+
+    with process.running(make) as server:
+        yield server
 
 
-@functools.cache
-def _distribution() -> Path:
-    """The distribution, unpacked once for all servers of a process."""
+def _distribution(folder: Path) -> Path:
+    """Fetch and unpack the distribution into an empty folder."""
     maven = shutil.which("mvn")
     if maven is None:
         raise ServerMissing("no Elasticsearch for tests: Maven brings it; apt-get install maven")
-    folder = Path(tempfile.mkdtemp(prefix="dragoman-elastic-"))
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
     copied = subprocess.run(
         [maven, "-q", "-B", "dependency:copy", f"-Dartifact={_ARTIFACT}", f"-DoutputDirectory={folder}"],
         capture_output=True,
@@ -252,10 +215,3 @@ def _release(home: Path) -> int:
     except OSError:
         return 0
     return int(lines.get("JAVA_VERSION", '"0"').strip('"').split(".")[0])
-
-
-def free_port() -> int:
-    """A port of loopback that nobody listens at."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])

@@ -9,8 +9,7 @@ from pathlib import Path
 
 import psycopg
 
-from tests.servers.elastic import free_port
-from tests.servers.process import ServerProcess, program
+from tests.servers.process import ServerProcess, free_port, program
 
 
 class PostgresServer(ServerProcess):

@@ -6,33 +6,43 @@ import contextlib
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
 
-from tests.servers.elastic import ServerMissing
+_CHILDREN: dict[int, subprocess.Popen[bytes]] = {}
+"""Servers that this process started, by their number."""
 
-_STARTED_WITHIN = 120.0
+
+class ServerMissing(Exception):
+    """A server's program is not on this machine; the message says which, and the command that brings it."""
 
 
 class ServerProcess:
-    """A server; what it is, a subclass says.
+    """A server; a subclass says which.
+
+    A pickled server can be asked, killed, paused and started by another process.
 
     Attributes:
         folder: its data and its log.
-        user: who runs it; this process's user where None.
+        user, group: who runs it; this process's user where None.
+        started_within: seconds it may take to start.
+        pid: of the process group; 0 where it does not run.
     """
 
     name = ""
     user: str | None = None
+    group: str | None = None
+    started_within = 120.0
 
     def __init__(self, folder: Path) -> None:
         """Be ready to start, with data in an empty folder."""
         self.folder = folder
-        self._process: subprocess.Popen[bytes] | None = None
+        self.pid = 0
 
     def command(self) -> Sequence[str | Path]:
         """What to run."""
@@ -54,7 +64,7 @@ class ServerProcess:
         """
         log = self.folder / "log"
         with log.open("ab") as out:
-            self._process = subprocess.Popen(
+            process = subprocess.Popen(
                 self.command(),
                 stdin=subprocess.DEVNULL,
                 stdout=out,
@@ -63,37 +73,57 @@ class ServerProcess:
                 cwd=self.folder,
                 start_new_session=True,
                 user=self.user,
-                group=self.user,
+                group=self.group or self.user,
                 extra_groups=[] if self.user else None,
             )
-        until = time.monotonic() + _STARTED_WITHIN
+        self.pid = process.pid
+        _CHILDREN[self.pid] = process
+        until = time.monotonic() + self.started_within
         while not self.answers():
-            if self._process.poll() is not None or time.monotonic() > until:
+            if process.poll() is not None or time.monotonic() > until:
                 raise RuntimeError(f"{self.name} did not start: {log.read_text(errors='replace')[-2000:]}")
             time.sleep(0.1)
 
     def kill(self) -> None:
         """End it as a power failure does."""
-        if self._process is None:
-            return
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(self._process.pid, signal.SIGKILL)
-        self._process.wait(60)
-        self._process = None
+        self._end(signal.SIGKILL)
+
+    def stop(self) -> None:
+        """End it in order."""
+        self._end(signal.SIGTERM)
+
+    def _end(self, how: signal.Signals) -> None:
+        if self.pid:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self.pid, how)
+            if process := _CHILDREN.pop(self.pid, None):
+                process.wait(60)
+        self.pid = 0
+
+    def pause(self) -> None:
+        """Stop it answering, its connections open."""
+        os.killpg(self.pid, signal.SIGSTOP)
+
+    def go_on(self) -> None:
+        """End a pause."""
+        os.killpg(self.pid, signal.SIGCONT)
 
 
 S = TypeVar("S", bound=ServerProcess)
 
 
 @contextlib.contextmanager
-def running(kind: type[S]) -> Iterator[S]:
+def running(make: Callable[[Path], S]) -> Iterator[S]:
     """A server in a temporary folder; both are gone afterwards.
+
+    Args:
+        make: makes the server in an empty folder.
 
     Raises:
         ServerMissing: it is not installed here.
     """
-    with tempfile.TemporaryDirectory(prefix=f"dragoman-{kind.__name__.lower()}-", ignore_cleanup_errors=True) as folder:
-        server = kind(Path(folder))
+    with tempfile.TemporaryDirectory(prefix="dragoman-server-", ignore_cleanup_errors=True) as folder:
+        server = make(Path(folder))
         try:
             server.start()
             yield server
@@ -113,3 +143,10 @@ def program(name: str, package: str, *places: Path) -> Path:
     if found := shutil.which(name):
         return Path(found)
     raise ServerMissing(f"no {name} for tests: apt-get install {package}")
+
+
+def free_port() -> int:
+    """A port of loopback that nobody listens at."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])

@@ -6,8 +6,7 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from tests.servers.elastic import free_port
-from tests.servers.process import ServerProcess, program
+from tests.servers.process import ServerProcess, free_port, program
 
 _PACKAGE = "rabbitmq-server"
 
@@ -28,7 +27,6 @@ class RabbitServer(ServerProcess):
         self._program = program("rabbitmq-server", _PACKAGE, *debian)
         self._epmd = program("epmd", _PACKAGE)
         self.port, self._distribution, self._mapper_port = free_port(), free_port(), free_port()
-        self._mapper: subprocess.Popen[bytes] | None = None
         (folder / "rabbitmq.conf").write_text(
             f"listeners.tcp.1 = 127.0.0.1:{self.port}\nlog.console = true\nlog.console.level = warning\n"
         )
@@ -40,8 +38,8 @@ class RabbitServer(ServerProcess):
         return f"amqp://guest:guest@127.0.0.1:{self.port}//"
 
     def command(self) -> Sequence[str | Path]:
-        """In the foreground."""
-        return [self._program]
+        """In the foreground, its port mapper beside it."""
+        return ["sh", "-c", '"$0" & exec "$1"', self._epmd, self._program]
 
     def environment(self) -> Mapping[str, str]:
         """Everything in its folder; one scheduler, no busy waiting."""
@@ -58,20 +56,6 @@ class RabbitServer(ServerProcess):
             "RABBITMQ_PID_FILE": str(self.folder / "pid"),
             "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS": "+S 1:1 +sbwt none +sbwtdcpu none +sbwtdio none",
         }
-
-    def start(self) -> None:
-        """Start its port mapper, then the node."""
-        if self._mapper is None:
-            self._mapper = subprocess.Popen([self._epmd], env=dict(self.environment()))
-        super().start()
-
-    def kill(self) -> None:
-        """End both."""
-        super().kill()
-        if self._mapper is not None:
-            self._mapper.kill()
-            self._mapper.wait(10)
-            self._mapper = None
 
     def control(self, *arguments: str) -> str:
         """Run ``rabbitmqctl``; returns what it says."""

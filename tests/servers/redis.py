@@ -6,8 +6,7 @@ import socket
 from collections.abc import Sequence
 from pathlib import Path
 
-from tests.servers.elastic import free_port
-from tests.servers.process import ServerProcess, program
+from tests.servers.process import ServerProcess, free_port, program
 
 
 class RedisServer(ServerProcess):

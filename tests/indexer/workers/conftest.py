@@ -32,7 +32,6 @@ from indexer.workers.publishing import spool
 from indexer.workers.registry import Identity
 from indexer.workers.stopping import Stop
 from indexer.workers.worker import ChunkWorker
-from tests.conftest import started
 from tests.indexer.counting import CountingEncoder
 from tests.servers.postgres import PostgresServer
 from tests.servers.redis import RedisServer
@@ -40,20 +39,16 @@ from tests.servers.redis import RedisServer
 ROOT = Path(__file__).parents[3]
 
 
-@pytest.fixture(scope="session")
-def postgres() -> Iterator[PostgresServer]:
-    """A real PostgreSQL."""
-    with started(PostgresServer) as server:
-        yield server
+@pytest.fixture
+def database(tmp_path: Path) -> str:
+    """URL of an empty database: SQLite. The contracts of the ledger and of leases replace it by both databases."""
+    return f"sqlite:///{tmp_path / 'ledger.db'}"
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
-def database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    """URL of an empty database."""
-    if request.param == "sqlite":
-        yield f"sqlite:///{tmp_path / 'ledger.db'}"
-        return
-    yield new_database(request.getfixturevalue("postgres"))
+def either_database(request: pytest.FixtureRequest, database: str) -> str:
+    """URL of an empty database: SQLite, then PostgreSQL."""
+    return database if request.param == "sqlite" else new_database(request.getfixturevalue("postgres"))
 
 
 def new_database(server: PostgresServer) -> str:
@@ -153,7 +148,7 @@ class Field:
 
 @pytest.fixture
 def field(database: str, redis: RedisServer, tmp_path: Path) -> Iterator[Field]:
-    """A collection on either database, with Redis."""
+    """A collection with Redis."""
     made = Field(database, redis.url, tmp_path)
     yield made
     made.close()

@@ -27,8 +27,8 @@ from query.cli import run
 from query.waiting import look_on
 from tests.conftest import until
 from tests.indexer.workers.site import Site
-from tests.servers.elastic import free_port
 from tests.servers.postgres import PostgresServer
+from tests.servers.process import free_port
 from tests.servers.rabbitmq import RabbitServer
 from tests.servers.redis import RedisServer
 
@@ -40,7 +40,7 @@ def site(tmp_path: Path, redis: RedisServer, default_folder: ModelFolder) -> Ite
         yield made
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("broker", ["redis", "rabbitmq"])
 def test_two_processes_write_into_the_embedded_store_what_one_writes(
     site: Site, broker: str, request: pytest.FixtureRequest
@@ -77,7 +77,7 @@ def test_two_processes_write_into_the_embedded_store_what_one_writes(
     assert min(look["rate"] for look in looks) >= 0
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("concurrency", [1, 2])
 def test_a_worker_asked_to_end_returns_a_chunk_that_takes_too_long(site: Site, concurrency: int) -> None:
     """In the solo pool and in the prefork pool: in time, with status 0, and nothing is counted against the chunk."""
@@ -97,7 +97,7 @@ def test_a_worker_asked_to_end_returns_a_chunk_that_takes_too_long(site: Site, c
     engine.dispose()
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_worker_asked_to_end_with_time_enough_finishes_its_chunk(site: Site) -> None:
     source = site.write([{"id": "a", "lang": "en", "text": "rivers and floods " * 6_000}])
     number = publish([source], "c", settings=site.settings)
@@ -111,7 +111,7 @@ def test_a_worker_asked_to_end_with_time_enough_finishes_its_chunk(site: Site) -
     engine.dispose()
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_celery_s_inspect_finds_an_idle_worker(site: Site) -> None:
     worker = site.start("worker", "--concurrency", "2")
     ask = make_app(site.settings.broker).control.inspect(timeout=5).ping
@@ -120,7 +120,7 @@ def test_celery_s_inspect_finds_an_idle_worker(site: Site) -> None:
     assert (node.startswith(f"dragoman-{worker.pid}@"), answer) == (True, {"ok": "pong"})
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_tables_on_a_server_are_made_when_that_is_asked_for(
     postgres: PostgresServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -11,8 +11,8 @@ import pytest
 
 from encoders.errors import StoreError
 from indexer.database import connect, open_engine, shown
-from tests.servers.elastic import free_port
 from tests.servers.postgres import PostgresServer
+from tests.servers.process import free_port
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from tests.indexer.workers.conftest import Field, records
 from tests.servers.redis import RedisServer
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_document_that_kills_its_workers_is_found_and_refused(redis: RedisServer, tmp_path: Path) -> None:
     """A real SIGKILL of the process that encodes, time after time; Celery starts another."""
     with closing(Field(f"sqlite:///{tmp_path / 'ledger.db'}", redis.url, tmp_path)) as field:

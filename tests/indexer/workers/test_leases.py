@@ -25,6 +25,12 @@ Taker = Callable[..., Leases]
 
 
 @pytest.fixture
+def database(either_database: str) -> str:
+    """The contract holds on both databases."""
+    return either_database
+
+
+@pytest.fixture
 def taker(field: Field) -> Iterator[Taker]:
     """Makes workers' hands on the ledger, each with connections of its own."""
     engines = []

@@ -37,6 +37,12 @@ from tests.indexer.counting import CountingEncoder
 from tests.indexer.workers.conftest import Field, records
 
 
+@pytest.fixture
+def database(either_database: str) -> str:
+    """The contract holds on both databases."""
+    return either_database
+
+
 @given(
     st.lists(
         st.builds(

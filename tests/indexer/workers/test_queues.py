@@ -17,11 +17,11 @@ from indexer.workers import hints
 from indexer.workers.hints import Hints, queue_of
 from tests.conftest import until
 from tests.indexer.workers.conftest import Field, records
-from tests.servers.elastic import free_port
+from tests.servers.process import free_port
 from tests.servers.rabbitmq import RabbitServer
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_on_rabbitmq_a_queue_is_a_quorum_queue(rabbitmq: RabbitServer) -> None:
     """Which the broker says when the same name is declared as of the other kind."""
     model = f"model-{uuid.uuid4().hex[:8]}"
@@ -36,7 +36,7 @@ def test_on_rabbitmq_a_queue_is_a_quorum_queue(rabbitmq: RabbitServer) -> None:
     assert getattr(refused.value, "reply_code", 0) == 406
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_worker_makes_no_queues_but_its_own_and_logs_json_lines_only(rabbitmq: RabbitServer, tmp_path: Path) -> None:
     with closing(Field(f"sqlite:///{tmp_path / 'ledger.db'}", rabbitmq.url, tmp_path)) as field:
         field.write(records(3))
@@ -53,7 +53,7 @@ def test_a_worker_makes_no_queues_but_its_own_and_logs_json_lines_only(rabbitmq:
         assert any(event["event"] == "3 documents stored, 0 refused" for event in events)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_rabbitmq_without_memory_is_said_to_take_no_messages(
     rabbitmq: RabbitServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -32,7 +32,7 @@ def chunks(field: Field) -> dict[str, int]:
     return standing(field.engine, 1).chunks
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("concurrency", [1, 2])
 def test_a_second_ctrl_c_returns_the_chunk_at_once_and_blames_nobody(busy: Field, concurrency: int) -> None:
     worker = busy.act("slow", concurrency=concurrency, grace=300)
@@ -48,28 +48,30 @@ def test_a_second_ctrl_c_returns_the_chunk_at_once_and_blames_nobody(busy: Field
     assert "attempt" not in busy.log.read_text()
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("away", ["broker", "database"])
-def test_a_worker_ends_in_time_though_a_server_is_away(away: str, postgres: PostgresServer, tmp_path: Path) -> None:
-    with running(RedisServer) as broker, closing(Field(new_database(postgres), broker.url, tmp_path)) as field:
+def test_a_worker_ends_in_time_though_a_server_is_away(
+    away: str, killable_postgres: PostgresServer, tmp_path: Path
+) -> None:
+    with running(RedisServer) as broker, closing(Field(new_database(killable_postgres), broker.url, tmp_path)) as field:
         field.write(records(3))
         field.spool()
         worker = field.act("slow", grace=1)
         until(lambda: chunks(field) == {"leased": 1})
         try:
-            (broker if away == "broker" else postgres).kill()
+            (broker if away == "broker" else killable_postgres).kill()
             worker.terminate()
             asked = time.monotonic()
             assert worker.wait(60) == 0
             assert time.monotonic() - asked < 20
         finally:
             if away == "database":
-                postgres.start()
+                killable_postgres.start()
         # a database that is killed may forget who has a chunk, not that there is one
         assert chunks(field) in ([{"pending": 1}] if away == "broker" else [{"pending": 1}, {"leased": 1}])
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("concurrency", [1, 2])
 @pytest.mark.parametrize("how", [signal.SIGHUP, signal.SIGTERM])
 def test_a_terminal_that_closes_and_a_service_manager_end_a_worker_alike(
@@ -86,7 +88,7 @@ def test_a_terminal_that_closes_and_a_service_manager_end_a_worker_alike(
     assert busy.settings.broker not in busy.log.read_text()
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("concurrency", [1, 2])
 def test_a_worker_that_encodes_nothing_any_more_ends_with_an_error(busy: Field, concurrency: int) -> None:
     """So that whatever looks after it starts another process; the chunk waits, and nothing is counted against it."""

@@ -9,7 +9,7 @@ from encoders.document import Document, Encoder
 from indexer.batches import CHUNK_DOCUMENTS
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_halved_chunk_s_vectors_are_those_of_the_whole_within_what_is_promised(
     encoder: Encoder, real_texts: list[Document]
 ) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -33,8 +34,9 @@ from indexer.workers.worker import ChunkWorker
 from query.cli import run as run_command
 from tests.conftest import until
 from tests.indexer.counting import CountingEncoder
-from tests.indexer.workers.conftest import Field, records
+from tests.indexer.workers.conftest import Field, new_database, records
 from tests.servers.postgres import PostgresServer
+from tests.servers.redis import RedisServer
 
 
 class Counted(Metrics):
@@ -100,20 +102,21 @@ def test_an_error_that_no_database_can_write_is_written_without_what_it_can_t(fi
     assert len(note.text) < 600
 
 
-def test_an_outage_that_is_over_is_no_worker_s_last_error(postgres: PostgresServer, field: Field) -> None:
-    if field.engine.dialect.name == "sqlite":
-        pytest.skip("it is never away")
-    field.write(records(3))
-    run = field.spool().run.id
-    at_work = field.worker(lease=2.0)
-    field.work_off(at_work, run)
-    postgres.kill()
-    with ThreadPoolExecutor() as aside:
-        looking = aside.submit(at_work.work, run, 0)  # there is no chunk left to be done
-        until(lambda: bool(at_work._trouble))
-        postgres.start()
-        assert not looking.result(60)
-    until(lambda: [one.error for one in registry.alive(field.engine)] == [""])
+def test_an_outage_that_is_over_is_no_worker_s_last_error(
+    killable_postgres: PostgresServer, redis: RedisServer, tmp_path: Path
+) -> None:
+    with closing(Field(new_database(killable_postgres), redis.url, tmp_path)) as field:
+        field.write(records(3))
+        run = field.spool().run.id
+        at_work = field.worker(lease=2.0)
+        field.work_off(at_work, run)
+        killable_postgres.kill()
+        with ThreadPoolExecutor() as aside:
+            looking = aside.submit(at_work.work, run, 0)  # there is no chunk left to be done
+            until(lambda: bool(at_work._trouble))
+            killable_postgres.start()
+            assert not looking.result(60)
+        until(lambda: [one.error for one in registry.alive(field.engine)] == [""])
 
 
 def test_one_worker_puts_each_collection_s_documents_into_its_own_store(field: Field) -> None:

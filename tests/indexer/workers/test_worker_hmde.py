@@ -22,7 +22,7 @@ from indexer.workers.sweeping import sweep
 from tests.indexer.workers.conftest import Field
 from tests.servers.redis import RedisServer
 
-pytestmark = [pytest.mark.torch, pytest.mark.slow]
+pytestmark = [pytest.mark.torch, pytest.mark.long]
 
 
 @pytest.fixture

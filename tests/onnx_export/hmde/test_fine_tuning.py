@@ -20,7 +20,7 @@ from onnx_export.hmde.settings import FineTuning, Settings
 from query.cli import run
 from tests.onnx_export.conftest import SaveModel
 
-pytestmark = [pytest.mark.torch, pytest.mark.slow]
+pytestmark = [pytest.mark.torch, pytest.mark.long]
 QUIET = Console(quiet=True)
 SAID = {
     "lower": "small",

@@ -120,7 +120,7 @@ def test_before_training_a_weighted_document_is_the_mean_of_its_sentences() -> N
 
 
 @pytest.mark.parametrize("form", get_args(Form))
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_graph_says_what_torch_says_for_any_number_of_documents_and_sentences(form: Form, tmp_path: Path) -> None:
     import onnxruntime
     import torch

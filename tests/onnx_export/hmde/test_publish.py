@@ -15,7 +15,7 @@ from encoders.methods import open_encoder
 from onnx_export.hmde.settings import Settings
 from tests.onnx_export.hmde.test_training import SETTINGS, training_of
 
-pytestmark = [pytest.mark.torch, pytest.mark.slow]
+pytestmark = [pytest.mark.torch, pytest.mark.long]
 SAID = {"settings": {"frozen": False}, "documents": 60, "languages": {"de": 20}, "best": 4, "steps": 12}
 
 

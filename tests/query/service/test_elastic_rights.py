@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import httpx
 import pytest
@@ -14,24 +14,15 @@ from elasticsearch import AuthenticationException, AuthorizationException, Elast
 
 from encoders.folder import ModelFolder
 from indexer.settings import Settings
-from indexer.stores.elastic.connection import Credentials
 from query.cli import run
 from query.service.access import Token
 from query.service.options import ServiceOptions
-from tests.conftest import read_documents, skip_or_fail, until
-from tests.servers.elastic import ElasticServer, ServerMissing, running
+from tests.conftest import read_documents, until
+from tests.servers.elastic import PASSWORD, ElasticServer
+from tests.servers.secured import admin, credentials
 from tests.servers.service import serving
 
-PASSWORD = "correct horse"  # noqa: S105 - of a server that lives as long as the tests
 SECRET = "a-token-of-thirty-two-characters"  # noqa: S105
-ROLES = """
-pages:
-  indices: [{names: [pages], privileges: [read, view_index_metadata]}]
-others:
-  indices: [{names: [others], privileges: [all]}]
-rows:
-  indices: [{names: [pages], privileges: [read, view_index_metadata], query: '{"term": {"row": 1}}'}]
-"""
 
 
 @dataclass
@@ -42,42 +33,38 @@ class Site:
     options: ServiceOptions
 
 
-def _with_users(server: ElasticServer) -> None:
-    (server.folder / "server" / "config" / "roles.yml").write_text(ROLES, encoding="utf-8")
-    for user, role in (("service", "superuser"), ("pages", "pages"), ("others", "others"), ("rows", "rows")):
-        server.run("elasticsearch-users", "useradd", user, "-p", PASSWORD, "-r", role)
-
-
 @pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory, data_dir: Path, default_folder: ModelFolder) -> Iterator[Site]:
-    """A server that knows users, with a licence for rules of documents."""
-    secured = {"xpack.security.enabled": "true", "xpack.license.self_generated.type": "trial"}
-    with ExitStack() as stack:
-        try:
-            server = stack.enter_context(running(secured, _with_users))
-        except ServerMissing as missing:
-            skip_or_fail(str(missing))
-        _fill(server, data_dir)
-        home = tmp_path_factory.mktemp("rights")
-        url = server.url.replace("://", f"://service:{PASSWORD.replace(' ', '%20')}@")
-        fields = ["--text", "body", "--title", "headline", "--lang", "en", "--device", "cpu", "-q", "--no-calibration"]
-        assert run(["attach", "pages", "-c", "pages", "--store", url, *fields, "--home", str(home)]) == 0
-        settings = replace(Settings.read(home=home), credentials=Credentials(user="service", password=PASSWORD))
-        yield Site(server, ServiceOptions(settings, device="cpu"))
+def site(
+    secured: ElasticServer, tmp_path_factory: pytest.TempPathFactory, data_dir: Path, default_folder: ModelFolder
+) -> Iterator[Site]:
+    """The server that knows users, with an index of pages, attached."""
+    with admin(secured) as client:
+        _fill(client, data_dir)
+        home, url = tmp_path_factory.mktemp("rights"), secured.url.replace("://", f"://admin:{quote(PASSWORD)}@")
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("DRAGOMAN_ELASTIC_CA", str(secured.ca))
+            _attach(url, home)
+        settings = replace(Settings.read(home=home), credentials=credentials(secured, "admin"))
+        yield Site(secured, ServiceOptions(settings, device="cpu"))
+        client.indices.delete(index=["pages", "others"])
 
 
-def _fill(server: ElasticServer, data: Path) -> None:
-    with Elasticsearch(server.url, basic_auth=("service", PASSWORD), request_timeout=120) as client:
-        documents = read_documents(data / "lohelp" / "docs.en.jsonl.gz", 12)
-        helpers.bulk(
-            client,
-            [
-                {"_index": "pages", "_id": f"p{at}", "headline": one.title, "body": one.text[:200], "row": at % 2}
-                for at, one in enumerate(documents)
-            ],
-            refresh=True,
-        )
-        client.index(index="others", id="o", document={"body": "of others"}, refresh=True)
+def _attach(url: str, home: Path) -> None:
+    fields = ["--text", "body", "--title", "headline", "--lang", "en", "--device", "cpu", "-q", "--no-calibration"]
+    assert run(["attach", "pages", "-c", "pages", "--store", url, *fields, "--home", str(home)]) == 0
+
+
+def _fill(client: Elasticsearch, data: Path) -> None:
+    documents = read_documents(data / "lohelp" / "docs.en.jsonl.gz", 12)
+    helpers.bulk(
+        client,
+        [
+            {"_index": "pages", "_id": f"p{at}", "headline": one.title, "body": one.text[:200], "row": at % 2}
+            for at, one in enumerate(documents)
+        ],
+        refresh=True,
+    )
+    client.index(index="others", id="o", document={"body": "of others"}, refresh=True)
 
 
 @pytest.fixture(scope="module")
@@ -125,7 +112,7 @@ def test_nobody_becomes_somebody_else(service: httpx.Client) -> None:
         with pytest.raises(AuthorizationException):
             wrong.search(index="pages", query=QUERY)
     with application(service, "pages") as client, pytest.raises(AuthorizationException):
-        client.options(headers={"es-security-runas-user": "service"}).count(index="others")
+        client.options(headers={"es-security-runas-user": "admin"}).count(index="others")
 
 
 def greeted(client: Elasticsearch) -> bool:
@@ -162,19 +149,24 @@ def test_with_tokens_the_cluster_vouches_for_its_own_users_alone(site: Site) -> 
             assert service.post("/api/search", json={"query": "a"}, auth=(user, PASSWORD)).status_code == 401
 
 
-def test_a_cluster_that_is_gone_is_waited_for_and_back_again(site: Site, service: httpx.Client) -> None:
+def test_a_cluster_that_is_gone_is_waited_for_and_back_again(
+    killable: ElasticServer, tmp_path: Path, data_dir: Path, default_folder: ModelFolder
+) -> None:
     asked: tuple[dict[str, Any], ...] = ({"query": QUERY}, {"query": {"match_all": {}}})
-    site.server.kill()
-    try:
-        for body in asked:
-            for auth in (httpx.Auth(), httpx.BasicAuth("pages", PASSWORD)):
-                answer = service.post("/pages/_search", json=body, auth=auth)
-                assert answer.status_code == 503, answer.text
-                assert int(answer.headers["Retry-After"]) >= 1
-    finally:
-        site.server.start()
-    for body in asked:
-        until(lambda: service.post("/pages/_search", json=body).status_code == 200)  # noqa: B023 - called at once
+    with Elasticsearch(killable.url) as client:
+        _fill(client, data_dir)
+        _attach(killable.url, tmp_path)
+        with serving(ServiceOptions(Settings.read(home=tmp_path), device="cpu")) as service:
+            killable.kill()
+            for body in asked:
+                for auth in (httpx.Auth(), httpx.BasicAuth("pages", PASSWORD)):
+                    answer = service.post("/pages/_search", json=body, auth=auth)
+                    assert answer.status_code == 503, answer.text
+                    assert int(answer.headers["Retry-After"]) >= 1
+            killable.start()
+            for body in asked:
+                until(lambda: service.post("/pages/_search", json=body).status_code == 200)  # noqa: B023 - called at once
+        client.indices.delete(index=["pages", "others"])
 
 
 def test_a_token_that_reads_never_writes(site: Site) -> None:
@@ -209,4 +201,4 @@ def test_the_services_own_credentials_are_in_no_answer(site: Site, service: http
     for answer in answers:
         said = answer.text + str(answer.headers)
         assert PASSWORD not in said
-        assert "service:" not in said
+        assert "admin:" not in said

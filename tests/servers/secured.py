@@ -1,0 +1,52 @@
+"""The secured Elasticsearch server of the tests: TLS, and the users of every test file that asks for rights."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from elasticsearch import Elasticsearch
+
+from indexer.stores.elastic.connection import Credentials
+from tests.servers.elastic import PASSWORD, ElasticServer
+
+_ROLES = """
+in_place:
+  indices: [{names: [theirs], privileges: [read, index, manage]}]
+beside:
+  indices:
+  - {names: [theirs], privileges: [read, view_index_metadata, monitor, maintenance]}
+  - {names: ["ours-*"], privileges: [all]}
+reader:
+  indices: [{names: [theirs, untouched], privileges: [read, view_index_metadata]}]
+source:
+  indices: [{names: [theirs], privileges: [read, view_index_metadata, monitor]}]
+shop:
+  indices: [{names: ["shop-*"], privileges: [all]}]
+guest:
+  indices: [{names: ["shop-*"], privileges: [read, view_index_metadata]}]
+pages:
+  indices: [{names: [pages], privileges: [read, view_index_metadata]}]
+others:
+  indices: [{names: [others], privileges: [all]}]
+rows:
+  indices: [{names: [pages], privileges: [read, view_index_metadata], query: '{"term": {"row": 1}}'}]
+"""
+_ROLE_NAMES = ("in_place", "beside", "reader", "source", "shop", "guest", "pages", "others", "rows")
+"""Each role has a user of its name."""
+
+
+def secured_server(folder: Path) -> ElasticServer:
+    """A server with security on, and a licence for rules of documents, ready to start."""
+    server = ElasticServer(folder, {"xpack.license.self_generated.type": "trial"})
+    server.secure({"admin": "superuser", **{name: name for name in _ROLE_NAMES}}, _ROLES)
+    return server
+
+
+def credentials(server: ElasticServer, user: str, password: str = PASSWORD) -> Credentials:
+    """What a user shows the server."""
+    return Credentials(user, password, ca=str(server.ca))
+
+
+def admin(server: ElasticServer) -> Elasticsearch:
+    """A client that may do everything."""
+    return Elasticsearch(server.url, basic_auth=("admin", PASSWORD), ca_certs=str(server.ca), request_timeout=120)

@@ -1,0 +1,96 @@
+"""Servers and other things that all processes of a test run share: the first process that needs a thing makes it.
+
+The process that was started first (with ``pytest -n`` the process that hands out the tests) makes a folder, and deletes
+it when it ends; the others find the folder by an environment variable.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import pickle
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TypeVar
+
+from filelock import FileLock
+
+from tests.servers.process import S, ServerProcess
+
+_VARIABLE = "TESTS_SHARED_FOLDER"
+T = TypeVar("T")
+
+
+def shared_folder() -> Path:
+    """The folder of this test run; the process that makes it kills the servers and deletes the folder when it ends."""
+    if _VARIABLE not in os.environ:
+        folder = Path(tempfile.mkdtemp(prefix="dragoman-tests-"))
+        folder.chmod(0o755)  # servers run as users of their own
+        os.environ[_VARIABLE] = str(folder)
+        atexit.register(_end, folder)
+    return Path(os.environ[_VARIABLE])
+
+
+def _end(folder: Path) -> None:
+    for file in folder.glob("*.made"):
+        made = pickle.loads(file.read_bytes())
+        if isinstance(made, ServerProcess):
+            made.kill()
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def once(name: str, make: Callable[[Path], T]) -> T:
+    """A thing that is made once for a whole test run.
+
+    Args:
+        name: of the thing.
+        make: makes it in an empty folder of its own; what it returns is pickled for the other processes.
+    """
+    root = shared_folder()
+    file = root / f"{name}.made"
+    with FileLock(root / f"{name}.lock"):
+        if not file.exists():
+            folder = Path(tempfile.mkdtemp(prefix=f"{name}-", dir=root))
+            folder.chmod(0o755)
+            made = make(folder)
+            file.write_bytes(pickle.dumps(made))
+            return made
+    found: T = pickle.loads(file.read_bytes())
+    return found
+
+
+def started(name: str, make: Callable[[Path], S]) -> S:
+    """A server that is started once for a whole test run, and killed at its end.
+
+    Raises:
+        ServerMissing: it is not installed here.
+    """
+
+    def start(folder: Path) -> S:
+        server = make(folder)
+        server.start()
+        return server
+
+    return once(name, start)
+
+
+@contextmanager
+def lent(name: str, make: Callable[[Path], S]) -> Iterator[S]:
+    """A server of the whole test run that a process has for itself meanwhile, to kill it; others wait for it.
+
+    Raises:
+        ServerMissing: it is not installed here.
+    """
+    root = shared_folder()
+    with FileLock(root / f"{name}.lent"):
+        server = started(name, make)
+        try:
+            yield server
+        finally:
+            if not server.answers():
+                server.kill()
+                server.start()
+            (root / f"{name}.made").write_bytes(pickle.dumps(server))
