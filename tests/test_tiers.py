@@ -1,0 +1,103 @@
+"""The tiers keep their promises: what takes long, or asks for a real part, is not run by ``make check``."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+_CONFTEST = "from tests.tiers import pytest_addoption, pytest_collection_modifyitems, pytest_configure\n"
+_TESTS = """
+import os
+import sys
+import time
+import types
+
+import pytest
+
+NAP = float(os.environ["NAP"])
+
+
+@pytest.fixture(scope="session")
+def model():
+    time.sleep(NAP)
+
+
+@pytest.fixture
+def redis():
+    pass
+
+
+def test_quick(model):
+    pass
+
+
+def test_slow():
+    time.sleep(NAP)
+
+
+def test_torch():
+    sys.modules["torch"] = types.ModuleType("torch")
+
+
+@pytest.mark.parts
+def test_slow_with_a_part():
+    time.sleep(NAP)
+
+
+@pytest.mark.long
+def test_long():
+    time.sleep(NAP)
+
+
+def test_server(redis):
+    pass
+"""
+
+
+def outcomes(folder: Path, nap: float, *options: str) -> tuple[dict[str, str], str]:
+    """How each test ended, and what pytest printed."""
+    (folder / "conftest.py").write_text(_CONFTEST)
+    (folder / "test_it.py").write_text(_TESTS)
+    marks = ["-o", "markers=parts\nlong\ntorch"]
+    command = [sys.executable, "-m", "pytest", "-rA", "-p", "no:randomly", "-p", "no:cacheprovider", *marks, *options]
+    done = subprocess.run(
+        command, cwd=folder, env={"PYTHONPATH": str(ROOT), "NAP": str(nap)}, capture_output=True, text=True, check=False
+    )
+    ends = (line.split(" - ")[0].partition(" test_it.py::") for line in done.stdout.splitlines())
+    return {name: end for end, _, name in ends if name and end in {"PASSED", "FAILED"}}, done.stdout
+
+
+@pytest.fixture(scope="module")
+def check(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, str], str]:
+    """The tests as ``make check`` runs them, with a second for each."""
+    return outcomes(tmp_path_factory.mktemp("tiers"), 1.2, "-m", "not parts and not long", "--seconds", "1")
+
+
+def test_check_runs_what_is_not_marked_and_asks_for_no_server(check: tuple[dict[str, str], str]) -> None:
+    assert check[0].keys() == {"test_quick", "test_slow", "test_torch"}
+
+
+def test_a_slow_test_of_check_fails_and_the_message_says_which_tier_it_belongs_to(
+    check: tuple[dict[str, str], str],
+) -> None:
+    assert check[0]["test_quick"] == "PASSED"  # what is made once for all tests is nobody's time
+    assert check[0]["test_slow"] == "FAILED"
+    assert re.search(r"took \d\.\d s, and a test of `make check` takes 1 s at most: mark it `parts`", check[1])
+
+
+def test_a_test_of_check_that_imports_torch_fails(check: tuple[dict[str, str], str]) -> None:
+    assert check[0]["test_torch"] == "FAILED"
+    assert "imports torch, which `make check` does without" in check[1]
+
+
+def test_without_a_bound_every_tier_is_run(tmp_path: Path) -> None:
+    ends, _ = outcomes(tmp_path, 0)
+    assert ends.pop("test_torch") == "FAILED"
+    assert ends == dict.fromkeys(
+        ("test_long", "test_quick", "test_server", "test_slow", "test_slow_with_a_part"), "PASSED"
+    )
