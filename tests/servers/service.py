@@ -23,7 +23,8 @@ _STARTED_WITHIN = 60.0
 def serving(options: ServiceOptions, **client: Any) -> Iterator[httpx.Client]:
     """A client of a service that is ready, or as ready as it gets."""
     service = Service(options)
-    listening = socket.socket()
+    # without the protocol's number asyncio would not send small answers at once
+    listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listening.bind(("127.0.0.1", 0))
     running = server(service, options, "127.0.0.1", 0)
     thread = threading.Thread(target=lambda: asyncio.run(running.serve(sockets=[listening])))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 import httpx
 import pytest
 
-from indexer.database import connect
+from indexer.database import opened
 from indexer.settings import Settings
 from onnx_export.models import DEFAULT
 from query import Searcher, calibration_table
@@ -89,15 +90,21 @@ def test_words_count_where_it_is_served_so(calibrated: Settings) -> None:
         assert differ
 
 
-def test_a_collection_that_has_migrated_is_asked_by_its_new_encoder(calibrated: Settings, tmp_path: Path) -> None:
+@pytest.fixture
+def own(calibrated: Settings, tmp_path: Path) -> Settings:
+    """The calibrated collection, in a home that a test may change."""
     shutil.copytree(calibrated.home, tmp_path / "home")
-    own = Settings.read(home=tmp_path / "home")
-    with serving(ServiceOptions(own, device="cpu")) as client:
+    return Settings.read(home=tmp_path / "home")
+
+
+def asked_by_another(settings: Settings, migrate: Callable[[], object]) -> None:
+    """See that a collection which migrates while it is served is asked by its new encoder."""
+    with serving(ServiceOptions(settings, device="cpu")) as client:
         (before,) = client.get("/api/collections").json()["collections"]
-        migrate("demo", DEFAULT, "first", own, anyway=True, device="cpu")
+        migrate()
         (after,) = client.get("/api/collections").json()["collections"]
         assert before["method"] != after["method"] == "first"
-        with Searcher.open("demo", own, device="cpu") as searcher:
+        with Searcher.open("demo", settings, device="cpu") as searcher:
             assert after["model"] == searcher.spec.model != before["model"]
             for lang, text in QUERIES:
                 found = search(client, text, lang=lang, explain=True)
@@ -105,6 +112,22 @@ def test_a_collection_that_has_migrated_is_asked_by_its_new_encoder(calibrated: 
                 assert found["space"] == searcher.space
 
 
+def test_a_collection_that_has_migrated_is_asked_by_its_new_encoder(migrated: Settings, tmp_path: Path) -> None:
+    """The migration was left, and is taken up again while the collection is served."""
+    shutil.copytree(migrated.home, tmp_path / "home")
+    settings = Settings.read(home=tmp_path / "home")
+    with opened(settings.database) as engine:
+        first, second = calibration_table.every(engine, "demo")
+        calibration_table.use(engine, "demo", first.id)
+        asked_by_another(settings, lambda: calibration_table.use(engine, "demo", second.id))
+
+
+@pytest.mark.long
+def test_a_collection_that_migrates_while_it_is_served_is_asked_by_its_new_encoder(own: Settings) -> None:
+    asked_by_another(own, lambda: migrate("demo", DEFAULT, "first", own, anyway=True, device="cpu"))
+
+
+@pytest.mark.parts
 def test_many_threads_get_what_one_gets(service: httpx.Client, calibrated: Settings) -> None:
     """Queries of five languages and several dials at once: each answer is the one it gets alone."""
     asked = [(lang, text, balance) for lang, text in QUERIES for balance in (0.0, 0.4, 0.7, 1.0)]
@@ -192,12 +215,8 @@ def test_openapi_has_examples_that_are_answered(service: httpx.Client) -> None:
         search(service, example["query"], **{name: one for name, one in example.items() if name != "query"})
 
 
-def test_a_switch_of_calibration_shows_at_once(calibrated: Settings, tmp_path: Path) -> None:
-    home = tmp_path / "home"
-    shutil.copytree(calibrated.home, home)
-    settings = Settings.read(home=home)
-    engine = connect(settings.database)
-    with serving(ServiceOptions(settings, device="cpu")) as client:
+def test_a_switch_of_calibration_shows_at_once(own: Settings) -> None:
+    with opened(own.database) as engine, serving(ServiceOptions(own, device="cpu")) as client:
         before = search(client, "шахматы")
         assert before["calibration"]
         calibration_table.use(engine, "demo", "none")
@@ -206,4 +225,3 @@ def test_a_switch_of_calibration_shows_at_once(calibrated: Settings, tmp_path: P
         assert plain["hits"] == search(client, "шахматы", calibration="none")["hits"] != before["hits"]
         calibration_table.use(engine, "demo", before["calibration"])
         assert search(client, "шахматы")["hits"] == before["hits"]
-    engine.dispose()
