@@ -60,7 +60,7 @@ def ask(page: Any, text: str) -> None:
 
 def until(page: Any, condition: str) -> None:
     """Wait for a condition of the page's; the page lets nobody evaluate one in it."""
-    for _ in range(400):
+    for _ in range(1200):
         if page.evaluate(condition):
             return
         page.wait_for_timeout(50)
@@ -94,6 +94,40 @@ def test_a_query_finds_documents_of_many_languages(page: Any) -> None:
     assert page.locator("#hits li").count() == 20
     base = page.evaluate("location.origin")
     assert all(url.startswith((base, "data:")) for url in asked)
+
+
+def test_a_search_asked_for_before_the_collections_are_known_waits_for_them(page: Any) -> None:
+    held: list[Any] = []
+    page.route("**/api/collections", lambda route: held.append(route))  # noqa: PLW0108 - it sets attributes
+    for enters in (True, False):
+        page.goto("/")
+        page.fill("#q", "flood in the old town")
+        if enters:
+            page.keyboard.press("Enter")
+        while not held:
+            page.wait_for_timeout(50)
+        held.pop().continue_()
+        page.wait_for_selector("#hits h2" if enters else "#hits .hint")
+        assert page.locator("#q").input_value() == "flood in the old town"
+        assert ("q=flood" in page.url) == enters
+
+
+def test_the_collections_are_asked_for_again_where_that_failed(browser: Any, service: httpx.Client) -> None:
+    collections, fails = service.get("/api/collections").text, [True]
+
+    def answer(route: Any) -> None:
+        route.fulfill(status=429 if fails else 200, body='{"error": "busy"}' if fails else collections)
+
+    page = browser.new_page(base_url=str(service.base_url))
+    page.route("**/api/collections", answer)
+    page.goto("/")
+    page.wait_for_selector("#status.bad")
+    fails.clear()
+    page.fill("#q", "flood in the old town")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("#hits h2")
+    assert page.locator("#status.bad").count() == 0
+    page.close()
 
 
 def test_the_address_is_the_search(page: Any, browser: Any) -> None:
