@@ -76,6 +76,7 @@ def listens(port: int) -> bool:
     return True
 
 
+@pytest.mark.parts
 def test_it_answers_what_it_has_begun_and_stops(calibrated: Settings) -> None:
     with process(calibrated.home) as (started, url):
         port = urlsplit(url).port or 0
@@ -92,6 +93,7 @@ def test_it_answers_what_it_has_begun_and_stops(calibrated: Settings) -> None:
         assert started.wait(60) == 0
 
 
+@pytest.mark.parts
 def test_it_is_killed_and_another_goes_on(calibrated: Settings) -> None:
     with process(calibrated.home) as (started, url):
         before = httpx.post(f"{url}/api/search", json={"query": "coffee"}).json()["hits"]
