@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -10,60 +12,112 @@ import sqlalchemy as sa
 
 import query
 from encoders.folder import ModelFolder
+from encoders.sentence import SentenceEncoder
+from encoders.session import Device
 from indexer import collection as collections
 from indexer.collection import Collection
 from indexer.database import connect, transaction
 from indexer.indexing import index
 from indexer.settings import Settings
 from indexer.stores import open_store
-from onnx_export.models import DEFAULT
+from onnx_export.models import DEFAULT, default_path
 from query.calibrating import calibrate
 from query.migrating import migrate
+from tests.query.synthetic import make_word_model
 from tests.servers.shared import once
 
 DEMO = Path(query.__file__).parent / "demo"
+SOURCES = sorted(DEMO.glob("docs.*.jsonl"))
+_OPEN: dict[tuple[object, ...], SentenceEncoder] = {}
 
 
-def _copy(home: Path, folder: Path) -> Settings:
+@pytest.fixture(scope="module", autouse=True)
+def _default_opened_once() -> Iterator[None]:
+    """A process opens the default encoder once, and every collection takes that."""
+
+    def opened(folder: ModelFolder, *, device: Device = "auto", threads: int | None = None) -> SentenceEncoder:
+        key = (os.getpid(), folder, device, threads)
+        if folder.path != default_path():
+            return SentenceEncoder(folder, device=device, threads=threads)
+        if key not in _OPEN:
+            _OPEN[key] = SentenceEncoder(folder, device=device, threads=threads)
+        return _OPEN[key]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("encoders.methods.SentenceEncoder", opened)
+        yield
+
+
+def copied(home: Path, folder: Path) -> Settings:
     """A copy of a home, in another folder."""
     shutil.copytree(home, folder / "home")
     return Settings.read(home=folder / "home")
 
 
+def _indexed(folder: Path, encoder: str) -> Path:
+    sources = [str(source) for source in SOURCES]
+    index(sources, "demo", settings=Settings.read(home=folder), encoder=encoder, device="cpu")
+    return folder
+
+
+def _calibrated(folder: Path, plain: Settings) -> Path:
+    settings = copied(plain.home, folder)
+    calibrate("demo", settings, device="cpu")
+    return settings.home
+
+
+def _migrated(folder: Path, before: Settings, encoder: str) -> Path:
+    settings = copied(before.home, folder)
+    migrate("demo", encoder, "first", settings, anyway=True, device="cpu")
+    return settings.home
+
+
 @pytest.fixture(scope="session")
 def demo(tmp_path_factory: pytest.TempPathFactory, default_folder: ModelFolder) -> Settings:
     """The demo collection, indexed and without a calibration."""
-
-    def make(folder: Path) -> Path:
-        sources = [str(path) for path in sorted(DEMO.glob("docs.*.jsonl"))]
-        index(sources, "demo", settings=Settings.read(home=folder), device="cpu")
-        return folder
-
-    return _copy(once("demo", make), tmp_path_factory.mktemp("demo"))
+    return copied(once("demo", lambda folder: _indexed(folder, DEFAULT)), tmp_path_factory.mktemp("demo"))
 
 
 @pytest.fixture(scope="session")
 def calibrated(tmp_path_factory: pytest.TempPathFactory, demo: Settings) -> Settings:
     """The same, calibrated."""
-
-    def make(folder: Path) -> Path:
-        settings = _copy(demo.home, folder)
-        calibrate("demo", settings, device="cpu")
-        return settings.home
-
-    return _copy(once("calibrated", make), tmp_path_factory.mktemp("calibrated"))
+    return copied(once("calibrated", lambda folder: _calibrated(folder, demo)), tmp_path_factory.mktemp("calibrated"))
 
 
 @pytest.fixture(scope="session")
 def migrated(calibrated: Settings, tmp_path_factory: pytest.TempPathFactory) -> Settings:
     """The demo collection, asked by another model: documents are their first tokens."""
+    home = once("migrated", lambda folder: _migrated(folder, calibrated, DEFAULT))
+    return copied(home, tmp_path_factory.mktemp("migrated"))
 
-    def make(folder: Path) -> Path:
-        settings = _copy(calibrated.home, folder)
-        migrate("demo", DEFAULT, "first", settings, anyway=True, device="cpu")
-        return settings.home
 
-    return _copy(once("migrated", make), tmp_path_factory.mktemp("migrated"))
+@pytest.fixture(scope="session")
+def word_model() -> ModelFolder:
+    """A model folder that takes milliseconds for a text, where the default encoder proves nothing more."""
+    return ModelFolder.open(once("word-model", lambda folder: make_word_model(folder / "words", SOURCES).path))
+
+
+@pytest.fixture(scope="session")
+def demo_by_words(tmp_path_factory: pytest.TempPathFactory, word_model: ModelFolder) -> Settings:
+    """The demo collection by the word model, without a calibration."""
+    home = once("demo-by-words", lambda folder: _indexed(folder, str(word_model.path)))
+    return copied(home, tmp_path_factory.mktemp("demo-by-words"))
+
+
+@pytest.fixture(scope="session")
+def calibrated_by_words(tmp_path_factory: pytest.TempPathFactory, demo_by_words: Settings) -> Settings:
+    """The same, calibrated."""
+    home = once("calibrated-by-words", lambda folder: _calibrated(folder, demo_by_words))
+    return copied(home, tmp_path_factory.mktemp("calibrated-by-words"))
+
+
+@pytest.fixture(scope="session")
+def migrated_by_words(
+    tmp_path_factory: pytest.TempPathFactory, calibrated_by_words: Settings, word_model: ModelFolder
+) -> Settings:
+    """The same, asked by the word model's first tokens."""
+    home = once("migrated-by-words", lambda folder: _migrated(folder, calibrated_by_words, str(word_model.path)))
+    return copied(home, tmp_path_factory.mktemp("migrated-by-words"))
 
 
 def moved(settings: Settings, collection: str, url: str, home: Path) -> Settings:

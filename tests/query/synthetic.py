@@ -1,15 +1,21 @@
-"""A collection without a neural model: topics and languages are directions, so that what is right is known."""
+"""Encoders without a neural network: topics and languages are directions, so that what is right is known."""
 
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import onnx
+import tokenizers
+from onnx import TensorProto, helper, numpy_helper
+from tokenizers import models, pre_tokenizers, trainers
 
 from encoders.document import Document, Encoded, Encoder, EncoderSpec, FloatArray, Passages, int8_rows, unit_rows
+from encoders.folder import ModelConfig, ModelFolder, publishing
 from indexer.stores.contract import StoredDocument
 from indexer.stores.embedded import EmbeddedStore
 
@@ -73,3 +79,52 @@ def filled(folder: Path, encoder: Encoder, documents: Iterable[Document]) -> Emb
         [StoredDocument(*one) for one in zip(listed, encoded.vectors, encoded.passages, strict=True)],
     )
     return store
+
+
+def make_word_model(target: Path, sources: Iterable[Path]) -> ModelFolder:
+    """Make a model folder from documents with concepts: a token is the mean of the concepts that it occurs in.
+
+    Its languages' directions are added, so that a query finds its own language first, as with a neural encoder.
+    """
+    lines = [line for source in sources for line in source.read_text(encoding="utf-8").splitlines()]
+    pages = [json.loads(line) for line in lines]
+    texts = [f"{one['title']} {one['text']}" for one in pages]
+    tokenizer = tokenizers.Tokenizer(models.BPE(unk_token="[UNK]"))  # noqa: S106 - no password
+    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
+    trainer = trainers.BpeTrainer(vocab_size=4000, special_tokens=["[PAD]", "[UNK]"], show_progress=False)
+    tokenizer.train_from_iterator(texts, trainer)
+    size = tokenizer.get_vocab_size()
+    noise, sums = np.stack([direction(f"token {at}") for at in range(size)]), np.zeros((size, DIM))
+    counts = np.zeros((size, 1))
+    for one, encoding in zip(pages, tokenizer.encode_batch(texts), strict=True):
+        np.add.at(sums, encoding.ids, direction(one["concept"]) + 0.3 * direction(f"language {one['lang']}"))
+        np.add.at(counts, encoding.ids, 1)
+    table = np.asarray(0.1 * noise + sums / np.maximum(counts, 1), dtype=np.float32)
+    config = ModelConfig("words", DIM, 64, "mean", "", "", (), "fp32", "words", "", "")
+    with publishing(target, config) as folder:
+        onnx.save(_mean_of_tokens(table), folder / "model.onnx")
+        tokenizer.save(str(folder / "tokenizer.json"))
+    return ModelFolder.open(target)
+
+
+def _mean_of_tokens(table: FloatArray) -> onnx.ModelProto:
+    """The graph of a table with a row for each token."""
+    nodes = [
+        helper.make_node("Gather", ["table", "input_ids"], ["rows"], axis=0),
+        helper.make_node("Cast", ["attention_mask"], ["there"], to=TensorProto.FLOAT),
+        helper.make_node("Unsqueeze", ["there", "last"], ["mask"]),
+        helper.make_node("Mul", ["rows", "mask"], ["counted"]),
+        helper.make_node("ReduceSum", ["counted", "middle"], ["sums"], keepdims=0),
+        helper.make_node("ReduceL2", ["sums", "last"], ["norms"], keepdims=1),
+        helper.make_node("Div", ["sums", "norms"], ["vectors"]),
+    ]
+    axes = {"last": np.array([-1], dtype=np.int64), "middle": np.array([1], dtype=np.int64)}
+    shape = ["texts", "tokens"]
+    graph = helper.make_graph(
+        nodes,
+        "words",
+        [helper.make_tensor_value_info(name, TensorProto.INT64, shape) for name in ("input_ids", "attention_mask")],
+        [helper.make_tensor_value_info("vectors", TensorProto.FLOAT, ["texts", DIM])],
+        [numpy_helper.from_array(values, name) for name, values in {"table": table, **axes}.items()],
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=10)

@@ -1,7 +1,6 @@
 """Calibrating a collection: what is kept, when it is made anew, what decides."""
 
 import json
-import shutil
 from pathlib import Path
 
 import pytest
@@ -9,6 +8,7 @@ import sqlalchemy as sa
 
 from encoders.document import Document
 from encoders.errors import BadInput, ModelMismatch, StoreError
+from encoders.folder import ModelFolder
 from encoders.vector_parts import VectorParts
 from indexer import collection as collections
 from indexer.collection import Collection
@@ -23,14 +23,19 @@ from query.probe import Setting
 from query.qrels import read_qrels
 from query.ranking_options import RankingOptions
 from query.topics import read_topics
-from tests.query.conftest import DEMO
+from tests.query.conftest import DEMO, copied
 
 
 @pytest.fixture
-def home(tmp_path: Path, calibrated: Settings) -> Settings:
-    """A copy of the calibrated demo, to change."""
-    shutil.copytree(calibrated.home, tmp_path / "home")
-    return Settings.read(home=tmp_path / "home")
+def home(tmp_path: Path, calibrated_by_words: Settings) -> Settings:
+    """A copy of the calibrated demo by the word model, to change."""
+    return copied(calibrated_by_words.home, tmp_path)
+
+
+@pytest.fixture
+def real(tmp_path: Path, calibrated: Settings) -> Settings:
+    """The same, by the default encoder."""
+    return copied(calibrated.home, tmp_path)
 
 
 def kept(settings: Settings) -> list[calibration_table.KeptCalibration]:
@@ -110,17 +115,19 @@ def test_a_person_who_chose_plain_cosine_is_not_overruled(home: Settings) -> Non
     assert "as you chose" in upkeep.reason
 
 
-def test_judgements_decide_where_they_are_given(home: Settings) -> None:
+@pytest.mark.parts
+def test_judgements_decide_where_they_are_given(real: Settings) -> None:
     topics = [Document(topic.qid, topic.lang, topic.text()) for topic in read_topics(DEMO / "topics.tsv")]
-    report = calibrate("demo", home, judged=Judged(topics, read_qrels([DEMO / "qrels.txt"])), device="cpu")
+    report = calibrate("demo", real, judged=Judged(topics, read_qrels([DEMO / "qrels.txt"])), device="cpu")
     assert report.decided_by == "judgements"
     chosen = next(one for one in report.tried if one.chosen)
     raw = next(one for one in report.tried if one.setting.balance == 0)
     assert chosen.held_out > 1.5 * raw.held_out
     with pytest.raises(BadInput, match="too few of the topics"):
-        calibrate("demo", home, judged=Judged(topics[:3], read_qrels([DEMO / "qrels.txt"])), device="cpu")
+        calibrate("demo", real, judged=Judged(topics[:3], read_qrels([DEMO / "qrels.txt"])), device="cpu")
 
 
+@pytest.mark.parts
 def test_titles_decide_where_documents_share_no_concept(settings: Settings, tmp_path: Path) -> None:
     sources = []
     for lang in ("de", "ja", "ru"):
@@ -137,6 +144,7 @@ def test_titles_decide_where_documents_share_no_concept(settings: Settings, tmp_
     assert shares == sorted(shares, reverse=True)
 
 
+@pytest.mark.parts
 def test_languages_that_are_but_labels_are_not_balanced(settings: Settings, tmp_path: Path) -> None:
     """Documents of one passage: no title finds the rest of its own, and what tells languages apart decides."""
     labels = ("cs", "da", "de", "en", "es", "fi", "fr", "it", "nl")
@@ -160,9 +168,10 @@ def test_languages_that_are_but_labels_are_not_balanced(settings: Settings, tmp_
     ids=["one document", "all equal", "one language, two characters"],
 )
 def test_a_collection_of_almost_nothing_is_calibrated_and_searched(
-    settings: Settings, tmp_path: Path, texts: list[str]
+    settings: Settings, tmp_path: Path, word_model: ModelFolder, texts: list[str]
 ) -> None:
-    index([str(documents(tmp_path / "d.jsonl", "de", texts))], "demo", settings=settings, device="cpu")
+    source, encoder = documents(tmp_path / "d.jsonl", "de", texts), str(word_model.path)
+    index([str(source)], "demo", settings=settings, encoder=encoder, device="cpu")
     report = calibrate("demo", settings, device="cpu")
     assert report.decided_by == "default"
     for balance in (0.0, 0.75, 1.0):
@@ -193,9 +202,9 @@ def test_what_a_person_chose_and_asked_stays_when_the_collection_is_calibrated_a
         assert "nl" in opened.calibration.languages
 
 
-def test_more_directions_than_there_are_numbers_are_refused(home: Settings) -> None:
+def test_more_directions_than_there_are_numbers_are_refused(real: Settings) -> None:
     with pytest.raises(BadInput, match="384 directions can't be taken out of vectors of 384 numbers"):
-        calibrate("demo", home, setting=Setting(rank=384), device="cpu")
+        calibrate("demo", real, setting=Setting(rank=384), device="cpu")
 
 
 def test_judgements_and_a_setting_do_not_go_together(home: Settings, capsys: pytest.CaptureFixture[str]) -> None:
@@ -260,11 +269,12 @@ def test_a_calibration_that_cannot_be_read_is_not_put_in_use(home: Settings) -> 
     assert [one.id for one in kept(home) if one.active] == [other.kept.id]
 
 
+@pytest.mark.parts
 def test_drift_past_the_bar_asks_for_a_new_calibration(
     home: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (first,) = kept(home)
-    texts = [f"{chr(65 + at % 26)}{at * 7919 % 10_000:04} {at * 104_729 % 1_000_003}" for at in range(600)]
+    texts = [f"{chr(65 + at % 26)}{at * 7919 % 10_000:04} {at * 104_729 % 1_000_003}" for at in range(42)]
     index([str(documents(tmp_path / "numbers.jsonl", "de", texts))], "demo", settings=home, device="cpu")
     assert keep_calibrated("demo", home, device="cpu").report is None
     monkeypatch.setattr("query.calibrating.DRIFT", 0.1)
@@ -293,9 +303,12 @@ def test_the_command_lists_makes_and_chooses(home: Settings, capsys: pytest.Capt
     assert "no calibration: plain cosine; choose one: dragoman calibrate --use ID -c demo" in capsys.readouterr().out
 
 
-def test_an_index_run_calibrates_by_itself(settings: Settings, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_index_run_calibrates_by_itself(
+    settings: Settings, word_model: ModelFolder, capsys: pytest.CaptureFixture[str]
+) -> None:
     place = ["-c", "c", "--home", str(settings.home)]
-    assert run(["index", str(DEMO / "docs.de.jsonl"), str(DEMO / "docs.ja.jsonl"), *place]) == 0
+    sources = [str(DEMO / f"docs.{lang}.jsonl") for lang in ("de", "ja")]
+    assert run(["index", *sources, "--encoder", str(word_model.path), *place]) == 0
     assert "c is calibrated anew: it had none" in capsys.readouterr().err
     assert run(["index", str(DEMO / "docs.tr.jsonl"), *place]) == 0
     assert "c is calibrated anew: new languages: tr" in capsys.readouterr().err
@@ -303,7 +316,7 @@ def test_an_index_run_calibrates_by_itself(settings: Settings, capsys: pytest.Ca
     assert calibration_table.every(connect(settings.database), "c") == []
 
 
-@pytest.mark.parametrize("each", [1, 2, 5])
+@pytest.mark.parametrize("each", [1, 2, pytest.param(5, marks=pytest.mark.parts)])
 def test_a_tiny_collection_loses_nothing_by_being_calibrated(settings: Settings, tmp_path: Path, each: int) -> None:
     """Four languages with a few documents each, all of other subjects, asked for by their titles in each language."""
     pages = {
