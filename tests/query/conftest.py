@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterator
+from contextlib import redirect_stdout
 from pathlib import Path
 
 import pytest
@@ -22,7 +23,7 @@ from indexer.settings import Settings
 from indexer.stores import open_store
 from onnx_export.models import DEFAULT, default_path
 from query.calibrating import calibrate
-from query.migrating import migrate
+from query.cli import run
 from tests.query.synthetic import make_word_model
 from tests.servers.shared import once
 
@@ -67,9 +68,11 @@ def _calibrated(folder: Path, plain: Settings) -> Path:
 
 
 def _migrated(folder: Path, before: Settings, encoder: str) -> Path:
-    settings = copied(before.home, folder)
-    migrate("demo", encoder, "first", settings, anyway=True, device="cpu")
-    return settings.home
+    home = copied(before.home, folder).home
+    command = ["migrate", "-c", "demo", "--encoder", encoder, "--method", "first", "--anyway", "--device", "cpu"]
+    with (home / "said.json").open("w") as said, redirect_stdout(said):
+        assert run([*command, "--json", "-q", "--home", str(home)]) == 0
+    return home
 
 
 @pytest.fixture(scope="session")
@@ -86,7 +89,7 @@ def calibrated(tmp_path_factory: pytest.TempPathFactory, demo: Settings) -> Sett
 
 @pytest.fixture(scope="session")
 def migrated(calibrated: Settings, tmp_path_factory: pytest.TempPathFactory) -> Settings:
-    """The demo collection, asked by another model: documents are their first tokens."""
+    """The demo collection, asked by another model: documents are their first tokens; ``said.json`` is its report."""
     home = once("migrated", lambda folder: _migrated(folder, calibrated, DEFAULT))
     return copied(home, tmp_path_factory.mktemp("migrated"))
 

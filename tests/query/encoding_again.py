@@ -12,7 +12,12 @@ from onnx_export.models import DEFAULT
 from query.searcher import Searcher
 from query.status_command import describe
 
-COMMAND = ["migrate", "-c", "demo", "--encoder", DEFAULT, "--method", "first", "--re-encode", "--device", "cpu", "-q"]
+
+def command(encoder: str) -> list[str]:
+    return ["migrate", "-c", "demo", "--encoder", encoder, "--method", "first", "--re-encode", "--device", "cpu", "-q"]
+
+
+COMMAND = command(DEFAULT)
 SAMPLE = 40
 """Documents of the sample: few, so that most of the demo's 235 come after it."""
 

@@ -14,7 +14,6 @@ from indexer import collection as collections
 from indexer.database import connect, transaction
 from indexer.indexing import index
 from indexer.settings import Settings
-from onnx_export.models import DEFAULT
 from query import calibration_table
 from query.calibrating import keep_calibrated
 from query.cli import run
@@ -23,14 +22,20 @@ from query.migrating import migrate
 from query.reencoding import is_migrating
 from query.searcher import Searcher
 from query.service.log_tables import SearchRow
-from tests.query.conftest import DEMO
+from tests.query.conftest import DEMO, copied
 
 
 @pytest.fixture
-def home(calibrated: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
-    shutil.copytree(calibrated.home, tmp_path / "home")
+def home(calibrated_by_words: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
+    """A copy of the calibrated demo by the word model."""
     monkeypatch.setenv("DRAGOMAN_HOME", str(tmp_path / "home"))
-    return Settings.read(home=tmp_path / "home")
+    return copied(calibrated_by_words.home, tmp_path)
+
+
+@pytest.fixture
+def words(word_model: ModelFolder) -> str:
+    """The word model, as an encoder is named."""
+    return str(word_model.path)
 
 
 def first(settings: Settings, text: str) -> list[str]:
@@ -38,15 +43,29 @@ def first(settings: Settings, text: str) -> list[str]:
         return [hit.doc_id for hit in searcher.search(text, lang="de", k=5)]
 
 
+@pytest.mark.parametrize(
+    ("plain", "asked"),
+    [
+        ("calibrated_by_words", "migrated_by_words"),
+        pytest.param("calibrated", "migrated", marks=pytest.mark.parts),
+    ],
+    ids=["words", "the default encoder"],
+)
 def test_queries_go_to_the_new_encoder_and_rollback_brings_the_old_one_back(
-    home: Settings, capsys: pytest.CaptureFixture[str]
+    plain: str,
+    asked: str,
+    request: pytest.FixtureRequest,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     """The method *first* makes vectors of another model of the same encoder: documents are their first tokens."""
-    before = first(home, "Bienen im Garten")
-    stored = (home.home / "store" / "demo.db").read_bytes()
-    arguments = ["migrate", "-c", "demo", "--encoder", DEFAULT, "--method", "first", "--anyway", "--json", "-q"]
-    assert run(arguments) == 0
-    told = json.loads(capsys.readouterr().out)
+    unchanged: Settings = request.getfixturevalue(plain)
+    before = first(unchanged, "Bienen im Garten")
+    stored = (unchanged.home / "store" / "demo.db").read_bytes()
+    home = copied(request.getfixturevalue(asked).home, tmp_path)
+    monkeypatch.setenv("DRAGOMAN_HOME", str(home.home))
+    told = json.loads((home.home / "said.json").read_text())
     assert told["migrated"]
     assert sum(told["documents"].values()) == 235
     assert told["mates"]["rate"] > 0.5
@@ -78,28 +97,28 @@ def test_queries_go_to_the_new_encoder_and_rollback_brings_the_old_one_back(
 
 
 def test_an_encoder_given_by_a_relative_path_is_known_again_from_the_same_place(
-    home: Settings, default_folder: ModelFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    home: Settings, word_model: ModelFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "new").symlink_to(default_folder.path)
+    (tmp_path / "new").symlink_to(word_model.path)
     monkeypatch.chdir(tmp_path)
     assert not is_migrating("demo", "./new", "first", home)
     migrate("demo", "./new", "first", home, sample=60, anyway=True, device="cpu")
     assert is_migrating("demo", "./new", "first", home)
     assert is_migrating("demo", str(tmp_path / "new"), None, home)
-    assert not is_migrating("demo", DEFAULT, "first", home)
+    assert not is_migrating("demo", str(word_model.path), "first", home)
 
 
 def test_rollback_says_by_whom_a_collection_is_asked_after_two_migrations(
-    home: Settings, capsys: pytest.CaptureFixture[str]
+    home: Settings, words: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """To one encoder, to it again, and to another: as many migrations as there are encoders are left."""
     before = first(home, "Bienen im Garten")
     for method in ("first", "first", "sentences"):
-        migrate("demo", DEFAULT, method, home, sample=60, anyway=True, device="cpu")
+        migrate("demo", words, method, home, sample=60, anyway=True, device="cpu")
     capsys.readouterr()
     assert run(["rollback", "-c", "demo"]) == 0
     said = capsys.readouterr()
-    assert f"demo is asked by {DEFAULT} by first again" in said.out
+    assert f"demo is asked by {words} by first again" in said.out
     assert "its own encoder" not in said.out
     assert "dragoman rollback -c demo" in said.err
     with Searcher.open("demo", home, device="cpu") as searcher:
@@ -109,16 +128,16 @@ def test_rollback_says_by_whom_a_collection_is_asked_after_two_migrations(
     assert first(home, "Bienen im Garten") == before
 
 
-def test_a_dry_run_reports_and_changes_nothing(home: Settings) -> None:
+def test_a_dry_run_reports_and_changes_nothing(home: Settings, words: str) -> None:
     engine = connect(home.database)
     before = calibration_table.every(engine, "demo")
     searched = first(home, "Bienen im Garten")
-    report = migrate("demo", DEFAULT, "first", home, sample=100, dry_run=True, device="cpu")
+    report = migrate("demo", words, "first", home, sample=100, dry_run=True, device="cpu")
     assert report.calibration is None
     assert report.worth.queries > 0
     assert calibration_table.every(engine, "demo") == before
     assert first(home, "Bienen im Garten") == searched
-    done = migrate("demo", DEFAULT, "first", home, sample=100, anyway=True, device="cpu")
+    done = migrate("demo", words, "first", home, sample=100, anyway=True, device="cpu")
     assert (report.logged, report.queries) == (False, done.queries)
     assert report.overlap == pytest.approx(done.overlap)
     assert 0.2 < report.overlap < 1
@@ -140,13 +159,13 @@ class Random:
 
 
 def test_an_encoder_that_says_nothing_is_advised_against_and_nothing_changes(
-    home: Settings, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    home: Settings, words: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("query.migrating.open_encoder", lambda *_, **__: Random())
     engine = connect(home.database)
     before = calibration_table.every(engine, "demo")
     searched = first(home, "Bienen im Garten")
-    assert run(["migrate", "-c", "demo", "--encoder", DEFAULT]) == 0
+    assert run(["migrate", "-c", "demo", "--encoder", words]) == 0
     said = capsys.readouterr()
     assert "demo stays as it is: the map would find less than the old encoder does; --anyway migrates" in said.out
     assert "pseudo-queries" in said.err
@@ -156,7 +175,7 @@ def test_an_encoder_that_says_nothing_is_advised_against_and_nothing_changes(
     assert first(home, "Bienen im Garten") == searched
 
 
-def test_the_overlap_is_of_logged_queries_where_there_are_some(home: Settings) -> None:
+def test_the_overlap_is_of_logged_queries_where_there_are_some(home: Settings, words: str) -> None:
     engine = connect(home.database)
     created = collections.require(engine, "demo").created
     with transaction(engine) as session:
@@ -168,14 +187,14 @@ def test_the_overlap_is_of_logged_queries_where_there_are_some(home: Settings) -
                 )
             )  # fmt: skip
     engine.dispose()
-    report = migrate("demo", DEFAULT, "first", home, sample=60, dry_run=True, device="cpu")
+    report = migrate("demo", words, "first", home, sample=60, dry_run=True, device="cpu")
     assert (report.logged, report.queries) == (True, 3)
 
 
 def test_documents_that_come_later_are_encoded_as_before_and_the_migration_stays(
-    home: Settings, tmp_path: Path
+    home: Settings, words: str, tmp_path: Path
 ) -> None:
-    migrate("demo", DEFAULT, "first", home, anyway=True, device="cpu")
+    migrate("demo", words, "first", home, anyway=True, device="cpu")
     more = tmp_path / "more.jsonl"
     texts = ("En ny bok om bin i trädgården.", "Skogsbranden spred sig under natten.")
     more.write_text(
@@ -195,13 +214,13 @@ def test_documents_that_come_later_are_encoded_as_before_and_the_migration_stays
 
 
 def test_calibrating_a_migrated_collection_does_not_end_its_migration(
-    home: Settings, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    home: Settings, words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Nor does a setting: only what is for its own encoder's vectors on both sides is refused."""
     before = first(home, "Bienen im Garten")
     learn = ["train", "mapping", "-c", "demo", "--languages", "en,de", "-o", str(tmp_path / "m"), "-q"]
     assert run(learn) == 0
-    migrate("demo", DEFAULT, "first", home, sample=60, anyway=True, device="cpu")
+    migrate("demo", words, "first", home, sample=60, anyway=True, device="cpu")
     assert run(["calibrate", "-c", "demo", "-q"]) == 0
     assert run(["calibrate", "-c", "demo", "--balance", "0.6", "-q"]) == 0
     assert "decided by you" in capsys.readouterr().out
@@ -216,10 +235,10 @@ def test_calibrating_a_migrated_collection_does_not_end_its_migration(
 
 
 def test_an_encoder_that_became_another_model_is_refused_with_the_way_back(
-    home: Settings, default_folder: ModelFolder, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    home: Settings, words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     new = tmp_path / "new"
-    shutil.copytree(default_folder.path, new)
+    shutil.copytree(words, new)
     migrate("demo", str(new), "first", home, sample=60, anyway=True, device="cpu")
     config = json.loads((new / "config.json").read_text())
     (new / "config.json").write_text(json.dumps({**config, "weights": "another"}))
@@ -231,12 +250,12 @@ def test_an_encoder_that_became_another_model_is_refused_with_the_way_back(
     assert first(home, "Bienen im Garten")
 
 
-def test_what_cannot_migrate_gets_one_sentence(home: Settings, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_cannot_migrate_gets_one_sentence(home: Settings, words: str, capsys: pytest.CaptureFixture[str]) -> None:
     def said(*arguments: str) -> str:
         assert run(["migrate", "-c", "demo", *arguments, "-q"]) == 1
         return capsys.readouterr().err
 
-    assert "already; name another encoder" in said("--encoder", DEFAULT)
+    assert "already; name another encoder" in said("--encoder", words)
     assert "there is no encoder 'nothing'" in said("--encoder", "nothing")
-    assert "the sample has 10 documents" in said("--encoder", DEFAULT, "--method", "first", "--sample", "10")
+    assert "the sample has 10 documents" in said("--encoder", words, "--method", "first", "--sample", "10")
     assert collections.find(connect(home.database), "demo") is not None

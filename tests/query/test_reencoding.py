@@ -22,7 +22,6 @@ from indexer.settings import Settings
 from indexer.stores.contract import PutReport, StoredDocument
 from indexer.stores.elastic.store import ElasticStore
 from indexer.stores.embedded import EmbeddedStore
-from onnx_export.models import DEFAULT
 from query import reencoding
 from query.cli import run
 from query.migration import leave
@@ -30,16 +29,16 @@ from query.reencoding import re_encode
 from query.searcher import Searcher
 from query.service.log_tables import SearchRow
 from query.two_fields import TwoFields
-from tests.query.conftest import DEMO, moved
-from tests.query.encoding_again import COMMAND, SAMPLE, first, row, status, vectors
+from tests.query.conftest import DEMO, SOURCES, copied, moved
+from tests.query.encoding_again import SAMPLE, command, first, row, status, vectors
 
 
 @pytest.fixture
-def home(migrated: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
-    shutil.copytree(migrated.home, tmp_path / "home")
+def home(migrated_by_words: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
+    """A copy of the migrated demo by the word model."""
     monkeypatch.setenv("DRAGOMAN_HOME", str(tmp_path / "home"))
     monkeypatch.setattr(reencoding, "SAMPLE", SAMPLE)
-    return Settings.read(home=tmp_path / "home")
+    return copied(migrated_by_words.home, tmp_path)
 
 
 KILLED = """
@@ -61,12 +60,13 @@ run({command!r})
 
 def killed(settings: Settings, at: int) -> None:
     """Encode again in another process, which is killed when it is about to write for the nth time."""
-    program = KILLED.format(sample=SAMPLE, at=at, command=COMMAND)
+    program = KILLED.format(sample=SAMPLE, at=at, command=command(row(settings).encoder))
     environment = dict(os.environ, DRAGOMAN_HOME=str(settings.home), PYTHONPATH=str(DEMO.parent.parent))
     process = subprocess.run([sys.executable, "-c", program], env=environment, check=False, capture_output=True)
     assert process.returncode == -signal.SIGKILL, process.stderr.decode()
 
 
+@pytest.mark.parts
 def test_killed_in_the_middle_every_document_is_found_and_the_same_command_goes_on_to_the_same_bytes(
     home: Settings, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -85,7 +85,7 @@ def test_killed_in_the_middle_every_document_is_found_and_the_same_command_goes_
         fresh = searcher.store.stamps(searcher.spec.model, [hit.doc_id for hit in hits])
         assert 0 < len(fresh) < 235
         assert all(-1 <= hit.cosine <= 1.0001 and hit.passage for hit in hits)
-    assert run([*COMMAND, "--json"]) == 0
+    assert run([*command(row(home).encoder), "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert 0 < told["encoded"] < 235
     assert vectors(home) == vectors(undisturbed)
@@ -93,9 +93,24 @@ def test_killed_in_the_middle_every_document_is_found_and_the_same_command_goes_
     assert status(home)["encoding_again"] is None
 
 
+@pytest.mark.parametrize(
+    ("plain", "asked"),
+    [("calibrated_by_words", "migrated_by_words"), pytest.param("calibrated", "migrated", marks=pytest.mark.long)],
+    ids=["words", "the default encoder"],
+)
 def test_at_the_end_it_answers_as_if_it_had_been_indexed_so_and_rollback_goes_back_and_forth(
-    home: Settings, calibrated: Settings, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    plain: str,
+    asked: str,
+    request: pytest.FixtureRequest,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
+    calibrated: Settings = request.getfixturevalue(plain)
+    home = copied(request.getfixturevalue(asked).home, tmp_path)
+    monkeypatch.setenv("DRAGOMAN_HOME", str(home.home))
+    monkeypatch.setattr(reencoding, "SAMPLE", SAMPLE)
+    encoder = row(home).encoder
     report = re_encode("demo", home, device="cpu")
     assert report.encoded + report.unchanged == 235
     assert 0.3 < report.overlap <= 1
@@ -103,8 +118,7 @@ def test_at_the_end_it_answers_as_if_it_had_been_indexed_so_and_rollback_goes_ba
     found = row(home)
     assert (found.method, found.generation) == ("first", 1)
     anew = Settings.read(home=tmp_path / "anew")
-    sources = [str(path) for path in sorted(DEMO.glob("docs.*.jsonl"))]
-    index(sources, "demo", settings=anew, device="cpu", method="first")
+    index([str(path) for path in SOURCES], "demo", settings=anew, device="cpu", encoder=encoder, method="first")
     with Searcher.open("demo", home, device="cpu") as ours, Searcher.open("demo", anew, device="cpu") as theirs:
         assert ours.model == theirs.model == ours.spec.model
         ids = list(theirs.store.ids())
@@ -112,7 +126,7 @@ def test_at_the_end_it_answers_as_if_it_had_been_indexed_so_and_rollback_goes_ba
         assert cosines.min() > 0.99  # int8 depends a little on what is encoded together
     new = first(home)
     assert run(["status", "-c", "demo"]) == 0
-    assert f"returns to the vectors of {DEFAULT} by segments" in capsys.readouterr().out
+    assert f"returns to the vectors of {encoder} by segments" in capsys.readouterr().out
     assert run(["rollback", "-c", "demo", "-q"]) == 0
     assert first(home) == first(calibrated)
     assert run(["rollback", "-c", "demo", "-q"]) == 0
@@ -120,7 +134,7 @@ def test_at_the_end_it_answers_as_if_it_had_been_indexed_so_and_rollback_goes_ba
 
 
 def test_left_in_the_middle_it_stops_with_one_sentence_and_the_old_encoder_answers(
-    home: Settings, calibrated: Settings, monkeypatch: pytest.MonkeyPatch
+    home: Settings, calibrated_by_words: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     put, calls = EmbeddedStore.put, list[str]()
 
@@ -134,7 +148,7 @@ def test_left_in_the_middle_it_stops_with_one_sentence_and_the_old_encoder_answe
     monkeypatch.setattr("indexer.reencoding.CHUNK_DOCUMENTS", 8)
     with pytest.raises(BadInput, match=r"not asked by .+ any more"):
         re_encode("demo", home, device="cpu")
-    assert first(home) == first(calibrated)
+    assert first(home) == first(calibrated_by_words)
     assert not status(home)["encoding_again"]["searched"]
 
 
@@ -189,30 +203,31 @@ def test_documents_that_logged_searches_showed_most_are_encoded_first(
 
 
 def test_what_cannot_be_encoded_again_gets_one_sentence(
-    calibrated: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    calibrated_by_words: Settings, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(BadInput, match="demo has not migrated"):
-        re_encode("demo", calibrated, device="cpu")
-    monkeypatch.setenv("DRAGOMAN_HOME", str(calibrated.home))
-    assert run([*COMMAND, "--dry-run"]) == 2
+        re_encode("demo", calibrated_by_words, device="cpu")
+    monkeypatch.setenv("DRAGOMAN_HOME", str(calibrated_by_words.home))
+    assert run([*command(row(calibrated_by_words).encoder), "--dry-run"]) == 2
     assert "leave --re-encode out" in capsys.readouterr().err
 
 
 def test_an_attached_collection_is_refused_in_a_sentence_that_says_what_to_do(
     home: Settings, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    encoder = row(home).encoder
     engine = connect(home.database)
     with transaction(engine) as session:
         session.execute(sa.update(Collection).values(store="http://127.0.0.1:1/theirs?text=body"))
     engine.dispose()
-    assert run(COMMAND) == 1
+    assert run(command(encoder)) == 1
     assert "leave --re-encode out, and the map answers" in capsys.readouterr().err
 
 
 def test_on_elasticsearch_it_is_the_same(
-    migrated: Settings, elastic_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    migrated_by_words: Settings, elastic_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    home = moved(migrated, "demo", elastic_url, tmp_path / "moved")
+    home = moved(migrated_by_words, "demo", elastic_url, tmp_path / "moved")
     monkeypatch.setenv("DRAGOMAN_HOME", str(home.home))
     monkeypatch.setattr(reencoding, "SAMPLE", SAMPLE)
     put, calls = ElasticStore.put, list[str]()
@@ -236,7 +251,7 @@ def test_on_elasticsearch_it_is_the_same(
         assert len({hit.doc_id for hit in hits}) == len(hits)
         here = searcher.rank([Document("q", "de", "Bienen im Garten")], k=10)[0]
     copied = Settings.read(home=tmp_path / "embedded")
-    shutil.copytree(migrated.home, copied.home)
+    shutil.copytree(migrated_by_words.home, copied.home)
     shutil.copy(home.home / "dragoman.db", copied.home / "dragoman.db")
     _embedded(copied, home)
     with Searcher.open("demo", copied, device="cpu") as searcher:
@@ -247,7 +262,7 @@ def test_on_elasticsearch_it_is_the_same(
     assert row(home).method == "first"
     assert len(vectors(home)) == 235
     assert run(["rollback", "-c", "demo", "-q"]) == 0
-    assert first(home) == first(rolled_back(migrated, tmp_path))
+    assert first(home) == first(rolled_back(migrated_by_words, tmp_path))
 
 
 def _embedded(copied: Settings, home: Settings) -> None:
@@ -267,10 +282,10 @@ def _embedded(copied: Settings, home: Settings) -> None:
     engine.dispose()
 
 
-def rolled_back(migrated: Settings, tmp_path: Path) -> Settings:
+def rolled_back(migrated_by_words: Settings, tmp_path: Path) -> Settings:
     """The migrated home, rolled back."""
     home = Settings.read(home=tmp_path / "back")
-    shutil.copytree(migrated.home, home.home)
+    shutil.copytree(migrated_by_words.home, home.home)
     engine = connect(home.database)
     leave(engine, "demo")
     engine.dispose()
