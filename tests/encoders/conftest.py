@@ -1,4 +1,4 @@
-"""A model folder with a density of sentences."""
+"""Model folders with a density of sentences, and a small encoder where the default one proves nothing more."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from encoders.folder import ModelFolder
 from encoders.lawdr import publish
 from encoders.sentence import SentenceEncoder
 from encoders.sentences import Sentences
+from tests.onnx_export.conftest import small_folder
 
 BOILERPLATE = "All rights reserved."
 CORPUS = [
@@ -25,10 +26,34 @@ CORPUS = [
 
 
 @pytest.fixture(scope="session")
-def sentence_vectors(default_folder: ModelFolder) -> FloatArray:
+def small(tmp_path_factory: pytest.TempPathFactory) -> ModelFolder:
+    """An encoder with random weights."""
+    return small_folder(tmp_path_factory.mktemp("models") / "small")
+
+
+@pytest.fixture(scope="session")
+def sentence(default_folder: ModelFolder) -> SentenceEncoder:
+    """The default sentence encoder, opened once."""
+    return SentenceEncoder(default_folder, device="cpu")
+
+
+def vectors_of(sentence: SentenceEncoder) -> FloatArray:
     """A vector a sentence of the corpus."""
-    encoded = Sentences(SentenceEncoder(default_folder, device="cpu")).encode_documents(CORPUS)
+    encoded = Sentences(sentence).encode_documents(CORPUS)
     return np.concatenate([passages.unit_vectors() for passages in encoded.passages])
+
+
+@pytest.fixture(scope="session")
+def sentence_vectors(sentence: SentenceEncoder) -> FloatArray:
+    """A vector a sentence of the corpus, by the default encoder."""
+    return vectors_of(sentence)
+
+
+@pytest.fixture(scope="session")
+def small_lawdr(small: ModelFolder, tmp_path_factory: pytest.TempPathFactory) -> ModelFolder:
+    """The small encoder with the density of the corpus's sentences."""
+    density = DensityWeights.fit(vectors_of(SentenceEncoder(small, device="cpu")))
+    return publish(small, density, tmp_path_factory.mktemp("models") / "small-lawdr")
 
 
 @pytest.fixture(scope="session")

@@ -1,13 +1,18 @@
 """Every method makes one unit vector a document, by one contract; and what *first*, *segments*, *sentences* are."""
 
+from collections.abc import Iterator
+from pathlib import Path
+
 import numpy as np
 import pytest
+from _pytest.mark import ParameterSet
 
 from encoders.console import Console
 from encoders.document import Document, Encoder, ReadsSoFar
 from encoders.errors import BadInput
 from encoders.first import First
 from encoders.folder import ModelFolder
+from encoders.hmde.encoder import Hmde
 from encoders.hmde.upper import UpperShape
 from encoders.methods import SENTENCE_METHODS, open_encoder
 from encoders.segments import Segments
@@ -17,33 +22,51 @@ from encoders.sentences import Sentences
 _LONG = " ".join(f"Sentence number {number} is about rivers and their floods." for number in range(120))
 
 
-@pytest.fixture(scope="module")
-def sentence(default_folder: ModelFolder) -> SentenceEncoder:
-    return SentenceEncoder(default_folder, device="cpu")
+def _with_upper(folder: ModelFolder, target: Path) -> ModelFolder:
+    """A folder with a density gets an upper encoder that has learnt nothing: it serves every method."""
+    import torch
 
-
-@pytest.fixture(scope="module")
-def trained_folder(lawdr_folder: ModelFolder, tmp_path_factory: pytest.TempPathFactory) -> ModelFolder:
-    """The default encoder with a density and with an upper encoder that has learnt nothing: it serves every method."""
-    torch = pytest.importorskip("torch", reason="HMDE's upper encoder is made by torch: pip install 'dragoman[train]'")
     from onnx_export.hmde import base as bases
     from onnx_export.hmde.model import Upper
     from onnx_export.hmde.publish import publish
     from onnx_export.hmde.settings import PRESETS
 
-    base = bases.frozen(str(lawdr_folder.path), PRESETS["small"], "cpu", Console(quiet=True))
+    base = bases.frozen(str(folder.path), PRESETS["small"], "cpu", Console(quiet=True))
     torch.manual_seed(0)
-    upper = Upper(UpperShape(dim=lawdr_folder.config.dim, feed_forward=64, form="weighted"))
+    upper = Upper(UpperShape(dim=folder.config.dim, feed_forward=64, form="weighted"))
     untaught = {"documents": 0, "languages": {}, "best": 0, "steps": 0, "validated": False}
     said = {"settings": {"frozen": True}, **untaught}
-    target = tmp_path_factory.mktemp("models") / "every-method"
-    folder, _ = publish(upper, base, target, "fp32", said, {}, Console(quiet=True))
-    return folder
+    return publish(upper, base, target, "fp32", said, {}, Console(quiet=True))[0]
 
 
-@pytest.fixture(params=SENTENCE_METHODS)
-def any_encoder(request: pytest.FixtureRequest, trained_folder: ModelFolder) -> Encoder:
-    return open_encoder(trained_folder, request.param, device="cpu")
+@pytest.fixture(scope="module")
+def small_trained(small_lawdr: ModelFolder, tmp_path_factory: pytest.TempPathFactory) -> ModelFolder:
+    """The small encoder, trained for every method."""
+    return _with_upper(small_lawdr, tmp_path_factory.mktemp("models") / "small-every-method")
+
+
+@pytest.fixture(scope="module")
+def trained_folder(lawdr_folder: ModelFolder, tmp_path_factory: pytest.TempPathFactory) -> ModelFolder:
+    """The default encoder, trained for every method."""
+    return _with_upper(lawdr_folder, tmp_path_factory.mktemp("models") / "every-method")
+
+
+def _openings() -> Iterator[ParameterSet]:
+    """The fixture of a folder, and a method; `make test` opens the default encoder too."""
+    for method in SENTENCE_METHODS:
+        if method == Hmde.method:
+            marks = pytest.mark.torch
+            yield pytest.param(("small_trained", method), marks=marks, id=f"small-{method}")
+            yield pytest.param(("trained_folder", method), marks=[marks, pytest.mark.long], id=method)
+        else:
+            yield pytest.param(("small_lawdr", method), id=f"small-{method}")
+            yield pytest.param(("lawdr_folder", method), marks=pytest.mark.parts, id=method)
+
+
+@pytest.fixture(scope="module", params=_openings())
+def any_encoder(request: pytest.FixtureRequest) -> Encoder:
+    folder, method = request.param
+    return open_encoder(request.getfixturevalue(folder), method, device="cpu")
 
 
 def test_every_method_gives_unit_rows_passages_inside_the_text_and_says_what_it_is(any_encoder: Encoder) -> None:
@@ -77,8 +100,9 @@ def test_no_documents_give_no_rows(any_encoder: Encoder) -> None:
     assert any_encoder.encode_queries([]).shape == (0, any_encoder.spec.dim)
 
 
-def test_models_of_the_methods_differ(trained_folder: ModelFolder) -> None:
-    ids = {open_encoder(trained_folder, method, device="cpu").spec.model for method in SENTENCE_METHODS}
+@pytest.mark.torch
+def test_models_of_the_methods_differ(small_trained: ModelFolder) -> None:
+    ids = {open_encoder(small_trained, method, device="cpu").spec.model for method in SENTENCE_METHODS}
     assert len(ids) == len(SENTENCE_METHODS)
 
 

@@ -13,8 +13,7 @@ from encoders.errors import BadInput, MissingPart
 from encoders.folder import ModelConfig, ModelFolder, publishing
 from encoders.methods import open_encoder
 from onnx_export import bert_graph
-from tests.onnx_export.conftest import sentencepiece, wordpiece
-from tests.onnx_export.test_precision import SHAPE, weights
+from tests.onnx_export.conftest import SHAPE, sentencepiece, weights, wordpiece
 
 _CONFIG = ModelConfig(
     name="m",

@@ -19,11 +19,6 @@ from tests.encoders.conftest import BOILERPLATE, CORPUS
 
 
 @pytest.fixture(scope="module")
-def sentence(default_folder: ModelFolder) -> SentenceEncoder:
-    return SentenceEncoder(default_folder, device="cpu")
-
-
-@pytest.fixture(scope="module")
 def lawdr(sentence: SentenceEncoder, lawdr_folder: ModelFolder) -> Lawdr:
     return Lawdr(sentence, load_density(lawdr_folder))
 
@@ -112,11 +107,11 @@ def test_the_model_changes_with_the_density(sentence: SentenceEncoder, sentence_
 
 
 def test_a_folder_with_a_density_is_lawdr_unless_another_method_is_named(
-    default_folder: ModelFolder, lawdr_folder: ModelFolder
+    small: ModelFolder, small_lawdr: ModelFolder
 ) -> None:
-    assert [default_method(default_folder), default_method(lawdr_folder)] == ["segments", "lawdr"]
-    assert open_encoder(lawdr_folder, device="cpu").spec.method == "lawdr"
-    base, same = (open_encoder(folder, "sentences", device="cpu").spec for folder in (default_folder, lawdr_folder))
+    assert [default_method(small), default_method(small_lawdr)] == ["segments", "lawdr"]
+    assert open_encoder(small_lawdr, device="cpu").spec.method == "lawdr"
+    base, same = (open_encoder(folder, "sentences", device="cpu").spec for folder in (small, small_lawdr))
     assert base == same
 
 

@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from encoders.folder import ModelFolder
 
 ROOT = Path(__file__).parents[2]
@@ -14,6 +16,8 @@ _IN_LITTLE_MEMORY = """
 import resource, sys
 import numpy as np
 from encoders import session as sessions
+import pytest
+
 from encoders.folder import ModelFolder
 sessions.CPU_TOKEN_BUDGET = 40 * 256
 folder = ModelFolder.open(sys.argv[1])
@@ -29,6 +33,7 @@ print(session._too_large, cosines.min(), cosines.mean())
 """
 
 
+@pytest.mark.parts
 def test_it_goes_on_in_smaller_batches_and_remembers_what_was_too_large(default_folder: ModelFolder) -> None:
     done = subprocess.run(
         [sys.executable, "-c", _IN_LITTLE_MEMORY, default_folder.path],

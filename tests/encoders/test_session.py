@@ -16,7 +16,7 @@ from encoders.errors import BadInput, MissingPart
 from encoders.folder import ModelFolder
 from encoders.session import OnnxSession, token_batches
 from onnx_export import bert_graph
-from tests.onnx_export.test_precision import SHAPE, weights
+from tests.onnx_export.conftest import SHAPE, weights
 
 
 @given(st.lists(st.integers(1, 600), max_size=200), st.integers(1, 1000))

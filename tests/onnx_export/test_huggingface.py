@@ -18,7 +18,7 @@ from encoders.errors import BadInput, MissingPart
 from encoders.folder import ModelConfig, ModelFolder, Pooling
 from onnx_export import huggingface
 from onnx_export.layout import Layout, choose_pooling, read_layout
-from onnx_export.parity import check_parity, compare, encode, read_texts
+from onnx_export.parity import GateText, check_parity, compare, encode, read_texts
 from onnx_export.precision import convert
 from tests.onnx_export.conftest import POSITIONS, SHAPES, SaveModel, save_labse_layers
 
@@ -37,12 +37,12 @@ def sources(hugging_face: Mapping[str, Path]) -> dict[str, huggingface.SourceMod
 
 @pytest.fixture(scope="module")
 def graphs(sources: Mapping[str, huggingface.SourceModel], tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    folder = tmp_path_factory.mktemp("graphs")
     files = {}
     for shape, source in sources.items():
-        huggingface.export_token_graph(source.module, folder / f"{shape}.raw.onnx")
+        folder = tmp_path_factory.mktemp(shape)
+        huggingface.export_token_graph(source.module, folder / "fp32.onnx")
         files[shape] = folder / f"{shape}.onnx"
-        convert(folder / f"{shape}.raw.onnx", files[shape], "fp32")
+        convert(folder / "fp32.onnx", files[shape], "fp32")
     return files
 
 
@@ -115,6 +115,7 @@ def test_pooling_is_what_the_formula_says(
     np.testing.assert_allclose(vectors, unit_rows(pooled), atol=2e-6)
 
 
+@pytest.mark.long
 def test_sentence_transformers_says_the_same_of_its_own_layout(hugging_face: Mapping[str, Path]) -> None:
     library = pytest.importorskip("sentence_transformers")
     texts = [text.text for text in read_texts()]
@@ -236,6 +237,7 @@ def test_a_tokenizer_in_python_only_is_refused(save_model: SaveModel) -> None:
         load(folder)
 
 
+@pytest.mark.long
 def test_a_dense_layer_after_the_mean_that_narrows_is_exported(save_model: SaveModel, tmp_path: Path) -> None:
     folder = save_model("bert", "narrow")
     save_labse_layers(folder, activation="Identity", pooling="mean_tokens", width=24)
@@ -278,12 +280,18 @@ def test_e5_rebuilt_as_a_transformers_model_agrees_with_the_default_graph(
     assert default.cosine_mean >= 0.99
 
 
-@pytest.mark.long
-def test_the_default_encoder_s_weights_are_saved_in_silence(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_the_default_encoder_s_weights_are_saved_in_silence_and_are_those_of_its_graph(
+    default_folder: ModelFolder, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     from onnx_export import default_source
 
     default_source.save(tmp_path)
     assert capfd.readouterr() == ("", "")
+    texts = [GateText("de", "query", "Wer zahlt für das Wasser?"), GateText("ja", "query", "天気")]
+    reference = huggingface.reference_vectors(
+        load(tmp_path), [default_folder.config.query_prefix + text.text for text in texts]
+    )
+    assert (encode(default_folder, texts) * reference).sum(axis=1).min() >= 0.99
 
 
 def _folder(path: Path, source: huggingface.SourceModel, config: ModelConfig) -> ModelFolder:

