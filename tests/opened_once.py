@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 
@@ -27,9 +26,9 @@ def _open(folder: ModelFolder, *, device: Device = "auto", threads: int | None =
     return SentenceEncoder(folder, device=device, threads=threads)
 
 
-@contextmanager
+@pytest.fixture(scope="module", autouse=True)
 def opened_once() -> Iterator[None]:
-    """Meanwhile whoever opens the default encoder gets the same: that takes a second each time."""
+    """Where this is imported, whoever opens the default encoder gets the same: that takes a second each time."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(methods, "SentenceEncoder", _open)
         yield

@@ -18,7 +18,7 @@ from indexer.stores.contract import Stamp, StoredDocument, VectorStore, Wording
 MODEL, DIM = "model-a", 8
 
 
-@pytest.fixture(params=["embedded", "elastic"])
+@pytest.fixture(params=["embedded", pytest.param("elastic", marks=pytest.mark.parts)])
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """URL of a place for stores of each kind."""
     if request.param == "embedded":

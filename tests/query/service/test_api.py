@@ -112,9 +112,11 @@ def asked_by_another(settings: Settings, migrate: Callable[[], object]) -> None:
                 assert found["space"] == searcher.space
 
 
-def test_a_collection_that_has_migrated_is_asked_by_its_new_encoder(migrated: Settings, tmp_path: Path) -> None:
+def test_a_collection_that_has_migrated_is_asked_by_its_new_encoder(
+    migrated_by_words: Settings, tmp_path: Path
+) -> None:
     """The migration was left, and is taken up again while the collection is served."""
-    shutil.copytree(migrated.home, tmp_path / "home")
+    shutil.copytree(migrated_by_words.home, tmp_path / "home")
     settings = Settings.read(home=tmp_path / "home")
     with opened(settings.database) as engine:
         first, second = calibration_table.every(engine, "demo")
