@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import shutil
-from collections.abc import Iterator
 from contextlib import redirect_stdout
 from pathlib import Path
 
@@ -13,40 +11,21 @@ import sqlalchemy as sa
 
 import query
 from encoders.folder import ModelFolder
-from encoders.sentence import SentenceEncoder
-from encoders.session import Device
 from indexer import collection as collections
 from indexer.collection import Collection
 from indexer.database import connect, transaction
 from indexer.indexing import index
 from indexer.settings import Settings
 from indexer.stores import open_store
-from onnx_export.models import DEFAULT, default_path
+from onnx_export.models import DEFAULT
 from query.calibrating import calibrate
 from query.cli import run
+from tests.opened_once import opened_once  # noqa: F401 - for every test here
 from tests.query.synthetic import make_word_model
 from tests.servers.shared import once
 
 DEMO = Path(query.__file__).parent / "demo"
 SOURCES = sorted(DEMO.glob("docs.*.jsonl"))
-_OPEN: dict[tuple[object, ...], SentenceEncoder] = {}
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _default_opened_once() -> Iterator[None]:
-    """A process opens the default encoder once, and every collection takes that."""
-
-    def opened(folder: ModelFolder, *, device: Device = "auto", threads: int | None = None) -> SentenceEncoder:
-        key = (os.getpid(), folder, device, threads)
-        if folder.path != default_path():
-            return SentenceEncoder(folder, device=device, threads=threads)
-        if key not in _OPEN:
-            _OPEN[key] = SentenceEncoder(folder, device=device, threads=threads)
-        return _OPEN[key]
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("encoders.methods.SentenceEncoder", opened)
-        yield
 
 
 def copied(home: Path, folder: Path) -> Settings:

@@ -10,6 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from encoders.errors import BadInput
+from encoders.folder import ModelFolder
 from indexer.settings import Settings
 from query import Searcher
 from query.cli import root, run
@@ -22,13 +23,13 @@ QUERIES = (("de", "Bienen im Garten"), ("ja", "山火事"), ("en", "flood in the
 
 
 @pytest.fixture(scope="module")
-def home(tmp_path_factory: pytest.TempPathFactory) -> Settings:
-    """The demo's articles in four languages, by the default encoder and a Cr5 model of German, English and Spanish."""
+def home(tmp_path_factory: pytest.TempPathFactory, word_model: ModelFolder) -> Settings:
+    """The demo's articles in four languages, by a sentence encoder and a Cr5 model of German, English and Spanish."""
     place = tmp_path_factory.mktemp("combined")
     words, at = str(place / "words"), ["--home", str(place / "home"), "-q"]
     assert run(["train", "cr5", *SOURCES[:3], "-o", words, "--dimensions", "20", "--ridge", "1", "-q"]) == 0
-    both = ["--encoder", "multilingual-e5-small", "--encoder", words]
-    for name, encoders in (("both", both), ("alone", [])):
+    alone = ["--encoder", str(word_model.path)]
+    for name, encoders in (("both", [*alone, "--encoder", words]), ("alone", alone)):
         assert run(["index", *SOURCES, "-c", name, *encoders, "--no-calibration", *at]) == 0
         assert run(["calibrate", "-c", name, "--balance", "0.75", "--rank", "0", *at]) == 0
     return Settings.read(home=place / "home")

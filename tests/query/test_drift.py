@@ -1,5 +1,6 @@
 """Drift: documents that are as they were have none, a new kind of document is seen."""
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -16,11 +17,15 @@ MODEL = TopicEncoder.spec.model
 LANGUAGES = ("de", "fr", "ja")
 
 
-@pytest.fixture
-def store(tmp_path: Path) -> EmbeddedStore:
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> EmbeddedStore:
     """800 documents of each language, about forty topics."""
     encoder = TopicEncoder(bias=1.0, noise=1.0)
-    return filled(tmp_path, encoder, [page(lang, f"t{at % 40}", at) for lang in LANGUAGES for at in range(800)])
+    return filled(
+        tmp_path_factory.mktemp("drift"),
+        encoder,
+        [page(lang, f"t{at % 40}", at) for lang in LANGUAGES for at in range(800)],
+    )
 
 
 def calibrated(store: EmbeddedStore) -> Calibration:
@@ -49,9 +54,11 @@ def test_nothing_has_changed_where_nothing_has(store: EmbeddedStore) -> None:
     assert set(drift(store, calibrated(store)).values()) == {0.0}
 
 
-def test_a_new_kind_of_document_is_seen(store: EmbeddedStore) -> None:
+def test_a_new_kind_of_document_is_seen(store: EmbeddedStore, tmp_path: Path) -> None:
     active = calibrated(store)
     encoder = TopicEncoder(bias=1.0, noise=1.0)
     more = [page(lang, f"{lang}-minutes", at) for lang in LANGUAGES[:1] for at in range(800)]
-    filled(Path(store.path).parent, encoder, more).close()
-    assert drift(store, active)["de"] > 0.25
+    shutil.copytree(Path(store.path).parent, tmp_path / "more")
+    changed = filled(tmp_path / "more", encoder, more)
+    assert drift(changed, active)["de"] > 0.25
+    changed.close()

@@ -1,7 +1,6 @@
 """Mapped search: kNN with Wᵀq and exact scores give what mapping every document would; maps are chosen and left."""
 
 import json
-import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -21,7 +20,7 @@ from query.margin import FLOOR
 from query.ranking import Choice, FairRanker
 from query.ranking_options import RankingOptions
 from query.searcher import Searcher
-from tests.query.conftest import DEMO
+from tests.query.conftest import DEMO, copied
 from tests.query.synthetic import DIM, TopicEncoder, filled, page
 
 CENTRED = Choice(0.5, "absolute", passages=False)
@@ -208,16 +207,23 @@ def test_weights_too_large_to_be_kept_are_refused_and_not_made_infinite(tmp_path
         read_calibration(MappedCalibration.on(statistics, infinite).to_bytes())
 
 
-def test_a_map_for_another_model_is_refused_before_anything_is_encoded(demo: Settings) -> None:
+def test_a_map_for_another_model_is_refused_before_anything_is_encoded(demo_by_words: Settings) -> None:
     with pytest.raises(ModelMismatch, match="the mapping is for vectors of model topics"):
-        calibrate("demo", demo, given=Given(maps=pairwise()), device="cpu")
+        calibrate("demo", demo_by_words, given=Given(maps=pairwise()), device="cpu")
 
 
 @pytest.fixture
-def home(calibrated: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
-    shutil.copytree(calibrated.home, tmp_path / "home")
+def home(calibrated_by_words: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
+    """A copy of the calibrated demo by the word model."""
     monkeypatch.setenv("DRAGOMAN_HOME", str(tmp_path / "home"))
-    return Settings.read(home=tmp_path / "home")
+    return copied(calibrated_by_words.home, tmp_path)
+
+
+@pytest.fixture
+def real(calibrated: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
+    """The same, by the default encoder."""
+    monkeypatch.setenv("DRAGOMAN_HOME", str(tmp_path / "home"))
+    return copied(calibrated.home, tmp_path)
 
 
 @pytest.mark.parametrize("method", ["lca", "lcc"])
@@ -248,8 +254,9 @@ def test_a_mapping_is_learnt_ranked_with_and_left_again(
         assert searcher.calibration.id == before
 
 
+@pytest.mark.parts
 def test_a_mapping_is_learnt_of_sources_each_document_once(
-    home: Settings, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    real: Settings, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     sources = [str(DEMO / f"docs.{lang}.jsonl") for lang in ("en", "de", "de")]
     assert run(["train", "mapping", *sources, "--pivot", "en", "-o", str(tmp_path / "m"), "--device", "cpu"]) == 0
@@ -261,11 +268,11 @@ def test_a_mapping_is_learnt_of_sources_each_document_once(
     maps = SpaceMaps.read(tmp_path / "m")
     assert list(maps.documents) == [("", "de")]
     assert maps.document("fr", "en") is None
-    with Searcher.open("demo", home, device="cpu") as searcher:
+    with Searcher.open("demo", real, device="cpu") as searcher:
         assert searcher.model == maps.model
 
 
-def test_bad_mappings_get_one_sentence(home: Settings, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_bad_mappings_get_one_sentence(real: Settings, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     def said(*arguments: str) -> str:
         assert run([*arguments, "-q"]) == 1
         return capsys.readouterr().err

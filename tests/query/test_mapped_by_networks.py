@@ -1,7 +1,6 @@
 """NCA rescores candidates: found as without maps, they are compared through the network of both languages."""
 
 import json
-import shutil
 from itertools import permutations
 from pathlib import Path
 
@@ -10,6 +9,7 @@ import pytest
 
 from encoders.document import FloatArray, unit_rows
 from encoders.errors import BadInput
+from encoders.folder import ModelFolder
 from encoders.maps.networks import Networks, read_mapping
 from indexer.mapping_training import write
 from indexer.settings import Settings
@@ -19,7 +19,7 @@ from query.cli import run
 from query.mapped import MappedCalibration, read_calibration
 from query.ranking import Choice, FairRanker
 from query.searcher import Searcher
-from tests.query.conftest import DEMO
+from tests.query.conftest import DEMO, copied
 from tests.query.synthetic import DIM, page
 from tests.query.test_mapped import CENTRED, LANGS, collection
 
@@ -142,14 +142,18 @@ def test_networks_of_another_version_are_refused(tmp_path: Path, networks: Netwo
 
 @pytest.mark.torch
 def test_networks_are_learnt_ranked_with_and_left_again(
-    calibrated: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    calibrated_by_words: Settings,
+    word_model: ModelFolder,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    shutil.copytree(calibrated.home, tmp_path / "home")
-    monkeypatch.setenv("DRAGOMAN_HOME", str(tmp_path / "home"))
-    settings = Settings.read(home=tmp_path / "home")
+    settings = copied(calibrated_by_words.home, tmp_path)
+    monkeypatch.setenv("DRAGOMAN_HOME", str(settings.home))
     folder = str(tmp_path / "networks")
     sources = [str(DEMO / f"docs.{lang}.jsonl") for lang in ("en", "de")]
-    assert run(["train", "mapping", *sources, "--method", "nca", "-o", folder, "--device", "cpu"]) == 0
+    learn = ["train", "mapping", *sources, "--method", "nca", "--encoder", str(word_model.path), "-o", folder]
+    assert run([*learn, "--device", "cpu"]) == 0
     assert "use it: dragoman calibrate -c NAME --map" in capsys.readouterr().err
 
     def scores() -> tuple[Calibration | None, dict[str, float]]:

@@ -65,9 +65,9 @@ def test_networks_are_trained_exported_and_run_without_torch() -> None:
 
 
 def test_the_command_sweeps_and_draws(
-    demo: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    demo_by_words: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setenv("DRAGOMAN_HOME", str(demo.home))
+    monkeypatch.setenv("DRAGOMAN_HOME", str(demo_by_words.home))
     picture = tmp_path / "mates.svg"
     asked = ["mates", "-c", "demo", "--languages", "en,de,fr", "--splits", "2", "--plot", str(picture), "--json", "-q"]
     assert run([*asked, "--pairs", "5,10"]) == 0
