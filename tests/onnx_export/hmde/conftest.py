@@ -1,16 +1,32 @@
-"""A small trainable encoder, and pages in three languages for it."""
+"""A small trainable encoder, pages in three languages for it, and what it learns from them."""
 
 from __future__ import annotations
 
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
+from encoders.console import Console
 from encoders.document import Document
+from encoders.hmde.triples import Triples, page_of
+from encoders.hmde.upper import UpperShape
+from onnx_export.hmde.settings import Settings
 from onnx_export.parity import read_texts
 from tests.onnx_export.conftest import SaveModel
+from tests.servers.shared import once
 
 LANGS = ("de", "en", "fr")
+SETTINGS = Settings(
+    layers=1, feed_forward=32, sentences=4, steps=12, batch=6, accumulate=2, rate=2e-3, warmup=2, evaluate=4, budget=300
+)
+AS_SMALL = replace(SETTINGS, form="weighted", pairs=0.0, titles=1.0, excerpts=1.0, bare=1.0, centred=True)
+KINDS = {"paper": SETTINGS, "titles": replace(SETTINGS, titles=0.5, bare=0.5), "small": AS_SMALL}
+"""Trainings that are run through once for all tests."""
 
 
 @pytest.fixture(scope="session")
@@ -21,8 +37,8 @@ def small_model(save_model: SaveModel) -> Path:
 
 @pytest.fixture(scope="session")
 def pages() -> list[Document]:
-    """Twenty concepts in two categories; a page is a few of the gate's texts, its title another."""
-    texts = [text.text for text in read_texts()]
+    """Twenty concepts in two categories; a page is beginnings of the gate's texts, its title is another one."""
+    texts = [text.text[:40] for text in read_texts()]
     return [
         Document(
             f"{lang}{number}",
@@ -34,3 +50,43 @@ def pages() -> list[Document]:
         for number in range(20)
         for place, lang in enumerate(LANGS)
     ]
+
+
+def training_of(
+    model: Path,
+    pages: list[Document],
+    place: Path,
+    settings: Settings = SETTINGS,
+    away: frozenset[str] = frozenset({"3", "8"}),
+) -> Any:
+    """A training that has not begun, or goes on from the checkpoint in a folder."""
+    from onnx_export.hmde import base
+    from onnx_export.hmde.training import Training
+
+    lower = base.trained(str(model), settings, "cpu", Console(quiet=True)).lower
+    lower.take([lower.prepare(pages)])
+    triples = Triples([page_of(page.lang, page.fields) for page in pages], 0, away)
+    held_out = np.array([row for row, page in enumerate(pages) if page.fields["concept"] in away], np.int64)
+    shape = UpperShape(64, settings.layers, 1, settings.feed_forward, 4, 128, settings.form)
+    return Training(lower, shape, triples, held_out, settings, place=place / "checkpoint.bin")
+
+
+@pytest.fixture
+def finished(small_model: Path, pages: list[Document], tmp_path: Path) -> Callable[[str], Any]:
+    """A training of a kind that ran through: opened from the checkpoint of the only one that does in a test run."""
+
+    def opened(kind: str) -> Any:
+        def make(folder: Path) -> Path:
+            training = training_of(small_model, pages, folder, KINDS[kind])
+            training.resume("it")
+            training.run(Console(quiet=True))
+            return folder
+
+        place = tmp_path / f"finished-{kind}"
+        shutil.copytree(once(f"hmde-{kind}", make), place)
+        training = training_of(small_model, pages, place, KINDS[kind])
+        assert training.resume("it")
+        training.run(Console(quiet=True))
+        return training
+
+    return opened

@@ -20,7 +20,7 @@ from onnx_export.hmde.settings import FineTuning, Settings
 from query.cli import run
 from tests.onnx_export.conftest import SaveModel
 
-pytestmark = [pytest.mark.torch, pytest.mark.long]
+pytestmark = pytest.mark.torch
 QUIET = Console(quiet=True)
 SAID = {
     "lower": "small",
@@ -163,6 +163,7 @@ def test_a_loss_that_is_no_number_is_told(hmde: ModelFolder, small_model: Path, 
         Classifier(encoder, examples.labels, FineTuning()).train(examples, examples, QUIET)
 
 
+@pytest.mark.long
 def test_an_upper_encoder_over_one_that_learnt_before_keeps_its_weights(
     hmde: ModelFolder, small_model: Path, tmp_path: Path
 ) -> None:

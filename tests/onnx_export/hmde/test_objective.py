@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from encoders.document import Document
-from tests.onnx_export.hmde.test_training import SETTINGS, training_of
+from tests.onnx_export.hmde.conftest import SETTINGS, training_of
 
 pytestmark = pytest.mark.torch
 SEED = 7

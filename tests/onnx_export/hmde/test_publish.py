@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,15 +15,23 @@ from encoders.document import Document
 from encoders.folder import Precision
 from encoders.methods import open_encoder
 from onnx_export.hmde.settings import Settings
-from tests.onnx_export.hmde.test_training import SETTINGS, training_of
+from tests.onnx_export.hmde.conftest import SETTINGS, training_of
 
-pytestmark = [pytest.mark.torch, pytest.mark.long]
+pytestmark = pytest.mark.torch
 SAID = {"settings": {"frozen": False}, "documents": 60, "languages": {"de": 20}, "best": 4, "steps": 12}
 
 
-@pytest.mark.parametrize(("adapters", "precision"), [(0, "fp32"), (2, "fp32"), (0, "int8")])
+@pytest.mark.parametrize(
+    ("adapters", "precision"),
+    [(0, "fp32"), (0, "int8"), pytest.param(2, "fp32", marks=pytest.mark.long)],
+)
 def test_both_graphs_pass_the_gate_and_the_folder_is_an_encoder(
-    adapters: int, precision: Precision, small_model: Path, pages: list[Document], tmp_path: Path
+    adapters: int,
+    precision: Precision,
+    finished: Callable[[str], Any],
+    small_model: Path,
+    pages: list[Document],
+    tmp_path: Path,
 ) -> None:
     import torch
 
@@ -30,9 +40,12 @@ def test_both_graphs_pass_the_gate_and_the_folder_is_an_encoder(
     from onnx_export.hmde.publish import publish
 
     settings: Settings = replace(SETTINGS, adapters=adapters)
-    training = training_of(small_model, pages, tmp_path, settings)
-    training.resume("it")
-    training.run(Console(quiet=True))
+    if adapters:
+        training = training_of(small_model, pages, tmp_path, settings)
+        training.resume("it")
+        training.run(Console(quiet=True))
+    else:
+        training = finished("paper")
     base = bases.trained(str(small_model), settings, "cpu", Console(quiet=True))
     base.lower.restore(training.lower.state())
     with torch.no_grad():
@@ -51,6 +64,7 @@ def test_both_graphs_pass_the_gate_and_the_folder_is_an_encoder(
     assert folder.config.precision == precision
 
 
+@pytest.mark.long
 def test_a_document_of_ten_thousand_sentences_is_the_mean_of_its_windows(small_model: Path, tmp_path: Path) -> None:
     from encoders.hmde.upper import UpperSession, UpperShape
     from onnx_export.hmde import base as bases

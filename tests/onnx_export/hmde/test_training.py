@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import pickle
 import resource
 import signal
 import subprocess
 import sys
 import textwrap
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,34 +20,10 @@ import pytest
 from encoders.console import Console
 from encoders.document import Document
 from encoders.errors import BadInput, MissingPart
-from encoders.hmde.triples import Triples, page_of
-from encoders.hmde.upper import UpperShape
 from encoders.training.interrupt import interrupt_later
-from onnx_export.hmde.settings import Settings
+from tests.onnx_export.hmde.conftest import AS_SMALL, KINDS, SETTINGS, training_of
 
 pytestmark = pytest.mark.torch
-
-SETTINGS = Settings(
-    layers=1, feed_forward=32, sentences=4, steps=12, batch=6, accumulate=2, rate=2e-3, warmup=2, evaluate=4, budget=300
-)
-
-
-def training_of(
-    model: Path,
-    pages: list[Document],
-    place: Path,
-    settings: Settings = SETTINGS,
-    away: frozenset[str] = frozenset({"3", "8"}),
-) -> Any:
-    from onnx_export.hmde import base
-    from onnx_export.hmde.training import Training
-
-    lower = base.trained(str(model), settings, "cpu", Console(quiet=True)).lower
-    lower.take([lower.prepare(pages)])
-    triples = Triples([page_of(page.lang, page.fields) for page in pages], 0, away)
-    held_out = np.array([row for row, page in enumerate(pages) if page.fields["concept"] in away], np.int64)
-    shape = UpperShape(64, settings.layers, 1, settings.feed_forward, 4, 128, settings.form)
-    return Training(lower, shape, triples, held_out, settings, place=place / "checkpoint.bin")
 
 
 def weights(training: Any) -> bytes:
@@ -53,16 +31,10 @@ def weights(training: Any) -> bytes:
     return b"".join(state[name].numpy().tobytes() for name in sorted(state))
 
 
-AS_SMALL = replace(SETTINGS, form="weighted", pairs=0.0, titles=1.0, excerpts=1.0, bare=1.0, centred=True)
-
-
-@pytest.mark.parametrize("settings", [SETTINGS, replace(SETTINGS, titles=0.5, bare=0.5), AS_SMALL])
-def test_the_loss_falls_and_the_best_weights_are_kept(
-    settings: Settings, small_model: Path, pages: list[Document], tmp_path: Path
-) -> None:
-    training = training_of(small_model, pages, tmp_path, settings)
-    training.resume("it")
-    curve = training.run(Console(quiet=True))
+@pytest.mark.parametrize("kind", ["paper", "small", pytest.param("titles", marks=pytest.mark.long)])
+def test_the_loss_falls_and_the_best_weights_are_kept(kind: str, finished: Callable[[str], Any]) -> None:
+    training = finished(kind)
+    curve = training.curve
     assert [point.step for point in curve.points] == [0, 4, 8, 12]
     assert curve.points[-1].loss < curve.points[0].loss
     assert curve.best_score == max(point.score for point in curve.points)
@@ -106,7 +78,7 @@ def test_without_held_out_concepts_the_last_step_is_kept(
 def test_the_weights_that_are_kept_score_what_the_curve_says(
     small_model: Path, pages: list[Document], tmp_path: Path
 ) -> None:
-    settings = replace(AS_SMALL, rate=0.02, steps=4, evaluate=1, accumulate=1)
+    settings = replace(AS_SMALL, rate=0.05, steps=6, evaluate=1, accumulate=1)
     training = training_of(small_model, pages, tmp_path, settings, frozenset({"1", "3", "5", "8", "12", "14"}))
     training.resume("it")
     curve = training.run(Console(quiet=True))
@@ -163,24 +135,52 @@ def test_it_stops_when_nothing_gets_better(small_model: Path, pages: list[Docume
     assert training.step < SETTINGS.steps
 
 
-@pytest.mark.parametrize("name", ["SETTINGS", "AS_SMALL"])
-def test_a_process_that_is_killed_goes_on_to_the_same_bytes(
-    name: str, small_model: Path, pages: list[Document], tmp_path: Path
+@pytest.mark.parametrize("kind", ["paper", "small"])
+def test_a_training_goes_on_from_its_checkpoint_to_the_same_bytes(
+    kind: str,
+    finished: Callable[[str], Any],
+    small_model: Path,
+    pages: list[Document],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    settings = {"SETTINGS": SETTINGS, "AS_SMALL": AS_SMALL}[name]
-    whole = training_of(small_model, pages, tmp_path, settings)
-    whole.resume("it")
-    whole.run(Console(quiet=True))
-    (tmp_path / "killed").mkdir()
+    first = training_of(small_model, pages, tmp_path, KINDS[kind])
+    first.resume("it")
+    learn = first._learn
+
+    def step() -> float:
+        if first.step == 7:
+            first.save()
+            raise KeyboardInterrupt
+        loss: float = learn()
+        return loss
+
+    monkeypatch.setattr(first, "_learn", step)
+    with pytest.raises(KeyboardInterrupt):
+        first.run(Console(quiet=True))
+    again = training_of(small_model, pages, tmp_path, KINDS[kind])
+    assert again.resume("it")
+    assert again.step == 7
+    again.run(Console(quiet=True))
+    whole = finished(kind)
+    assert weights(again) == weights(whole)
+    assert again.curve == whole.curve
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("kind", ["paper", "small"])
+def test_a_process_that_is_killed_goes_on_to_the_same_bytes(
+    kind: str, finished: Callable[[str], Any], small_model: Path, pages: list[Document], tmp_path: Path
+) -> None:
     script = textwrap.dedent(
         """
         import os, pickle, signal, sys
         from pathlib import Path
         from encoders.console import Console
-        from tests.onnx_export.hmde import test_training
+        from tests.onnx_export.hmde.conftest import KINDS, training_of
         model, folder = map(Path, sys.argv[1:3])
         pages = pickle.loads((folder / "pages").read_bytes())
-        training = test_training.training_of(model, pages, folder, getattr(test_training, sys.argv[3]))
+        training = training_of(model, pages, folder, KINDS[sys.argv[3]])
         training.resume("it")
         learn = training._learn
         def step():
@@ -192,21 +192,20 @@ def test_a_process_that_is_killed_goes_on_to_the_same_bytes(
         training.run(Console(quiet=True))
         """
     )
-    import pickle
-
-    (tmp_path / "killed" / "pages").write_bytes(pickle.dumps(pages))
+    (tmp_path / "pages").write_bytes(pickle.dumps(pages))
     done = subprocess.run(
-        [sys.executable, "-c", script, str(small_model), str(tmp_path / "killed"), name],
+        [sys.executable, "-c", script, str(small_model), str(tmp_path), kind],
         check=False,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
         capture_output=True,
         timeout=300,
     )
     assert done.returncode == -signal.SIGKILL, done.stderr.decode()
-    again = training_of(small_model, pages, tmp_path / "killed", settings)
+    again = training_of(small_model, pages, tmp_path, KINDS[kind])
     assert again.resume("it")
     assert again.step == 7
     again.run(Console(quiet=True))
+    whole = finished(kind)
     assert weights(again) == weights(whole)
     assert again.curve == whole.curve
 
