@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 TASK = "dragoman.chunk"
 _SCHEMES = ("amqp", "amqps", "redis", "rediss")
 _CONNECT_SECONDS = 10
+_CONNECT_RETRIES = 3
 _CONFIRM_SECONDS = 10
 """Until the broker says that it has a message: RabbitMQ without memory or disk says nothing at all."""
 
@@ -148,7 +149,7 @@ class Hints:
         connection = self._app.connection_for_write()
         try:
             with connection:
-                connection.ensure_connection(max_retries=3, interval_start=0.2, timeout=_CONNECT_SECONDS)
+                connection.ensure_connection(max_retries=_CONNECT_RETRIES, interval_start=0.2, timeout=_CONNECT_SECONDS)
                 yield connection
         except (KombuError, OSError, *connection.connection_errors, *connection.channel_errors) as error:
             raise StoreError(

@@ -16,19 +16,23 @@ from indexer.indexing import alone
 from indexer.settings import Settings
 from query import index_command
 from query.cli import _COMMANDS, run
+from tests.query.conftest import DEMO, copied
+from tests.servers.shared import once
 
 ROOT = Path(query.__file__).parent.parent
-DEMO = ROOT / "query" / "demo"
 EVALUATE = ["evaluate", "--topics", str(DEMO / "topics.tsv"), "--qrels", str(DEMO / "qrels.txt")]
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def home(tmp_path_factory: pytest.TempPathFactory, default_folder: object) -> Path:
     """A home with two languages of the demo collection in it."""
-    place = tmp_path_factory.mktemp("cli")
-    sources = [str(DEMO / "docs.de.jsonl"), str(DEMO / "docs.ja.jsonl")]
-    assert run(["index", *sources, "-c", "mini", "--home", str(place), "-q"]) == 0
-    return place
+
+    def make(folder: Path) -> Path:
+        sources = [str(DEMO / "docs.de.jsonl"), str(DEMO / "docs.ja.jsonl")]
+        assert run(["index", *sources, "-c", "mini", "--home", str(folder), "-q"]) == 0
+        return folder
+
+    return copied(once("mini", make), tmp_path_factory.mktemp("cli")).home
 
 
 def test_help_lists_every_command_and_imports_nothing_heavy() -> None:
@@ -132,10 +136,10 @@ def test_refusals_are_listed_by_status(
 
 
 def test_delete_removes_documents_then_the_collection(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], default_folder: object
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], word_model: ModelFolder
 ) -> None:
-    place = ["--home", str(tmp_path)]
-    assert run(["index", str(DEMO / "docs.tr.jsonl"), "-c", "c", "-q", *place]) == 0
+    place, encoder = ["--home", str(tmp_path)], str(word_model.path)
+    assert run(["index", str(DEMO / "docs.tr.jsonl"), "-c", "c", "--encoder", encoder, "-q", *place]) == 0
     assert run(["delete", "demo:tr:chess", "-c", "c", *place]) == 0
     assert "1 of 1 document deleted" in capsys.readouterr().out
     assert run(["delete", "demo:tr:chess", "-c", "c", *place]) == 1
@@ -206,8 +210,14 @@ def test_delete_removes_documents_then_the_collection(
     ],
 )
 def test_what_is_refused_is_one_sentence_and_a_status(
-    arguments: list[str], status: int, sentence: str, home: Path, capsys: pytest.CaptureFixture[str]
+    arguments: list[str],
+    status: int,
+    sentence: str,
+    home: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
+    monkeypatch.setattr("indexer.workers.hints._CONNECT_RETRIES", 0)
     assert run([*arguments, *(["--home", str(home)] if arguments != ["nonsense"] else [])]) == status
     captured = capsys.readouterr()
     assert sentence in captured.err
