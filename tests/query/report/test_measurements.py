@@ -79,7 +79,7 @@ def test_shares_of_first_hits_sum_to_one_by_language_of_the_query() -> None:
     assert hits.own_language(1) == pytest.approx(2 / 3)
 
 
-@pytest.mark.parametrize("languages", [2, 10, 42])
+@pytest.mark.parametrize("languages", [2, 10, pytest.param(42, marks=pytest.mark.parts)])
 def test_pictures_name_every_language(languages: int) -> None:
     codes = [f"l{number}" for number in range(languages)]
     langs = np.repeat(codes, 3)

@@ -2,14 +2,12 @@
 
 import json
 import re
-import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-import query
 from encoders.console import Console
 from encoders.document import Document, EncoderSpec, FloatArray, Passages, int8_rows, unit_rows
 from encoders.errors import BadInput
@@ -29,8 +27,8 @@ from query.probe import Setting
 from query.ranking_options import RankingOptions
 from query.report import sections
 from query.report.compose import report
+from tests.query.conftest import DEMO, copied
 
-DEMO = Path(query.__file__).parent / "demo"
 LANGUAGES = ("de", "en", "ja")
 SECTIONS = [
     sections.LANGUAGES,
@@ -44,10 +42,11 @@ SPEC = EncoderSpec("toy", "segments", 8, (), "toy-model", "toy-build")
 
 
 @pytest.fixture(scope="module")
-def evaluated(tmp_path_factory: pytest.TempPathFactory, default_folder: ModelFolder) -> Settings:
-    """Three languages of the demo, calibrated; evaluation 1 is plain, 2 is calibrated."""
+def evaluated(tmp_path_factory: pytest.TempPathFactory, word_model: ModelFolder) -> Settings:
+    """Three languages of the demo by the word model, calibrated; evaluation 1 is plain, 2 is calibrated."""
     place = Settings.read(home=tmp_path_factory.mktemp("report"))
-    index([str(DEMO / f"docs.{lang}.jsonl") for lang in LANGUAGES], "demo", settings=place, device="cpu")
+    sources = [str(DEMO / f"docs.{lang}.jsonl") for lang in LANGUAGES]
+    index(sources, "demo", settings=place, encoder=str(word_model.path), device="cpu")
     calibrate("demo", place, device="cpu")
     for calibration in ("none", ""):
         evaluate_files(
@@ -66,8 +65,19 @@ def evaluated(tmp_path_factory: pytest.TempPathFactory, default_folder: ModelFol
 @pytest.fixture
 def home(evaluated: Settings, tmp_path: Path) -> Settings:
     """A copy of it that a test may change."""
-    shutil.copytree(evaluated.home, tmp_path / "home")
-    return Settings.read(home=tmp_path / "home")
+    return copied(evaluated.home, tmp_path)
+
+
+@pytest.fixture(scope="module")
+def plain(evaluated: Settings, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Its page."""
+    return page_of(copied(evaluated.home, tmp_path_factory.mktemp("plain")))
+
+
+@pytest.fixture(scope="module")
+def judged(evaluated: Settings, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Its page with judgements."""
+    return page_of(copied(evaluated.home, tmp_path_factory.mktemp("judged")), qrels=[DEMO / "qrels.txt"])
 
 
 def page_of(
@@ -103,8 +113,8 @@ def random(count: int) -> FloatArray:
     return np.random.default_rng(0).standard_normal((count, SPEC.dim)).astype(np.float32)
 
 
-def test_the_page_is_one_file_that_needs_nothing_from_elsewhere(home: Settings) -> None:
-    page = page_of(home, qrels=[DEMO / "qrels.txt"])
+def test_the_page_is_one_file_that_needs_nothing_from_elsewhere(judged: str) -> None:
+    page = judged
     assert "http" not in page
     for tag in ("<script", "<link", "<iframe", "@import"):
         assert tag not in page
@@ -115,8 +125,8 @@ def test_the_page_is_one_file_that_needs_nothing_from_elsewhere(home: Settings) 
     assert set(re.findall(r"url\(#([^)]+)\)", page)) <= set(ids)
 
 
-def test_every_section_has_a_picture_and_a_sentence_with_its_number(home: Settings) -> None:
-    page = page_of(home, qrels=[DEMO / "qrels.txt"])
+def test_every_section_has_a_picture_and_a_sentence_with_its_number(judged: str) -> None:
+    page = judged
     assert re.findall(r"<h2>(.*?)</h2>", page) == SECTIONS
     for title in SECTIONS:
         part = section(page, title)
@@ -125,30 +135,31 @@ def test_every_section_has_a_picture_and_a_sentence_with_its_number(home: Settin
     assert not re.search(r"\bnan\b", page, re.IGNORECASE)
 
 
-def test_pictures_take_the_colours_of_the_page(home: Settings) -> None:
-    page = page_of(home)
-    assert "currentColor" in page
-    assert "var(--paper)" in page
-    assert "prefers-color-scheme: dark" in page
-    assert "#102030" not in page
+def test_pictures_take_the_colours_of_the_page(plain: str) -> None:
+    assert "currentColor" in plain
+    assert "var(--paper)" in plain
+    assert "prefers-color-scheme: dark" in plain
+    assert "#102030" not in plain
 
 
-def test_the_table_has_the_logged_scores_plain_first(home: Settings) -> None:
-    page = page_of(home)
-    engine = connect(home.database)
-    plain, calibrated = (history.find(engine, number) for number in ("1", "2"))
+def test_the_table_has_the_logged_scores_plain_first(evaluated: Settings, plain: str) -> None:
+    engine = connect(evaluated.database)
+    raw, calibrated = (history.find(engine, number) for number in ("1", "2"))
     engine.dispose()
-    heads = re.findall(r'<th scope="col">(.*?)</th>', page)
+    heads = re.findall(r'<th scope="col">(.*?)</th>', plain)
     assert heads == ["plain cosine (evaluation 1)", "calibrated (evaluation 2)"]
-    rows = dict(re.findall(r'<tr><th scope="row">(.*?)</th>(.*?)</tr>', page))
-    assert rows["MAP"] == f"<td>{plain.means['AP']:.3f}</td><td>{calibrated.means['AP']:.3f}</td>"
-    assert f"<td>{plain.means['own-language@3']:.0%}</td>" in rows["own-language share of the first hits"]
+    rows = dict(re.findall(r'<tr><th scope="row">(.*?)</th>(.*?)</tr>', plain))
+    assert rows["MAP"] == f"<td>{raw.means['AP']:.3f}</td><td>{calibrated.means['AP']:.3f}</td>"
+    assert f"<td>{raw.means['own-language@3']:.0%}</td>" in rows["own-language share of the first hits"]
     assert "PEER@100" in rows
-    assert "de 24, en 24, ja 24" in page
+    assert "de 24, en 24, ja 24" in plain
 
 
-def test_the_calibration_brings_the_languages_together(home: Settings) -> None:
-    page = page_of(home)
+@pytest.mark.parametrize("collection", ["evaluated", "calibrated"], ids=["words", "the default encoder"])
+def test_the_calibration_brings_the_languages_together(
+    collection: str, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    page = page_of(copied(request.getfixturevalue(collection).home, tmp_path))
     before, after, fair = re.findall(r"(\d+)%", section(page, sections.LANGUAGES))[-3:]
     assert int(before) > 2 * int(fair)
     assert int(after) < int(before)
@@ -162,11 +173,11 @@ def test_an_evaluation_is_shown_by_its_number_and_others_are_refused(home: Setti
         page_of(home, evaluation=7)
 
 
-def test_map_by_language_pair_needs_qrels_and_shares_do_without(home: Settings) -> None:
-    assert "the share of the first 10 hits" in section(page_of(home), sections.PAIRS)
-    judged = section(page_of(home, qrels=[DEMO / "qrels.txt"]), sections.PAIRS)
-    assert "the MAP of topics" in judged
-    within, across, *fair = (float(value) for value in re.findall(r"(0\.\d\d) (?:within|across)", judged))
+def test_map_by_language_pair_needs_qrels_and_shares_do_without(plain: str, judged: str) -> None:
+    assert "the share of the first 10 hits" in section(plain, sections.PAIRS)
+    said = section(judged, sections.PAIRS)
+    assert "the MAP of topics" in said
+    within, across, *fair = (float(value) for value in re.findall(r"(0\.\d\d) (?:within|across)", said))
     assert within - across > fair[0] - fair[1]
 
 
@@ -179,8 +190,8 @@ def test_other_qrels_than_the_evaluation_had_are_said(
     assert "scored with other judgements than other.txt" in capsys.readouterr().err
 
 
-def test_topic_languages_of_one_topic_are_one_bar(home: Settings) -> None:
-    said = section(page_of(home), sections.TOPICS)
+def test_topic_languages_of_one_topic_are_one_bar(plain: str) -> None:
+    said = section(plain, sections.TOPICS)
     assert re.search(r"of 30 topics gain, \d+ lose", said)
 
 
