@@ -9,6 +9,7 @@ import subprocess
 import sys
 import textwrap
 import weakref
+from collections.abc import Iterator
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -35,10 +36,10 @@ from indexer.settings import Settings
 from onnx_export.hmde.settings import PRESETS, settings_of
 from query import Searcher
 from query.cli import run
+from tests.onnx_export.conftest import exports_once, small_folder
 
 pytestmark = [
     pytest.mark.torch,
-    pytest.mark.long,
     pytest.mark.skipif(find_spec("torch") is None, reason="needs the train extra"),
 ]
 
@@ -47,11 +48,37 @@ SOURCES = [str(DEMO / f"docs.{lang}.jsonl") for lang in ("de", "es")]
 FEW = ["--steps", "4", "--batch", "6", "--evaluate", "2"]
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _exports_once() -> Iterator[None]:
+    with exports_once():
+        yield
+
+
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> ModelFolder:
     """A folder made by the command, of the demo's articles in two languages."""
     target = tmp_path_factory.mktemp("trained") / "documents"
     assert run(["train", "hmde", *SOURCES, "-o", str(target), *FEW, "-q"]) == 0
+    return ModelFolder.open(target)
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> ModelFolder:
+    """An encoder with random weights, where the default one proves nothing more."""
+    return small_folder(tmp_path_factory.mktemp("small") / "small")
+
+
+@pytest.fixture(scope="module")
+def over_small(small: ModelFolder) -> list[str]:
+    """Options of a training over the small encoder."""
+    return [*FEW, "--encoder", str(small.path)]
+
+
+@pytest.fixture(scope="module")
+def small_trained(tmp_path_factory: pytest.TempPathFactory, over_small: list[str]) -> ModelFolder:
+    """What the same training makes over the small encoder."""
+    target = tmp_path_factory.mktemp("trained") / "documents"
+    assert run(["train", "hmde", *SOURCES, "-o", str(target), *over_small, "-q"]) == 0
     return ModelFolder.open(target)
 
 
@@ -111,10 +138,11 @@ def test_later_windows_of_a_long_document_count_less_by_the_square_of_their_plac
     np.testing.assert_allclose(upper.documents([sentences]), expected, atol=1e-5)
 
 
+@pytest.mark.long
 def test_a_command_that_is_killed_goes_on_to_the_same_files(
-    trained: ModelFolder, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    small_trained: ModelFolder, over_small: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    arguments = ["train", "hmde", *SOURCES, "-o", str(tmp_path / "documents"), *FEW]
+    arguments = ["train", "hmde", *SOURCES, "-o", str(tmp_path / "documents"), *over_small]
     script = textwrap.dedent(
         """
         import sys
@@ -138,12 +166,16 @@ def test_a_command_that_is_killed_goes_on_to_the_same_files(
     assert run([*arguments, "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["resumed"] in {1, 2, 3}
     for file in ("upper.onnx", "hmde.json", "curve.png", "model.onnx"):
-        assert (tmp_path / "documents" / file).read_bytes() == (trained.path / file).read_bytes(), file
+        assert (tmp_path / "documents" / file).read_bytes() == (small_trained.path / file).read_bytes(), file
 
 
 @pytest.mark.usefixtures("interruptible")
 def test_ctrl_c_saves_the_step_and_the_same_command_goes_on(
-    trained: ModelFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    small_trained: ModelFolder,
+    over_small: list[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     from onnx_export.hmde.training import Training
 
@@ -155,7 +187,7 @@ def test_ctrl_c_saves_the_step_and_the_same_command_goes_on(
         return learn(training)
 
     target = tmp_path / "documents"
-    arguments = ["train", "hmde", *SOURCES, "-o", str(target), *FEW, "--json"]
+    arguments = ["train", "hmde", *SOURCES, "-o", str(target), *over_small, "--json"]
     with monkeypatch.context() as patched:
         patched.setattr(Training, "_learn", interrupted)
         assert run(arguments) == 130
@@ -166,20 +198,21 @@ def test_ctrl_c_saves_the_step_and_the_same_command_goes_on(
     records = Path(SOURCES[0]).read_text(encoding="utf-8")
     for change in (('"concept": "migraine"', '"concept": "insomnia"'), ('"label": "health"', '"label": "food"')):
         other.write_text(records.replace(*change), encoding="utf-8")
-        told = _refused([str(other), SOURCES[1], "-o", str(target), *FEW], capsys)
+        told = _refused([str(other), SOURCES[1], "-o", str(target), *over_small], capsys)
         assert "is of a training with other documents, settings or encoder" in told
 
     assert run(arguments) == 0
     assert json.loads(capsys.readouterr().out)["resumed"] == 2
-    assert (target / "hmde.json").read_bytes() == (trained.path / "hmde.json").read_bytes()
+    for file in ("upper.onnx", "hmde.json", "curve.png", "model.onnx"):
+        assert (target / file).read_bytes() == (small_trained.path / file).read_bytes(), file
 
 
 def test_kept_vectors_that_are_damaged_are_made_again(
-    default_folder: ModelFolder, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    small: ModelFolder, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     from onnx_export.hmde.lower import FrozenLower
 
-    lower = FrozenLower(SentenceEncoder(default_folder, device="cpu"), 32, 128, "cpu")
+    lower = FrozenLower(SentenceEncoder(small, device="cpu"), 32, 128, "cpu")
     documents, file = [Document("1", "de", "Die Ziege frisst.", "Ziegen")], tmp_path / "part.npz"
     whole = prepared(documents, lower, file, "id", Console())
     data = file.read_bytes()
@@ -192,20 +225,22 @@ def test_kept_vectors_that_are_damaged_are_made_again(
         assert file.read_bytes() == data
 
 
-def test_a_folder_that_can_not_be_made_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_folder_that_can_not_be_made_is_said(
+    over_small: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (tmp_path / "file").write_text("")
-    said = _refused([*SOURCES, "-o", str(tmp_path / "file" / "x"), "-q"], capsys)
+    said = _refused([*SOURCES, "-o", str(tmp_path / "file" / "x"), *over_small, "-q"], capsys)
     assert "x.training can't be made (Not a directory); choose another --output" in said
 
 
 def test_an_hmde_folder_as_the_lower_encoder_stays_as_it_was_and_the_new_card_tells_of_the_new_one(
-    trained: ModelFolder, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    small_trained: ModelFolder, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    before = {file.name: file.read_bytes() for file in trained.path.iterdir()}
+    before = {file.name: file.read_bytes() for file in small_trained.path.iterdir()}
     target = tmp_path / "again"
-    more = ["--encoder", str(trained.path), "--form", "paper", "--steps", "1", "--batch", "6", "--rate", "1e-12"]
+    more = ["--encoder", str(small_trained.path), "--form", "paper", "--steps", "1", "--batch", "6", "--rate", "1e-12"]
     assert run(["train", "hmde", *SOURCES, "-o", str(target), *more, "-q"]) == 0
-    assert {file.name: file.read_bytes() for file in trained.path.iterdir()} == before
+    assert {file.name: file.read_bytes() for file in small_trained.path.iterdir()} == before
     assert "no step did better than the model before the first, which is what" in capsys.readouterr().err
     assert (target / "curve.png").read_bytes() != before["curve.png"]
     card = (target / "MODEL_CARD.md").read_text(encoding="utf-8")
@@ -215,7 +250,7 @@ def test_an_hmde_folder_as_the_lower_encoder_stays_as_it_was_and_the_new_card_te
 
 
 def test_a_few_concepts_are_all_learnt_from_and_the_last_step_is_kept(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    over_small: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     sources = []
     for source in SOURCES:
@@ -223,7 +258,7 @@ def test_a_few_concepts_are_all_learnt_from_and_the_last_step_is_kept(
         few.write_text("".join(Path(source).read_text(encoding="utf-8").splitlines(keepends=True)[:5]), "utf-8")
         sources.append(str(few))
     target = tmp_path / "documents"
-    assert run(["train", "hmde", *sources, "-o", str(target), *FEW, "--json", "-q"]) == 0
+    assert run(["train", "hmde", *sources, "-o", str(target), *over_small, "--json", "-q"]) == 0
     out, err = capsys.readouterr()
     told = json.loads(out)
     assert (told["held_out"], told["best"], told["score"]) == (0, 4, None)
@@ -257,15 +292,15 @@ def test_nothing_is_held_out_where_it_would_judge_nothing_or_leave_nothing(conce
     assert concepts_held_out(_pages(concepts), replace(PRESETS["small"], held_out=1.0)) == (set(), set())
 
 
-def test_the_same_lower_encoder_keeps_its_own_methods_and_ids(
-    trained: ModelFolder, default_folder: ModelFolder
-) -> None:
-    assert open_encoder(trained, "segments", device="cpu").spec.model == open_encoder(default_folder).spec.model
+def test_the_same_lower_encoder_keeps_its_own_methods_and_ids(small_trained: ModelFolder, small: ModelFolder) -> None:
+    assert (
+        open_encoder(small_trained, "segments", device="cpu").spec.model == open_encoder(small, device="cpu").spec.model
+    )
 
 
-def test_a_folder_without_the_upper_encoder_is_refused_with_what_to_do(default_folder: ModelFolder) -> None:
+def test_a_folder_without_the_upper_encoder_is_refused_with_what_to_do(small: ModelFolder) -> None:
     with pytest.raises(BadInput, match=r"has no hmde.json, which method hmde needs; train it again: dragoman train"):
-        open_encoder(default_folder, "hmde", device="cpu")
+        open_encoder(small, "hmde", device="cpu")
 
 
 def _copied(folder: ModelFolder, target: Path) -> ModelFolder:
@@ -275,8 +310,8 @@ def _copied(folder: ModelFolder, target: Path) -> ModelFolder:
     return ModelFolder.open(target)
 
 
-def test_a_damaged_upper_graph_is_refused(trained: ModelFolder, tmp_path: Path) -> None:
-    folder = _copied(trained, tmp_path / "copy")
+def test_a_damaged_upper_graph_is_refused(small_trained: ModelFolder, tmp_path: Path) -> None:
+    folder = _copied(small_trained, tmp_path / "copy")
     graph = folder.path / "upper.onnx"
     data = graph.read_bytes()
     graph.unlink()
@@ -303,22 +338,24 @@ def _refused(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
     return capsys.readouterr().err.splitlines()[-1]
 
 
-def test_pages_in_one_language_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    said = _refused([SOURCES[0], "-o", str(tmp_path / "x"), "-q"], capsys)
+def test_pages_in_one_language_are_refused(
+    over_small: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    said = _refused([SOURCES[0], "-o", str(tmp_path / "x"), *over_small, "-q"], capsys)
     assert "every concept has pages in one language only; give sources in two languages or more" in said
     assert not list(tmp_path.iterdir())  # said before anything is encoded
 
 
 def test_sources_without_a_document_in_the_languages_asked_for_are_refused_with_that_reason(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    over_small: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    said = _refused([*SOURCES, "-o", str(tmp_path / "x"), "--languages", "fr", "-q"], capsys)
+    said = _refused([*SOURCES, "-o", str(tmp_path / "x"), "--languages", "fr", *over_small, "-q"], capsys)
     assert "is in fr (48 are in other languages); name theirs in --languages" in said
     assert not list(tmp_path.iterdir())
 
 
 def test_sources_that_break_off_when_they_are_read_once_more_are_not_learnt_from(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    over_small: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     survey = hmde_material.Sources.survey
     source = tmp_path / "pages.jsonl"
@@ -330,12 +367,12 @@ def test_sources_that_break_off_when_they_are_read_once_more_are_not_learnt_from
         return found
 
     monkeypatch.setattr(hmde_material.Sources, "survey", shortened)
-    said = _refused([str(source), "-o", str(tmp_path / "x"), *FEW, "-q"], capsys)
+    said = _refused([str(source), "-o", str(tmp_path / "x"), *over_small, "-q"], capsys)
     assert "the sources gave 48 documents and, read once more, 40; give the same command again" in said
 
 
 def test_what_documents_were_prepared_from_is_not_kept_beside_them_while_training(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    over_small: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from onnx_export.hmde.training import Training
 
@@ -353,20 +390,20 @@ def test_what_documents_were_prepared_from_is_not_kept_beside_them_while_trainin
 
     monkeypatch.setattr(hmde_material, "prepared", remembered)
     monkeypatch.setattr(Training, "run", stopped)
-    assert run(["train", "hmde", *SOURCES, "-o", str(tmp_path / "x"), *FEW, "-q"]) == 1
+    assert run(["train", "hmde", *SOURCES, "-o", str(tmp_path / "x"), *over_small, "-q"]) == 1
     assert kept
     assert alive == [0]
 
 
 def test_the_report_tells_how_sources_were_read_and_how_often_their_triples_were_drawn(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    over_small: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     latin = tmp_path / "latin.csv"
     latin.write_bytes("id,lang,text,concept,label\n1,de,Ein Käse für die Bäcker.,Käse,food\n".encode("latin-1"))
     again = tmp_path / "again.jsonl"
     second = Path(SOURCES[0]).read_text(encoding="utf-8").splitlines()[1]  # the first one's concept is held out
     again.write_text(json.dumps({**json.loads(second), "id": "again"}) + "\n", encoding="utf-8")
-    command = ["train", "hmde", *SOURCES, str(latin), str(again), "-o", str(tmp_path / "x"), *FEW]
+    command = ["train", "hmde", *SOURCES, str(latin), str(again), "-o", str(tmp_path / "x"), *over_small]
     assert run([*command, "--json"]) == 0
     out, err = capsys.readouterr()
     told = json.loads(out)
@@ -395,11 +432,9 @@ def test_a_gpu_that_is_not_there_is_refused(tmp_path: Path, capsys: pytest.Captu
 
 
 def test_an_exported_graph_can_not_learn(
-    trained: ModelFolder, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    small: ModelFolder, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    said = _refused(
-        [*SOURCES, "-o", str(tmp_path / "x"), "--train-lower", "--encoder", str(trained.path), "-q"], capsys
-    )
+    said = _refused([*SOURCES, "-o", str(tmp_path / "x"), "--train-lower", "--encoder", str(small.path), "-q"], capsys)
     assert "it is an exported folder already" in said
 
 
