@@ -19,6 +19,8 @@ import types
 
 import pytest
 
+from tests.servers.redis import RedisServer
+
 NAP = float(os.environ["NAP"])
 
 
@@ -38,6 +40,15 @@ def test_quick(model):
 
 def test_slow():
     time.sleep(NAP)
+
+
+def test_hidden_server(tmp_path):
+    server = RedisServer.__new__(RedisServer)
+    server.folder, server.port = tmp_path, 1
+    server.command = lambda: ["true"]
+    server.answers = lambda: True
+    server.start()
+    server.kill()
 
 
 def test_torch():
@@ -79,7 +90,7 @@ def check(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, str], str
 
 
 def test_check_runs_what_is_not_marked_and_asks_for_no_server(check: tuple[dict[str, str], str]) -> None:
-    assert check[0].keys() == {"test_quick", "test_slow", "test_torch"}
+    assert check[0].keys() == {"test_quick", "test_slow", "test_hidden_server", "test_torch"}
 
 
 def test_a_slow_test_of_check_fails_and_the_message_says_which_tier_it_belongs_to(
@@ -95,9 +106,14 @@ def test_a_test_of_check_that_imports_torch_fails(check: tuple[dict[str, str], s
     assert "imports torch, which `make check` does without" in check[1]
 
 
-def test_without_a_bound_every_tier_is_run(tmp_path: Path) -> None:
+def test_a_test_of_check_that_starts_a_server_fails(check: tuple[dict[str, str], str]) -> None:
+    assert check[0]["test_hidden_server"] == "FAILED"
+    assert "a test of `make check` starts Redis: mark it `parts`" in check[1]
+
+
+def test_without_a_choice_every_tier_is_run(tmp_path: Path) -> None:
     ends, _ = outcomes(tmp_path, 0)
-    assert ends.pop("test_torch") == "FAILED"
+    assert ends.pop("test_torch") == ends.pop("test_hidden_server") == "FAILED"
     assert ends == dict.fromkeys(
         ("test_long", "test_quick", "test_server", "test_slow", "test_slow_with_a_part"), "PASSED"
     )

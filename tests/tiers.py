@@ -14,6 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.servers.process import ServerProcess
+
 PARTS = frozenset({"elastic", "secured", "killable", "postgres", "killable_postgres", "redis", "rabbitmq", "browser"})
 """Fixtures that start a real part."""
 _TIERS = {"long": "make test-all", "parts": "make test", "": "make check"}
@@ -45,17 +47,24 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: first[item.path])
 
 
-class Stopwatch:
-    """What a test takes, without the fixtures that are made once for all tests."""
+class Bounds:
+    """What holds for every test of ``make check``: no server, no torch, a few seconds."""
 
-    def __init__(self, limit: float | None) -> None:
-        self.limit = limit
-        self._depth = 0
-        self._shared = 0.0
+    def __init__(self, seconds: float | None) -> None:
+        self._seconds = seconds
+        self._started = 0.0
+        self._shared = 0.0  # seconds of the fixtures that are made once for all tests
+        self._depth = 0  # of such fixtures that need each other
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_setup(self, item: pytest.Item) -> None:
+        """Begin."""
+        self._started, self._shared = time.monotonic(), 0.0
+        ServerProcess.allowed = bool(tier(item))
 
     @pytest.hookimpl(wrapper=True)
     def pytest_fixture_setup(self, fixturedef: pytest.FixtureDef[object]) -> Generator[None, object, object]:
-        """Take the time of the outermost fixture of the session."""
+        """Take the time of a fixture that is made once for all tests."""
         if fixturedef.scope != "session" or self._depth:
             return (yield)
         self._depth += 1
@@ -75,23 +84,14 @@ class Stopwatch:
             return
         if not torch and "torch" in sys.modules:
             pytest.fail("imports torch, which `make check` does without: mark it `torch`, for `make test`")
-        taken = time.monotonic() - item.stash[_STARTED] - self._shared
-        if self.limit and taken > self.limit:
+        taken = time.monotonic() - self._started - self._shared
+        if self._seconds and taken > self._seconds:
             pytest.fail(
-                f"took {taken:.1f} s, and a test of `make check` takes {self.limit:g} s at most: mark it `parts` "
+                f"took {taken:.1f} s, and a test of `make check` takes {self._seconds:g} s at most: mark it `parts` "
                 "(`make test` runs it), or `long` (`make test-all` runs it) and leave a quick test behind"
             )
 
-    @pytest.hookimpl(tryfirst=True)
-    def pytest_runtest_setup(self, item: pytest.Item) -> None:
-        """Begin."""
-        self._shared = 0.0
-        item.stash[_STARTED] = time.monotonic()
-
-
-_STARTED = pytest.StashKey[float]()
-
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Take the time of every test."""
-    config.pluginmanager.register(Stopwatch(config.getoption("--seconds")))
+    """Hold every test to its tier."""
+    config.pluginmanager.register(Bounds(config.getoption("--seconds")))

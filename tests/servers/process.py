@@ -31,6 +31,7 @@ class ServerProcess:
         folder: its data and its log.
         user, group: who runs it; this process's user where None.
         started_within: seconds it may take to start.
+        allowed: whether the test that runs may start servers: a test of ``make check`` may not.
         pid: of the process group; 0 where it does not run.
     """
 
@@ -38,6 +39,7 @@ class ServerProcess:
     user: str | None = None
     group: str | None = None
     started_within = 120.0
+    allowed = True
 
     def __init__(self, folder: Path) -> None:
         """Be ready to start, with data in an empty folder."""
@@ -60,8 +62,10 @@ class ServerProcess:
         """Start it, and return when it answers.
 
         Raises:
-            RuntimeError: it died, or did not answer in time; with the end of its log.
+            RuntimeError: it died, or did not answer in time; with the end of its log. Or the test may not start it.
         """
+        if not self.allowed:
+            raise RuntimeError(f"a test of `make check` starts {self.name}: mark it `parts`, for `make test`")
         log = self.folder / "log"
         with log.open("ab") as out:
             process = subprocess.Popen(
