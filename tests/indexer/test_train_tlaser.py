@@ -5,7 +5,7 @@ import os
 import signal
 import subprocess
 import sys
-import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +14,7 @@ import pytest
 from encoders.document import Document, unit_rows
 from encoders.folder import ModelFolder
 from encoders.methods import open_encoder
+from encoders.tlaser.batches import Batches
 from indexer.aligned_corpus import gather, hold_out
 from indexer.parallel import Aligned
 from indexer.settings import Settings
@@ -21,6 +22,9 @@ from indexer.tlaser_training import gate_texts
 from onnx_export.parity import compare
 from query import Searcher
 from query.cli import run
+from tests.conftest import until
+from tests.onnx_export.conftest import exports_once
+from tests.servers.shared import once
 
 pytestmark = pytest.mark.torch
 
@@ -59,13 +63,28 @@ def parallel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return file
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _exports_once() -> Iterator[None]:
+    with exports_once():
+        yield
+
+
+def _sums(parallel: Path, target: Path, variant: str) -> list[str]:
+    """The command that trains a variant."""
+    options = ["-o", str(target), "--variant", variant, "--steps", "60", "--interval", "20", *_SMALL]
+    return ["train", "tlaser", str(parallel), *options]
+
+
 @pytest.fixture(scope="module", params=["ct", "t", "laser"])
-def trained(request: pytest.FixtureRequest, parallel: Path, tmp_path_factory: pytest.TempPathFactory) -> ModelFolder:
+def trained(request: pytest.FixtureRequest, parallel: Path) -> ModelFolder:
     """A folder of each variant, made by the command."""
-    target = tmp_path_factory.mktemp("trained") / f"sums-{request.param}"
-    command = ["train", "tlaser", str(parallel), "-o", str(target), "--variant", request.param, "--steps", "60"]
-    assert run([*command, "--interval", "20", *_SMALL]) == 0
-    return ModelFolder.open(target)
+
+    def make(folder: Path) -> Path:
+        target = folder / f"sums-{request.param}"
+        assert run(_sums(parallel, target, request.param)) == 0
+        return target
+
+    return ModelFolder.open(once(f"tlaser-{request.param}", make))
 
 
 def test_the_folder_says_what_it_is_and_how_it_came_to_be(trained: ModelFolder) -> None:
@@ -145,6 +164,28 @@ def _command(parallel: Path, target: Path, steps: int = 80) -> list[str]:
     return ["train", "tlaser", str(parallel), *options]
 
 
+@pytest.mark.parametrize("trained", ["ct", "laser"], indirect=True)
+def test_a_training_that_was_stopped_goes_on_to_the_same_curve_and_the_same_graph(
+    trained: ModelFolder, parallel: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    taken = Batches.__next__
+
+    def interrupted(batches: Batches) -> object:
+        if sum(batches.drawn) == 45:
+            raise KeyboardInterrupt
+        return taken(batches)
+
+    target = tmp_path / trained.path.name
+    command = _sums(parallel, target, trained.path.name.removeprefix("sums-"))
+    with monkeypatch.context() as patched:
+        patched.setattr(Batches, "__next__", interrupted)
+        assert run(command) == 130
+    assert not target.exists()
+    assert run(command) == 0
+    for name in ("curve.jsonl", "model.onnx"):
+        assert (target / name).read_bytes() == (trained.path / name).read_bytes(), name
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("variant", ["ct", "laser"])
 def test_a_training_that_was_killed_goes_on_to_the_same_curve_and_the_same_graph(
@@ -156,9 +197,7 @@ def test_a_training_that_was_killed_goes_on_to_the_same_curve_and_the_same_graph
     checkpoint = killed.with_name("killed.training") / "last.pt"
     options = ["--variant", variant]
     process = subprocess.Popen([*program, *_command(parallel, killed), *options], env=environment)
-    until = time.monotonic() + 120
-    while not checkpoint.exists() and process.poll() is None and time.monotonic() < until:
-        os.sched_yield()
+    until(lambda: checkpoint.exists() or process.poll() is not None, 120)
     process.send_signal(signal.SIGKILL)
     process.wait()
     assert checkpoint.exists()
@@ -169,7 +208,6 @@ def test_a_training_that_was_killed_goes_on_to_the_same_curve_and_the_same_graph
         assert (killed / name).read_bytes() == (whole / name).read_bytes(), name
 
 
-@pytest.mark.long
 def test_a_finished_training_is_exported_again_and_goes_on_with_more_steps(
     parallel: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
