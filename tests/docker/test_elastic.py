@@ -59,9 +59,8 @@ def _run(script: str, *arguments: str, url: str, ca: str) -> subprocess.Complete
     )
 
 
-@pytest.fixture(scope="module")
-def account_asks() -> list[Asked]:
-    """What the service ``account`` asks of a server; the tests' own lacks the analyser it would keep accounts with."""
+def _asked(script: str, *arguments: str) -> list[Asked]:
+    """What a script asks of a server, which says yes to everything."""
     asked: list[Asked] = []
 
     class Recorder(BaseHTTPRequestHandler):
@@ -72,18 +71,23 @@ def account_asks() -> list[Asked]:
             self.send_response(200)
             self.end_headers()
 
-        do_GET = do_PUT = _record  # noqa: N815 - its names
+        do_GET = do_PUT = do_POST = _record  # noqa: N815 - its names
 
         def log_message(self, *arguments: Any) -> None:
             pass
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Recorder) as recorder:
-        threading.Thread(target=recorder.serve_forever, daemon=True).start()
-        script = _SERVICES["account"]["entrypoint"][1]
-        done = _run(script, url=f"http://127.0.0.1:{recorder.server_port}", ca=os.devnull)
+        threading.Thread(target=recorder.serve_forever, args=(0.02,), daemon=True).start()
+        done = _run(script, *arguments, url=f"http://127.0.0.1:{recorder.server_port}", ca=os.devnull)
         recorder.shutdown()
     assert done.returncode == 0, done.stderr
     return asked
+
+
+@pytest.fixture(scope="module")
+def account_asks() -> list[Asked]:
+    """What the service ``account`` asks of a server; the tests' own lacks the analyser it would keep accounts with."""
+    return _asked(_SERVICES["account"]["entrypoint"][1])
 
 
 def _set_up(server: ElasticServer, ca: Path, role: Any, user: Any) -> None:
@@ -149,6 +153,7 @@ def open_as_account(server: tuple[ElasticServer, Path]) -> Iterator[Callable[[],
     opener().drop()
 
 
+@pytest.mark.long
 def test_its_health_check_says_that_it_is_well_and_that_it_is_not(server: tuple[ElasticServer, Path]) -> None:
     started, ca = server
     check = _SERVICES["elasticsearch"]["healthcheck"]["test"][2:]
@@ -159,6 +164,7 @@ def test_its_health_check_says_that_it_is_well_and_that_it_is_not(server: tuple[
     assert "index_not_found" in refused.stdout
 
 
+@pytest.mark.long
 def test_it_shows_a_certificate_of_the_ca_for_the_names_it_is_called_by(server: tuple[ElasticServer, Path]) -> None:
     started, ca = server
     certificate = ca.parent.parent / "server.crt"
@@ -176,6 +182,7 @@ def test_it_shows_a_certificate_of_the_ca_for_the_names_it_is_called_by(server: 
         urllib.request.urlopen(started.url, timeout=10)
 
 
+@pytest.mark.long
 def test_the_ca_s_key_is_kept_nowhere(server: tuple[ElasticServer, Path]) -> None:
     started, ca = server
     kept = [*(started.folder / "server" / "config" / "certificates").iterdir(), *ca.parent.iterdir()]
@@ -192,6 +199,7 @@ def _stored(number: int) -> StoredDocument:
     )
 
 
+@pytest.mark.long
 def test_the_account_stores_and_searches_and_has_no_rights_elsewhere(
     open_as_account: Callable[[], ElasticStore], server: tuple[ElasticServer, Path]
 ) -> None:
@@ -220,6 +228,21 @@ def test_the_account_is_made_when_the_server_is_ready_with_rights_on_the_named_i
     assert (user.method, user.path, user.body) == ("PUT", "/_security/user/dragoman", body)
 
 
+def test_its_health_check_and_the_backups_of_the_readme_ask_as_the_superuser() -> None:
+    script, *health = _SERVICES["elasticsearch"]["healthcheck"]["test"][2:]
+    backups = [shlex.split(one) for one in readme_commands("docker compose exec elasticsearch sh /setup/request.sh ")]
+    asked = [one for arguments in (health, *backups) for one in _asked(script, *arguments)]
+    assert [(one.method, one.path.partition("?")[0]) for one in asked] == [
+        ("GET", "/_cluster/health"),
+        ("PUT", "/_snapshot/backup"),
+        ("PUT", "/_snapshot/backup/monday"),
+        ("POST", "/_snapshot/backup/monday/_restore"),
+    ]
+    assert {one.credentials for one in asked} == {f"elastic:{SUPERUSER}"}
+    assert _run(script, *health, url="https://127.0.0.1:1", ca=os.devnull).returncode != 0
+
+
+@pytest.mark.long
 def test_a_backup_made_and_restored_as_the_readme_says_is_whole(
     open_as_account: Callable[[], ElasticStore], request_as_superuser: Request
 ) -> None:

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -42,6 +43,7 @@ def test_there_is_no_python_in_the_folder() -> None:
     assert not list(DOCKER.rglob("*.py"))
 
 
+@pytest.mark.parts
 def test_the_pinned_packages_are_all_that_install() -> None:
     """Else renew them with the command in the first lines of ``docker/constraints.txt``."""
     pinned = DOCKER / "constraints.txt"
@@ -82,14 +84,18 @@ def _as_nobody(command: list[str], environment: dict[str, str]) -> subprocess.Co
     )
 
 
+def _sent() -> list[str]:
+    """What is sent to the builder."""
+    return [line[1:] for line in (DOCKER / "Dockerfile.dockerignore").read_text().split() if line[0] == "!"]
+
+
 @pytest.fixture(scope="module")
 def installed() -> Iterator[Path]:
     """A folder with ``dragoman``, made by the image's script from what is sent to the builder, and a ``home``."""
     with tempfile.TemporaryDirectory(prefix="dragoman-image-") as scratch:
         folder = Path(scratch)
         folder.chmod(0o755)
-        sent = [line[1:] for line in (DOCKER / "Dockerfile.dockerignore").read_text().split() if line[0] == "!"]
-        for name in sent:
+        for name in _sent():
             (folder / "source" / name).parent.mkdir(parents=True, exist_ok=True)
             copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy
             copy(ROOT / name, folder / "source" / name)
@@ -107,6 +113,15 @@ def installed() -> Iterator[Path]:
             check=True,
         )
         yield folder
+
+
+def test_what_the_script_installs_from_is_sent_to_the_builder() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    packages = project["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]
+    assert {"pyproject.toml", "docker/install.sh", "docker/constraints.txt", *packages} <= set(_sent())
+    assert all((ROOT / name).exists() for name in _sent())
+    (extras,) = re.findall(r"\[\$runtime,([\w,]+)\]", (DOCKER / "install.sh").read_text())
+    assert {"cpu", "gpu", *extras.split(",")} <= project["project"]["optional-dependencies"].keys()
 
 
 @pytest.mark.long
