@@ -17,6 +17,7 @@ from indexer.lawdr_training import train_lawdr
 from indexer.settings import Settings
 from query import Searcher
 from query.cli import run
+from tests.onnx_export.conftest import small_folder
 
 DEMO = Path(query.__file__).parent / "demo"
 SOURCES = [str(DEMO / f"docs.{lang}.jsonl") for lang in ("de", "ja")]
@@ -30,6 +31,22 @@ def trained(tmp_path_factory: pytest.TempPathFactory, default_folder: ModelFolde
     return ModelFolder.open(target)
 
 
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> ModelFolder:
+    """An encoder with random weights, where the default one proves nothing more."""
+    return small_folder(tmp_path_factory.mktemp("small") / "small")
+
+
+@pytest.fixture(scope="module")
+def small_trained(tmp_path_factory: pytest.TempPathFactory, small: ModelFolder) -> ModelFolder:
+    """The same of the small encoder."""
+    target = tmp_path_factory.mktemp("trained") / "small-lawdr"
+    command = ["train", "lawdr", *SOURCES, "-o", str(target), "--encoder", str(small.path)]
+    assert run([*command, "--sample", "200", "-q"]) == 0
+    return ModelFolder.open(target)
+
+
+@pytest.mark.parts
 def test_a_collection_is_indexed_and_searched_by_what_was_trained(
     trained: ModelFolder, settings: Settings, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -46,30 +63,33 @@ def test_a_collection_is_indexed_and_searched_by_what_was_trained(
 
 
 def test_a_folder_named_from_where_one_stands_is_found_from_elsewhere(
-    trained: ModelFolder, settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    small_trained: ModelFolder, settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.chdir(trained.path.parent)
-    index([SOURCES[0]], "near", settings=settings, encoder=trained.path.name, device="cpu")
+    monkeypatch.chdir(small_trained.path.parent)
+    index([SOURCES[0]], "near", settings=settings, encoder=small_trained.path.name, device="cpu")
     monkeypatch.chdir(tmp_path)
     with Searcher.open("near", settings, device="cpu") as searcher:
         assert searcher.spec.method == "lawdr"
 
 
-def test_the_same_sources_in_another_order_give_the_same_density(trained: ModelFolder, tmp_path: Path) -> None:
-    again = train_lawdr(SOURCES[::-1], tmp_path / "again", sample=200)
-    assert again.density.id == load_density(trained).id
-    assert open_encoder(again.folder, device="cpu").spec == open_encoder(trained, device="cpu").spec
-    other = train_lawdr(SOURCES, tmp_path / "other", sample=200, seed=1)
+def test_the_same_sources_in_another_order_give_the_same_density(
+    small_trained: ModelFolder, small: ModelFolder, tmp_path: Path
+) -> None:
+    again = train_lawdr(SOURCES[::-1], tmp_path / "again", sample=200, encoder=str(small.path))
+    assert again.density.id == load_density(small_trained).id
+    assert open_encoder(again.folder, device="cpu").spec == open_encoder(small_trained, device="cpu").spec
+    other = train_lawdr(SOURCES, tmp_path / "other", sample=200, seed=1, encoder=str(small.path))
     assert other.density.id != again.density.id
 
 
 def test_json_says_what_was_fitted_on_what(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], default_folder: ModelFolder
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], small: ModelFolder
 ) -> None:
     (tmp_path / "more.jsonl").write_text('{broken\n{"id": "1", "text": "Rivers flood the town. Goats swim."}\n')
     target = tmp_path / "m"
     sources = [SOURCES[0], str(tmp_path / "more.jsonl")]
-    assert run(["train", "lawdr", *sources, "-o", str(target), "--sample", "20", "--json"]) == 0
+    base = ["--encoder", str(small.path)]
+    assert run(["train", "lawdr", *sources, "-o", str(target), "--sample", "20", *base, "--json"]) == 0
     captured = capsys.readouterr()
     told = json.loads(captured.out)
     assert told["sentences"] == {"de": 10, "en": 2}
@@ -80,9 +100,9 @@ def test_json_says_what_was_fitted_on_what(
     assert "a density of 12 sentences is rough" in captured.err
 
 
-def test_an_encoder_trained_on_one_sentence_still_encodes(tmp_path: Path, default_folder: ModelFolder) -> None:
+def test_an_encoder_trained_on_one_sentence_still_encodes(tmp_path: Path, small: ModelFolder) -> None:
     (tmp_path / "one.txt").write_text("Rivers flood.")
-    report = train_lawdr([str(tmp_path / "one.txt")], tmp_path / "m")
+    report = train_lawdr([str(tmp_path / "one.txt")], tmp_path / "m", encoder=str(small.path))
     vectors = np.eye(report.folder.config.dim, dtype=np.float32)
     assert ((report.density.weights(vectors) > 0) & (report.density.weights(vectors) <= 1)).all()
 
@@ -114,10 +134,10 @@ def test_what_cannot_be_trained_on_is_one_sentence_and_leaves_nothing(
     assert run(["train", "lawdr", *SOURCES, "-o", str(tmp_path / "m"), "--field", "text"]) == 2
 
 
-def test_training_needs_no_torch(tmp_path: Path, default_folder: ModelFolder) -> None:
+def test_training_needs_no_torch(tmp_path: Path, small: ModelFolder) -> None:
     code = (
         "import sys\nfrom pathlib import Path\nfrom indexer.lawdr_training import train_lawdr\n"
-        f"train_lawdr([{SOURCES[0]!r}], Path({str(tmp_path / 'm')!r}), sample=20)\n"
+        f"train_lawdr([{SOURCES[0]!r}], Path({str(tmp_path / 'm')!r}), sample=20, encoder={str(small.path)!r})\n"
         "sys.exit('torch' in sys.modules)"
     )
     root = Path(query.__file__).parent.parent
