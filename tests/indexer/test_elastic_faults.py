@@ -38,7 +38,7 @@ from indexer.stores.elastic.connection import Address, Credentials
 from indexer.stores.elastic.store import ElasticStore
 from tests.conftest import skip_or_fail
 from tests.servers.elastic import PASSWORD, PRESSURE, REQUEST, ElasticServer, running
-from tests.servers.process import ServerMissing
+from tests.servers.process import ServerMissing, free_port
 from tests.servers.secured import admin, credentials
 
 MODEL, DIM = "model-a", 32
@@ -178,8 +178,9 @@ def test_a_password_stands_in_no_file_and_no_message(
         store.drop()
 
 
-def test_a_full_queue_is_waited_for(killable: ElasticServer, opened: Opener) -> None:
+def test_a_full_queue_is_waited_for(killable: ElasticServer, opened: Opener, monkeypatch: pytest.MonkeyPatch) -> None:
     """Four writers send twice what the server has room for, at once, again and again."""
+    monkeypatch.setattr(writing, "_BACKOFF", (0.2, 2.0))
     long = "words of a long page " * 10_000
     batches = [range(start, start + 8) for start in range(0, 96, 8)]
     stores = [opened() for _ in range(4)]
@@ -276,8 +277,9 @@ def test_a_server_that_stops_answering_is_waited_for(
     killable: ElasticServer, opened: Opener, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A request that timed out may still be carried out, late: it must not undo what was written since."""
-    monkeypatch.setattr("indexer.stores.elastic.connection.TIMEOUT", 2)
-    store = opened()
+    with monkeypatch.context() as patch:
+        patch.setattr("indexer.stores.elastic.connection.TIMEOUT", 2)
+        store = opened()
     store.put(MODEL, items(range(50)))
     killable.pause()
     with ThreadPoolExecutor(1) as pool:
@@ -289,6 +291,18 @@ def test_a_server_that_stops_answering_is_waited_for(
     holds_exactly(opened(), items(range(100), "newest ", revision=2))
 
 
+def test_a_server_that_can_not_be_reached_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(writing, "PATIENCE", 1.0)
+
+    def decide(doc_ids: Sequence[str]) -> dict[str, Any]:
+        return {doc_id: {"_op_type": "delete", "_index": "shop", "_id": doc_id} for doc_id in doc_ids}
+
+    url = f"http://127.0.0.1:{free_port()}"
+    with Elasticsearch(url) as client, pytest.raises(StoreError, match="can't be reached"):
+        writing.write(client, url, ["a"], decide)
+
+
+@pytest.mark.long
 def test_a_server_that_stays_away_is_given_up(
     killable: ElasticServer, opened: Opener, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -333,13 +347,14 @@ def _chunks(settings: Settings) -> dict[int, str]:
         return {one.number: one.state for one in session.scalars(sa.select(Chunk))}
 
 
+@pytest.mark.parametrize("kills", [1, pytest.param(3, marks=pytest.mark.long)])
 def test_after_kills_of_an_index_run_the_ledger_says_nothing_done_that_the_server_lacks(
-    elastic_url: str, tmp_path: Path, default_folder: ModelFolder
+    elastic_url: str, tmp_path: Path, default_folder: ModelFolder, kills: int
 ) -> None:
     """SIGKILL of ``dragoman index`` whenever two chunks more are done, and the same command again."""
     documents = [
         Document(f"d{at:04d}", "en", f"The river rose {at} feet and the town was under water.")
-        for at in range(10 * CHUNK_DOCUMENTS)
+        for at in range((3 * kills + 1) * CHUNK_DOCUMENTS)
     ]
     source, home = tmp_path / "docs.jsonl", tmp_path / "home"
     source.write_text("".join(json.dumps({"id": d.doc_id, "lang": d.lang, "text": d.text}) + "\n" for d in documents))
@@ -347,14 +362,14 @@ def test_after_kills_of_an_index_run_the_ledger_says_nothing_done_that_the_serve
     command = [sys.executable, "-m", "query.cli", "index", str(source), "-c", "c", "--device", "cpu", "-q"]
     arguments = ["--no-calibration", "--home", str(home), "--store", elastic_url]
     home.mkdir()
-    kills = 0
+    killed = 0
     while True:
         done = sum(state == DONE for state in _chunks(settings).values())
         with subprocess.Popen([*command, *arguments], cwd=Path(__file__).parents[2]) as process:
             while process.poll() is None:
-                if sum(state == DONE for state in _chunks(settings).values()) >= done + 2 and kills < 3:
+                if sum(state == DONE for state in _chunks(settings).values()) >= done + 2 and killed < kills:
                     process.kill()
-                    kills += 1
+                    killed += 1
                     break
                 time.sleep(0.02)
         with closing(open_store(elastic_url, "c", make=False)) as store:
@@ -366,7 +381,7 @@ def test_after_kills_of_an_index_run_the_ledger_says_nothing_done_that_the_serve
         if process.returncode == 0:
             break
         assert process.returncode == -signal.SIGKILL
-    assert kills == 3
+    assert killed == kills
     assert stored == {one.doc_id for one in documents}
     with opened_database(settings.database) as engine:
         (run,) = runs(engine, "c")

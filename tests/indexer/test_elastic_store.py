@@ -249,25 +249,28 @@ def test_cosines_are_exact_whatever_the_type_of_index(elastic_url: str, kind: st
 
 
 @pytest.mark.data
-def test_the_ten_nearest_of_real_vectors_are_found(elastic_url: str, data_dir: Path, encoder: Encoder) -> None:
+@pytest.mark.parametrize("pages", [60, pytest.param(400, marks=pytest.mark.long)])
+def test_the_ten_nearest_of_real_vectors_are_found(
+    elastic_url: str, data_dir: Path, encoder: Encoder, pages: int
+) -> None:
     model, dim = encoder.spec.model, encoder.spec.dim
     store = ElasticStore(Address.parse(elastic_url), "c", Credentials())
     store.create(model, dim)
     found, queries = 0, {}
     held = {}
     for lang in ("en", "ja"):
-        pages = read_documents(data_dir / "lohelp" / f"docs.{lang}.jsonl.gz", 400)
-        texts = [replace(page, text=page.text[:200]) for page in pages]
+        read = read_documents(data_dir / "lohelp" / f"docs.{lang}.jsonl.gz", pages)
+        texts = [replace(page, text=page.text[:200]) for page in read]
         encoded = encoder.encode_documents(texts)
         store.put(model, [StoredDocument.of(one, encoded, at) for at, one in enumerate(texts)])
         held[lang] = {one.doc_id: row for one, row in zip(texts, encoded.vectors, strict=True)}
-        queries[lang] = encoder.encode_queries([Document(one.doc_id, lang, one.title) for one in texts[:100]])
+        queries[lang] = encoder.encode_queries([Document(one.doc_id, lang, one.title) for one in texts[: pages // 4]])
     for lang, other in (("en", queries["ja"]), ("ja", queries["en"])):
         for query, near in zip(other, store.search(model, {lang: other}, 10)[lang], strict=True):
             tenth = np.sort(np.stack(list(held[lang].values())) @ query)[-10]
             found += sum(held[lang][doc_id] @ query >= tenth - 1e-6 for doc_id in near.doc_ids)
     store.close()
-    assert found >= 0.99 * 2 * 100 * 10
+    assert found >= 0.99 * 2 * (pages // 4) * 10
 
 
 def test_an_index_that_vanished_is_said(store: ElasticStore, client: Elasticsearch, elastic_url: str) -> None:
@@ -296,6 +299,7 @@ def test_a_disk_past_its_watermark_is_said_and_nothing_is_half_written(
 
 def test_a_red_index_is_said(elastic_url: str, client: Elasticsearch, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("indexer.stores.elastic.store._YELLOW_WITHIN", "100ms")
+    monkeypatch.setattr("indexer.stores.elastic.store._SHARDS_WITHIN", "2s")
     prefix = elastic_url.rpartition("/")[2]
     nowhere = {"index.routing.allocation.require._name": "nobody", "index.write.wait_for_active_shards": "0"}
     mapping = Layout().mapping()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -118,18 +118,49 @@ def test_it_is_the_same_source_until_something_is_written(place: Place) -> None:
     assert fingerprint(place.source, place.options) not in {before, changed}
 
 
-def test_a_lost_point_in_time_is_replaced_and_nothing_is_missed(killable: ElasticServer, killable_url: str) -> None:
-    """The server is killed and started again in the middle of reading."""
-    place = Place(killable_url)
+def reads_all(place: Place, lose: Callable[[], object]) -> None:
+    """See that nothing is missed though the points in time are lost in the middle of reading."""
     place.make(900, shards=1)
     readings = read(place.source, place.options)
     met = [next(readings) for _ in range(300)]
-    killable.kill()
-    killable.start()
+    lose()
     met += list(readings)
-    place.client.close()
     ids = [one.doc_id for one in met if isinstance(one, Document)]
     assert sorted(ids) == [f"d{at:04d}" for at in range(900)]
+
+
+def test_a_lost_point_in_time_is_replaced_and_nothing_is_missed(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    points: set[str] = set()
+    searched = elastic._View._searched
+
+    def remembering(view: elastic._View, body: Mapping[str, Any]) -> Mapping[str, Any]:
+        answer = searched(view, body)
+        points.add(view._id)
+        return answer
+
+    monkeypatch.setattr(elastic._View, "_searched", remembering)
+
+    def lose() -> None:
+        for point in points:
+            assert place.client.close_point_in_time(id=point)["num_freed"] == 1
+        points.clear()
+
+    reads_all(place, lose)
+    assert points, "no point in time took the place of the one that was lost"
+
+
+@pytest.mark.long
+def test_a_server_that_is_killed_and_comes_back_is_read_on_and_nothing_is_missed(
+    killable: ElasticServer, killable_url: str
+) -> None:
+    place = Place(killable_url)
+
+    def restart() -> None:
+        killable.kill()
+        killable.start()
+
+    reads_all(place, restart)
+    place.client.close()
 
 
 def index(place: Place, settings: Settings, engine: sa.Engine, encoder: CountingEncoder) -> pipeline.IndexReport:

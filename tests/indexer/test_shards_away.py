@@ -186,7 +186,9 @@ class Interrupting(CountingEncoder):
         return super().encode_documents(documents)
 
 
-@pytest.mark.parametrize("companion", [False, True], ids=["in place", "companion"])
+@pytest.mark.parametrize(
+    "companion", [False, pytest.param(True, marks=pytest.mark.long)], ids=["in place", "companion"]
+)
 def test_following_waits_for_a_server_that_restarts(
     engine: sa.Engine, killable: ElasticServer, killable_url: str, *, companion: bool
 ) -> None:

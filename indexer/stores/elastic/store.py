@@ -45,6 +45,8 @@ if TYPE_CHECKING:
 _JSON = {"content-type": "application/json", "accept": "application/json"}
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,99}")
 _ID_BYTES = 512
+_SHARDS_WITHIN = "30s"
+"""What the server waits for the shards of a new index."""
 _YELLOW_WITHIN = "10s"
 _FEWEST = 2_400
 """Candidates a shard looks at for a language, at least: 200 cost a search some ms less, and lost 5 % more of the exact
@@ -168,7 +170,7 @@ class ElasticStore:
         mapping = self._layout.mapping()
         mapping["_meta"] = self._claim.meta(mapping)
         try:
-            self._client.indices.create(index=self.index, mappings=mapping, settings=settings)
+            self._client.indices.create(index=self.index, mappings=mapping, settings=settings, timeout=_SHARDS_WITHIN)
         except BadRequestError as error:
             if "resource_already_exists" not in str(error):
                 raise
