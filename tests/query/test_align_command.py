@@ -13,13 +13,14 @@ from query.cli import run
 DEMO = Path(query.__file__).parent / "demo"
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def home(tmp_path_factory: pytest.TempPathFactory, default_folder: object) -> Path:
     """A home with three languages of the demo in one collection, and one in another by another method."""
     place = tmp_path_factory.mktemp("align")
     sources = [str(DEMO / f"docs.{lang}.jsonl") for lang in ("en", "de", "ja")]
-    assert run(["index", *sources, "-c", "mini", "--home", str(place), "-q"]) == 0
-    assert run(["index", sources[1], "-c", "whole", "--method", "first", "--home", str(place), "-q"]) == 0
+    plain = ["--no-calibration", "--home", str(place), "-q"]
+    assert run(["index", *sources, "-c", "mini", *plain]) == 0
+    assert run(["index", sources[1], "-c", "whole", "--method", "first", *plain]) == 0
     return place
 
 
@@ -89,6 +90,7 @@ def test_every_choice_gives_pairs(options: list[str], home: Path, capsys: pytest
     assert answer(capsys)["gold"]["recall"] > 0.9
 
 
+@pytest.mark.parts
 def test_files_are_encoded_on_the_way_and_agree_with_the_collection(
     home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

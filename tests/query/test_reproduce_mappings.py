@@ -7,8 +7,10 @@ from pathlib import Path
 import pytest
 
 from encoders.errors import BadInput
+from onnx_export.models import DEFAULT
 from query.cli import run
 from query.mappings_data import read_jrc, read_wikicomp
+from tests.onnx_export.conftest import small_folder
 from tests.query.conftest import DEMO
 
 
@@ -85,11 +87,14 @@ def test_pairs_of_articles_are_read_out_of_a_compressed_file(wikicomp: Path, tmp
         list(read_wikicomp(tmp_path / "other.xml"))
 
 
+@pytest.mark.parametrize("encoder", ["small", pytest.param(DEFAULT, marks=pytest.mark.long)])
 def test_the_papers_figures_stand_beside_ours(
-    jrc: Path, wikicomp: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path
+    encoder: str, jrc: Path, wikicomp: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
+    named = str(small_folder(tmp_path / "small").path) if encoder == "small" else encoder
     picture = tmp_path / "mates.png"
     asked = ["reproduce", "mappings", "--jrc", str(jrc), "--wikipedia", str(wikicomp), "--languages", "en,fr"]
+    asked += ["--encoder", named]
     options = ["--methods", "raw,lca-published,lca,lcc", "--splits", "2", "--device", "cpu", "--plot", str(picture)]
     assert run([*asked, *options, "--json", "-q"]) == 0
     acquis, wikipedia = map(json.loads, capsys.readouterr().out.splitlines())

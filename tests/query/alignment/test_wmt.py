@@ -173,6 +173,7 @@ def test_recall_of_commentary_is_the_mean_over_pairs_of_languages() -> None:
         wmt19([{"en": corpus["en"], "de": side("de", ["y/other"] * 2, 1, 0.0)}], 0)
 
 
+@pytest.mark.parts
 def test_the_command_prints_the_papers_figures_beside_ours(
     lett: Path, commentary: Path, default_folder: object, capsys: pytest.CaptureFixture[str]
 ) -> None:
