@@ -109,6 +109,7 @@ def test_a_query_is_ranked_the_same_alone_and_among_others(searcher: Searcher) -
         assert alone.scores == pytest.approx(ranking.scores, abs=1e-4)
 
 
+@pytest.mark.parts
 def test_calibrated_search_is_better_and_fairer_than_plain_cosine(searcher: Searcher, demo: Settings) -> None:
     """MAP of thirty topics in ten languages at least half again as high; a third of the bias at most."""
     qrels = read_qrels([DEMO / "qrels.txt"])
@@ -133,6 +134,7 @@ def test_calibrated_search_is_better_and_fairer_than_plain_cosine(searcher: Sear
     assert share < before_share / 3
 
 
+@pytest.mark.parts
 @pytest.mark.parametrize("passages", [False, True])
 def test_the_own_language_share_falls_from_one_end_of_the_dial_to_the_other(searcher: Searcher, passages: bool) -> None:
     queries = [query for lang in searcher.languages for query in topics(lang)[::3]]
