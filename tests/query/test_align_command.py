@@ -2,26 +2,40 @@
 
 import gzip
 import json
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-import query
+from encoders.document import Encoder
+from indexer import collection as collections
+from indexer.database import connect
+from indexer.settings import Settings
+from indexer.stores import open_store
 from query.cli import run
+from tests.query.conftest import DEMO, copied
 
-DEMO = Path(query.__file__).parent / "demo"
 
-
-@pytest.fixture(scope="session")
-def home(tmp_path_factory: pytest.TempPathFactory, default_folder: object) -> Path:
-    """A home with three languages of the demo in one collection, and one in another by another method."""
-    place = tmp_path_factory.mktemp("align")
-    sources = [str(DEMO / f"docs.{lang}.jsonl") for lang in ("en", "de", "ja")]
-    plain = ["--no-calibration", "--home", str(place), "-q"]
-    assert run(["index", *sources, "-c", "mini", *plain]) == 0
-    assert run(["index", sources[1], "-c", "whole", "--method", "first", *plain]) == 0
-    return place
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory, demo: Settings, encoder: Encoder) -> Path:
+    """A home with three languages of the demo in one collection, and a page in another by another method."""
+    settings = copied(demo.home, tmp_path_factory.mktemp("align"))
+    engine = connect(settings.database)
+    found = collections.require(engine, "demo")
+    collections.register(engine, "mini", settings, found.encoder, encoder.spec)
+    engine.dispose()
+    with closing(found.open_store(settings)) as source, closing(open_store(settings.store, "mini")) as target:
+        target.create(found.model, found.dim)
+        for lang in ("de", "en", "ja"):
+            for page in source.scan(found.model, lang=lang):
+                target.put(found.model, page)
+        target.publish()
+    german = settings.home / "page.jsonl"
+    german.write_text((DEMO / "docs.de.jsonl").read_text("utf-8").splitlines()[0], "utf-8")
+    plain = ["--no-calibration", "--home", str(settings.home), "-q"]
+    assert run(["index", str(german), "-c", "whole", "--method", "first", *plain]) == 0
+    return settings.home
 
 
 def answer(captured: pytest.CaptureFixture[str]) -> Any:
