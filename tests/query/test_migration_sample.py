@@ -1,6 +1,5 @@
 """The sample of a migration: whose passages it has, and that each is the same text on both sides."""
 
-import time
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,6 +19,23 @@ from query.migration_sample import both_of
 DOCUMENTS = [
     Document(f"d{at}", "en", f"{at} bees live in a hive of {at} rooms and {at * at} doors") for at in range(60)
 ]
+
+
+class Clock:
+    """It goes on only while a text is encoded."""
+
+    now = 0.0
+
+    def perf_counter(self) -> float:
+        return self.now
+
+
+CLOCK = Clock()
+
+
+@pytest.fixture(autouse=True)
+def _clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("query.migration_sample.time", CLOCK)
 
 
 @dataclass(frozen=True)
@@ -43,7 +59,7 @@ class Cutting:
         return list(pairwise(borders))
 
     def encode_documents(self, documents: Sequence[Document]) -> Encoded:
-        time.sleep(self.seconds)
+        CLOCK.now += self.seconds
         passages = [
             Passages(
                 int8_rows(self.of([one.content[start:end] for start, end in self.spans(one.content)])),
