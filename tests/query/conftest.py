@@ -3,24 +3,29 @@
 from __future__ import annotations
 
 import shutil
-from contextlib import redirect_stdout
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stdout
+from functools import cache
 from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
 
 import query
+from encoders import methods
 from encoders.folder import ModelFolder
+from encoders.sentence import SentenceEncoder
+from encoders.session import Device
 from indexer import collection as collections
 from indexer.collection import Collection
 from indexer.database import connect, transaction
 from indexer.indexing import index
 from indexer.settings import Settings
 from indexer.stores import open_store
-from onnx_export.models import DEFAULT
+from onnx_export.models import DEFAULT, default_path
+from query import probe
 from query.calibrating import calibrate
 from query.cli import run
-from tests.opened_once import opened_once  # noqa: F401 - for every test here
 from tests.query.synthetic import make_word_model
 from tests.servers.shared import once
 
@@ -28,10 +33,45 @@ DEMO = Path(query.__file__).parent / "demo"
 SOURCES = sorted(DEMO.glob("docs.*.jsonl"))
 
 
+@cache
+def _default_encoder(folder: ModelFolder, device: Device, threads: int | None) -> SentenceEncoder:
+    return SentenceEncoder(folder, device=device, threads=threads)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _default_opened_once() -> Iterator[None]:
+    """Whoever opens the default encoder gets the one of this process: to open it takes a second."""
+
+    def opened(folder: ModelFolder, *, device: Device = "auto", threads: int | None = None) -> SentenceEncoder:
+        make = _default_encoder if folder.path == default_path() else SentenceEncoder
+        return make(folder, device=device, threads=threads)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(methods, "SentenceEncoder", opened)
+        yield
+
+
 def copied(home: Path, folder: Path) -> Settings:
     """A copy of a home, in another folder."""
     shutil.copytree(home, folder / "home")
     return Settings.read(home=folder / "home")
+
+
+@contextmanager
+def probed_quickly() -> Iterator[None]:
+    """The probe tries a few settings, by the first hits of each query: what becomes of its choice is the same."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(probe, "RANKS", (0, 1))
+        patch.setattr(probe, "BALANCES", (0.0, 0.75, 1.0))
+        patch.setattr(probe, "_DEPTH", 20)
+        yield
+
+
+@pytest.fixture
+def quick_probe() -> Iterator[None]:
+    """The same, for a test."""
+    with probed_quickly():
+        yield
 
 
 def _indexed(folder: Path, encoder: str) -> Path:
@@ -89,7 +129,8 @@ def demo_by_words(tmp_path_factory: pytest.TempPathFactory, word_model: ModelFol
 @pytest.fixture(scope="session")
 def calibrated_by_words(tmp_path_factory: pytest.TempPathFactory, demo_by_words: Settings) -> Settings:
     """The same, calibrated."""
-    home = once("calibrated-by-words", lambda folder: _calibrated(folder, demo_by_words))
+    with probed_quickly():
+        home = once("calibrated-by-words", lambda folder: _calibrated(folder, demo_by_words))
     return copied(home, tmp_path_factory.mktemp("calibrated-by-words"))
 
 

@@ -27,7 +27,7 @@ from tests.query.conftest import DEMO, copied
 
 
 @pytest.fixture
-def home(tmp_path: Path, calibrated_by_words: Settings) -> Settings:
+def home(tmp_path: Path, calibrated_by_words: Settings, quick_probe: None) -> Settings:
     """A copy of the calibrated demo by the word model, to change."""
     return copied(calibrated_by_words.home, tmp_path)
 

@@ -26,7 +26,7 @@ from tests.query.conftest import DEMO, copied
 
 
 @pytest.fixture
-def home(calibrated_by_words: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
+def home(calibrated_by_words: Settings, quick_probe: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
     """A copy of the calibrated demo by the word model."""
     monkeypatch.setenv("DRAGOMAN_HOME", str(tmp_path / "home"))
     return copied(calibrated_by_words.home, tmp_path)

@@ -34,7 +34,7 @@ from tests.query.encoding_again import SAMPLE, command, first, row, status, vect
 
 
 @pytest.fixture
-def home(migrated_by_words: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
+def home(migrated_by_words: Settings, quick_probe: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
     """A copy of the migrated demo by the word model."""
     monkeypatch.setenv("DRAGOMAN_HOME", str(tmp_path / "home"))
     monkeypatch.setattr(reencoding, "SAMPLE", SAMPLE)
@@ -98,6 +98,7 @@ def test_killed_in_the_middle_every_document_is_found_and_the_same_command_goes_
     [("calibrated_by_words", "migrated_by_words"), pytest.param("calibrated", "migrated", marks=pytest.mark.long)],
     ids=["words", "the default encoder"],
 )
+@pytest.mark.usefixtures("quick_probe")
 def test_at_the_end_it_answers_as_if_it_had_been_indexed_so_and_rollback_goes_back_and_forth(
     plain: str,
     asked: str,
