@@ -269,7 +269,6 @@ def test_a_calibration_that_cannot_be_read_is_not_put_in_use(home: Settings) -> 
     assert [one.id for one in kept(home) if one.active] == [other.kept.id]
 
 
-@pytest.mark.parts
 def test_drift_past_the_bar_asks_for_a_new_calibration(
     home: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -75,7 +75,8 @@ def test_by_concepts_an_encoder_without_bias_loses_nothing(tmp_path: Path) -> No
     assert values[chosen].held_out > max(one.held_out for one in table) - 0.02
 
 
-@pytest.mark.parametrize("useless", [0, pytest.param(1, marks=pytest.mark.parts)])
+@pytest.mark.parts
+@pytest.mark.parametrize("useless", [0, 1])
 def test_a_part_that_tells_nothing_gets_little_weight(tmp_path: Path, useless: int) -> None:
     parts = [TopicEncoder(0.0, 1.5, "good"), TopicEncoder(0.0, 50.0, "noise")]
     chosen, table = probed(tmp_path, Combined(parts[::-1] if useless == 0 else parts), 3, concepts=True)
