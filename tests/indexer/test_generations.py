@@ -15,6 +15,8 @@ from indexer.database import connect
 from indexer.settings import Settings
 from indexer.stores import stored_generations
 
+pytestmark = pytest.mark.usefixtures("default_folder")
+
 TEXTS = {
     "flood": ("en", "The river rose after a week of rain and the old town was under water."),
     "flut": ("de", "Nach einer Woche Regen stieg der Fluss, und die Altstadt stand unter Wasser."),
