@@ -17,7 +17,10 @@ from tests.indexer.counting import CountingEncoder
 
 
 class Actor(CountingEncoder):
-    """Encodes, but ``slow``, or not at all (``sick``), or dies of what ``kills``."""
+    """Encodes, but ``slow``, or not at all (``sick``), or once a file ``go`` is in its home (``held``).
+
+    It dies of what ``kills``.
+    """
 
     def __init__(self, behaviour: str, model: str) -> None:
         super().__init__()
@@ -28,8 +31,8 @@ class Actor(CountingEncoder):
             os.kill(os.getpid(), signal.SIGKILL)
         if self.behaviour == "sick":
             raise RuntimeError("CUDA failure 719: unspecified launch failure")
-        until = time.monotonic() + 60 * (self.behaviour == "slow")
-        while time.monotonic() < until:
+        go, until = Settings.read().home / "go", time.monotonic() + 60
+        while (self.behaviour == "slow" and time.monotonic() < until) or (self.behaviour == "held" and not go.exists()):
             time.sleep(0.05)
         return super().encode_documents(documents)
 
@@ -45,7 +48,7 @@ def main() -> int:
     serving._load = load
     serving._spec_elsewhere = lambda plan: load(plan, 1).spec
     serving.make_models = lambda *_: None  # type: ignore[attr-defined]
-    worker._PAUSE = 0.1
+    worker._PAUSE, worker._SWEEP = 0.1, 0.2
     plan = serving.Plan("acting", None, "cpu", int(concurrency), float(lease), float(grace))
     return serving.serve(plan, Settings.read(), Console(json=bool(log)))
 

@@ -40,8 +40,7 @@ def site(tmp_path: Path, redis: RedisServer, default_folder: ModelFolder) -> Ite
         yield made
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("broker", ["redis", "rabbitmq"])
+@pytest.mark.parametrize("broker", ["redis", pytest.param("rabbitmq", marks=pytest.mark.long)])
 def test_two_processes_write_into_the_embedded_store_what_one_writes(
     site: Site, broker: str, request: pytest.FixtureRequest
 ) -> None:
@@ -120,7 +119,6 @@ def test_celery_s_inspect_finds_an_idle_worker(site: Site) -> None:
     assert (node.startswith(f"dragoman-{worker.pid}@"), answer) == (True, {"ok": "pong"})
 
 
-@pytest.mark.long
 def test_tables_on_a_server_are_made_when_that_is_asked_for(
     postgres: PostgresServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -9,17 +9,20 @@ import pytest
 
 from indexer import ledger
 from indexer.workers.leases import DIED
+from indexer.workers.progress import standing
 from tests.conftest import until
 from tests.indexer.workers.conftest import Field, records
 from tests.servers.redis import RedisServer
 
 
-@pytest.mark.long
-def test_a_document_that_kills_its_workers_is_found_and_refused(redis: RedisServer, tmp_path: Path) -> None:
+@pytest.mark.parametrize("documents", [2, pytest.param(8, marks=pytest.mark.long)])
+def test_a_document_that_kills_its_workers_is_found_and_refused(
+    redis: RedisServer, tmp_path: Path, documents: int
+) -> None:
     """A real SIGKILL of the process that encodes, time after time; Celery starts another."""
     with closing(Field(f"sqlite:///{tmp_path / 'ledger.db'}", redis.url, tmp_path)) as field:
-        many = records(8)
-        many[5]["text"] = "it kills"
+        many = records(documents)
+        many[documents * 5 // 8]["text"] = "it kills"
         field.write(many)
         run = field.spool().run.id
         worker = field.act("kills", concurrency=2, lease=1.0)
@@ -27,5 +30,19 @@ def test_a_document_that_kills_its_workers_is_found_and_refused(redis: RedisServ
         worker.terminate()
         assert worker.wait(60) == 0
         (note,) = ledger.findings(field.engine, [run])
-        assert (note.doc_id, note.text) == ("d0005", f"it can't be encoded: {DIED}")
-        assert sum(field.store.count().values()) == 7
+        assert (note.doc_id, note.text) == (f"d{documents * 5 // 8:04d}", f"it can't be encoded: {DIED}")
+        assert sum(field.store.count().values()) == documents - 1
+
+
+def test_the_chunk_of_a_worker_that_was_killed_is_another_s(redis: RedisServer, tmp_path: Path) -> None:
+    with closing(Field(f"sqlite:///{tmp_path / 'ledger.db'}", redis.url, tmp_path)) as field:
+        field.write(records(3))
+        run = field.spool().run.id
+        worker = field.act("slow", lease=2.0)
+        until(lambda: standing(field.engine, run).chunks == {"leased": 1})
+        worker.kill()
+        worker.wait()
+        field.act("well", lease=2.0)
+        until(lambda: ledger.runs(field.engine, "c")[0].state == "done")
+        assert ledger.findings(field.engine, [run]) == []
+        assert sum(field.store.count().values()) == 3

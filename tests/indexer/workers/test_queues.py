@@ -5,23 +5,25 @@ from __future__ import annotations
 import json
 import time
 import uuid
-from contextlib import closing
+from contextlib import ExitStack, closing
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 from kombu import Connection
+from kombu.exceptions import OperationalError
 
 from encoders.errors import BadInput, StoreError
 from indexer import ledger
 from indexer.workers import hints
 from indexer.workers.hints import Hints, queue_of
-from tests.conftest import until
+from tests.conftest import skip_or_fail, until
 from tests.indexer.workers.conftest import Field, records
-from tests.servers.process import free_port
+from tests.servers.process import ServerMissing, free_port, running
 from tests.servers.rabbitmq import RabbitServer
+from tests.servers.redis import RedisServer
 
 
-@pytest.mark.long
 def test_on_rabbitmq_a_queue_is_a_quorum_queue(rabbitmq: RabbitServer) -> None:
     """Which the broker says when the same name is declared as of the other kind."""
     model = f"model-{uuid.uuid4().hex[:8]}"
@@ -36,7 +38,6 @@ def test_on_rabbitmq_a_queue_is_a_quorum_queue(rabbitmq: RabbitServer) -> None:
     assert getattr(refused.value, "reply_code", 0) == 406
 
 
-@pytest.mark.long
 def test_a_worker_makes_no_queues_but_its_own_and_logs_json_lines_only(rabbitmq: RabbitServer, tmp_path: Path) -> None:
     with closing(Field(f"sqlite:///{tmp_path / 'ledger.db'}", rabbitmq.url, tmp_path)) as field:
         field.write(records(3))
@@ -53,15 +54,31 @@ def test_a_worker_makes_no_queues_but_its_own_and_logs_json_lines_only(rabbitmq:
         assert any(event["event"] == "3 documents stored, 0 refused" for event in events)
 
 
-@pytest.mark.long
-def test_a_rabbitmq_without_memory_is_said_to_take_no_messages(
-    rabbitmq: RabbitServer, monkeypatch: pytest.MonkeyPatch
+def test_a_broker_that_confirms_no_message_is_said_to_take_none(
+    redis: RedisServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    sender = Hints(redis.url)
+
+    def late(*_: object, **__: object) -> NoReturn:
+        raise OperationalError from TimeoutError()
+
+    monkeypatch.setattr(sender._app, "send_task", late)
+    with pytest.raises(StoreError, match=r"takes no messages; see whether it has memory and disk"):
+        sender.send("model", [(1, 0)])
+
+
+@pytest.mark.long
+def test_a_rabbitmq_without_memory_is_said_to_take_no_messages(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A RabbitMQ for this test alone: until it has memory again it takes nobody's messages."""
     model = f"model-{uuid.uuid4().hex[:8]}"
-    sender = Hints(rabbitmq.url)
-    sender.send(model, [(1, 0)])
-    rabbitmq.control("set_vm_memory_high_watermark", "0.00001")
-    try:
+    with ExitStack() as stack:
+        try:
+            rabbitmq = stack.enter_context(running(RabbitServer))
+        except ServerMissing as missing:
+            skip_or_fail(str(missing))
+        sender = Hints(rabbitmq.url)
+        sender.send(model, [(1, 0)])
+        rabbitmq.control("set_vm_memory_high_watermark", "0.00001")
         started = time.monotonic()
         with monkeypatch.context() as quick:
             quick.setattr(hints, "_CONFIRM_SECONDS", 1)
@@ -69,10 +86,9 @@ def test_a_rabbitmq_without_memory_is_said_to_take_no_messages(
                 sender.send(model, [(1, 1), (1, 2)])
         assert time.monotonic() - started < 20
         assert "guest" not in str(refused.value)
-    finally:
         rabbitmq.control("set_vm_memory_high_watermark", "0.4")
-    sender.send(model, [(1, 3)])
-    assert sender.waiting(model) >= 2
+        sender.send(model, [(1, 3)])
+        assert sender.waiting(model) >= 2
 
 
 @pytest.mark.parametrize(
@@ -91,7 +107,10 @@ def test_a_rabbitmq_without_memory_is_said_to_take_no_messages(
         ("kafka:secret@127.0.0.1:{port}", "the broker's URL is of none that is known to keep messages"),
     ],
 )
-def test_a_broker_that_can_t_be_reached_is_one_sentence_without_a_password(url: str, told: str) -> None:
+def test_a_broker_that_can_t_be_reached_is_one_sentence_without_a_password(
+    url: str, told: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hints, "_CONNECT_RETRIES", 1)
     port = free_port()
     with pytest.raises((BadInput, StoreError)) as refused:
         Hints(url.format(port=port)).waiting("model")

@@ -55,7 +55,6 @@ def test_an_int8_graph_on_a_gpu_is_remarked_on(caplog: pytest.LogCaptureFixture)
     assert "dragoman export MODEL --precision fp16" in caplog.text
 
 
-@pytest.mark.long
 def test_a_worker_ends_with_an_error_when_its_processes_can_t_begin(
     redis: RedisServer, default_folder: ModelFolder, tmp_path: Path
 ) -> None:

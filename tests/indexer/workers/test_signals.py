@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from indexer.workers.hints import make_app
 from indexer.workers.progress import standing
 from tests.conftest import until
 from tests.indexer.workers.conftest import Field, new_database, records
@@ -32,8 +33,7 @@ def chunks(field: Field) -> dict[str, int]:
     return standing(field.engine, 1).chunks
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("concurrency", [1, 2])
+@pytest.mark.parametrize("concurrency", [1, pytest.param(2, marks=pytest.mark.long)])
 def test_a_second_ctrl_c_returns_the_chunk_at_once_and_blames_nobody(busy: Field, concurrency: int) -> None:
     worker = busy.act("slow", concurrency=concurrency, grace=300)
     until(lambda: chunks(busy) == {"leased": 1})
@@ -71,9 +71,26 @@ def test_a_worker_ends_in_time_though_a_server_is_away(
         assert chunks(field) in ([{"pending": 1}] if away == "broker" else [{"pending": 1}, {"leased": 1}])
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("concurrency", [1, 2])
-@pytest.mark.parametrize("how", [signal.SIGHUP, signal.SIGTERM])
+def test_a_worker_asked_to_end_with_time_enough_finishes_its_chunk(busy: Field) -> None:
+    worker = busy.act("held", grace=300)
+    until(lambda: chunks(busy) == {"leased": 1})
+    worker.terminate()
+    until(lambda: "asked to end" in busy.log.read_text())
+    (busy.settings.home / "go").touch()
+    assert worker.wait(60) == 0
+    assert chunks(busy) == {"done": 1}
+    assert "3 documents stored, 0 refused" in busy.log.read_text()
+
+
+@pytest.mark.parametrize(
+    ("how", "concurrency"),
+    [
+        (signal.SIGTERM, 1),
+        pytest.param(signal.SIGTERM, 2, marks=pytest.mark.long),
+        pytest.param(signal.SIGHUP, 1, marks=pytest.mark.long),
+        pytest.param(signal.SIGHUP, 2, marks=pytest.mark.long),
+    ],
+)
 def test_a_terminal_that_closes_and_a_service_manager_end_a_worker_alike(
     busy: Field, how: signal.Signals, concurrency: int
 ) -> None:
@@ -88,8 +105,7 @@ def test_a_terminal_that_closes_and_a_service_manager_end_a_worker_alike(
     assert busy.settings.broker not in busy.log.read_text()
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("concurrency", [1, 2])
+@pytest.mark.parametrize("concurrency", [1, pytest.param(2, marks=pytest.mark.long)])
 def test_a_worker_that_encodes_nothing_any_more_ends_with_an_error(busy: Field, concurrency: int) -> None:
     """So that whatever looks after it starts another process; the chunk waits, and nothing is counted against it."""
     worker = busy.act("sick", concurrency=concurrency, lease=4.0)
@@ -97,3 +113,16 @@ def test_a_worker_that_encodes_nothing_any_more_ends_with_an_error(busy: Field, 
     until(lambda: chunks(busy) == {"pending": 1})
     assert "3 chunks in a row went back because nothing is encoded: the worker ends" in busy.log.read_text()
     assert "Traceback" not in busy.log.read_text()
+
+
+def test_an_idle_worker_answers_celery_s_inspect(busy: Field) -> None:
+    worker = busy.act("well", concurrency=2)
+    ask = make_app(busy.settings.broker).control.inspect(timeout=1).ping
+    answers: dict[str, dict[str, str]] = {}
+
+    def is_there() -> bool:
+        answers.update(ask() or {})
+        return any(node.startswith(f"dragoman-{worker.pid}@") for node in answers)
+
+    until(is_there)
+    assert {"ok": "pong"} in answers.values()

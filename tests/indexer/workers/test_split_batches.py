@@ -9,11 +9,13 @@ from encoders.document import Document, Encoder
 from indexer.batches import CHUNK_DOCUMENTS
 
 
-@pytest.mark.long
+@pytest.mark.parametrize(
+    "documents", [pytest.param(8, marks=pytest.mark.parts), pytest.param(CHUNK_DOCUMENTS, marks=pytest.mark.long)]
+)
 def test_a_halved_chunk_s_vectors_are_those_of_the_whole_within_what_is_promised(
-    encoder: Encoder, real_texts: list[Document]
+    encoder: Encoder, real_texts: list[Document], documents: int
 ) -> None:
-    chunk = real_texts[::3][:CHUNK_DOCUMENTS]
+    chunk = real_texts[:: len(real_texts) // documents][:documents]
     whole = _normed(encoder.encode_documents(chunk).vectors)
     first, last = 0, len(chunk)
     cosines = []
