@@ -17,7 +17,7 @@ MODEL = TopicEncoder.spec.model
 LANGUAGES = ("de", "fr", "ja")
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def store(tmp_path_factory: pytest.TempPathFactory) -> EmbeddedStore:
     """800 documents of each language, about forty topics."""
     encoder = TopicEncoder(bias=1.0, noise=1.0)

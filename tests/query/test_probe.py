@@ -21,7 +21,7 @@ LANGUAGES = ("de", "en", "fr", "ja", "ru")
 
 def probed(folder: Path, encoder: Encoder, languages: int, *, concepts: bool) -> tuple[Setting, list[Tried]]:
     """Documents that are translations of each other, or else each of a topic of its own."""
-    count = 80 if concepts else 120
+    count = 50 if concepts else 120
     pages = [
         page(lang, f"t{at}", concept=at) if concepts else page(lang, f"{lang}{at}")
         for lang in LANGUAGES[:languages]
