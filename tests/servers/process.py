@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import os
 import shutil
@@ -16,6 +17,13 @@ from typing import TypeVar
 
 _CHILDREN: dict[int, subprocess.Popen[bytes]] = {}
 """Servers that this process started, by their number."""
+
+
+@atexit.register
+def _leave() -> None:
+    """Servers that outlive this process are not its children any more: ``Popen`` would warn of them."""
+    for process in _CHILDREN.values():
+        process.returncode = 0
 
 
 class ServerMissing(Exception):

@@ -1,7 +1,8 @@
 """Servers and other things that all processes of a test run share: the first process that needs a thing makes it.
 
-The process that was started first (with ``pytest -n`` the process that hands out the tests) makes a folder, and deletes
-it when it ends; the others find the folder by an environment variable.
+The process that was started first (with ``pytest -n`` the process that hands out the tests) makes a folder; the others
+find it by an environment variable. When that process ends, however it ends, a process that waits for this kills the
+servers and deletes the folder: ``python -m tests.servers.shared FOLDER``.
 """
 
 from __future__ import annotations
@@ -10,6 +11,8 @@ import atexit
 import os
 import pickle
 import shutil
+import subprocess
+import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -25,16 +28,22 @@ T = TypeVar("T")
 
 
 def shared_folder() -> Path:
-    """The folder of this test run; the process that makes it kills the servers and deletes the folder when it ends."""
+    """The folder of this test run."""
     if _VARIABLE not in os.environ:
         folder = Path(tempfile.mkdtemp(prefix="dragoman-tests-"))
         folder.chmod(0o755)  # servers run as users of their own
         os.environ[_VARIABLE] = str(folder)
-        atexit.register(_end, folder)
+        waiting = subprocess.Popen(
+            [sys.executable, "-m", __name__, folder],
+            stdin=subprocess.PIPE,
+            cwd=Path(__file__).parents[2],
+            start_new_session=True,
+        )
+        atexit.register(waiting.communicate)
     return Path(os.environ[_VARIABLE])
 
 
-def _end(folder: Path) -> None:
+def _clean(folder: Path) -> None:
     for file in folder.glob("*.made"):
         made = pickle.loads(file.read_bytes())
         if isinstance(made, ServerProcess):
@@ -94,3 +103,8 @@ def lent(name: str, make: Callable[[Path], S]) -> Iterator[S]:
                 server.kill()
                 server.start()
             (root / f"{name}.made").write_bytes(pickle.dumps(server))
+
+
+if __name__ == "__main__":
+    sys.stdin.read()  # ends when the process ends that holds the other end
+    _clean(Path(sys.argv[1]))
