@@ -10,6 +10,8 @@ from click.testing import CliRunner
 from elasticsearch import Elasticsearch, helpers
 
 from encoders.errors import BadInput
+from indexer import collection as collections
+from indexer.database import opened
 from indexer.settings import Settings
 from query.cli import root
 from query.ranking_options import RankingOptions
@@ -24,6 +26,20 @@ QUERIES = (("en", "flood in the old town"), ("de", "Bienen im Garten"), ("ru", "
 def moved(calibrated: Settings, elastic_url: str, tmp_path: Path) -> Settings:
     """The calibrated demo collection, its documents and vectors on the server."""
     return conftest.moved(calibrated, "demo", elastic_url, tmp_path / "home")
+
+
+@pytest.fixture(params=["calibrated_by_words", pytest.param("calibrated", marks=pytest.mark.long)])
+def embedded(request: pytest.FixtureRequest, tmp_path: Path) -> Settings:
+    """A copy of the calibrated demo collection: by the word model, then by the default encoder."""
+    settings: Settings = request.getfixturevalue(request.param)
+    shutil.copytree(settings.home, tmp_path / "embedded")
+    return Settings.read(home=tmp_path / "embedded")
+
+
+@pytest.fixture
+def on_server(embedded: Settings, elastic_url: str, tmp_path: Path) -> Settings:
+    """The same, its documents and vectors on the server."""
+    return conftest.moved(embedded, "demo", elastic_url, tmp_path / "home")
 
 
 def hits(settings: Settings, ranking: RankingOptions) -> list[list[tuple[str, float, str | None]]]:
@@ -48,12 +64,10 @@ def test_the_same_hits_scores_and_passages_from_both_stores(
     assert hits(moved, ranking) == hits(calibrated, ranking)
 
 
-@pytest.mark.parametrize("method", ["lca", pytest.param("nca", marks=pytest.mark.torch)])
+@pytest.mark.parametrize("method", ["lca", pytest.param("nca", marks=[pytest.mark.torch, pytest.mark.long])])
 def test_a_mapped_ranking_is_the_same_from_both_stores(
-    calibrated: Settings, elastic_url: str, tmp_path: Path, method: str
+    embedded: Settings, elastic_url: str, tmp_path: Path, method: str
 ) -> None:
-    shutil.copytree(calibrated.home, tmp_path / "embedded")
-    embedded = Settings.read(home=tmp_path / "embedded")
     plain = hits(embedded, RankingOptions())
     folder = str(tmp_path / "mapping")
     run(embedded, "train", "mapping", "-c", "demo", "--languages", "en,de,ru,ja", "--method", method, "-o", folder)
@@ -88,25 +102,18 @@ def scores(settings: Settings, *options: str, collection: str = "demo") -> dict[
     return {row["id"].partition(".")[2]: row["means"]["AP"] for row in lines[-1]["runs"]}
 
 
-def test_evaluating_gives_the_same_map(calibrated: Settings, moved: Settings, tmp_path: Path) -> None:
-    home = tmp_path / "embedded"
-    shutil.copytree(calibrated.home, home)
-    embedded = Settings.read(home=home)
-    here, there = scores(embedded), scores(moved)
+def test_evaluating_gives_the_same_map(embedded: Settings, on_server: Settings) -> None:
+    here, there = scores(embedded), scores(on_server)
     assert here.keys() == there.keys()
     assert max(abs(here[name] - there[name]) for name in here) <= 0.001
     # The two BM25s differ in how they round lengths and weigh frequent words: a language of 23 pages feels it alone.
-    assert scores(moved, "--hybrid")["all"] == pytest.approx(scores(embedded, "--hybrid")["all"], abs=0.005)
+    assert scores(on_server, "--hybrid")["all"] == pytest.approx(scores(embedded, "--hybrid")["all"], abs=0.005)
 
 
-def test_evaluating_the_same_documents_attached_gives_the_same_map(
-    calibrated: Settings, elastic_url: str, tmp_path: Path
-) -> None:
+def test_evaluating_the_same_documents_attached_gives_the_same_map(embedded: Settings, elastic_url: str) -> None:
     """By plain cosines: a calibration of its own draws other pages."""
-    shutil.copytree(calibrated.home, tmp_path / "home")
-    home = Settings.read(home=tmp_path / "home")
     server, _, prefix = elastic_url.rpartition("/")
-    with Searcher.open("demo", home, device="cpu") as searcher, Elasticsearch(server) as client:
+    with Searcher.open("demo", embedded, device="cpu") as searcher, Elasticsearch(server) as client:
         documents = searcher.store.get(list(searcher.store.ids()))
         sources = (
             {"headline": one.title, "body": one.text, "language": one.lang, **dict(one.fields)} for one in documents
@@ -116,10 +123,12 @@ def test_evaluating_the_same_documents_attached_gives_the_same_map(
             for one, source in zip(documents, sources, strict=True)
         )
         helpers.bulk(client, actions, refresh=True)
+    with opened(embedded.database) as engine:
+        encoder = collections.require(engine, "demo").encoder
     fields = ["--text", "body", "--title", "headline", "--lang-field", "language", "--no-calibration"]
-    run(home, "attach", f"{prefix}-pages", "-c", "attached", "--store", server, *fields)
+    run(embedded, "attach", f"{prefix}-pages", "-c", "attached", "--encoder", encoder, "--store", server, *fields)
     plain = ("--calibration", "none")
-    here, there = scores(home, *plain), scores(home, *plain, collection="attached")
+    here, there = scores(embedded, *plain), scores(embedded, *plain, collection="attached")
     assert here.keys() == there.keys()
     assert there["all"] == pytest.approx(here["all"], abs=0.005)
 
@@ -140,17 +149,17 @@ def test_documents_of_another_home_s_index_are_not_deleted(moved: Settings, elas
             client.indices.put_mapping(index=index, meta=ours)
 
 
-def test_status_calibrate_report_and_delete_work_on_it(moved: Settings, elastic_url: str, tmp_path: Path) -> None:
-    (status,) = run(moved, "status", "-c", "demo")
+def test_status_calibrate_report_and_delete_work_on_it(on_server: Settings, elastic_url: str, tmp_path: Path) -> None:
+    (status,) = run(on_server, "status", "-c", "demo")
     assert (status["documents"], status["trouble"], status["store"]) == (235, "", elastic_url)
     page = tmp_path / "report.html"
-    done = CliRunner().invoke(root, ["report", "-c", "demo", "-o", str(page), "--home", str(moved.home)])
+    done = CliRunner().invoke(root, ["report", "-c", "demo", "-o", str(page), "--home", str(on_server.home)])
     assert done.exit_code == 0, done.output
     assert page.stat().st_size > 10_000
-    (made,) = run(moved, "calibrate", "-c", "demo", "--balance", "0.5")
+    (made,) = run(on_server, "calibrate", "-c", "demo", "--balance", "0.5")
     assert made["balance"] == 0.5
     server, _, prefix = elastic_url.rpartition("/")
     with Elasticsearch(server) as client:
         assert client.indices.exists(index=f"{prefix}-demo")
-        run(moved, "delete", "--all", "-y", "-c", "demo")
+        run(on_server, "delete", "--all", "-y", "-c", "demo")
         assert not client.indices.get(index=f"{prefix}*", expand_wildcards="all").body

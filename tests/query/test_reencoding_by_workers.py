@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
+from encoders.folder import ModelFolder
 from indexer import collection as collections
 from indexer import ledger
 from indexer.database import connect, opened
@@ -30,7 +31,7 @@ from query.two_fields import TwoFields
 from tests.conftest import until
 from tests.indexer.workers.site import Site
 from tests.query.conftest import DEMO, moved
-from tests.query.encoding_again import COMMAND, SAMPLE, first, row, status, vectors
+from tests.query.encoding_again import SAMPLE, command, first, row, status, vectors
 from tests.servers.rabbitmq import RabbitServer
 from tests.servers.redis import RedisServer
 
@@ -55,15 +56,23 @@ def every_sixth(store: VectorStore, *_: object) -> dict[str, list[str]]:
 class Again(Site):
     """The migrated demo, whose documents the command encodes again in chunks of a few."""
 
+    def __init__(self, folder: Path, broker: str, encoder: str) -> None:
+        super().__init__(folder, broker)
+        self.arguments = command(encoder)
+
     def command(self) -> subprocess.Popen[str]:
         """Begin, or go on; returns when workers may."""
-        process = self.start(*(one for one in COMMAND if one != "-q"), program=("-c", PROGRAM))
+        process = self.start(*(one for one in self.arguments if one != "-q"), program=("-c", PROGRAM))
         until(lambda: "start one: dragoman worker -c demo" in self.said(process) or process.poll() is not None, 300)
         assert process.poll() is None, self.said(process)
         return process
 
     def worker(self) -> subprocess.Popen[str]:
         return self.start("worker", "-c", "demo", "--lease", "2", "--device", "cpu")
+
+    def here(self, *more: str) -> int:
+        """The command in this process; its status."""
+        return run([*self.arguments, "--home", str(self.settings.home), "--broker", self.settings.broker, *more])
 
     def run(self) -> ledger.IndexRun:
         """The workers' run."""
@@ -77,10 +86,30 @@ class Again(Site):
 
 
 @pytest.fixture
-def again(migrated: Settings, redis: RedisServer, tmp_path: Path) -> Iterator[Again]:
-    shutil.copytree(migrated.home, tmp_path / "home")
-    with closing(Again(tmp_path, redis.url)) as made:
+def again(
+    quick_probe: None, migrated_by_words: Settings, word_model: ModelFolder, redis: RedisServer, tmp_path: Path
+) -> Iterator[Again]:
+    shutil.copytree(migrated_by_words.home, tmp_path / "home")
+    with closing(Again(tmp_path, redis.url, str(word_model.path))) as made:
         yield made
+
+
+def test_a_worker_makes_what_one_process_makes(
+    again: Again, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("indexer.batches.CHUNK_DOCUMENTS", CHUNK)
+    monkeypatch.setattr(reencoding, "drawn", every_sixth)
+    shutil.copytree(again.settings.home, tmp_path / "alone")
+    alone = Settings.read(home=tmp_path / "alone")
+    re_encode("demo", alone, device="cpu")
+    again.command().kill()
+    again.worker()
+    capsys.readouterr()
+    assert again.here("--json") == 0
+    told = json.loads(capsys.readouterr().out)
+    assert (told["encoded"], told["unchanged"]) == (235 - SAMPLE, SAMPLE)
+    assert vectors(again.settings) == vectors(alone)
+    assert row(again.settings).method == "first"
 
 
 @pytest.mark.long
@@ -104,11 +133,11 @@ def test_command_and_worker_killed_in_the_midst_all_is_found_and_at_the_end_it_i
     undisturbed = Settings.read(home=tmp_path / "undisturbed")
     re_encode("demo", undisturbed, device="cpu")
 
-    with closing(Again(tmp_path, server.url)) as site:
-        command = site.command()
+    with closing(Again(tmp_path, server.url, DEFAULT)) as site:
+        asking = site.command()
         worker = site.worker()
         until(lambda: site.done() >= 2, 300)
-        for process in (worker, command):
+        for process in (worker, asking):
             process.send_signal(signal.SIGKILL)
             process.wait()
         assert run(["pause", "-c", "demo", "--home", str(place.home)]) == 0
@@ -123,7 +152,7 @@ def test_command_and_worker_killed_in_the_midst_all_is_found_and_at_the_end_it_i
         assert run(["resume", "-c", "demo", "--home", str(place.home), "--broker", server.url]) == 0
         site.worker()
         capsys.readouterr()
-        assert run([*COMMAND, "--json", "--home", str(place.home), "--broker", server.url]) == 0
+        assert site.here("--json") == 0
         told = json.loads(capsys.readouterr().out)
         assert told["encoded"] + told["unchanged"] == 235
         assert told["unchanged"] == SAMPLE
@@ -138,23 +167,22 @@ def test_command_and_worker_killed_in_the_midst_all_is_found_and_at_the_end_it_i
     assert first(place) != new
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("how", ["rollback", "calibrate"])
+@pytest.mark.parametrize("how", ["rollback", pytest.param("calibrate", marks=pytest.mark.long)])
 def test_left_in_the_midst_the_run_ends_and_whoever_waits_is_told(
-    again: Again, how: str, calibrated: Settings, capsys: pytest.CaptureFixture[str]
+    again: Again, how: str, calibrated_by_words: Settings
 ) -> None:
-    command = again.command()
+    asking = again.command()
     engine = connect(again.settings.database)
     kept = calibration_table.active(engine, collections.require(engine, "demo"))
     assert kept
     before = kept.summary["map"][BEFORE]
     leaving = {"rollback": ["rollback"], "calibrate": ["calibrate", "--use", before]}[how]
     assert run([*leaving, "-c", "demo", "--home", str(again.settings.home)]) == 0
-    assert command.wait(60) == 1
-    assert "is not asked by" in again.said(command).splitlines()[-1]
+    assert asking.wait(60) == 1
+    assert "is not asked by" in again.said(asking).splitlines()[-1]
     assert (encoding_again(engine, "demo"), again.run().state) == (None, "cancelled")
     engine.dispose()
-    assert first(again.settings) == first(calibrated)
+    assert first(again.settings) == first(calibrated_by_words)
     assert not status(again.settings)["encoding_again"]["searched"]
 
 
@@ -167,13 +195,13 @@ def test_left_before_anything_is_handed_out_no_run_is_left_behind(
 
     monkeypatch.setattr(reencoding, "drawn", every_sixth)
     monkeypatch.setattr(reencoding, "most_asked", leaving)
-    assert run([*COMMAND, "--home", str(again.settings.home), "--broker", again.settings.broker]) == 1
+    assert again.here() == 1
     assert "is not asked by" in capsys.readouterr().err
     assert again.run().state == "cancelled"
 
 
 def test_meanwhile_nothing_is_indexed_not_even_a_generation_of_the_new_encoder(
-    again: Again, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    again: Again, word_model: ModelFolder, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
@@ -181,11 +209,11 @@ def test_meanwhile_nothing_is_indexed_not_even_a_generation_of_the_new_encoder(
     monkeypatch.setattr(reencoding, "drawn", every_sixth)
     monkeypatch.setattr(reencoding, "look_on", interrupted)
     place, broker = ["--home", str(again.settings.home)], ["--broker", again.settings.broker]
-    assert run([*COMMAND, *place, *broker]) == 130
+    assert again.here() == 130
     number, source = again.run().id, str(DEMO / "docs.de.jsonl")
     for more in ([], broker):
         capsys.readouterr()
-        rebuild = ["--rebuild", "--encoder", DEFAULT, "--method", "first"]
+        rebuild = ["--rebuild", "--encoder", str(word_model.path), "--method", "first"]
         assert run(["index", source, "-c", "demo", *rebuild, *place, *more]) == 1
         assert f"workers are at run {number} of collection demo" in capsys.readouterr().err
         assert row(again.settings).building is None
@@ -193,23 +221,24 @@ def test_meanwhile_nothing_is_indexed_not_even_a_generation_of_the_new_encoder(
 
 @pytest.mark.usefixtures("interruptible")
 def test_ctrl_c_only_ends_looking_on(again: Again) -> None:
-    command = again.command()
-    command.send_signal(signal.SIGINT)
-    assert command.wait(60) == 130
-    assert "goes on without this command" in again.said(command)
-    assert "when it is done: the same command makes the change" in again.said(command)
+    asking = again.command()
+    asking.send_signal(signal.SIGINT)
+    assert asking.wait(60) == 130
+    assert "goes on without this command" in again.said(asking)
+    assert "when it is done: the same command makes the change" in again.said(asking)
     assert again.run().state == "running"
 
 
 def test_where_the_sample_is_all_no_worker_is_waited_for(again: Again) -> None:
-    assert run([*COMMAND, "--home", str(again.settings.home), "--broker", again.settings.broker]) == 0
+    assert again.here() == 0
     assert row(again.settings).method == "first"
     assert (again.run().state, again.run().encoded, again.run().unchanged) == ("done", 0, 235)
 
 
 def test_a_broker_that_is_away_is_said_before_anything_is_encoded(
-    again: Again, capsys: pytest.CaptureFixture[str]
+    again: Again, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert run([*COMMAND, "--home", str(again.settings.home), "--broker", "redis://127.0.0.1:1/0"]) == 1
+    monkeypatch.setattr("indexer.workers.hints._CONNECT_RETRIES", 1)
+    assert again.here("--broker", "redis://127.0.0.1:1/0") == 1
     assert "the broker redis://127.0.0.1:1/0 can't be reached" in capsys.readouterr().err
     assert status(again.settings)["encoding_again"] is None
