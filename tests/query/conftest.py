@@ -34,8 +34,8 @@ SOURCES = sorted(DEMO.glob("docs.*.jsonl"))
 
 
 @cache
-def _default_encoder(folder: ModelFolder, device: Device, threads: int | None) -> SentenceEncoder:
-    return SentenceEncoder(folder, device=device, threads=threads)
+def _default_encoder(folder: ModelFolder, threads: int | None) -> SentenceEncoder:
+    return SentenceEncoder(folder, device="cpu", threads=threads)
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -43,8 +43,9 @@ def _default_opened_once() -> Iterator[None]:
     """Whoever opens the default encoder gets the one of this process: to open it takes a second."""
 
     def opened(folder: ModelFolder, *, device: Device = "auto", threads: int | None = None) -> SentenceEncoder:
-        make = _default_encoder if folder.path == default_path() else SentenceEncoder
-        return make(folder, device=device, threads=threads)
+        if folder.path == default_path() and device != "cuda":
+            return _default_encoder(folder, threads)
+        return SentenceEncoder(folder, device=device, threads=threads)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(methods, "SentenceEncoder", opened)
