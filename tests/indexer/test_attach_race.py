@@ -13,7 +13,9 @@ import pytest
 from benchmarks.attach_race import race
 
 
-@pytest.mark.parametrize("companion", [False, True], ids=["in place", "companion"])
+@pytest.mark.parametrize(
+    "companion", [False, pytest.param(True, marks=pytest.mark.long)], ids=["in place", "companion"]
+)
 def test_every_text_is_the_owners_and_every_vector_belongs_to_its_text(
     elastic_url: str, tmp_path: Path, *, companion: bool
 ) -> None:

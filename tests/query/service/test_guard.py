@@ -114,7 +114,7 @@ def test_large_bodies_are_refused(options: ServiceOptions) -> None:
 def test_a_body_that_does_not_come_is_not_waited_for(service: httpx.Client, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(guard, "_BODY_WITHIN", 0.2)
     parts = urlsplit(str(service.base_url))
-    with socket.create_connection((parts.hostname or "", parts.port or 0), timeout=30) as connection:
+    with socket.create_connection((parts.hostname or "", parts.port or 0), timeout=60) as connection:
         connection.sendall(
             b"POST /api/search HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: 9\r\n\r\nhalf"
         )
@@ -171,7 +171,7 @@ def test_every_answer_carries_the_headers_that_close_it(service: httpx.Client) -
 )
 def test_what_is_no_request_gets_no_trace_of_the_inside(service: httpx.Client, sent: bytes) -> None:
     parts = urlsplit(str(service.base_url))
-    with socket.create_connection((parts.hostname or "", parts.port or 0), timeout=10) as connection:
+    with socket.create_connection((parts.hostname or "", parts.port or 0), timeout=60) as connection:
         connection.sendall(sent)
         answer = b"".join(iter(lambda: connection.recv(4096), b""))
     status = int(answer.split()[1])
