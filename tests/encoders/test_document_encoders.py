@@ -52,15 +52,14 @@ def trained_folder(lawdr_folder: ModelFolder, tmp_path_factory: pytest.TempPathF
 
 
 def _openings() -> Iterator[ParameterSet]:
-    """The fixture of a folder, and a method; `make test` opens the default encoder too."""
+    """The fixture of a folder, and a method: `make test` opens the default encoder by its method, and `make test-all`
+    by the others."""
     for method in SENTENCE_METHODS:
-        if method == Hmde.method:
-            marks = pytest.mark.torch
-            yield pytest.param(("small_trained", method), marks=marks, id=f"small-{method}")
-            yield pytest.param(("trained_folder", method), marks=[marks, pytest.mark.long], id=method)
-        else:
-            yield pytest.param(("small_lawdr", method), id=f"small-{method}")
-            yield pytest.param(("lawdr_folder", method), marks=pytest.mark.parts, id=method)
+        learnt = [pytest.mark.torch] if method == Hmde.method else []
+        late = pytest.mark.parts if method == Segments.method else pytest.mark.long
+        small, real = ("small_trained", "trained_folder") if learnt else ("small_lawdr", "lawdr_folder")
+        yield pytest.param((small, method), marks=learnt, id=f"small-{method}")
+        yield pytest.param((real, method), marks=[*learnt, late], id=method)
 
 
 @pytest.fixture(scope="module", params=_openings())

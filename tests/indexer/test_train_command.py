@@ -46,7 +46,7 @@ def small_trained(tmp_path_factory: pytest.TempPathFactory, small: ModelFolder) 
     return ModelFolder.open(target)
 
 
-@pytest.mark.parts
+@pytest.mark.long
 def test_a_collection_is_indexed_and_searched_by_what_was_trained(
     trained: ModelFolder, settings: Settings, capsys: pytest.CaptureFixture[str]
 ) -> None:

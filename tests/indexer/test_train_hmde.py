@@ -110,11 +110,11 @@ def test_the_folder_says_what_it_was_trained_on_and_how(trained: ModelFolder) ->
 
 
 def test_a_query_is_the_lower_encoders_and_a_document_the_upper_ones_over_its_passages(
-    trained: ModelFolder, default_folder: ModelFolder
+    small_trained: ModelFolder, small: ModelFolder
 ) -> None:
-    encoder = open_encoder(trained, device="cpu")
+    encoder = open_encoder(small_trained, device="cpu")
     assert isinstance(encoder, Hmde)
-    lower = SentenceEncoder(default_folder, device="cpu")
+    lower = SentenceEncoder(small, device="cpu")
     queries = [Document("1", "de", "Wasser für die Stadt"), Document("2", "en", "chess")]
     np.testing.assert_array_equal(encoder.encode_queries(queries), lower.encode_queries(queries))
     documents = [
@@ -127,7 +127,7 @@ def test_a_query_is_the_lower_encoders_and_a_document_the_upper_ones_over_its_pa
     np.testing.assert_allclose(np.linalg.norm(encoded.vectors, axis=1), [1, 1, 0], atol=1e-5)
     means = Sentences(lower).encode_documents(documents)
     assert np.einsum("ij,ij->i", encoded.vectors, means.vectors)[:2].min() > 0.5
-    assert encoder.spec.model != Sentences(SentenceEncoder(trained, device="cpu")).spec.model
+    assert encoder.spec.model != Sentences(SentenceEncoder(small_trained, device="cpu")).spec.model
 
 
 def test_later_windows_of_a_long_document_count_less_by_the_square_of_their_place(trained: ModelFolder) -> None:
