@@ -9,7 +9,7 @@ import signal
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack
 from importlib.util import find_spec
 from pathlib import Path
@@ -69,6 +69,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if missing and item.get_closest_marker("torch"):
             item.add_marker(skip)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Half a character in a log is escaped: the processes of a test run send each other reports in UTF-8."""
+    report = yield
+    report.sections = [(name, content.encode(errors="backslashreplace").decode()) for name, content in report.sections]
+    return report
 
 
 @pytest.fixture(scope="session", autouse=True)

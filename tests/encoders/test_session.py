@@ -2,6 +2,8 @@
 
 import os
 import shutil
+import subprocess
+import sys
 from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 
@@ -104,3 +106,10 @@ def test_a_graph_of_another_width_than_the_folder_says_is_one_sentence(
     onnx.save(bert_graph.build(weights(), SHAPE), other / "model.onnx")
     with pytest.raises(BadInput, match=r"model\.onnx makes vectors with 48 dimensions and .* says 384; make .* again"):
         OnnxSession(ModelFolder.open(other), device="cpu")
+
+
+def test_onnx_runtime_reports_nothing_to_its_maker() -> None:
+    code = "import encoders.session, os, sys; print(os.environ['ORT_DISABLE_TELEMETRY'], 'onnxruntime' in sys.modules)"
+    alone = {name: value for name, value in os.environ.items() if name != "ORT_DISABLE_TELEMETRY"}
+    done = subprocess.run([sys.executable, "-c", code], env=alone, capture_output=True, text=True, check=True)
+    assert done.stdout == "1 False\n"

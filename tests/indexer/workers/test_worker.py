@@ -84,11 +84,7 @@ def test_poison_is_refused_with_its_reason_and_everything_else_is_stored(field: 
     assert ledger.runs(field.engine, "c")[0].builds == {"build-c": 2 * CHUNK_DOCUMENTS - 3}
 
 
-def test_an_error_that_no_database_can_write_is_written_without_what_it_can_t(
-    field: Field, caplog: pytest.LogCaptureFixture
-) -> None:
-    caplog.set_level(logging.CRITICAL, "dragoman.worker")  # processes of tests can't tell each other such a log
-
+def test_an_error_that_no_database_can_write_is_written_without_what_it_can_t(field: Field) -> None:
     class Verbose(CountingEncoder):
         def encode_documents(self, documents: Sequence[Document]) -> Encoded:
             if any("nul" in document.text for document in documents):
