@@ -220,8 +220,9 @@ def test_everything_is_done_from_the_keyboard(page: Any) -> None:
     page.keyboard.press("Enter")
     page.wait_for_selector("dialog[open]")
     page.keyboard.press("Escape")
+    until(page, "!!document.activeElement.closest('#hits')")  # the focus goes back to the hit that was opened
     page.keyboard.press("/")
-    assert page.evaluate("document.activeElement.id") == "q"
+    until(page, "document.activeElement.id === 'q'")
 
 
 def test_right_to_left_text_is_laid_out_so(page: Any) -> None:
