@@ -124,7 +124,7 @@ def test_what_the_script_installs_from_is_sent_to_the_builder() -> None:
     assert {"cpu", "gpu", *extras.split(",")} <= project["project"]["optional-dependencies"].keys()
 
 
-@pytest.mark.long
+@pytest.mark.parts
 def test_installed_by_its_script_it_indexes_and_searches_as_nobody_with_nothing_but_a_home(installed: Path) -> None:
     home = installed / "home"
     environment = {
@@ -148,7 +148,7 @@ def test_installed_by_its_script_it_indexes_and_searches_as_nobody_with_nothing_
     assert {hit["id"] for hit in json.loads(found)["hits"]} == {"en", "de"}
 
 
-@pytest.mark.long
+@pytest.mark.parts
 def test_installed_by_its_script_it_has_the_drivers_of_both_servers_and_no_torch(installed: Path) -> None:
     modules = "elasticsearch", "orjson", "psycopg", "onnxruntime", "torch", "pytest"
     found = f"import importlib.util as u; print(*[n for n in {modules} if u.find_spec(n)])"

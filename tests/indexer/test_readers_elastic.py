@@ -149,7 +149,6 @@ def test_a_lost_point_in_time_is_replaced_and_nothing_is_missed(place: Place, mo
     assert points, "no point in time took the place of the one that was lost"
 
 
-@pytest.mark.long
 def test_a_server_that_is_killed_and_comes_back_is_read_on_and_nothing_is_missed(
     killable: ElasticServer, killable_url: str
 ) -> None:

@@ -138,7 +138,6 @@ def test_later_windows_of_a_long_document_count_less_by_the_square_of_their_plac
     np.testing.assert_allclose(upper.documents([sentences]), expected, atol=1e-5)
 
 
-@pytest.mark.long
 def test_a_command_that_is_killed_goes_on_to_the_same_files(
     small_trained: ModelFolder, over_small: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

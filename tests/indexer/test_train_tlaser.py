@@ -186,8 +186,7 @@ def test_a_training_that_was_stopped_goes_on_to_the_same_curve_and_the_same_grap
         assert (target / name).read_bytes() == (trained.path / name).read_bytes(), name
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("variant", ["ct", "laser"])
+@pytest.mark.parametrize("variant", [pytest.param("ct", marks=pytest.mark.long), "laser"])
 def test_a_training_that_was_killed_goes_on_to_the_same_curve_and_the_same_graph(
     variant: str, parallel: Path, tmp_path: Path
 ) -> None:

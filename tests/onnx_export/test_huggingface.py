@@ -237,7 +237,6 @@ def test_a_tokenizer_in_python_only_is_refused(save_model: SaveModel) -> None:
         load(folder)
 
 
-@pytest.mark.long
 def test_a_dense_layer_after_the_mean_that_narrows_is_exported(save_model: SaveModel, tmp_path: Path) -> None:
     folder = save_model("bert", "narrow")
     save_labse_layers(folder, activation="Identity", pooling="mean_tokens", width=24)

@@ -65,7 +65,6 @@ def test_the_report_lies_in_the_home(said: str, home: Path) -> None:
     assert page.read_text(encoding="utf-8").count("<svg") == 5
 
 
-@pytest.mark.long
 def test_again_it_goes_on_with_what_is_there_and_speaks_json(said: str, home: Path) -> None:
     lines = [json.loads(line) for line in _run(["demo", "--home", str(home), "-q", "--json"]).splitlines()]
     steps = [line["step"] for line in lines if "step" in line]

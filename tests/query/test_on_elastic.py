@@ -67,7 +67,7 @@ def test_the_same_hits_scores_and_passages_from_both_stores(
     assert hits(moved, ranking) == hits(calibrated, ranking)
 
 
-@pytest.mark.parametrize("method", ["lca", pytest.param("nca", marks=[pytest.mark.torch, pytest.mark.long])])
+@pytest.mark.parametrize("method", ["lca", pytest.param("nca", marks=pytest.mark.torch)])
 def test_a_mapped_ranking_is_the_same_from_both_stores(
     embedded: Settings, elastic_url: str, tmp_path: Path, method: str
 ) -> None:

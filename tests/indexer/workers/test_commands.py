@@ -76,8 +76,7 @@ def test_two_processes_write_into_the_embedded_store_what_one_writes(
     assert min(look["rate"] for look in looks) >= 0
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("concurrency", [1, 2])
+@pytest.mark.parametrize("concurrency", [pytest.param(1, marks=pytest.mark.long), 2])
 def test_a_worker_asked_to_end_returns_a_chunk_that_takes_too_long(site: Site, concurrency: int) -> None:
     """In the solo pool and in the prefork pool: in time, with status 0, and nothing is counted against the chunk."""
     source = site.write([{"id": "a", "lang": "en", "text": "rivers and floods " * 60_000}])

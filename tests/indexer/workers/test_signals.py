@@ -86,7 +86,7 @@ def test_a_worker_asked_to_end_with_time_enough_finishes_its_chunk(busy: Field) 
     ("how", "concurrency"),
     [
         (signal.SIGTERM, 1),
-        pytest.param(signal.SIGTERM, 2, marks=pytest.mark.long),
+        (signal.SIGTERM, 2),
         pytest.param(signal.SIGHUP, 1, marks=pytest.mark.long),
         pytest.param(signal.SIGHUP, 2, marks=pytest.mark.long),
     ],

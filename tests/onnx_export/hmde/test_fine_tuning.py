@@ -163,7 +163,6 @@ def test_a_loss_that_is_no_number_is_told(hmde: ModelFolder, small_model: Path, 
         Classifier(encoder, examples.labels, FineTuning()).train(examples, examples, QUIET)
 
 
-@pytest.mark.long
 def test_an_upper_encoder_over_one_that_learnt_before_keeps_its_weights(
     hmde: ModelFolder, small_model: Path, tmp_path: Path
 ) -> None:
