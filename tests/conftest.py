@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import gzip
+import inspect
 import json
 import os
 import signal
-import threading
 import time
 import uuid
 from collections.abc import Callable, Generator, Iterator
@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import NoReturn
 
 import pytest
-from elasticsearch import Elasticsearch
 
 from encoders.console import Console
 from encoders.document import Document, Encoder
@@ -26,7 +25,7 @@ from indexer.settings import Settings
 from onnx_export.models import DEFAULT, find_model
 from tests import tiers
 from tests.servers import shared
-from tests.servers.elastic import ElasticServer, killable_server
+from tests.servers.elastic import ElasticServer, client_of, killable_server
 from tests.servers.postgres import PostgresServer
 from tests.servers.process import S, ServerMissing
 from tests.servers.rabbitmq import RabbitServer
@@ -73,7 +72,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Half a character in a log is escaped: the processes of a test run send each other reports in UTF-8."""
+    """A log may end within a character. pytest-xdist's reports are UTF-8, so half a character is escaped."""
     report = yield
     report.sections = [(name, content.encode(errors="backslashreplace").decode()) for name, content in report.sections]
     return report
@@ -133,7 +132,7 @@ def secured() -> ElasticServer:
 
 @pytest.fixture
 def killable() -> Iterator[ElasticServer]:
-    """A real Elasticsearch server that a test has for itself and may kill; it takes little at a time."""
+    """A real Elasticsearch server that a test has for itself and may kill; it has little room for writes."""
     with ExitStack() as stack:
         try:
             server = stack.enter_context(shared.lent("killable", killable_server))
@@ -157,7 +156,7 @@ def killable_url(killable: ElasticServer) -> Iterator[str]:
 def _place(server: ElasticServer) -> Iterator[str]:
     prefix = f"test-{uuid.uuid4().hex[:12]}"
     yield f"{server.url}/{prefix}"
-    with Elasticsearch(server.url) as client:
+    with client_of(server.url) as client:
         names = client.indices.get(index=f"{prefix}*", expand_wildcards="all").body
         if names:
             client.indices.delete(index=list(names))
@@ -228,11 +227,10 @@ def real_texts(data_dir: Path) -> list[Document]:
 
 def until(happens: Callable[[], bool], seconds: float = 60.0) -> None:
     """Wait for something that another process or thread does."""
-    waited = threading.Event()
     deadline = time.monotonic() + seconds
     while not happens():
-        assert time.monotonic() < deadline, "it did not happen in time"
-        waited.wait(0.05)
+        assert time.monotonic() < deadline, f"not so after {seconds:g} s: {inspect.getsource(happens).strip()}"
+        time.sleep(0.05)
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 import numpy as np
 import pytest
 import sqlalchemy as sa
-from elasticsearch import Elasticsearch, helpers
+from elasticsearch import helpers
 
 from encoders.document import Document, FloatArray
 from encoders.errors import BadInput, StoreError
@@ -29,6 +29,7 @@ from indexer.stores.elastic.connection import Credentials
 from indexer.stores.elastic.joined import JoinedStore
 from indexer.stores.elastic.users_index import UsersIndex, only_index
 from tests.indexer.counting import CountingEncoder
+from tests.servers.elastic import client_of
 
 MAPPING: dict[str, Any] = {
     "dynamic": "strict",
@@ -60,7 +61,7 @@ class Owner:
         self.server = f"{parts.scheme}://{parts.netloc}"
         self.prefix = parts.path.strip("/")
         self.index = f"{self.prefix}-theirs"
-        self.client = Elasticsearch(self.server)
+        self.client = client_of(self.server)
         self.engine = engine
         self.encoder = CountingEncoder()
         self.attachment = Attachment(

@@ -6,12 +6,13 @@ import subprocess
 import sys
 import threading
 import time
+import uuid
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import quote
 
 import numpy as np
@@ -37,9 +38,10 @@ from indexer.stores.elastic.attachment import Attachment
 from indexer.stores.elastic.connection import Address, Credentials
 from indexer.stores.elastic.store import ElasticStore
 from tests.conftest import skip_or_fail
-from tests.servers.elastic import PASSWORD, PRESSURE, REQUEST, ElasticServer, running
+from tests.servers.elastic import LITTLE_ROOM, PASSWORD, PRESSURE, REQUEST, ElasticServer, client_of, running
 from tests.servers.process import ServerMissing, free_port
-from tests.servers.secured import admin, credentials
+from tests.servers.secured import admin, credentials, secured_server
+from tests.servers.shared import lent
 
 MODEL, DIM = "model-a", 32
 Opener = Callable[..., ElasticStore]
@@ -59,18 +61,61 @@ def secured_store(secured: ElasticServer) -> Iterator[Opener]:
     open_store(f"{secured.url}/shop", "c", credentials=credentials(secured, "admin")).drop()
 
 
+class Shop(NamedTuple):
+    """A place of its own on a server that may be killed.
+
+    Attributes:
+        server: that may be killed.
+        secure: whether it speaks TLS and asks who comes.
+        address: of the place.
+    """
+
+    server: ElasticServer
+    secure: bool
+    address: Address
+
+    @property
+    def credentials(self) -> Credentials:
+        """Of a user with rights on such places alone."""
+        return credentials(self.server, "shop") if self.secure else Credentials()
+
+    @property
+    def admin(self) -> Elasticsearch:
+        """A client that may do everything."""
+        return admin(self.server) if self.secure else client_of(self.server.url)
+
+
+def _secured(folder: Path) -> ElasticServer:
+    server = secured_server(folder)
+    server.settings |= LITTLE_ROOM
+    return server
+
+
+@pytest.fixture(
+    params=[pytest.param("plain", marks=pytest.mark.parts), pytest.param("secured", marks=pytest.mark.long)]
+)
+def shop(request: pytest.FixtureRequest) -> Iterator[Shop]:
+    """A place on a server that may be killed: one without security, then one with it."""
+    secure = request.param == "secured"
+    with ExitStack() as stack:
+        if secure:
+            server = stack.enter_context(lent("secured-killable", _secured))
+        else:
+            server = request.getfixturevalue("killable")
+        yield Shop(server, secure, Address.parse(f"{server.url}/shop-{uuid.uuid4().hex[:12]}?replicas=0"))
+
+
 @pytest.fixture
-def opened(killable: ElasticServer) -> Iterator[Opener]:
+def opened(shop: Shop) -> Iterator[Opener]:
     """Opens stores of one empty collection on the server that may be killed."""
 
     def opener() -> ElasticStore:
-        address = Address.parse(f"{killable.url}/shop?replicas=0")
-        return stack.enter_context(closing(ElasticStore(address, "c", Credentials())))
+        return stack.enter_context(closing(ElasticStore(shop.address, "c", shop.credentials)))
 
     with ExitStack() as stack:
         opener().create(MODEL, DIM)
         yield opener
-    open_store(f"{killable.url}/shop", "c").drop()
+        opener().drop()
 
 
 def items(numbers: range, text: str = "words of a page ", revision: int = 0) -> list[StoredDocument]:
@@ -126,9 +171,9 @@ def test_a_user_with_rights_on_one_prefix_rebuilds_returns_attaches_and_deletes(
                 assert attaching.catch_up().encoded == 1
             detach(engine, collections.require(engine, "theirs"), settings)
         collections.remove(engine, collections.require(engine, "pages"), settings)
-        assert list(client.indices.get(index="shop-*")) == ["shop-theirs"]
-        client.indices.delete(index="shop-theirs")
+        assert list(client.indices.get(index="shop-pages*,shop-theirs*")) == ["shop-theirs"]
     finally:
+        client.indices.delete(index="shop-theirs", ignore_unavailable=True)
         client.close()
         engine.dispose()
 
@@ -178,20 +223,20 @@ def test_a_password_stands_in_no_file_and_no_message(
         store.drop()
 
 
-def test_a_full_queue_is_waited_for(killable: ElasticServer, opened: Opener, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_queue_is_waited_for(shop: Shop, opened: Opener, monkeypatch: pytest.MonkeyPatch) -> None:
     """Four writers send twice what the server has room for, at once, again and again."""
     monkeypatch.setattr(writing, "_BACKOFF", (0.2, 2.0))
     long = "words of a long page " * 10_000
     batches = [range(start, start + 8) for start in range(0, 96, 8)]
     stores = [opened() for _ in range(4)]
-    rejected = _rejections(killable)
+    rejected = _rejections(shop)
 
     def write(at: int) -> None:
         stores[at % 4].put(MODEL, items(batches[at], long))
 
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(write, range(len(batches))))
-    assert _rejections(killable) > rejected, "the server never was full, so nothing was tested"
+    assert _rejections(shop) > rejected, "the server never was full, so nothing was tested"
     holds_exactly(opened(), items(range(96), long))
 
 
@@ -242,8 +287,8 @@ def test_documents_too_large_for_a_request_together_are_written_apart(opened: Op
     holds_exactly(opened(), several)
 
 
-def _rejections(server: ElasticServer) -> int:
-    with Elasticsearch(server.url, request_timeout=60) as client:
+def _rejections(shop: Shop) -> int:
+    with shop.admin as client:
         (node,) = client.nodes.stats(metric="indexing_pressure")["nodes"].values()
     total = node["indexing_pressure"]["memory"]["total"]
     return int(total["coordinating_rejections"] + total["primary_rejections"])
@@ -251,7 +296,7 @@ def _rejections(server: ElasticServer) -> int:
 
 @pytest.mark.parametrize("away", [0, pytest.param(30, marks=pytest.mark.long)])
 def test_a_server_killed_in_the_middle_of_writes_and_away_for_a_while_loses_and_doubles_nothing(
-    killable: ElasticServer, opened: Opener, away: float
+    shop: Shop, opened: Opener, away: float
 ) -> None:
     store = opened()
     batches = [range(start, start + 100) for start in range(0, 3000, 100)]
@@ -266,26 +311,33 @@ def test_a_server_killed_in_the_middle_of_writes_and_away_for_a_while_loses_and_
     with ThreadPoolExecutor(1) as pool:
         writing_ = pool.submit(write)
         assert half.wait(60)
-        killable.kill()
+        shop.server.kill()
         time.sleep(away)  # writes are refused at once
-        killable.start()
+        shop.server.start()
         writing_.result()
     holds_exactly(opened(), items(range(3000)))
 
 
 def test_a_server_that_stops_answering_is_waited_for(
-    killable: ElasticServer, opened: Opener, monkeypatch: pytest.MonkeyPatch
+    shop: Shop, opened: Opener, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A request that timed out may still be carried out, late: it must not undo what was written since."""
     with monkeypatch.context() as patch:
         patch.setattr("indexer.stores.elastic.connection.TIMEOUT", 2)
         store = opened()
     store.put(MODEL, items(range(50)))
-    killable.pause()
+    timed_out, wait = threading.Event(), writing._Patience.wait
+
+    def waited(patience: writing._Patience, cause: StoreError) -> None:
+        timed_out.set()
+        wait(patience, cause)
+
+    monkeypatch.setattr(writing._Patience, "wait", waited)
+    shop.server.pause()
     with ThreadPoolExecutor(1) as pool:
         late = pool.submit(store.put, MODEL, items(range(100), revision=1))
-        time.sleep(5)
-        killable.go_on()
+        assert timed_out.wait(60)
+        shop.server.go_on()
         assert late.result().stored == 100
     assert opened().put(MODEL, items(range(100), "newest ", revision=2)).stored == 100
     holds_exactly(opened(), items(range(100), "newest ", revision=2))
@@ -303,34 +355,42 @@ def test_a_server_that_can_not_be_reached_is_given_up(monkeypatch: pytest.Monkey
 
 
 @pytest.mark.long
-def test_a_server_that_stays_away_is_given_up(
-    killable: ElasticServer, opened: Opener, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(writing, "PATIENCE", 1.0)
+def test_a_server_that_stays_away_is_given_up(shop: Shop, opened: Opener, monkeypatch: pytest.MonkeyPatch) -> None:
     store = opened()
-    killable.kill()
+    monkeypatch.setattr(writing, "PATIENCE", 1.0)
+    shop.server.kill()
     with pytest.raises(StoreError, match="can't be reached"):
         store.put(MODEL, items(range(5)))
-    killable.start()
+    monkeypatch.undo()
+    shop.server.start()
     assert store.count() == {}
     assert store.put(MODEL, items(range(5))).stored == 5
 
 
 _WRITER = """
 import sys
-from pathlib import Path
 from indexer.stores.elastic.connection import Address, Credentials
 from indexer.stores.elastic.store import ElasticStore
 from tests.indexer.test_elastic_faults import MODEL, items
-store = ElasticStore(Address.parse(sys.argv[1]), "c", Credentials())
+address, user, password, ca = sys.argv[1:]
+store = ElasticStore(Address.parse(address), "c", Credentials(user, password, ca=ca))
 for start in range(0, 2000, 100):
     store.put(MODEL, items(range(start, start + 100)))
     print(start, flush=True)
 """
 
 
-def test_a_client_killed_in_the_middle_of_writes_does_them_again(killable: ElasticServer, opened: Opener) -> None:
-    command = [sys.executable, "-c", _WRITER, f"{killable.url}/shop"]
+def test_a_client_killed_in_the_middle_of_writes_does_them_again(shop: Shop, opened: Opener) -> None:
+    who = shop.credentials
+    command = [
+        sys.executable,
+        "-c",
+        _WRITER,
+        f"{shop.server.url}/{shop.address.prefix}",
+        who.user,
+        who.password,
+        who.ca,
+    ]
     for batches in (2, 5):
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=Path(__file__).parents[2]) as client:
             assert client.stdout is not None
@@ -347,6 +407,21 @@ def _chunks(settings: Settings) -> dict[int, str]:
         return {one.number: one.state for one in session.scalars(sa.select(Chunk))}
 
 
+_KILLED = """
+import os, signal, sys
+from indexer.ledger import Ledger
+from query.cli import run
+done, chunks = Ledger.done, []
+def dying(*arguments):
+    done(*arguments)
+    chunks.append(arguments)
+    if len(chunks) == 2:
+        os.kill(os.getpid(), signal.SIGKILL)
+Ledger.done = dying
+run(sys.argv[1:])
+"""
+
+
 @pytest.mark.parametrize("kills", [1, pytest.param(3, marks=pytest.mark.long)])
 def test_after_kills_of_an_index_run_the_ledger_says_nothing_done_that_the_server_lacks(
     elastic_url: str, tmp_path: Path, default_folder: ModelFolder, kills: int
@@ -359,29 +434,17 @@ def test_after_kills_of_an_index_run_the_ledger_says_nothing_done_that_the_serve
     source, home = tmp_path / "docs.jsonl", tmp_path / "home"
     source.write_text("".join(json.dumps({"id": d.doc_id, "lang": d.lang, "text": d.text}) + "\n" for d in documents))
     settings = Settings.read(home=home, store=elastic_url)
-    command = [sys.executable, "-m", "query.cli", "index", str(source), "-c", "c", "--device", "cpu", "-q"]
-    arguments = ["--no-calibration", "--home", str(home), "--store", elastic_url]
-    home.mkdir()
-    killed = 0
-    while True:
-        done = sum(state == DONE for state in _chunks(settings).values())
-        with subprocess.Popen([*command, *arguments], cwd=Path(__file__).parents[2]) as process:
-            while process.poll() is None:
-                if sum(state == DONE for state in _chunks(settings).values()) >= done + 2 and killed < kills:
-                    process.kill()
-                    killed += 1
-                    break
-                time.sleep(0.02)
+    arguments = ["index", str(source), "-c", "c", "--device", "cpu", "-q"]
+    arguments += ["--no-calibration", "--home", str(home), "--store", elastic_url]
+    for program in (*[("-c", _KILLED)] * kills, ("-m", "query.cli")):
+        done = subprocess.run([sys.executable, *program, *arguments], cwd=Path(__file__).parents[2], check=False)
+        assert done.returncode == (-signal.SIGKILL if "-c" in program else 0)
         with closing(open_store(elastic_url, "c", make=False)) as store:
             stored = set(store.ids())
         for number, state in _chunks(settings).items():
             if state == DONE:
                 first = number * CHUNK_DOCUMENTS
                 assert stored.issuperset(one.doc_id for one in documents[first : first + CHUNK_DOCUMENTS])
-        if process.returncode == 0:
-            break
-        assert process.returncode == -signal.SIGKILL
-    assert killed == kills
     assert stored == {one.doc_id for one in documents}
     with opened_database(settings.database) as engine:
         (run,) = runs(engine, "c")

@@ -26,6 +26,7 @@ from indexer.stores.elastic.layout import Layout
 from indexer.stores.elastic.store import ElasticStore
 from tests.conftest import read_documents
 from tests.indexer.counting import CountingEncoder
+from tests.servers.elastic import client_of
 
 MODEL, DIM = "model-a", 8
 
@@ -47,7 +48,7 @@ def store(elastic_url: str) -> Iterator[ElasticStore]:
 
 @pytest.fixture
 def client(elastic_url: str) -> Iterator[Elasticsearch]:
-    with Elasticsearch(elastic_url.rpartition("/")[0]) as asked:
+    with client_of(elastic_url.rpartition("/")[0]) as asked:
         yield asked
 
 

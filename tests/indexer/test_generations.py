@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
-from elasticsearch import Elasticsearch
 
 from encoders.errors import BadInput
 from indexer import collection as collections
@@ -14,6 +13,7 @@ from indexer.collection import Collection
 from indexer.database import connect
 from indexer.settings import Settings
 from indexer.stores import stored_generations
+from tests.servers.elastic import client_of
 
 pytestmark = pytest.mark.usefixtures("default_folder")
 
@@ -105,7 +105,7 @@ def places(settings: Settings) -> list[int]:
     """Numbers of the generations that take room, wherever the store is."""
     if settings.store.startswith("http"):
         server, _, prefix = settings.store.rpartition("/")
-        with Elasticsearch(server) as client:
+        with client_of(server) as client:
             return sorted(int(name[-6:]) for name in client.indices.get(index=f"{prefix}-*").body)
     names = [path.stem for path in (settings.home / "store").glob("*.db")]
     return sorted(int(name.partition("@")[2] or 1) for name in names)
@@ -196,7 +196,7 @@ def test_other_readers_of_the_server_see_a_whole_generation_at_any_time(
     settings = Settings.read(home=tmp_path / "home", store=elastic_url)
     source = write(tmp_path, TEXTS)
     server, _, prefix = elastic_url.rpartition("/")
-    with Elasticsearch(server) as client:
+    with client_of(server) as client:
 
         def seen() -> tuple[list[str], int]:
             indices = sorted(client.indices.get_alias(name=f"{prefix}-c").body)

@@ -31,6 +31,7 @@ from indexer.pipeline import IndexReport
 from indexer.readers import ReadOptions
 from indexer.settings import Settings
 from indexer.stores import drop_store, open_store
+from tests.conftest import until
 from tests.indexer.counting import CountingEncoder
 
 DEMO = Path(pipeline.__file__).parent.parent / "query" / "demo"
@@ -398,14 +399,14 @@ def _chunks(home: Path) -> dict[str, int]:
 
 
 _STUB = """
-import sys, time
+import os, sys, time
 from indexer import indexing
 from query.cli import run
 from tests.indexer.counting import CountingEncoder
 
 class Slow(CountingEncoder):
     def encode_documents(self, documents):
-        time.sleep(0.1)
+        time.sleep(0.3 if os.environ["DRAGOMAN_HOME"].endswith("killed") else 0)
         return super().encode_documents(documents)
 
 indexing.open_named = lambda *_, **__: Slow()
@@ -457,7 +458,8 @@ def test_killed_at_random_moments_it_ends_with_the_same_bytes(
             break
         done = _chunks(tmp_path / "killed").get("done", 0)
         deadline = time.monotonic() + 300
-        while process.poll() is None and time.monotonic() < deadline:
+        while process.poll() is None:
+            assert time.monotonic() < deadline, "neither more chunks nor an end"
             if _chunks(tmp_path / "killed").get("done", 0) >= done + chance.randint(2, 6):
                 process.send_signal(signal.SIGKILL if kill % 3 else signal.SIGINT)
                 break
@@ -486,10 +488,7 @@ def test_ctrl_c_says_how_to_go_on_and_exits_with_130(tmp_path: Path, default_fol
         stderr=subprocess.PIPE,
         text=True,
     )
-    deadline = time.monotonic() + 60
-    while not _chunks(tmp_path / "home").get("pending") and time.monotonic() < deadline:
-        assert process.poll() is None
-        time.sleep(0.01)
+    until(lambda: bool(_chunks(tmp_path / "home").get("pending")) or process.poll() is not None)
     process.send_signal(signal.SIGINT)
     _, said = process.communicate(timeout=60)
     assert process.returncode == 130

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 import pytest
 import sqlalchemy as sa
-from elasticsearch import Elasticsearch, helpers
+from elasticsearch import helpers
 
 from encoders.document import Document
 from encoders.errors import BadInput, StoreError
@@ -20,7 +20,7 @@ from indexer.readers import ReadOptions, Refusal, count_records, elastic, finger
 from indexer.settings import Settings
 from indexer.stores import open_store
 from tests.indexer.counting import CountingEncoder
-from tests.servers.elastic import ElasticServer
+from tests.servers.elastic import ElasticServer, client_of
 
 
 class Place:
@@ -29,7 +29,7 @@ class Place:
     def __init__(self, url: str) -> None:
         parts = urlsplit(url)
         self.server, self.index = f"{parts.scheme}://{parts.netloc}", f"{parts.path.strip('/')}-docs"
-        self.client = Elasticsearch(self.server)
+        self.client = client_of(self.server)
         self.source = f"elastic:{self.server}/{self.index}"
         self.options = ReadOptions(fields={"text": "content.body", "title": "headline"})
 

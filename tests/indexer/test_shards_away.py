@@ -23,7 +23,7 @@ from indexer.stores.elastic.store import ElasticStore
 from tests.conftest import until
 from tests.indexer.counting import CountingEncoder
 from tests.indexer.test_attaching import Owner, source, texts
-from tests.servers.elastic import ElasticServer
+from tests.servers.elastic import ElasticServer, client_of
 
 OPTIONS = ReadOptions(fields={"text": "content.body", "title": "headline"})
 
@@ -159,7 +159,7 @@ def test_a_put_waits_for_a_shard_that_comes_back(elastic: ElasticServer, elastic
         return store.put("model-c", [StoredDocument.of(one, encoded, at) for at, one in enumerate(documents)]).stored
 
     put([f"a{at}" for at in range(20)])
-    with Elasticsearch(store.address.server) as client:
+    with client_of(store.address.server) as client:
         shard = Shard(elastic, client, store.index)
         shard.lose()
         back = threading.Timer(1.5, shard.find)

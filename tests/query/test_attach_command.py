@@ -13,7 +13,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
-from elasticsearch import Elasticsearch, helpers
+from elasticsearch import helpers
 
 from encoders.document import EncoderSpec
 from encoders.folder import ModelFolder
@@ -24,6 +24,7 @@ from indexer.stores.elastic.attachment import Attachment
 from query import Searcher
 from query.cli import run
 from tests.conftest import read_documents
+from tests.servers.elastic import client_of
 
 LANGS = ("en", "de", "ja")
 
@@ -35,7 +36,7 @@ class Site:
         parts = urlsplit(url)
         self.server, self.prefix = f"{parts.scheme}://{parts.netloc}", parts.path.strip("/")
         self.index, self.home = f"{self.prefix}-help", home
-        self.client = Elasticsearch(self.server)
+        self.client = client_of(self.server)
         self.documents = [
             document for lang in LANGS for document in read_documents(data / "lohelp" / f"docs.{lang}.jsonl.gz", 12)
         ]

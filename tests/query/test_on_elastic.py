@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from elasticsearch import Elasticsearch, helpers
+from elasticsearch import helpers
 
 from encoders.errors import BadInput
 from indexer import collection as collections
@@ -18,6 +18,7 @@ from query.ranking_options import RankingOptions
 from query.searcher import Searcher
 from tests.query import conftest
 from tests.query.conftest import DEMO
+from tests.servers.elastic import client_of
 
 QUERIES = (("en", "flood in the old town"), ("de", "Bienen im Garten"), ("ru", "шахматы"), ("ja", "山火事"))
 
@@ -116,7 +117,7 @@ def test_evaluating_gives_the_same_map(embedded: Settings, on_server: Settings) 
 def test_evaluating_the_same_documents_attached_gives_the_same_map(embedded: Settings, elastic_url: str) -> None:
     """By plain cosines: a calibration of its own draws other pages."""
     server, _, prefix = elastic_url.rpartition("/")
-    with Searcher.open("demo", embedded, device="cpu") as searcher, Elasticsearch(server) as client:
+    with Searcher.open("demo", embedded, device="cpu") as searcher, client_of(server) as client:
         documents = searcher.store.get(list(searcher.store.ids()))
         sources = (
             {"headline": one.title, "body": one.text, "language": one.lang, **dict(one.fields)} for one in documents
@@ -139,7 +140,7 @@ def test_evaluating_the_same_documents_attached_gives_the_same_map(embedded: Set
 def test_documents_of_another_home_s_index_are_not_deleted(moved: Settings, elastic_url: str) -> None:
     server, _, prefix = elastic_url.rpartition("/")
     index = f"{prefix}-demo-000001"
-    with Elasticsearch(server) as client:
+    with client_of(server) as client:
         ours = client.indices.get_mapping(index=index)[index]["mappings"]["_meta"]
         client.indices.put_mapping(index=index, meta={"dragoman": {**ours["dragoman"], "owner": "theirs"}})
         try:
@@ -162,7 +163,7 @@ def test_status_calibrate_report_and_delete_work_on_it(on_server: Settings, elas
     (made,) = run(on_server, "calibrate", "-c", "demo", "--balance", "0.5")
     assert made["balance"] == 0.5
     server, _, prefix = elastic_url.rpartition("/")
-    with Elasticsearch(server) as client:
+    with client_of(server) as client:
         assert client.indices.exists(index=f"{prefix}-demo")
         run(on_server, "delete", "--all", "-y", "-c", "demo")
         assert not client.indices.get(index=f"{prefix}*", expand_wildcards="all").body

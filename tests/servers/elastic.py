@@ -15,6 +15,9 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
+
+from elasticsearch import Elasticsearch
 
 from tests.servers import process
 from tests.servers.process import ServerMissing, ServerProcess, free_port
@@ -51,6 +54,7 @@ class ElasticServer(ServerProcess):
         self.settings = {"xpack.security.enabled": "false", **(settings or {})}
         shutil.copytree(once("elasticsearch-distribution", _distribution), folder / "server")
         (folder / "snapshots").mkdir()
+        (folder / "tmp").mkdir()
         folder.chmod(0o755)
         if self.user:
             subprocess.run(["chown", "-R", self.user, str(folder)], check=True)
@@ -125,7 +129,8 @@ class ElasticServer(ServerProcess):
             "PATH": os.environ["PATH"],
             "ES_JAVA_HOME": str(self.java),
             "ES_JAVA_OPTS": os.environ.get("ES_JAVA_OPTS", "-Xms1g -Xmx1g"),
-            "CLI_JAVA_OPTS": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
+            "ES_TMPDIR": str(self.folder / "tmp"),
+            "CLI_JAVA_OPTS": f"-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Djava.io.tmpdir={self.folder / 'tmp'}",
         }
 
     def answers(self) -> bool:
@@ -141,17 +146,21 @@ class ElasticServer(ServerProcess):
             return False
 
 
+def client_of(url: str, **options: Any) -> Elasticsearch:
+    """A client that waits for a server that others keep busy."""
+    return Elasticsearch(url, request_timeout=120, **options)
+
+
 PRESSURE = 6_000_000
 """Bytes of writes that the server which may be killed has room for at once."""
 REQUEST = 4_000_000
 """Bytes of a request that it takes."""
+LITTLE_ROOM = {"indexing_pressure.memory.limit": f"{PRESSURE}b", "http.max_content_length": f"{REQUEST}b"}
 
 
 def killable_server(folder: Path) -> ElasticServer:
-    """A server without security that takes little at a time, ready to start."""
-    return ElasticServer(
-        folder, {"indexing_pressure.memory.limit": f"{PRESSURE}b", "http.max_content_length": f"{REQUEST}b"}
-    )
+    """A server without security and with little room for writes, ready to start."""
+    return ElasticServer(folder, LITTLE_ROOM)
 
 
 @contextlib.contextmanager

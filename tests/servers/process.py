@@ -2,28 +2,19 @@
 
 from __future__ import annotations
 
-import atexit
 import contextlib
 import os
+import random
 import shutil
 import signal
 import socket
 import subprocess
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
-
-_CHILDREN: dict[int, subprocess.Popen[bytes]] = {}
-"""Servers that this process started, by their number."""
-
-
-@atexit.register
-def _leave() -> None:
-    """Servers that outlive this process are not its children any more: ``Popen`` would warn of them."""
-    for process in _CHILDREN.values():
-        process.returncode = 0
 
 
 class ServerMissing(Exception):
@@ -36,11 +27,10 @@ class ServerProcess:
     A pickled server can be asked, killed, paused and started by another process.
 
     Attributes:
-        folder: its data and its log.
+        folder: its data, its log, and while it runs its number in ``pid``.
         user, group: who runs it; this process's user where None.
         started_within: seconds it may take to start.
         allowed: whether the test that runs may start servers: a test of ``make check`` may not.
-        pid: of the process group; 0 where it does not run.
     """
 
     name = ""
@@ -52,7 +42,11 @@ class ServerProcess:
     def __init__(self, folder: Path) -> None:
         """Be ready to start, with data in an empty folder."""
         self.folder = folder
-        self.pid = 0
+
+    @property
+    def pid(self) -> int:
+        """Of the process group; 0 where it does not run."""
+        return pid_in(self.folder)
 
     def command(self) -> Sequence[str | Path]:
         """What to run."""
@@ -88,29 +82,18 @@ class ServerProcess:
                 group=self.group or self.user,
                 extra_groups=[] if self.user else None,
             )
-        self.pid = process.pid
-        _CHILDREN[self.pid] = process
+        (self.folder / "pid").write_text(str(process.pid), encoding="ascii")
+        threading.Thread(target=process.wait, daemon=True).start()  # whoever kills it, its number is free then
         until = time.monotonic() + self.started_within
         while not self.answers():
             if process.poll() is not None or time.monotonic() > until:
+                self.kill()
                 raise RuntimeError(f"{self.name} did not start: {log.read_text(errors='replace')[-2000:]}")
             time.sleep(0.1)
 
     def kill(self) -> None:
-        """End it as a power failure does."""
-        self._end(signal.SIGKILL)
-
-    def stop(self) -> None:
-        """End it in order."""
-        self._end(signal.SIGTERM)
-
-    def _end(self, how: signal.Signals) -> None:
-        if self.pid:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(self.pid, how)
-            if process := _CHILDREN.pop(self.pid, None):
-                process.wait(60)
-        self.pid = 0
+        """End it as a power failure does, and return when it is gone."""
+        end(self.folder)
 
     def pause(self) -> None:
         """Stop it answering, its connections open."""
@@ -119,6 +102,31 @@ class ServerProcess:
     def go_on(self) -> None:
         """End a pause."""
         os.killpg(self.pid, signal.SIGCONT)
+
+
+def pid_in(folder: Path) -> int:
+    """Number of the server that runs in a folder; 0 where none does."""
+    try:
+        return int((folder / "pid").read_text(encoding="ascii"))
+    except FileNotFoundError:
+        return 0
+
+
+def end(folder: Path) -> None:
+    """Kill the server that runs in a folder, if one does, and return when it is gone.
+
+    Raises:
+        TimeoutError: it is not gone after a minute.
+    """
+    pid = pid_in(folder)
+    until = time.monotonic() + 60
+    with contextlib.suppress(ProcessLookupError):
+        while pid:
+            os.killpg(pid, signal.SIGKILL)
+            if time.monotonic() > until:
+                raise TimeoutError(f"process {pid} in {folder} does not end")
+            time.sleep(0.02)
+    (folder / "pid").unlink(missing_ok=True)
 
 
 S = TypeVar("S", bound=ServerProcess)
@@ -158,7 +166,9 @@ def program(name: str, package: str, *places: Path) -> Path:
 
 
 def free_port() -> int:
-    """A port of loopback that nobody listens at."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    """A port of loopback that nobody listens at, and that no client is given while its server is away."""
+    while True:
+        port = random.randrange(20_000, 32_000)
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port

@@ -53,7 +53,7 @@ class RabbitServer(ServerProcess):
             "RABBITMQ_ENABLED_PLUGINS_FILE": str(self.folder / "plugins"),
             "RABBITMQ_MNESIA_BASE": str(self.folder / "mnesia"),
             "RABBITMQ_LOG_BASE": str(self.folder / "logs"),
-            "RABBITMQ_PID_FILE": str(self.folder / "pid"),
+            "RABBITMQ_PID_FILE": str(self.folder / "rabbitmq.pid"),
             "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS": "+S 1:1 +sbwt none +sbwtdcpu none +sbwtdio none",
         }
 

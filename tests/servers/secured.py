@@ -7,7 +7,7 @@ from pathlib import Path
 from elasticsearch import Elasticsearch
 
 from indexer.stores.elastic.connection import Credentials
-from tests.servers.elastic import PASSWORD, ElasticServer
+from tests.servers.elastic import PASSWORD, ElasticServer, client_of
 
 _ROLES = """
 in_place:
@@ -49,4 +49,4 @@ def credentials(server: ElasticServer, user: str, password: str = PASSWORD) -> C
 
 def admin(server: ElasticServer) -> Elasticsearch:
     """A client that may do everything."""
-    return Elasticsearch(server.url, basic_auth=("admin", PASSWORD), ca_certs=str(server.ca), request_timeout=120)
+    return client_of(server.url, basic_auth=("admin", PASSWORD), ca_certs=str(server.ca))

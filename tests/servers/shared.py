@@ -1,8 +1,8 @@
 """Servers and other things that all processes of a test run share: the first process that needs a thing makes it.
 
 The process that was started first (with ``pytest -n`` the process that hands out the tests) makes a folder; the others
-find it by an environment variable. When that process ends, however it ends, a process that waits for this kills the
-servers and deletes the folder: ``python -m tests.servers.shared FOLDER``.
+find it by an environment variable. A helper, ``python -m tests.servers.shared FOLDER``, waits until that process ends,
+however it ends; then it kills the servers and deletes the folder.
 """
 
 from __future__ import annotations
@@ -21,9 +21,11 @@ from typing import TypeVar
 
 from filelock import FileLock
 
-from tests.servers.process import S, ServerProcess
+from tests.servers.process import S, end
 
 _VARIABLE = "TESTS_SHARED_FOLDER"
+_PATIENCE = 1800.0
+"""Seconds to wait for what another process makes or has for itself."""
 T = TypeVar("T")
 
 
@@ -44,10 +46,8 @@ def shared_folder() -> Path:
 
 
 def _clean(folder: Path) -> None:
-    for file in folder.glob("*.made"):
-        made = pickle.loads(file.read_bytes())
-        if isinstance(made, ServerProcess):
-            made.kill()
+    for file in folder.glob("*/pid"):
+        end(file.parent)
     shutil.rmtree(folder, ignore_errors=True)
 
 
@@ -60,7 +60,7 @@ def once(name: str, make: Callable[[Path], T]) -> T:
     """
     root = shared_folder()
     file = root / f"{name}.made"
-    with FileLock(root / f"{name}.lock"):
+    with FileLock(root / f"{name}.lock", timeout=_PATIENCE):
         if not file.exists():
             folder = Path(tempfile.mkdtemp(prefix=f"{name}-", dir=root))
             folder.chmod(0o755)
@@ -88,13 +88,12 @@ def started(name: str, make: Callable[[Path], S]) -> S:
 
 @contextmanager
 def lent(name: str, make: Callable[[Path], S]) -> Iterator[S]:
-    """A server of the whole test run that a process has for itself meanwhile, to kill it; others wait for it.
+    """A server of the whole test run that a test has for itself and may kill; other processes wait.
 
     Raises:
         ServerMissing: it is not installed here.
     """
-    root = shared_folder()
-    with FileLock(root / f"{name}.lent"):
+    with FileLock(shared_folder() / f"{name}.lent", timeout=_PATIENCE):
         server = started(name, make)
         try:
             yield server
@@ -102,7 +101,6 @@ def lent(name: str, make: Callable[[Path], S]) -> Iterator[S]:
             if not server.answers():
                 server.kill()
                 server.start()
-            (root / f"{name}.made").write_bytes(pickle.dumps(server))
 
 
 if __name__ == "__main__":

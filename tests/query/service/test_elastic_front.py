@@ -21,6 +21,7 @@ from query.cli import run
 from query.clicks import logged_searches
 from query.service.options import ServiceOptions
 from tests.conftest import read_documents
+from tests.servers.elastic import client_of
 from tests.servers.service import serving
 
 LANGS = ("en", "de", "ja")
@@ -36,7 +37,7 @@ class Site:
         self.documents = [
             document for lang in LANGS for document in read_documents(data / "lohelp" / f"docs.{lang}.jsonl.gz", 20)
         ]
-        with Elasticsearch(self.server) as client:
+        with client_of(self.server) as client:
             self.write(client, self.index, self.documents)
             client.index(index=self.secret, id="s", document={"body": "the secret"}, refresh=True)
         assert run(["attach", self.index, "-c", "help", "--store", url, *FIELDS, "--home", str(home), "-q"]) == 0
@@ -63,7 +64,7 @@ def site(
     elastic: Any, data_dir: Path, default_folder: ModelFolder, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Site]:
     yield Site(f"{elastic.url}/front", data_dir, tmp_path_factory.mktemp("front"))
-    with Elasticsearch(elastic.url) as client:
+    with client_of(elastic.url) as client:
         client.indices.delete(index=["front-help", "front-secret"])
 
 
@@ -76,7 +77,7 @@ def service(site: Site) -> Iterator[httpx.Client]:
 @pytest.fixture(scope="module")
 def application(service: httpx.Client) -> Iterator[Elasticsearch]:
     """What an application has: a client of its own, and another URL."""
-    with Elasticsearch(str(service.base_url)) as client:
+    with client_of(str(service.base_url)) as client:
         yield client
 
 
@@ -149,13 +150,13 @@ def test_ordinary_filters_hold(site: Site, application: Elasticsearch) -> None:
 
 def test_an_index_with_vectors_beside_it_is_filtered_by_terms(site: Site, tmp_path: Path) -> None:
     home, theirs = str(tmp_path / "home"), "beside-help"
-    with Elasticsearch(site.server) as direct:
+    with client_of(site.server) as direct:
         try:
             site.write(direct, theirs, site.documents[10:40])
             place = ["--store", f"{site.server}/beside", "--home", home, "-q"]
             assert run(["attach", theirs, "-c", "beside", "--companion", *FIELDS, *place]) == 0
             options = ServiceOptions(Settings.read(home=Path(home)), device="cpu")
-            with serving(options) as client, Elasticsearch(str(client.base_url)) as application:
+            with serving(options) as client, client_of(str(client.base_url)) as application:
 
                 def found(*filters: dict[str, Any]) -> set[str]:
                     query = {"bool": {"must": clause("printing", lang="en"), "filter": list(filters)}}
@@ -228,7 +229,7 @@ def test_a_filter_that_the_cluster_refuses_is_its_refusal(site: Site, applicatio
 
 
 def test_other_reads_pass_through(site: Site, application: Elasticsearch) -> None:
-    with Elasticsearch(site.server) as direct:
+    with client_of(site.server) as direct:
         one = site.documents[0].doc_id
         asks: tuple[Callable[[Elasticsearch], Any], ...] = (
             lambda client: client.search(index=site.index, query={"match": {"body": "table"}}, aggs=_YEARS),
@@ -264,7 +265,7 @@ def test_without_credentials_of_their_own_callers_read_the_collections_alone(
     site: Site, service: httpx.Client, own: dict[str, Any]
 ) -> None:
     """A cluster without security takes any credentials: those that somebody invents are none."""
-    with Elasticsearch(str(service.base_url), **own) as application:
+    with client_of(str(service.base_url), **own) as application:
         reads_collections_alone(site, application)
 
 
@@ -400,7 +401,7 @@ WRITES = [
 def test_nothing_is_written_whatever_the_spelling(site: Site, service: httpx.Client) -> None:
     body = f'{{"index": {{"_index": "{site.index}", "_id": "evil"}}}}\n{{"body": "evil"}}\n'
     overriding = {"X-HTTP-Method-Override": "DELETE", "X-Original-URL": "/_bulk", "es-security-runas-user": "elastic"}
-    with Elasticsearch(site.server) as direct:
+    with client_of(site.server) as direct:
         before = direct.indices.stats(index="front-*")["_all"]["primaries"]["indexing"]["index_total"]
         names = set(direct.indices.get(index="front-*"))
         for method, path in WRITES:
@@ -432,7 +433,7 @@ def test_bodies_that_two_readers_could_read_differently_are_refused(site: Site, 
 
 
 def test_writes_pass_where_they_are_enabled_and_the_index_is_served(site: Site) -> None:
-    with serving(replace(site.options, writes=True)) as client, Elasticsearch(str(client.base_url)) as application:
+    with serving(replace(site.options, writes=True)) as client, client_of(str(client.base_url)) as application:
         made = {"headline": "A new page", "body": "of text", "language": "en", "year": 1990, "shelf": {"row": 3}}
         application.index(index=site.index, id="new/page", document=made)
         assert application.get(index=site.index, id="new/page")["_source"] == made
@@ -454,7 +455,7 @@ def test_writes_pass_where_they_are_enabled_and_the_index_is_served(site: Site) 
 
 def test_other_indices_are_read_where_the_service_lets_them(site: Site) -> None:
     options = replace(site.options, indices=("front-sec*",))
-    with serving(options) as client, Elasticsearch(str(client.base_url)) as application:
+    with serving(options) as client, client_of(str(client.base_url)) as application:
         assert application.count(index=site.secret)["count"] == 1
         with pytest.raises(AuthorizationException):
             application.count(index="front-*")
@@ -476,7 +477,7 @@ def test_a_logged_search_says_its_id_for_clicks(calibrated: Settings, tmp_path: 
 def test_a_collection_of_this_machine_answers_in_the_same_shape(calibrated: Settings) -> None:
     with (
         serving(ServiceOptions(calibrated, device="cpu")) as client,
-        Elasticsearch(str(client.base_url)) as application,
+        client_of(str(client.base_url)) as application,
     ):
         with pytest.raises(BadRequestError, match="give _search a cross_lingual clause"):
             application.search(index="demo", query={"match_all": {}})

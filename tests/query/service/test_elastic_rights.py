@@ -18,7 +18,7 @@ from query.cli import run
 from query.service.access import Token
 from query.service.options import ServiceOptions
 from tests.conftest import read_documents, until
-from tests.servers.elastic import PASSWORD, ElasticServer
+from tests.servers.elastic import PASSWORD, ElasticServer, client_of
 from tests.servers.secured import admin, credentials
 from tests.servers.service import serving
 
@@ -74,7 +74,7 @@ def service(site: Site) -> Iterator[httpx.Client]:
 
 
 def application(service: httpx.Client, user: str, password: str = PASSWORD) -> Elasticsearch:
-    return Elasticsearch(str(service.base_url), basic_auth=(user, password))
+    return client_of(str(service.base_url), basic_auth=(user, password))
 
 
 QUERY = {"cross_lingual": {"query": "print a table", "lang": "en"}}
@@ -140,7 +140,7 @@ def test_with_tokens_the_cluster_vouches_for_its_own_users_alone(site: Site) -> 
                 unknown.search(index="pages", query=QUERY)
             assert greeted(known)
             assert not greeted(unknown)
-        with Elasticsearch(str(service.base_url), bearer_auth=SECRET) as client:
+        with client_of(str(service.base_url), bearer_auth=SECRET) as client:
             assert client.count(index="pages")["count"] == 12
             assert client.search(index="pages", query=QUERY)["hits"]["hits"]
             with pytest.raises(AuthorizationException):
@@ -153,7 +153,7 @@ def test_a_cluster_that_is_gone_is_waited_for_and_back_again(
     killable: ElasticServer, tmp_path: Path, data_dir: Path, default_folder: ModelFolder
 ) -> None:
     asked: tuple[dict[str, Any], ...] = ({"query": QUERY}, {"query": {"match_all": {}}})
-    with Elasticsearch(killable.url) as client:
+    with client_of(killable.url) as client:
         _fill(client, data_dir)
         _attach(killable.url, tmp_path)
         with serving(ServiceOptions(Settings.read(home=tmp_path), device="cpu")) as service:
@@ -173,7 +173,7 @@ def test_a_token_that_reads_never_writes(site: Site) -> None:
     tokens = (Token.of("reader", SECRET), Token.of("writer", f"{SECRET}2", writes=True))
     with serving(replace(site.options, tokens=tokens, writes=True)) as service:
         made = {"headline": "A page", "body": "of text", "row": 0}
-        with Elasticsearch(str(service.base_url), bearer_auth=SECRET) as reader:
+        with client_of(str(service.base_url), bearer_auth=SECRET) as reader:
             asks: tuple[Callable[[], Any], ...] = (
                 lambda: reader.index(index="pages", id="n", document=made),
                 lambda: reader.delete(index="pages", id="p1"),
@@ -182,7 +182,7 @@ def test_a_token_that_reads_never_writes(site: Site) -> None:
             for ask in asks:
                 with pytest.raises(AuthorizationException):
                     ask()
-        with Elasticsearch(str(service.base_url), bearer_auth=f"{SECRET}2") as writer:
+        with client_of(str(service.base_url), bearer_auth=f"{SECRET}2") as writer:
             writer.index(index="pages", id="n", document=made, refresh=True)
             writer.delete(index="pages", id="n", refresh=True)
         with application(service, "pages") as user, pytest.raises(AuthorizationException):
