@@ -11,18 +11,22 @@ import time
 import uuid
 from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import NoReturn
 
 import pytest
 
+from encoders import methods
 from encoders.console import Console
 from encoders.document import Document, Encoder
 from encoders.folder import ModelFolder
-from encoders.methods import open_encoder
+from encoders.segments import Segments
+from encoders.sentence import SentenceEncoder
+from encoders.session import Device
 from indexer.settings import Settings
-from onnx_export.models import DEFAULT, find_model
+from onnx_export.models import DEFAULT, default_path, find_model
 from tests import tiers
 from tests.servers import shared
 from tests.servers.elastic import ElasticServer, client_of, killable_server
@@ -104,10 +108,38 @@ def default_folder(_own_places: None) -> ModelFolder:
     return ModelFolder.open(once("default-model", lambda _: find_model(DEFAULT, Console(quiet=True)).path))
 
 
+@cache
+def default_sentences(threads: int | None = None) -> SentenceEncoder:
+    """The default sentence encoder, opened once in a process, because to open it takes a second."""
+    return SentenceEncoder(ModelFolder.open(default_path()), device="cpu", threads=threads)
+
+
 @pytest.fixture(scope="session")
 def encoder(default_folder: ModelFolder) -> Encoder:
     """The default encoder, loaded."""
-    return open_encoder(default_folder, device="cpu")
+    return Segments(default_sentences())
+
+
+@pytest.fixture(scope="module")
+def default_opened_once() -> Iterator[None]:
+    """Whoever opens the default encoder gets the encoder of this process."""
+
+    def opened(folder: ModelFolder, *, device: Device = "auto", threads: int | None = None) -> SentenceEncoder:
+        if folder.path == default_path() and device != "cuda":
+            return default_sentences(threads)
+        return SentenceEncoder(folder, device=device, threads=threads)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(methods, "SentenceEncoder", opened)
+        yield
+
+
+@pytest.fixture(scope="session")
+def small() -> ModelFolder:
+    """An encoder with random weights, where the default encoder proves nothing more."""
+    from tests.onnx_export.conftest import small_folder
+
+    return ModelFolder.open(once("small-model", lambda folder: small_folder(folder / "small").path))
 
 
 def started(name: str, make: Callable[[Path], S]) -> S:

@@ -70,23 +70,27 @@ def test_server(redis):
 """
 
 
+def ran(folder: Path, *options: str, nap: float = 0.0) -> subprocess.CompletedProcess[str]:
+    """pytest's run of the tests in a folder."""
+    marks = ["-o", "markers=parts\nlong\ntorch"]
+    command = [sys.executable, "-m", "pytest", "-rA", "-p", "no:randomly", "-p", "no:cacheprovider", *marks, *options]
+    environment = {"PYTHONPATH": str(ROOT), "NAP": str(nap)}
+    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+
+
 def outcomes(folder: Path, nap: float, *options: str) -> tuple[dict[str, str], str]:
     """How each test ended, and what pytest printed."""
     (folder / "conftest.py").write_text(_CONFTEST)
     (folder / "test_it.py").write_text(_TESTS)
-    marks = ["-o", "markers=parts\nlong\ntorch"]
-    command = [sys.executable, "-m", "pytest", "-rA", "-p", "no:randomly", "-p", "no:cacheprovider", *marks, *options]
-    done = subprocess.run(
-        command, cwd=folder, env={"PYTHONPATH": str(ROOT), "NAP": str(nap)}, capture_output=True, text=True, check=False
-    )
+    done = ran(folder, *options, nap=nap)
     ends = (line.split(" - ")[0].partition(" test_it.py::") for line in done.stdout.splitlines())
     return {name: end for end, _, name in ends if name and end in {"PASSED", "FAILED"}}, done.stdout
 
 
 @pytest.fixture(scope="module")
 def check(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, str], str]:
-    """The tests as ``make check`` runs them, with a second for each."""
-    return outcomes(tmp_path_factory.mktemp("tiers"), 1.2, "-m", "not parts and not long", "--seconds", "1")
+    """The tests as ``make check`` runs them, with a quarter of a second for each."""
+    return outcomes(tmp_path_factory.mktemp("tiers"), 0.3, "-m", "not parts and not long", "--seconds", "0.25")
 
 
 def test_check_runs_what_is_not_marked_and_asks_for_no_server(check: tuple[dict[str, str], str]) -> None:
@@ -98,12 +102,19 @@ def test_a_slow_test_of_check_fails_and_the_message_says_which_tier_it_belongs_t
 ) -> None:
     assert check[0]["test_quick"] == "PASSED"  # what is made once for all tests is nobody's time
     assert check[0]["test_slow"] == "FAILED"
-    assert re.search(r"took \d\.\d s, and a test of `make check` takes 1 s at most: mark it `parts`", check[1])
+    assert re.search(r"took \d\.\d s, and a test of `make check` takes 0.25 s at most: mark it `parts`", check[1])
 
 
 def test_a_test_of_check_that_imports_torch_fails(check: tuple[dict[str, str], str]) -> None:
     assert check[0]["test_torch"] == "FAILED"
     assert "imports torch, which `make check` does without" in check[1]
+
+
+def test_a_file_that_imports_torch_ends_check(tmp_path: Path) -> None:
+    (tmp_path / "conftest.py").write_text(_CONFTEST + "import sys\nsys.modules['torch'] = sys\n")
+    (tmp_path / "test_it.py").write_text("def test_it():\n    pass\n")
+    said = ran(tmp_path, "--seconds", "5").stderr
+    assert "a file of tests imports torch" in said
 
 
 def test_a_test_of_check_that_starts_a_server_fails(check: tuple[dict[str, str], str]) -> None:

@@ -48,7 +48,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def _own_time() -> float:
-    """Seconds, without those in which this thread waited for a core that other programs had (told by Linux alone)."""
+    """Seconds on the clock, less the seconds this thread waited for a core; only Linux tells the latter."""
     try:
         waited = int(Path("/proc/thread-self/schedstat").read_text(encoding="ascii").split()[1])
     except OSError:
@@ -62,13 +62,20 @@ class Bounds:
     def __init__(self, seconds: float | None) -> None:
         self._seconds = seconds
         self._started = 0.0
+        self._torch = False  # imported already, by a test of another tier
         self._shared = 0.0  # seconds of the fixtures that are made once for all tests
         self._depth = 0  # of such fixtures that need each other
+
+    def pytest_collection_finish(self) -> None:
+        """No file of tests imports torch by itself, or every test of ``make check`` would wait for it."""
+        if self._seconds and "torch" in sys.modules:
+            raise pytest.UsageError("a file of tests imports torch: import it in the tests that are marked `torch`")
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_setup(self, item: pytest.Item) -> None:
         """Begin."""
         self._started, self._shared = _own_time(), 0.0
+        self._torch = "torch" in sys.modules
         ServerProcess.allowed = bool(tier(item))
 
     @pytest.hookimpl(wrapper=True)
@@ -87,11 +94,10 @@ class Bounds:
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_call(self, item: pytest.Item) -> Generator[None, None, None]:
         """Fail a test of ``make check`` that belongs to another tier."""
-        torch = "torch" in sys.modules
         yield
         if tier(item):
             return
-        if not torch and "torch" in sys.modules:
+        if not self._torch and "torch" in sys.modules:
             pytest.fail("imports torch, which `make check` does without: mark it `torch`, for `make test`")
         taken = _own_time() - self._started - self._shared
         if self._seconds and taken > self._seconds:

@@ -11,7 +11,7 @@ from encoders.folder import ModelFolder
 from encoders.lawdr import publish
 from encoders.sentence import SentenceEncoder
 from encoders.sentences import Sentences
-from tests.onnx_export.conftest import small_folder
+from tests.conftest import default_sentences
 
 BOILERPLATE = "All rights reserved."
 CORPUS = [
@@ -26,15 +26,9 @@ CORPUS = [
 
 
 @pytest.fixture(scope="session")
-def small(tmp_path_factory: pytest.TempPathFactory) -> ModelFolder:
-    """An encoder with random weights."""
-    return small_folder(tmp_path_factory.mktemp("models") / "small")
-
-
-@pytest.fixture(scope="session")
 def sentence(default_folder: ModelFolder) -> SentenceEncoder:
     """The default sentence encoder, opened once."""
-    return SentenceEncoder(default_folder, device="cpu")
+    return default_sentences()
 
 
 def vectors_of(sentence: SentenceEncoder) -> FloatArray:

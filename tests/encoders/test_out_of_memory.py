@@ -16,8 +16,6 @@ _IN_LITTLE_MEMORY = """
 import resource, sys
 import numpy as np
 from encoders import session as sessions
-import pytest
-
 from encoders.folder import ModelFolder
 sessions.CPU_TOKEN_BUDGET = 40 * 256
 folder = ModelFolder.open(sys.argv[1])

@@ -436,6 +436,7 @@ def test_after_kills_of_an_index_run_the_ledger_says_nothing_done_that_the_serve
     settings = Settings.read(home=home, store=elastic_url)
     arguments = ["index", str(source), "-c", "c", "--device", "cpu", "-q"]
     arguments += ["--no-calibration", "--home", str(home), "--store", elastic_url]
+    stored: set[str] = set()
     for program in (*[("-c", _KILLED)] * kills, ("-m", "query.cli")):
         done = subprocess.run([sys.executable, *program, *arguments], cwd=Path(__file__).parents[2], check=False)
         assert done.returncode == (-signal.SIGKILL if "-c" in program else 0)

@@ -17,7 +17,6 @@ from indexer.lawdr_training import train_lawdr
 from indexer.settings import Settings
 from query import Searcher
 from query.cli import run
-from tests.onnx_export.conftest import small_folder
 
 DEMO = Path(query.__file__).parent / "demo"
 SOURCES = [str(DEMO / f"docs.{lang}.jsonl") for lang in ("de", "ja")]
@@ -29,12 +28,6 @@ def trained(tmp_path_factory: pytest.TempPathFactory, default_folder: ModelFolde
     target = tmp_path_factory.mktemp("trained") / "e5-lawdr"
     assert run(["train", "lawdr", *SOURCES, "-o", str(target), "--sample", "200", "-q"]) == 0
     return ModelFolder.open(target)
-
-
-@pytest.fixture(scope="module")
-def small(tmp_path_factory: pytest.TempPathFactory) -> ModelFolder:
-    """An encoder with random weights, where the default one proves nothing more."""
-    return small_folder(tmp_path_factory.mktemp("small") / "small")
 
 
 @pytest.fixture(scope="module")

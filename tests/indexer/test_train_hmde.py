@@ -9,7 +9,6 @@ import subprocess
 import sys
 import textwrap
 import weakref
-from collections.abc import Iterator
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -36,7 +35,7 @@ from indexer.settings import Settings
 from onnx_export.hmde.settings import PRESETS, settings_of
 from query import Searcher
 from query.cli import run
-from tests.onnx_export.conftest import exports_once, small_folder
+from tests.onnx_export.conftest import _exports_once  # noqa: F401
 
 pytestmark = [
     pytest.mark.torch,
@@ -48,24 +47,12 @@ SOURCES = [str(DEMO / f"docs.{lang}.jsonl") for lang in ("de", "es")]
 FEW = ["--steps", "4", "--batch", "6", "--evaluate", "2"]
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _exports_once() -> Iterator[None]:
-    with exports_once():
-        yield
-
-
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> ModelFolder:
     """A folder made by the command, of the demo's articles in two languages."""
     target = tmp_path_factory.mktemp("trained") / "documents"
     assert run(["train", "hmde", *SOURCES, "-o", str(target), *FEW, "-q"]) == 0
     return ModelFolder.open(target)
-
-
-@pytest.fixture(scope="module")
-def small(tmp_path_factory: pytest.TempPathFactory) -> ModelFolder:
-    """An encoder with random weights, where the default one proves nothing more."""
-    return small_folder(tmp_path_factory.mktemp("small") / "small")
 
 
 @pytest.fixture(scope="module")
@@ -431,9 +418,11 @@ def test_a_gpu_that_is_not_there_is_refused(tmp_path: Path, capsys: pytest.Captu
 
 
 def test_an_exported_graph_can_not_learn(
-    small: ModelFolder, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    small_trained: ModelFolder, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    said = _refused([*SOURCES, "-o", str(tmp_path / "x"), "--train-lower", "--encoder", str(small.path), "-q"], capsys)
+    said = _refused(
+        [*SOURCES, "-o", str(tmp_path / "x"), "--train-lower", "--encoder", str(small_trained.path), "-q"], capsys
+    )
     assert "it is an exported folder already" in said
 
 

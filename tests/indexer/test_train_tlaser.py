@@ -5,7 +5,6 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -23,7 +22,7 @@ from onnx_export.parity import compare
 from query import Searcher
 from query.cli import run
 from tests.conftest import until
-from tests.onnx_export.conftest import exports_once
+from tests.onnx_export.conftest import _exports_once  # noqa: F401
 from tests.servers.shared import once
 
 pytestmark = pytest.mark.torch
@@ -61,12 +60,6 @@ def parallel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     file = tmp_path_factory.mktemp("parallel") / "sums.tsv"
     file.write_text("\n".join(lines) + "\n", encoding="utf-8")
     return file
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _exports_once() -> Iterator[None]:
-    with exports_once():
-        yield
 
 
 def _sums(parallel: Path, target: Path, variant: str) -> list[str]:

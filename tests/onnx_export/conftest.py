@@ -35,9 +35,9 @@ SaveModel = Callable[..., Path]
 
 @contextmanager
 def exports_once() -> Iterator[None]:
-    """torch's exporter takes seconds, so in a test run it makes the graph of a model once; then that one is copied.
+    """Export each model once in a test run and copy the graph afterwards, because torch's exporter takes seconds.
 
-    A model is the same if its weights are and it makes the same vectors of an example.
+    Two models are the same if their modules, weights and inputs are, and the vectors they make of an example.
     """
     export = huggingface.export_module
 
@@ -48,7 +48,9 @@ def exports_once() -> Iterator[None]:
         with torch.no_grad():
             vectors = module(*example)
         weights = (part for name, weight in module.state_dict().items() for part in (name, weight.numpy().tobytes()))
-        key = short_hash(*inputs, *axes, target.name, vectors.numpy().tobytes(), *weights)
+        shapes = [f"{name} {value.dtype} {tuple(value.shape)}" for name, value in inputs.items()]
+        module_said = f"{module} {getattr(module, 'config', '')}"
+        key = short_hash(*shapes, *axes, target.name, module_said, vectors.numpy().tobytes(), *weights)
 
         def make(folder: Path) -> Path:
             export(module, inputs, axes, folder / target.name)
@@ -62,8 +64,9 @@ def exports_once() -> Iterator[None]:
         yield
 
 
-@pytest.fixture(scope="package", autouse=True)
+@pytest.fixture(scope="module", autouse=True)
 def _exports_once() -> Iterator[None]:
+    """In all tests of this folder, and of the files that import it."""
     with exports_once():
         yield
 
@@ -118,12 +121,6 @@ def small_folder(target: Path) -> ModelFolder:
         tokenizer.save(str(made / "tokenizer.json"))
         (made / "MODEL_CARD.md").write_text("# Small\n", encoding="utf-8")
     return ModelFolder.open(target)
-
-
-@pytest.fixture(scope="session")
-def small(tmp_path_factory: pytest.TempPathFactory) -> ModelFolder:
-    """An encoder with random weights."""
-    return small_folder(tmp_path_factory.mktemp("small") / "small")
 
 
 def wordpiece(more: str = "") -> tokenizers.Tokenizer:

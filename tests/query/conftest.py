@@ -5,24 +5,20 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stdout
-from functools import cache
 from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
 
 import query
-from encoders import methods
 from encoders.folder import ModelFolder
-from encoders.sentence import SentenceEncoder
-from encoders.session import Device
 from indexer import collection as collections
 from indexer.collection import Collection
 from indexer.database import connect, transaction
 from indexer.indexing import index
 from indexer.settings import Settings
 from indexer.stores import open_store
-from onnx_export.models import DEFAULT, default_path
+from onnx_export.models import DEFAULT
 from query import probe
 from query.calibrating import calibrate
 from query.cli import run
@@ -33,23 +29,9 @@ DEMO = Path(query.__file__).parent / "demo"
 SOURCES = sorted(DEMO.glob("docs.*.jsonl"))
 
 
-@cache
-def _default_encoder(folder: ModelFolder, threads: int | None) -> SentenceEncoder:
-    return SentenceEncoder(folder, device="cpu", threads=threads)
-
-
 @pytest.fixture(scope="module", autouse=True)
-def _default_opened_once() -> Iterator[None]:
-    """Whoever opens the default encoder gets the one of this process: to open it takes a second."""
-
-    def opened(folder: ModelFolder, *, device: Device = "auto", threads: int | None = None) -> SentenceEncoder:
-        if folder.path == default_path() and device != "cuda":
-            return _default_encoder(folder, threads)
-        return SentenceEncoder(folder, device=device, threads=threads)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(methods, "SentenceEncoder", opened)
-        yield
+def _default_opened_once(default_opened_once: None) -> None:
+    """In all tests of this folder."""
 
 
 def copied(home: Path, folder: Path) -> Settings:
@@ -60,7 +42,7 @@ def copied(home: Path, folder: Path) -> Settings:
 
 @contextmanager
 def probed_quickly() -> Iterator[None]:
-    """The probe tries a few settings, by the first hits of each query: what becomes of its choice is the same."""
+    """The probe tries few settings and looks at few hits: tests of what follows its choice need no more."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(probe, "RANKS", (0, 1))
         patch.setattr(probe, "BALANCES", (0.0, 0.75, 1.0))
@@ -81,37 +63,18 @@ def _indexed(folder: Path, encoder: str) -> Path:
     return folder
 
 
-def _calibrated(folder: Path, plain: Settings) -> Path:
-    settings = copied(plain.home, folder)
+def _calibrated(folder: Path, plain: Path) -> Path:
+    settings = copied(plain, folder)
     calibrate("demo", settings, device="cpu")
     return settings.home
 
 
-def _migrated(folder: Path, before: Settings, encoder: str) -> Path:
-    home = copied(before.home, folder).home
+def _migrated(folder: Path, before: Path, encoder: str) -> Path:
+    home = copied(before, folder).home
     command = ["migrate", "-c", "demo", "--encoder", encoder, "--method", "first", "--anyway", "--device", "cpu"]
     with (home / "said.json").open("w") as said, redirect_stdout(said):
         assert run([*command, "--json", "-q", "--home", str(home)]) == 0
     return home
-
-
-@pytest.fixture(scope="session")
-def demo(tmp_path_factory: pytest.TempPathFactory, default_folder: ModelFolder) -> Settings:
-    """The demo collection, indexed and without a calibration."""
-    return copied(once("demo", lambda folder: _indexed(folder, DEFAULT)), tmp_path_factory.mktemp("demo"))
-
-
-@pytest.fixture(scope="session")
-def calibrated(tmp_path_factory: pytest.TempPathFactory, demo: Settings) -> Settings:
-    """The same, calibrated."""
-    return copied(once("calibrated", lambda folder: _calibrated(folder, demo)), tmp_path_factory.mktemp("calibrated"))
-
-
-@pytest.fixture(scope="session")
-def migrated(calibrated: Settings, tmp_path_factory: pytest.TempPathFactory) -> Settings:
-    """The demo collection, asked by another model: documents are their first tokens; ``said.json`` is its report."""
-    home = once("migrated", lambda folder: _migrated(folder, calibrated, DEFAULT))
-    return copied(home, tmp_path_factory.mktemp("migrated"))
 
 
 @pytest.fixture(scope="session")
@@ -120,28 +83,71 @@ def word_model() -> ModelFolder:
     return ModelFolder.open(once("word-model", lambda folder: make_word_model(folder / "words", SOURCES).path))
 
 
+class Homes:
+    """Homes with the demo collection, made once for all tests; a test run's process has copies of its own."""
+
+    def __init__(self, encoder: str, name: str) -> None:
+        self._encoder, self._name = encoder, name
+
+    def plain(self) -> Path:
+        """Without a calibration."""
+        return once(f"demo{self._name}", lambda folder: _indexed(folder, self._encoder))
+
+    def calibrated(self) -> Path:
+        """Calibrated."""
+        return once(f"calibrated{self._name}", lambda folder: _calibrated(folder, self.plain()))
+
+    def migrated(self) -> Path:
+        """Calibrated, and asked by the encoder's first tokens; ``said.json`` is the migration's report."""
+        return once(f"migrated{self._name}", lambda folder: _migrated(folder, self.calibrated(), self._encoder))
+
+
 @pytest.fixture(scope="session")
-def demo_by_words(tmp_path_factory: pytest.TempPathFactory, word_model: ModelFolder) -> Settings:
+def _homes(default_folder: ModelFolder) -> Homes:
+    return Homes(DEFAULT, "")
+
+
+@pytest.fixture(scope="session")
+def _homes_by_words(word_model: ModelFolder) -> Homes:
+    return Homes(str(word_model.path), "-by-words")
+
+
+@pytest.fixture(scope="session")
+def demo(tmp_path_factory: pytest.TempPathFactory, _homes: Homes) -> Settings:
+    """The demo collection, indexed and without a calibration."""
+    return copied(_homes.plain(), tmp_path_factory.mktemp("demo"))
+
+
+@pytest.fixture(scope="session")
+def calibrated(tmp_path_factory: pytest.TempPathFactory, _homes: Homes) -> Settings:
+    """The same, calibrated."""
+    return copied(_homes.calibrated(), tmp_path_factory.mktemp("calibrated"))
+
+
+@pytest.fixture(scope="session")
+def migrated(tmp_path_factory: pytest.TempPathFactory, _homes: Homes) -> Settings:
+    """The demo collection, asked by another model: documents are their first tokens; ``said.json`` is its report."""
+    return copied(_homes.migrated(), tmp_path_factory.mktemp("migrated"))
+
+
+@pytest.fixture(scope="session")
+def demo_by_words(tmp_path_factory: pytest.TempPathFactory, _homes_by_words: Homes) -> Settings:
     """The demo collection by the word model, without a calibration."""
-    home = once("demo-by-words", lambda folder: _indexed(folder, str(word_model.path)))
-    return copied(home, tmp_path_factory.mktemp("demo-by-words"))
+    return copied(_homes_by_words.plain(), tmp_path_factory.mktemp("demo-by-words"))
 
 
 @pytest.fixture(scope="session")
-def calibrated_by_words(tmp_path_factory: pytest.TempPathFactory, demo_by_words: Settings) -> Settings:
+def calibrated_by_words(tmp_path_factory: pytest.TempPathFactory, _homes_by_words: Homes) -> Settings:
     """The same, calibrated."""
     with probed_quickly():
-        home = once("calibrated-by-words", lambda folder: _calibrated(folder, demo_by_words))
-    return copied(home, tmp_path_factory.mktemp("calibrated-by-words"))
+        return copied(_homes_by_words.calibrated(), tmp_path_factory.mktemp("calibrated-by-words"))
 
 
 @pytest.fixture(scope="session")
-def migrated_by_words(
-    tmp_path_factory: pytest.TempPathFactory, calibrated_by_words: Settings, word_model: ModelFolder
-) -> Settings:
+def migrated_by_words(tmp_path_factory: pytest.TempPathFactory, _homes_by_words: Homes) -> Settings:
     """The same, asked by the word model's first tokens."""
-    home = once("migrated-by-words", lambda folder: _migrated(folder, calibrated_by_words, str(word_model.path)))
-    return copied(home, tmp_path_factory.mktemp("migrated-by-words"))
+    with probed_quickly():
+        return copied(_homes_by_words.migrated(), tmp_path_factory.mktemp("migrated-by-words"))
 
 
 def moved(settings: Settings, collection: str, url: str, home: Path) -> Settings:

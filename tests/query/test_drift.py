@@ -1,6 +1,7 @@
 """Drift: documents that are as they were have none, a new kind of document is seen."""
 
 import shutil
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,7 @@ MODEL = TopicEncoder.spec.model
 LANGUAGES = ("de", "fr", "ja")
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> EmbeddedStore:
     """800 documents of each language, about forty topics."""
     encoder = TopicEncoder(bias=1.0, noise=1.0)
@@ -59,6 +60,7 @@ def test_a_new_kind_of_document_is_seen(store: EmbeddedStore, tmp_path: Path) ->
     encoder = TopicEncoder(bias=1.0, noise=1.0)
     more = [page(lang, f"{lang}-minutes", at) for lang in LANGUAGES[:1] for at in range(800)]
     shutil.copytree(Path(store.path).parent, tmp_path / "more")
-    changed = filled(tmp_path / "more", encoder, more)
-    assert drift(changed, active)["de"] > 0.25
-    changed.close()
+    with closing(EmbeddedStore(tmp_path / "more", "synthetic")) as looked_at:
+        assert drift(looked_at, active)["de"] == 0.0
+        filled(tmp_path / "more", encoder, more).close()
+        assert drift(looked_at, active)["de"] > 0.25

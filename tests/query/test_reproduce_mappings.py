@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from encoders.errors import BadInput
+from encoders.folder import ModelFolder
 from onnx_export.models import DEFAULT
 from query.cli import run
 from query.mappings_data import read_jrc, read_wikicomp
-from tests.onnx_export.conftest import small_folder
 from tests.query.conftest import DEMO
 
 
@@ -89,9 +89,9 @@ def test_pairs_of_articles_are_read_out_of_a_compressed_file(wikicomp: Path, tmp
 
 @pytest.mark.parametrize("encoder", ["small", pytest.param(DEFAULT, marks=pytest.mark.long)])
 def test_the_papers_figures_stand_beside_ours(
-    encoder: str, jrc: Path, wikicomp: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path
+    encoder: str, small: ModelFolder, jrc: Path, wikicomp: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    named = str(small_folder(tmp_path / "small").path) if encoder == "small" else encoder
+    named = str(small.path) if encoder == "small" else encoder
     picture = tmp_path / "mates.png"
     asked = ["reproduce", "mappings", "--jrc", str(jrc), "--wikipedia", str(wikicomp), "--languages", "en,fr"]
     asked += ["--encoder", named]

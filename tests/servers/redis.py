@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 from collections.abc import Sequence
 from pathlib import Path
@@ -26,8 +27,9 @@ class RedisServer(ServerProcess):
 
     @property
     def url(self) -> str:
-        """Where it answers."""
-        return f"redis://127.0.0.1:{self.port}/0"
+        """Where it answers: in a database of this process's own, so that no worker takes another process's messages."""
+        process = os.environ.get("PYTEST_XDIST_WORKER", "gw0")
+        return f"redis://127.0.0.1:{self.port}/{int(process[2:]) % 16}"
 
     def command(self) -> Sequence[str | Path]:
         """Without a snapshot at any time."""

@@ -26,7 +26,7 @@ from indexer.ledger import Ledger
 from indexer.readers import ReadOptions
 from indexer.settings import Settings
 from indexer.stores import open_store
-from indexer.workers.hints import Hints, queue_of
+from indexer.workers.hints import Hints, make_app, queue_of
 from indexer.workers.metrics import Metrics
 from indexer.workers.publishing import spool
 from indexer.workers.registry import Identity
@@ -39,16 +39,16 @@ from tests.servers.redis import RedisServer
 ROOT = Path(__file__).parents[3]
 
 
-@pytest.fixture
-def database(tmp_path: Path) -> str:
-    """URL of an empty database: SQLite. The contracts of the ledger and of leases replace it by both databases."""
-    return f"sqlite:///{tmp_path / 'ledger.db'}"
+def _database(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """URL of an empty database."""
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path / 'ledger.db'}"
+    return new_database(request.getfixturevalue("postgres"))
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
-def either_database(request: pytest.FixtureRequest, database: str) -> str:
-    """URL of an empty database: SQLite, then PostgreSQL."""
-    return database if request.param == "sqlite" else new_database(request.getfixturevalue("postgres"))
+database = pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.long)])(_database)
+either_database = pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.parts)])(_database)
+"""For the contracts of the ledger and of leases, which ``make test`` tries on both."""
 
 
 def new_database(server: PostgresServer) -> str:
@@ -57,6 +57,12 @@ def new_database(server: PostgresServer) -> str:
     with psycopg.connect(server.url, autocommit=True) as connection:
         connection.execute(f"CREATE DATABASE {name}")
     return server.url.removesuffix("dragoman") + name
+
+
+def answers_inspect(broker: str, pid: int) -> bool:
+    """Whether a worker answers ``celery inspect ping``."""
+    found = make_app(broker).control.inspect(timeout=1).ping() or {}
+    return any(node.startswith(f"dragoman-{pid}@") and said == {"ok": "pong"} for node, said in found.items())
 
 
 class Field:

@@ -21,11 +21,11 @@ from indexer import ledger
 from indexer.database import connect
 from indexer.indexing import index, publish
 from indexer.settings import Settings
-from indexer.workers.hints import make_app
 from indexer.workers.progress import standing
 from query.cli import run
 from query.waiting import look_on
 from tests.conftest import until
+from tests.indexer.workers.conftest import answers_inspect
 from tests.indexer.workers.site import Site
 from tests.servers.postgres import PostgresServer
 from tests.servers.process import free_port
@@ -112,10 +112,7 @@ def test_a_worker_asked_to_end_with_time_enough_finishes_its_chunk(site: Site) -
 @pytest.mark.long
 def test_celery_s_inspect_finds_an_idle_worker(site: Site) -> None:
     worker = site.start("worker", "--concurrency", "2")
-    ask = make_app(site.settings.broker).control.inspect(timeout=5).ping
-    until(lambda: bool(ask()), 120)
-    ((node, answer),) = ask().items()
-    assert (node.startswith(f"dragoman-{worker.pid}@"), answer) == (True, {"ok": "pong"})
+    until(lambda: answers_inspect(site.settings.broker, worker.pid), 120)
 
 
 def test_tables_on_a_server_are_made_when_that_is_asked_for(

@@ -11,10 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from indexer.workers.hints import make_app
 from indexer.workers.progress import standing
 from tests.conftest import until
-from tests.indexer.workers.conftest import Field, new_database, records
+from tests.indexer.workers.conftest import Field, answers_inspect, new_database, records
 from tests.servers.postgres import PostgresServer
 from tests.servers.process import running
 from tests.servers.redis import RedisServer
@@ -87,7 +86,7 @@ def test_a_worker_asked_to_end_with_time_enough_finishes_its_chunk(busy: Field) 
     [
         (signal.SIGTERM, 1),
         (signal.SIGTERM, 2),
-        pytest.param(signal.SIGHUP, 1, marks=pytest.mark.long),
+        (signal.SIGHUP, 1),
         pytest.param(signal.SIGHUP, 2, marks=pytest.mark.long),
     ],
 )
@@ -117,12 +116,4 @@ def test_a_worker_that_encodes_nothing_any_more_ends_with_an_error(busy: Field, 
 
 def test_an_idle_worker_answers_celery_s_inspect(busy: Field) -> None:
     worker = busy.act("well", concurrency=2)
-    ask = make_app(busy.settings.broker).control.inspect(timeout=1).ping
-    answers: dict[str, dict[str, str]] = {}
-
-    def is_there() -> bool:
-        answers.update(ask() or {})
-        return any(node.startswith(f"dragoman-{worker.pid}@") for node in answers)
-
-    until(is_there)
-    assert {"ok": "pong"} in answers.values()
+    until(lambda: answers_inspect(busy.settings.broker, worker.pid), 120)

@@ -20,14 +20,13 @@ from indexer.stores import open_store
 from indexer.workers.publishing import spool
 from indexer.workers.sweeping import sweep
 from tests.indexer.workers.conftest import Field
-from tests.onnx_export.conftest import small_folder
 from tests.servers.redis import RedisServer
 
 pytestmark = pytest.mark.torch
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> ModelFolder:
+def folder(small: ModelFolder, tmp_path: Path) -> ModelFolder:
     """A small encoder with an upper one, both of random weights."""
     torch = pytest.importorskip("torch", reason="HMDE's upper encoder is made by torch: pip install 'dragoman[train]'")
     from onnx_export.hmde import base as bases
@@ -35,10 +34,9 @@ def folder(tmp_path: Path) -> ModelFolder:
     from onnx_export.hmde.publish import publish
     from onnx_export.hmde.settings import PRESETS
 
-    lower = small_folder(tmp_path / "small")
-    base = bases.frozen(str(lower.path), PRESETS["small"], "cpu", Console(quiet=True))
+    base = bases.frozen(str(small.path), PRESETS["small"], "cpu", Console(quiet=True))
     torch.manual_seed(0)
-    upper = Upper(UpperShape(dim=lower.config.dim, feed_forward=64, sentences=8))
+    upper = Upper(UpperShape(dim=small.config.dim, feed_forward=64, sentences=8))
     said = {"settings": {"frozen": True}, "documents": 0, "languages": {}, "best": 0, "steps": 0, "validated": False}
     return publish(upper, base, tmp_path / "hmde", "int8", said, {}, Console(quiet=True))[0]
 

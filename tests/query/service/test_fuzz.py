@@ -15,7 +15,7 @@ from schemathesis.specs.openapi.checks import response_schema_conformance, statu
 _CHECKS = (not_a_server_error, response_schema_conformance, status_code_conformance)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def described(service: httpx.Client) -> Any:
     return schemathesis.openapi.from_url(f"{service.base_url}/openapi.json")
 

@@ -42,6 +42,7 @@ def browser() -> Iterator[Any]:
 def page(browser: Any, service: httpx.Client) -> Iterator[Any]:
     """A window; whatever the console complains of is a failure."""
     context = browser.new_context(base_url=str(service.base_url))
+    context.set_default_timeout(60_000)
     opened = context.new_page()
     said: list[str] = []
     opened.on("console", lambda message: said.append(message.text) if message.type in {"error", "warning"} else None)
@@ -104,8 +105,10 @@ def test_a_search_asked_for_before_the_collections_are_known_waits_for_them(page
         page.fill("#q", "flood in the old town")
         if enters:
             page.keyboard.press("Enter")
-        while not held:
+        for _ in range(1200):
             page.wait_for_timeout(50)
+            if held:
+                break
         held.pop().continue_()
         page.wait_for_selector("#hits h2" if enters else "#hits .hint")
         assert page.locator("#q").input_value() == "flood in the old town"

@@ -9,7 +9,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,15 +20,10 @@ import pytest
 from indexer.settings import Settings
 from query.cli import run
 from tests.conftest import until
+from tests.servers.process import free_port
 
 BODY = b'{"query": "coffee", "lang": "en"}'
 SECRET = "a-token-of-thirty-two-characters"  # noqa: S105
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 @contextmanager
@@ -44,17 +38,18 @@ def process(home: Path, *options: str, **environment: str) -> Iterator[tuple[sub
     )
     url = f"http://127.0.0.1:{port}"
     try:
-        until = time.monotonic() + 120
-        while time.monotonic() < until and started.poll() is None:
-            try:
-                if httpx.get(f"{url}/api/ready").json()["ready"]:
-                    break
-            except httpx.TransportError:
-                time.sleep(0.1)
+        until(lambda: started.poll() is not None or _ready(url), 120)
         yield started, url
     finally:
         started.kill()
         started.communicate()
+
+
+def _ready(url: str) -> bool:
+    try:
+        return bool(httpx.get(f"{url}/api/ready", timeout=60).json()["ready"])
+    except httpx.TransportError:
+        return False
 
 
 def begin(port: int) -> socket.socket:
