@@ -77,6 +77,23 @@ def test_calibrations_are_switched_without_touching_the_index(home: Settings) ->
         Searcher.open("demo", home, ranking=RankingOptions(calibration="zzz"))
 
 
+def test_an_evaluation_is_by_the_calibration_it_names(home: Settings, capsys: pytest.CaptureFixture[str]) -> None:
+    (first,) = kept(home)
+    calibrate("demo", home, setting=Setting(rank=0, margin="ratio", balance=0.0), device="cpu")
+    topics = ["--topics", str(DEMO / "topics.tsv"), "--qrels", str(DEMO / "qrels.txt"), "--langs", "de"]
+    command = ["evaluate", "-c", "demo", "--home", str(home.home), *topics, "--no-baseline", "--json", "-q"]
+
+    def map_by(*calibration: str) -> float:
+        assert run([*command, *calibration]) == 0
+        *_, logged = map(json.loads, capsys.readouterr().out.splitlines())
+        return float(logged["runs"][0]["means"]["AP"])
+
+    by_first, active = map_by("--calibration", first.id[:6]), map_by()
+    assert by_first != active
+    calibration_table.use(connect(home.database), "demo", first.id)
+    assert map_by() == by_first
+
+
 def test_documents_that_change_little_keep_the_calibration(home: Settings, tmp_path: Path) -> None:
     source = documents(tmp_path / "more.jsonl", "de", ["Ein Haus am See, in dem niemand mehr wohnt."])
     index([str(source)], "demo", settings=home, device="cpu")

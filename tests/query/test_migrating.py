@@ -144,6 +144,16 @@ def test_a_dry_run_reports_and_changes_nothing(home: Settings, words: str) -> No
     assert 0.2 < report.overlap < 1
 
 
+def test_the_command_of_a_dry_run_reports_and_changes_nothing(
+    home: Settings, words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    place = ["-c", "demo", "--home", str(home.home), "--device", "cpu"]
+    assert run(["migrate", "--encoder", words, "--method", "first", "--sample", "100", "--dry-run", *place]) == 0
+    assert "demo stays as it is: this was a dry run" in capsys.readouterr().out
+    assert run(["status", *place[:4], "--json"]) == 0
+    assert "migration" not in json.loads(capsys.readouterr().out)
+
+
 class Random:
     """An encoder that makes of every text a vector by chance."""
 

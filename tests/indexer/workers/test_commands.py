@@ -14,6 +14,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
+import query
 from benchmarks.trial_documents import contents, sentences
 from encoders.console import Console
 from encoders.folder import ModelFolder
@@ -25,12 +26,14 @@ from indexer.workers.progress import standing
 from query.cli import run
 from query.waiting import look_on
 from tests.conftest import until
-from tests.indexer.workers.conftest import answers_inspect
+from tests.indexer.workers.conftest import answers_inspect, new_database
 from tests.indexer.workers.site import Site
 from tests.servers.postgres import PostgresServer
 from tests.servers.process import free_port
 from tests.servers.rabbitmq import RabbitServer
 from tests.servers.redis import RedisServer
+
+DEMO = Path(query.__file__).parent / "demo"
 
 
 @pytest.fixture
@@ -125,6 +128,40 @@ def test_tables_on_a_server_are_made_when_that_is_asked_for(
     assert "are not of this version; run: dragoman db upgrade" in capsys.readouterr().err
     assert run(["db", "upgrade", *place]) == 0
     assert run(["status", *place]) == 0
+
+
+def test_one_command_indexes_by_workers_into_elasticsearch_and_calibrates(
+    site: Site, postgres: PostgresServer, elastic_url: str, small: ModelFolder, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Each part that a second machine needs: broker, PostgreSQL, Elasticsearch, a process of the worker."""
+    place = ["--home", str(site.settings.home), "--database", new_database(postgres), "--store", elastic_url]
+    place += ["--broker", site.settings.broker]
+    assert run(["db", "upgrade", *place]) == 0
+    site.start("worker", "--encoder", str(small.path), "--device", "cpu", *place)
+    sources = [str(source) for source in sorted(DEMO.glob("docs.*.jsonl"))]
+    capsys.readouterr()
+    assert run(["index", *sources, "-c", "demo", "--encoder", str(small.path), "--json", "-q", *place]) == 0
+    report, calibrated = map(json.loads, capsys.readouterr().out.splitlines())
+    assert (report["encoded"], report["refused"]) == (235, [])
+    assert calibrated["calibration"]
+    assert run(["status", "-c", "demo", "--json", *place]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert (told["documents"], told["store"]) == (235, elastic_url)
+    assert [one["calibration"] for one in told["calibrations"] if one["active"]] == [calibrated["calibration"]]
+    assert run(["search", "Bienen im Garten", "-c", "demo", "--lang", "de", "--json", *place]) == 0
+    assert len(json.loads(capsys.readouterr().out)["hits"]) == 10
+
+
+def test_a_run_that_is_cancelled_ends_and_what_is_stored_stays(
+    site: Site, small: ModelFolder, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source, place = site.write(sentences(130)), ["-c", "c", "--home", str(site.settings.home)]
+    publish([source], "c", settings=site.settings, encoder=str(small.path))
+    assert run(["cancel", *place]) == 0
+    assert "run 1 is given up; what is stored stays" in capsys.readouterr().out
+    assert run(["status", *place]) == 0
+    assert "run 1 cancelled" in capsys.readouterr().out
+    assert run(["cancel", *place]) == 1
 
 
 @pytest.mark.usefixtures("interruptible")

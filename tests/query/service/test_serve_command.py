@@ -19,6 +19,8 @@ import pytest
 
 from indexer.settings import Settings
 from query.cli import run
+from query.service.access import Token
+from query.service.options import LOOPBACK, ServiceOptions
 from tests.conftest import until
 from tests.servers.process import free_port
 
@@ -100,6 +102,50 @@ def test_it_is_killed_and_another_goes_on(calibrated: Settings) -> None:
         assert httpx.post(f"{url}/api/search", json={"query": "coffee"}).status_code == 401
         again = httpx.post(f"{url}/api/search", json={"query": "coffee"}, headers={"Authorization": f"Bearer {SECRET}"})
         assert again.json()["hits"] == before
+
+
+def test_every_option_of_the_command_is_the_service_s(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[tuple[ServiceOptions, str, int]] = []
+
+    class Server:
+        def __init__(self, service: ServiceOptions, options: ServiceOptions, host: str, port: int) -> None:
+            assert service is options
+            told.append((options, host, port))
+
+        def run(self) -> None:
+            pass
+
+    monkeypatch.setattr("query.service.app.Service", lambda options: options)
+    monkeypatch.setattr("query.service.server.server", Server)
+    monkeypatch.setattr(signal, "signal", lambda *_: None)
+    tokens = tmp_path / "tokens"
+    tokens.write_text(f"me {SECRET}\nyou {SECRET}2 write\n")
+    given = (
+        "-c demo -c news --host 10.0.0.7 --port 8301 --allow-host search.example --rate 60 --threads 3 --waiting 7 "
+        "--seconds 5 --max-body 2000 --hybrid --elastic http://127.0.0.1:9200 --index pages-* --index help "
+        "--allow-writes --log --log-days 30 --device cpu"
+    )
+    assert run(["serve", *given.split(), "--tokens", str(tokens), "--home", str(tmp_path)]) == 0
+    ((options, host, port),) = told
+    assert (host, port) == ("10.0.0.7", 8301)
+    assert options == ServiceOptions(
+        settings=Settings.read(home=tmp_path),
+        collections=("demo", "news"),
+        device="cpu",
+        hybrid=True,
+        tokens=(Token.of("me", SECRET), Token.of("you", f"{SECRET}2", writes=True)),
+        hosts=(*LOOPBACK, "10.0.0.7", "search.example"),
+        rate=60,
+        threads=3,
+        waiting=7,
+        seconds=5.0,
+        body=2000,
+        elastic="http://127.0.0.1:9200",
+        indices=("pages-*", "help"),
+        writes=True,
+        log=True,
+        log_days=30,
+    )
 
 
 def test_it_listens_to_other_machines_with_tokens_only(
