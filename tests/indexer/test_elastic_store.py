@@ -7,7 +7,7 @@ from contextlib import closing, contextmanager
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -56,8 +56,11 @@ class Answer(BaseHTTPRequestHandler):
     """A server that is none of ours: the real ones that answer so can't be had here."""
 
     version = ""
+    shown: ClassVar[list[str | None]] = []
+    """Credentials of each request."""
 
     def do_GET(self) -> None:
+        self.shown.append(self.headers["Authorization"])
         self.send_response(200)
         if self.version:
             self.send_header("X-Elastic-Product", "Elasticsearch")
@@ -188,6 +191,15 @@ def test_credentials_are_taken_from_the_url_and_shown_nowhere(tmp_path: Path, mo
     assert Settings.read(home=tmp_path, store="https://host:9200/").credentials.api_key == "a2V5"
     assert Settings.read(home=tmp_path, store="https://ann:s%40cret@host:9200/").credentials == settings.credentials
     assert Address.parse("https://host:9200").prefix == "dragoman"
+
+
+@pytest.mark.parametrize("stranger", [""], indirect=True)
+def test_an_api_key_goes_with_each_request(stranger: str) -> None:
+    """The tests' server makes no API keys, so a stranger is asked."""
+    Answer.shown.clear()
+    with pytest.raises(StoreError, match="is not Elasticsearch"):
+        open_store(stranger, "c", credentials=Credentials(api_key="a2V5"))
+    assert set(Answer.shown) == {"ApiKey a2V5"}
 
 
 SECRET = "c2VjcmV0a2V5"  # noqa: S105 - of nobody

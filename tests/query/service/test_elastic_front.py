@@ -19,6 +19,7 @@ from indexer.settings import Settings
 from query import Searcher
 from query.cli import run
 from query.clicks import logged_searches
+from query.ranking_options import RankingOptions
 from query.service.options import ServiceOptions
 from tests.conftest import read_documents
 from tests.servers.elastic import client_of
@@ -126,6 +127,28 @@ def test_it_finds_what_the_searcher_finds(site: Site, application: Elasticsearch
             assert [(hit["_id"], hit["_score"]) for hit in found] == [
                 (hit.doc_id, pytest.approx(hit.score)) for hit in ours
             ]
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"margin": "distance", "balance": 1.0},
+        {"passages": False},
+        {"calibration": "none"},
+    ],
+)
+def test_it_ranks_as_the_clause_asks(site: Site, application: Elasticsearch, asked: dict[str, Any]) -> None:
+    text = "sort the rows of a table in Calc"
+    ranking = RankingOptions(**asked)
+    with Searcher.open("help", site.options.settings, device="cpu", ranking=ranking) as searcher:
+        expected = [(hit.doc_id, pytest.approx(hit.score)) for hit in searcher.search(text, lang="en", k=20)]
+
+    def hits(**more: Any) -> list[tuple[str, float]]:
+        found = application.search(index=site.index, query=clause(text, lang="en", **more), size=20)["hits"]["hits"]
+        return [(hit["_id"], hit["_score"]) for hit in found]
+
+    assert hits(**asked) == expected
+    assert hits(**asked) != hits()
 
 
 def test_pages_follow_each_other(site: Site, application: Elasticsearch) -> None:
@@ -240,6 +263,10 @@ def test_other_reads_pass_through(site: Site, application: Elasticsearch) -> Non
             lambda client: client.msearch(searches=[{"index": site.index}, {"size": 1, "query": {"match_all": {}}}]),
             lambda client: client.field_caps(index=site.index, fields="year"),
             lambda client: client.indices.get_mapping(index=site.index),
+            lambda client: client.explain(index=site.index, id=one, query={"match": {"body": "table"}}),
+            lambda client: client.indices.validate_query(index=site.index, query={"match": {"body": "table"}}),
+            lambda client: client.termvectors(index=site.index, id=one, fields=["body"]),
+            lambda client: client.search(index=site.index, sort=[{"year": "asc"}], search_after=[2002], size=3),
         )
         for ask in asks:
             mine, theirs = ask(application).body, ask(direct).body

@@ -97,6 +97,14 @@ def test_a_callers_own_rights_hold(service: httpx.Client) -> None:
         assert not_allowed.count(index="oth*")["count"] == 1
 
 
+def test_whoever_has_credentials_scrolls_with_them(service: httpx.Client) -> None:
+    with application(service, "pages") as allowed:
+        first = allowed.search(index="pages", scroll="1m", size=7)
+        second = allowed.scroll(scroll_id=first["_scroll_id"], scroll="1m")
+        assert [len(page["hits"]["hits"]) for page in (first, second)] == [7, 5]
+        assert allowed.clear_scroll(scroll_id=first["_scroll_id"])["succeeded"]
+
+
 def test_rules_of_documents_hold_in_searches_across_languages(service: httpx.Client) -> None:
     with application(service, "rows") as some:
         hits = some.search(index="pages", query=QUERY, size=20)["hits"]["hits"]
