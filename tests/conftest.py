@@ -10,7 +10,7 @@ import signal
 import time
 import uuid
 from collections.abc import Callable, Generator, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -176,15 +176,19 @@ def killable() -> Iterator[ElasticServer]:
 @pytest.fixture
 def elastic_url(elastic: ElasticServer) -> Iterator[str]:
     """URL of a place for stores on the server that is this test's own, and empty again afterwards."""
-    yield from _place(elastic)
+    with _place(elastic) as url:
+        yield url
 
 
 @pytest.fixture
 def killable_url(killable: ElasticServer) -> Iterator[str]:
     """The same, on the server that may be killed."""
-    yield from _place(killable)
+    with _place(killable) as url:
+        yield url
+        killable.revive()
 
 
+@contextmanager
 def _place(server: ElasticServer) -> Iterator[str]:
     prefix = f"test-{uuid.uuid4().hex[:12]}"
     yield f"{server.url}/{prefix}"

@@ -95,6 +95,12 @@ class ServerProcess:
         """End it as a power failure does, and return when it is gone."""
         end(self.folder)
 
+    def revive(self) -> None:
+        """Start it again unless it answers."""
+        if not self.answers():
+            self.kill()
+            self.start()
+
     def pause(self) -> None:
         """Stop it answering, its connections open."""
         os.killpg(self.pid, signal.SIGSTOP)

@@ -98,9 +98,7 @@ def lent(name: str, make: Callable[[Path], S]) -> Iterator[S]:
         try:
             yield server
         finally:
-            if not server.answers():
-                server.kill()
-                server.start()
+            server.revive()
 
 
 if __name__ == "__main__":

@@ -68,9 +68,9 @@ def answers_inspect(broker: str, pid: int) -> bool:
 class Field:
     """A collection ``c`` whose run is shared by workers of this process."""
 
-    def __init__(self, database: str, broker: str, tmp_path: Path) -> None:
+    def __init__(self, database: str, broker: str, tmp_path: Path, store: str | None = None) -> None:
         self.source = tmp_path / "docs.jsonl"
-        self.settings = Settings.read(tmp_path / "home", database=database, broker=broker)
+        self.settings = Settings.read(tmp_path / "home", database=database, broker=broker, store=store)
         self.engine: sa.Engine = open_engine(database)
         upgrade(self.engine)
         self.encoder = CountingEncoder()
@@ -121,6 +121,7 @@ class Field:
             "DRAGOMAN_HOME": str(self.settings.home),
             "DRAGOMAN_DATABASE": self.settings.database,
             "DRAGOMAN_BROKER": self.settings.broker,
+            "DRAGOMAN_STORE": self.settings.store,
         }
         plan = [self.model, str(concurrency), str(grace), str(lease), *["json"] * json]
         with self.log.open("a") as log:

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import shutil
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from pathlib import Path
 
 import pytest
 
 from benchmarks.worker_accidents import BROKERS, Servers, Trial
 from encoders.folder import ModelFolder
-from tests.conftest import skip_or_fail
+from indexer import ledger
+from indexer.batches import CHUNK_DOCUMENTS
+from indexer.workers.progress import standing
+from tests.conftest import skip_or_fail, until
+from tests.indexer.workers.conftest import Field, new_database, records
 from tests.servers.elastic import ElasticServer
 from tests.servers.postgres import PostgresServer
-from tests.servers.process import ServerMissing, running
+from tests.servers.process import ServerMissing, ServerProcess, running
+from tests.servers.redis import RedisServer
 
 COMMON = (
     "a worker killed",
@@ -26,6 +31,29 @@ ALSO = {
     "redis": ("messages doubled", "a worker asked to end"),
     "rabbitmq": ("the publisher killed", "Elasticsearch killed"),
 }
+
+
+def test_a_worker_goes_on_when_broker_database_and_elasticsearch_were_killed_under_its_chunk(
+    killable: ElasticServer, killable_url: str, killable_postgres: PostgresServer, tmp_path: Path
+) -> None:
+    database = new_database(killable_postgres)
+    with running(RedisServer) as broker, closing(Field(database, broker.url, tmp_path, killable_url)) as field:
+        field.write(records(3 * CHUNK_DOCUMENTS))
+        run = field.spool().run.id
+        worker = field.act("held", lease=3)
+        until(lambda: standing(field.engine, run).chunks == {"leased": 1, "pending": 2}, 120)
+        servers: tuple[ServerProcess, ...] = (broker, killable_postgres, killable)
+        for server in servers:
+            server.kill()
+        field.settings.home.mkdir(exist_ok=True)
+        (field.settings.home / "go").touch()
+        for server in servers:
+            server.start()
+        until(lambda: ledger.runs(field.engine, "c")[0].state == "done", 180)
+        field.store.publish()
+        assert sorted(field.store.ids()) == [record["id"] for record in records(3 * CHUNK_DOCUMENTS)]
+        assert ledger.findings(field.engine, [run]) == []
+        assert worker.poll() is None
 
 
 @pytest.mark.long
