@@ -35,7 +35,7 @@ from indexer.settings import Settings
 from onnx_export.hmde.settings import PRESETS, settings_of
 from query import Searcher
 from query.cli import run
-from tests.onnx_export.conftest import _exports_once  # noqa: F401
+from tests.onnx_export.conftest import SaveModel, _exports_once, save_model  # noqa: F401
 
 pytestmark = [
     pytest.mark.torch,
@@ -153,6 +153,20 @@ def test_a_command_that_is_killed_goes_on_to_the_same_files(
     assert json.loads(capsys.readouterr().out)["resumed"] in {1, 2, 3}
     for file in ("upper.onnx", "hmde.json", "curve.png", "model.onnx"):
         assert (tmp_path / "documents" / file).read_bytes() == (small_trained.path / file).read_bytes(), file
+
+
+def test_the_lower_encoder_learns_too_by_adapters(
+    save_model: SaveModel,  # noqa: F811
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    lower, target = save_model("xlm-r", "lower"), tmp_path / "documents"
+    command = ["train", "hmde", *SOURCES, "-o", str(target), *FEW, "--encoder", str(lower)]
+    assert run([*command, "--train-lower", "--adapters", "2", "--device", "cpu", "--json", "-q"]) == 0
+    said = json.loads((target / "hmde.json").read_text())["settings"]
+    assert (said["frozen"], said["adapters"]) == (False, 2)
+    encoded = open_encoder(ModelFolder.open(target), device="cpu").encode_documents([Document("d", "de", "Ein Satz.")])
+    np.testing.assert_allclose(np.linalg.norm(encoded.vectors, axis=1), 1.0, atol=1e-5)
 
 
 @pytest.mark.usefixtures("interruptible")

@@ -248,6 +248,13 @@ def test_long_pairs_unpaired_languages_and_small_texts_are_told(
     assert [note["text"] for note in told["refused"]] == ["its en side is empty"]
 
 
+def test_each_pivot_is_translated_into_from_every_other_language(
+    parallel: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run([*_command(parallel, tmp_path / "m", 10), "--pivot", "de", "--pivot", "en", "--json", "-q"]) == 0
+    assert json.loads(capsys.readouterr().out)["directions"] == ["de-en", "en-de", "es-de", "es-en"]
+
+
 @pytest.mark.parametrize(
     ("options", "said"),
     [

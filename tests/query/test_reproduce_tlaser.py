@@ -2,10 +2,13 @@
 
 import json
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
+from encoders.document import Document, Encoded
+from encoders.sentences import Sentences
 from query.cli import run
 
 _TEXTS = {
@@ -38,7 +41,11 @@ def tatoeba(tmp_path: Path) -> Path:
 
 
 def test_mldoc_and_tatoeba_are_told_beside_the_papers_figures(
-    mldoc: Path, tatoeba: Path, encoder: object, capsys: pytest.CaptureFixture[str]
+    mldoc: Path,
+    tatoeba: Path,
+    encoder: object,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     command = ["reproduce", "tlaser", "--encoder", "multilingual-e5-small", "--mldoc", str(mldoc), "-q"]
     assert run([*command, "--tatoeba", str(tatoeba), "--json"]) == 0
@@ -48,6 +55,17 @@ def test_mldoc_and_tatoeba_are_told_beside_the_papers_figures(
     assert only["pairs"]["en"].keys() == {"en", "de"}
     assert only["same"] == 1.0
     assert search["rows"] == [{"pair": ["de", "en"], "errors": [0.0, 0.0], "sentences": 3}]
+    taken: list[int] = []
+    encode = Sentences.encode_documents
+
+    def counted(encoder: Sentences, documents: Sequence[Document]) -> Encoded:
+        taken.append(len(documents))
+        return encode(encoder, documents)
+
+    monkeypatch.setattr(Sentences, "encode_documents", counted)
+    assert run([*command, "--method", "sentences", "--json"]) == 0
+    assert sum(taken) == 2 * (24 + 6 + 12)
+    capsys.readouterr()
     assert run(command) == 0
     shown = capsys.readouterr().out
     assert "89.4" in shown

@@ -141,7 +141,7 @@ def test_it_ranks_as_the_clause_asks(site: Site, application: Elasticsearch, ask
     text = "sort the rows of a table in Calc"
     ranking = RankingOptions(**asked)
     with Searcher.open("help", site.options.settings, device="cpu", ranking=ranking) as searcher:
-        expected = [(hit.doc_id, pytest.approx(hit.score)) for hit in searcher.search(text, lang="en", k=20)]
+        expected: list[Any] = [(hit.doc_id, pytest.approx(hit.score)) for hit in searcher.search(text, lang="en", k=20)]
 
     def hits(**more: Any) -> list[tuple[str, float]]:
         found = application.search(index=site.index, query=clause(text, lang="en", **more), size=20)["hits"]["hits"]
