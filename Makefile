@@ -9,7 +9,7 @@ PYTEST := $(BIN)/pytest -n auto --maxprocesses 4
 demo: $(VENV)/.base
 	$(BIN)/dragoman demo
 
-# three tiers, each with all of the one before: no server and no torch; real parts; what takes long
+# each tier runs the tier before it, too. check: no server, no torch; test: real parts; test-all: what takes long
 check: $(VENV)/.dev
 	$(PYTEST) -m 'not parts and not long' --seconds 5 $(ARGS)
 

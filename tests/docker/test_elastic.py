@@ -203,8 +203,8 @@ def test_the_certificate_is_for_the_names_it_is_called_by_and_the_ca_s_key_is_ke
     kept = [*certificates.iterdir(), *ca.iterdir()]
     assert sorted(file.name for file in kept) == ["ca.crt", "ca.crt", "elasticsearch.crt", "elasticsearch.key"]
     assert "PRIVATE" not in (ca / "ca.crt").read_text()
-    checked = ["openssl", "verify", "-CAfile", ca / "ca.crt", certificates / "elasticsearch.crt"]
-    subprocess.run(checked, check=True, capture_output=True)
+    verify = ["openssl", "verify", "-CAfile", str(ca / "ca.crt"), str(certificates / "elasticsearch.crt")]
+    subprocess.run(verify, check=True, capture_output=True)
 
 
 def _stored(number: int) -> StoredDocument:

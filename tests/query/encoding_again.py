@@ -8,7 +8,6 @@ from indexer import collection as collections
 from indexer.collection import Collection
 from indexer.database import connect
 from indexer.settings import Settings
-from onnx_export.models import DEFAULT
 from query.searcher import Searcher
 from query.status_command import describe
 
@@ -17,7 +16,6 @@ def command(encoder: str) -> list[str]:
     return ["migrate", "-c", "demo", "--encoder", encoder, "--method", "first", "--re-encode", "--device", "cpu", "-q"]
 
 
-COMMAND = command(DEFAULT)
 SAMPLE = 40
 """Documents of the sample: few, so that most of the demo's 235 come after it."""
 

@@ -46,7 +46,7 @@ _JSON = {"content-type": "application/json", "accept": "application/json"}
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,99}")
 _ID_BYTES = 512
 _SHARDS_WITHIN = "30s"
-"""What the server waits for the shards of a new index."""
+"""How long the server waits for the shards of a new index."""
 _YELLOW_WITHIN = "10s"
 _FEWEST = 2_400
 """Candidates a shard looks at for a language, at least: 200 cost a search some ms less, and lost 5 % more of the exact

@@ -17,9 +17,9 @@ from tests.indexer.counting import CountingEncoder
 
 
 class Actor(CountingEncoder):
-    """Encodes, but ``slow``, or not at all (``sick``), or once a file ``go`` is in its home (``held``).
+    """Encodes at once (``well``), after a minute (``slow``), never (``sick``), or after a file ``go`` is made (``held``).
 
-    It dies of what ``kills``.
+    The behaviour ``kills`` ends it at a text with that word.
     """
 
     def __init__(self, behaviour: str, model: str) -> None:

@@ -73,7 +73,7 @@ def training_of(
 
 @pytest.fixture
 def finished(small_model: Path, pages: list[Document], tmp_path: Path) -> Callable[[str], Any]:
-    """A training of a kind that ran through: opened from the checkpoint of the only one that does in a test run."""
+    """A finished training, opened from its checkpoint; each kind is trained once in a test run."""
 
     def opened(kind: str) -> Any:
         def make(folder: Path) -> Path:

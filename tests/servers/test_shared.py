@@ -1,0 +1,92 @@
+"""What a test run shares is made once, lent to one test at a time, and gone when the run is, however it ended."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import until
+from tests.servers.process import ServerProcess
+from tests.servers.shared import lent, once
+
+ROOT = Path(__file__).parents[2]
+_RUN = """
+import time
+from tests.servers.shared import shared_folder, started
+from tests.servers.test_shared import Sleeper
+print(shared_folder(), started("sleeper", Sleeper).pid, flush=True)
+time.sleep(600)
+"""
+
+
+class Sleeper(ServerProcess):
+    """The quickest server there is."""
+
+    name = "sleeper"
+
+    def command(self) -> list[str]:
+        return ["sleep", "600"]
+
+    def answers(self) -> bool:
+        return bool(self.pid) and Path(f"/proc/{self.pid}").exists()
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The shared folder of a run of its own."""
+    monkeypatch.setenv("TESTS_SHARED_FOLDER", str(tmp_path))
+    return tmp_path
+
+
+def test_a_thing_is_made_once_whoever_asks(folder: Path) -> None:
+    made: list[Path] = []
+
+    def make(place: Path) -> str:
+        made.append(place)
+        return place.name
+
+    with ThreadPoolExecutor() as pool:
+        names = set(pool.map(lambda _: once("thing", make), range(8)))
+    assert names == {made[0].name}
+    assert len(made) == 1
+
+
+@pytest.mark.parts
+def test_a_lent_server_is_one_test_s_and_the_next_finds_it_running(folder: Path) -> None:
+    waiting = threading.Event()
+
+    def borrow() -> bool:
+        waiting.set()
+        with lent("sleeper", Sleeper) as server:
+            return server.answers() and returned.is_set()
+
+    returned = threading.Event()
+    with ThreadPoolExecutor() as pool:
+        with lent("sleeper", Sleeper) as server:
+            other = pool.submit(borrow)
+            assert waiting.wait(60)
+            server.kill()
+            assert not server.answers()
+            returned.set()
+        assert other.result(60)
+    server.kill()
+    assert not server.answers()
+
+
+@pytest.mark.parts
+def test_a_run_that_is_killed_leaves_no_server_and_no_folder() -> None:
+    environment = {name: value for name, value in os.environ.items() if name != "TESTS_SHARED_FOLDER"}
+    with subprocess.Popen(
+        [sys.executable, "-c", _RUN], cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True
+    ) as run:
+        assert run.stdout is not None
+        place, pid = run.stdout.readline().split()
+        assert Path(f"/proc/{pid}").exists()
+        run.kill()
+    until(lambda: not Path(f"/proc/{pid}").exists() and not Path(place).exists())
