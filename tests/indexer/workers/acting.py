@@ -17,7 +17,7 @@ from tests.indexer.counting import CountingEncoder
 
 
 class Actor(CountingEncoder):
-    """Encodes at once (``well``), after a minute (``slow``), never (``sick``), or after a file ``go`` is made (``held``).
+    """Encodes at once (``well``), in a minute (``slow``), never (``sick``), or after a file ``go`` is made (``held``).
 
     The behaviour ``kills`` ends it at a text with that word.
     """
