@@ -329,9 +329,9 @@ def test_what_only_looks_like_markup_is_text(tmp_path: Path) -> None:
 @pytest.mark.parametrize("piece", ["<!--", "<![CDATA[", "<a ", "<", "&", "<a b=", " ", "<P>", "\n", "&amp", '<x y="'])
 def test_markup_that_never_closes_is_read_in_no_time(tmp_path: Path, piece: str) -> None:
     text = f"<DOC><DOCNO>1</DOCNO><TEXT>word {piece * (1_000_000 // len(piece))}</TEXT></DOC>"
-    start = time.perf_counter()
+    start = time.process_time()
     assert len(documents(readings(write(tmp_path / "a.sgml", text)))) == 1
-    assert time.perf_counter() - start < 20
+    assert time.process_time() - start < 20
 
 
 def test_half_characters_do_not_come_in_as_entities(tmp_path: Path) -> None:

@@ -1,10 +1,10 @@
 """The default encoder agrees with the engine of the wheel it comes from."""
 
 import ctypes
+import os
 import shutil
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -98,9 +98,11 @@ def test_it_is_made_whole_in_under_a_minute_without_torch(tmp_path: Path) -> Non
         f"make(Path({str(tmp_path / 'model')!r}), Console())\n"
         "assert 'torch' not in sys.modules\n"
     )
-    started = time.monotonic()
+    before = os.times()
     done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
-    assert time.monotonic() - started < 60
+    after = os.times()
+    spent = after.children_user + after.children_system - before.children_user - before.children_system
+    assert spent < 60  # of a processor, whatever else runs
     assert "making multilingual-e5-small (once)" in done.stderr
     folder = ModelFolder.open(tmp_path / "model")
     assert (folder.config.dim, folder.config.pooling, folder.config.precision) == (384, "mean", "int8")

@@ -90,7 +90,7 @@ def test_a_worker_asked_to_end_returns_a_chunk_that_takes_too_long(site: Site, c
     worker.terminate()
     asked = time.monotonic()
     assert worker.wait(60) == 0
-    assert time.monotonic() - asked < 15
+    assert time.monotonic() - asked < 45
     assert standing(engine, number).chunks == {"pending": 1}
     assert standing(engine, number).errors == []
     assert standing(engine, number).workers == []

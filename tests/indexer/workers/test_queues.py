@@ -84,7 +84,7 @@ def test_a_rabbitmq_without_memory_is_said_to_take_no_messages(monkeypatch: pyte
             quick.setattr(hints, "_CONFIRM_SECONDS", 1)
             with pytest.raises(StoreError, match=r"takes no messages; see whether it has memory and disk") as refused:
                 sender.send(model, [(1, 1), (1, 2)])
-        assert time.monotonic() - started < 20
+        assert time.monotonic() - started < 45
         assert "guest" not in str(refused.value)
         rabbitmq.control("set_vm_memory_high_watermark", "0.4")
         sender.send(model, [(1, 3)])

@@ -41,7 +41,7 @@ def test_a_second_ctrl_c_returns_the_chunk_at_once_and_blames_nobody(busy: Field
     asked = time.monotonic()
     os.killpg(worker.pid, signal.SIGINT)
     assert worker.wait(60) == 0
-    assert time.monotonic() - asked < 20
+    assert time.monotonic() - asked < 45
     until(lambda: chunks(busy) == {"pending": 1})  # the last process may be at it still
     assert standing(busy.engine, 1).errors == []
     assert "attempt" not in busy.log.read_text()
@@ -62,7 +62,7 @@ def test_a_worker_ends_in_time_though_a_server_is_away(
             worker.terminate()
             asked = time.monotonic()
             assert worker.wait(60) == 0
-            assert time.monotonic() - asked < 20
+            assert time.monotonic() - asked < 45
         finally:
             if away == "database":
                 killable_postgres.start()
