@@ -13,7 +13,6 @@ from encoders.folder import ModelFolder
 from encoders.maps.networks import Networks, read_mapping
 from indexer.mapping_training import write
 from indexer.settings import Settings
-from onnx_export.nca import graph_of
 from query.calibration import Calibration
 from query.cli import run
 from query.mapped import MappedCalibration, read_calibration
@@ -22,6 +21,8 @@ from query.searcher import Searcher
 from tests.query.conftest import DEMO, copied
 from tests.query.synthetic import DIM, page
 from tests.query.test_mapped import CENTRED, LANGS, collection
+
+pytestmark = pytest.mark.torch
 
 
 def rows(lang: str) -> FloatArray:
@@ -34,6 +35,8 @@ def rows(lang: str) -> FloatArray:
 @pytest.fixture(scope="module")
 def networks() -> Networks:
     """Between German and English only, of a trained network's form: no network knows French."""
+    from onnx_export.nca import graph_of
+
     graphs = {
         (source, target): graph_of(
             {
