@@ -110,11 +110,12 @@ def test_a_test_of_check_that_imports_torch_fails(check: tuple[dict[str, str], s
     assert "imports torch, which `make check` does without" in check[1]
 
 
-def test_a_file_that_imports_torch_ends_check(tmp_path: Path) -> None:
+def test_a_file_that_imports_torch_fails_check(tmp_path: Path) -> None:
     (tmp_path / "conftest.py").write_text(_CONFTEST + "import sys\nsys.modules['torch'] = sys\n")
     (tmp_path / "test_it.py").write_text("def test_it():\n    pass\n")
-    said = ran(tmp_path, "--seconds", "5").stderr
-    assert "a file of tests imports torch" in said
+    said = ran(tmp_path, "--seconds", "5")
+    assert said.returncode == 1
+    assert "a file of tests imports torch" in said.stdout
 
 
 def test_a_test_of_check_that_starts_a_server_fails(check: tuple[dict[str, str], str]) -> None:

@@ -62,18 +62,20 @@ class Bounds:
     def __init__(self, seconds: float | None) -> None:
         self._seconds = seconds
         self._started = 0.0
+        self._collected_torch = False
         self._torch = False  # imported already, by a test of another tier
         self._shared = 0.0  # seconds of the fixtures that are made once for all tests
         self._depth = 0  # of such fixtures that need each other
 
     def pytest_collection_finish(self) -> None:
-        """No file of tests imports torch by itself, or every test of ``make check`` would wait for it."""
-        if self._seconds and "torch" in sys.modules:
-            raise pytest.UsageError("a file of tests imports torch: import it in the tests that are marked `torch`")
+        """See whether a file of tests imports torch by itself: every test of ``make check`` waits for it then."""
+        self._collected_torch = bool(self._seconds) and "torch" in sys.modules
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_setup(self, item: pytest.Item) -> None:
-        """Begin."""
+        """Begin, unless torch is here already."""
+        if self._collected_torch:
+            pytest.fail("a file of tests imports torch: import it in the tests that are marked `torch`", pytrace=False)
         self._started, self._shared = _own_time(), 0.0
         self._torch = "torch" in sys.modules
         ServerProcess.allowed = bool(tier(item))
