@@ -152,14 +152,13 @@ def test_a_lost_point_in_time_is_replaced_and_nothing_is_missed(place: Place, mo
 def test_a_server_that_is_killed_and_comes_back_is_read_on_and_nothing_is_missed(
     killable: ElasticServer, killable_url: str
 ) -> None:
-    place = Place(killable_url)
-
     def restart() -> None:
         killable.kill()
         killable.start()
 
-    reads_all(place, restart)
-    place.client.close()
+    place = Place(killable_url)
+    with place.client:
+        reads_all(place, restart)
 
 
 def index(place: Place, settings: Settings, engine: sa.Engine, encoder: CountingEncoder) -> pipeline.IndexReport:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -161,7 +162,10 @@ def test_a_cluster_that_is_gone_is_waited_for_and_back_again(
     killable: ElasticServer, tmp_path: Path, data_dir: Path, default_folder: ModelFolder
 ) -> None:
     asked: tuple[dict[str, Any], ...] = ({"query": QUERY}, {"query": {"match_all": {}}})
-    with client_of(killable.url) as client:
+    with ExitStack() as stack:
+        client = stack.enter_context(client_of(killable.url))
+        stack.callback(lambda: client.indices.delete(index=["pages", "others"], ignore_unavailable=True))
+        stack.callback(killable.revive)
         _fill(client, data_dir)
         _attach(killable.url, tmp_path)
         with serving(ServiceOptions(Settings.read(home=tmp_path), device="cpu")) as service:
@@ -174,7 +178,6 @@ def test_a_cluster_that_is_gone_is_waited_for_and_back_again(
             killable.start()
             for body in asked:
                 until(lambda: service.post("/pages/_search", json=body).status_code == 200)  # noqa: B023 - called at once
-        client.indices.delete(index=["pages", "others"])
 
 
 def test_a_token_that_reads_never_writes(site: Site) -> None:
