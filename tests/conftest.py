@@ -109,24 +109,24 @@ def default_folder(_own_places: None) -> ModelFolder:
 
 
 @cache
-def default_sentences(threads: int | None = None) -> SentenceEncoder:
-    """The default sentence encoder, opened once in a process, because to open it takes a second."""
-    return SentenceEncoder(ModelFolder.open(default_path()), device="cpu", threads=threads)
+def opened_once(folder: ModelFolder, threads: int | None = None) -> SentenceEncoder:
+    """A sentence encoder that a process opens once, because to open the default encoder takes a second."""
+    return SentenceEncoder(folder, device="cpu", threads=threads)
 
 
 @pytest.fixture(scope="session")
 def encoder(default_folder: ModelFolder) -> Encoder:
     """The default encoder, loaded."""
-    return Segments(default_sentences())
+    return Segments(opened_once(default_folder))
 
 
 @pytest.fixture(scope="module")
 def default_opened_once() -> Iterator[None]:
-    """Whoever opens the default encoder gets the encoder of this process."""
+    """Opening the default encoder gives the one that this process has open."""
 
     def opened(folder: ModelFolder, *, device: Device = "auto", threads: int | None = None) -> SentenceEncoder:
         if folder.path == default_path() and device != "cuda":
-            return default_sentences(threads)
+            return opened_once(folder, threads)
         return SentenceEncoder(folder, device=device, threads=threads)
 
     with pytest.MonkeyPatch.context() as patch:
@@ -162,14 +162,21 @@ def secured() -> ElasticServer:
     return started("secured", secured_server)
 
 
+@contextmanager
+def lent(name: str, make: Callable[[Path], S]) -> Iterator[S]:
+    """A server that a test has for itself and may kill; the test is skipped where it is not installed."""
+    with ExitStack() as stack:
+        try:
+            server = stack.enter_context(shared.lent(name, make))
+        except ServerMissing as missing:
+            skip_or_fail(str(missing))
+        yield server
+
+
 @pytest.fixture
 def killable() -> Iterator[ElasticServer]:
     """A real Elasticsearch server that a test has for itself and may kill; it has little room for writes."""
-    with ExitStack() as stack:
-        try:
-            server = stack.enter_context(shared.lent("killable", killable_server))
-        except ServerMissing as missing:
-            skip_or_fail(str(missing))
+    with lent("killable", killable_server) as server:
         yield server
 
 
@@ -201,11 +208,7 @@ def _place(server: ElasticServer) -> Iterator[str]:
 @pytest.fixture
 def killable_postgres() -> Iterator[PostgresServer]:
     """A real PostgreSQL that a test has for itself and may kill."""
-    with ExitStack() as stack:
-        try:
-            server = stack.enter_context(shared.lent("killable-postgresql", PostgresServer))
-        except ServerMissing as missing:
-            skip_or_fail(str(missing))
+    with lent("killable-postgresql", PostgresServer) as server:
         yield server
 
 

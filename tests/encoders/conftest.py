@@ -11,7 +11,7 @@ from encoders.folder import ModelFolder
 from encoders.lawdr import publish
 from encoders.sentence import SentenceEncoder
 from encoders.sentences import Sentences
-from tests.conftest import default_sentences
+from tests.conftest import opened_once
 
 BOILERPLATE = "All rights reserved."
 CORPUS = [
@@ -28,7 +28,7 @@ CORPUS = [
 @pytest.fixture(scope="session")
 def sentence(default_folder: ModelFolder) -> SentenceEncoder:
     """The default sentence encoder, opened once."""
-    return default_sentences()
+    return opened_once(default_folder)
 
 
 def vectors_of(sentence: SentenceEncoder) -> FloatArray:

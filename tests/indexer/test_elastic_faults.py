@@ -1,4 +1,4 @@
-"""Accidents on a real server with security on: nothing lost, nothing doubled, and each says what to do."""
+"""Accidents on real servers, with security and without: nothing lost, nothing doubled, and each says what to do."""
 
 import json
 import signal
@@ -37,11 +37,10 @@ from indexer.stores.elastic import connection, writing
 from indexer.stores.elastic.attachment import Attachment
 from indexer.stores.elastic.connection import Address, Credentials
 from indexer.stores.elastic.store import ElasticStore
-from tests.conftest import skip_or_fail
+from tests.conftest import lent, skip_or_fail
 from tests.servers.elastic import LITTLE_ROOM, PASSWORD, PRESSURE, REQUEST, ElasticServer, client_of, running
 from tests.servers.process import ServerMissing, free_port
 from tests.servers.secured import admin, credentials, secured_server
-from tests.servers.shared import lent
 
 MODEL, DIM = "model-a", 32
 Opener = Callable[..., ElasticStore]
@@ -95,7 +94,7 @@ def _secured(folder: Path) -> ElasticServer:
     params=[pytest.param("plain", marks=pytest.mark.parts), pytest.param("secured", marks=pytest.mark.long)]
 )
 def shop(request: pytest.FixtureRequest) -> Iterator[Shop]:
-    """A place on a server that may be killed: one without security, then one with it."""
+    """A place on a server that may be killed: without security, and in ``make test-all`` with it, too."""
     secure = request.param == "secured"
     with ExitStack() as stack:
         if secure:
@@ -115,6 +114,7 @@ def opened(shop: Shop) -> Iterator[Opener]:
     with ExitStack() as stack:
         opener().create(MODEL, DIM)
         yield opener
+        shop.server.revive()
         opener().drop()
 
 
@@ -296,8 +296,9 @@ def _rejections(shop: Shop) -> int:
 
 @pytest.mark.parametrize("away", [0, pytest.param(30, marks=pytest.mark.long)])
 def test_a_server_killed_in_the_middle_of_writes_and_away_for_a_while_loses_and_doubles_nothing(
-    shop: Shop, opened: Opener, away: float
+    shop: Shop, opened: Opener, away: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(writing, "PATIENCE", 600.0)  # a slow machine starts the server slowly
     store = opened()
     batches = [range(start, start + 100) for start in range(0, 3000, 100)]
     half = threading.Event()
@@ -336,8 +337,10 @@ def test_a_server_that_stops_answering_is_waited_for(
     shop.server.pause()
     with ThreadPoolExecutor(1) as pool:
         late = pool.submit(store.put, MODEL, items(range(100), revision=1))
-        assert timed_out.wait(60)
-        shop.server.go_on()
+        try:
+            assert timed_out.wait(60)
+        finally:
+            shop.server.go_on()
         assert late.result().stored == 100
     assert opened().put(MODEL, items(range(100), "newest ", revision=2)).stored == 100
     holds_exactly(opened(), items(range(100), "newest ", revision=2))
@@ -437,11 +440,13 @@ def test_after_kills_of_an_index_run_the_ledger_says_nothing_done_that_the_serve
     arguments = ["index", str(source), "-c", "c", "--device", "cpu", "-q"]
     arguments += ["--no-calibration", "--home", str(home), "--store", elastic_url]
     stored: set[str] = set()
-    for program in (*[("-c", _KILLED)] * kills, ("-m", "query.cli")):
+    for killed in range(1, kills + 2):
+        program = ("-c", _KILLED) if killed <= kills else ("-m", "query.cli")
         done = subprocess.run([sys.executable, *program, *arguments], cwd=Path(__file__).parents[2], check=False)
-        assert done.returncode == (-signal.SIGKILL if "-c" in program else 0)
+        assert done.returncode == (-signal.SIGKILL if killed <= kills else 0)
         with closing(open_store(elastic_url, "c", make=False)) as store:
             stored = set(store.ids())
+        assert killed > kills or sum(state == DONE for state in _chunks(settings).values()) >= 2 * killed
         for number, state in _chunks(settings).items():
             if state == DONE:
                 first = number * CHUNK_DOCUMENTS

@@ -423,7 +423,7 @@ sys.exit(run([*sys.argv[1:], "--no-calibration"]))
 )
 @pytest.mark.usefixtures("interruptible")
 def test_killed_at_random_moments_it_ends_with_the_same_bytes(
-    tmp_path: Path, default_folder: ModelFolder, program: tuple[str, str]
+    request: pytest.FixtureRequest, tmp_path: Path, default_folder: ModelFolder, program: tuple[str, str]
 ) -> None:
     """20 chunks of real sentences, ids that come twice among them, SIGKILL and Ctrl-C in the middle."""
     sentences = [
@@ -453,6 +453,7 @@ def test_killed_at_random_moments_it_ends_with_the_same_bytes(
     chance = random.Random(20)
     in_the_middle = 0
     process = start(tmp_path / "killed")
+    request.addfinalizer(lambda: process.kill())  # noqa: PLW0108 - the last that was started
     for kill in range(200):
         if process.poll() == 0:
             break

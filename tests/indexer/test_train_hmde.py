@@ -432,12 +432,12 @@ def test_a_gpu_that_is_not_there_is_refused(tmp_path: Path, capsys: pytest.Captu
 
 
 def test_an_exported_graph_can_not_learn(
-    small_trained: ModelFolder, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    small: ModelFolder, small_trained: ModelFolder, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    said = _refused(
-        [*SOURCES, "-o", str(tmp_path / "x"), "--train-lower", "--encoder", str(small_trained.path), "-q"], capsys
-    )
-    assert "it is an exported folder already" in said
+    for folder in (small, small_trained):
+        encoder = ["--encoder", str(folder.path), "--train-lower"]
+        said = _refused([*SOURCES, "-o", str(tmp_path / "x"), *encoder, "-q"], capsys)
+        assert "it is an exported folder already" in said
 
 
 def test_all_of_a_lower_encoder_learns_at_a_rate_for_trained_weights() -> None:

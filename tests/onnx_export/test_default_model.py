@@ -1,7 +1,6 @@
 """The default encoder agrees with the engine of the wheel it comes from."""
 
 import ctypes
-import os
 import shutil
 import subprocess
 import sys
@@ -91,18 +90,15 @@ def test_vectors_agree_with_the_wheels_engine(
 
 
 @pytest.mark.parts
-def test_it_is_made_whole_in_under_a_minute_without_torch(tmp_path: Path) -> None:
+def test_it_is_made_whole_in_under_a_minute_of_a_processor_without_torch(tmp_path: Path) -> None:
     code = (
-        "import sys\nfrom pathlib import Path\nfrom encoders.console import Console\n"
+        "import sys, time\nfrom pathlib import Path\nfrom encoders.console import Console\n"
         "from onnx_export.default_model import make\n"
         f"make(Path({str(tmp_path / 'model')!r}), Console())\n"
         "assert 'torch' not in sys.modules\n"
+        "assert time.process_time() < 60\n"
     )
-    before = os.times()
     done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
-    after = os.times()
-    spent = after.children_user + after.children_system - before.children_user - before.children_system
-    assert spent < 60  # of a processor, whatever else runs
     assert "making multilingual-e5-small (once)" in done.stderr
     folder = ModelFolder.open(tmp_path / "model")
     assert (folder.config.dim, folder.config.pooling, folder.config.precision) == (384, "mean", "int8")

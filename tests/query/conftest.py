@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager, redirect_stdout
+from contextlib import contextmanager, nullcontext, redirect_stdout
 from pathlib import Path
 
 import pytest
@@ -42,7 +42,7 @@ def copied(home: Path, folder: Path) -> Settings:
 
 @contextmanager
 def probed_quickly() -> Iterator[None]:
-    """The probe tries few settings and looks at few hits: tests of what follows its choice need no more."""
+    """The probe tries few settings on few hits, for tests that do not care what it chooses."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(probe, "RANKS", (0, 1))
         patch.setattr(probe, "BALANCES", (0.0, 0.75, 1.0))
@@ -84,10 +84,10 @@ def word_model() -> ModelFolder:
 
 
 class Homes:
-    """Homes with the demo collection, made once for all tests; a test run's process has copies of its own."""
+    """Homes with the demo collection, made once for a whole test run; fixtures copy them."""
 
-    def __init__(self, encoder: str, name: str) -> None:
-        self._encoder, self._name = encoder, name
+    def __init__(self, encoder: str, name: str, *, quick: bool = False) -> None:
+        self._encoder, self._name, self._probed = encoder, name, probed_quickly if quick else nullcontext
 
     def plain(self) -> Path:
         """Without a calibration."""
@@ -95,59 +95,60 @@ class Homes:
 
     def calibrated(self) -> Path:
         """Calibrated."""
-        return once(f"calibrated{self._name}", lambda folder: _calibrated(folder, self.plain()))
+        with self._probed():
+            return once(f"calibrated{self._name}", lambda folder: _calibrated(folder, self.plain()))
 
     def migrated(self) -> Path:
-        """Calibrated, and asked by the encoder's first tokens; ``said.json`` is the migration's report."""
+        """Calibrated, and migrated to the method *first*; ``said.json`` is the migration's report."""
         return once(f"migrated{self._name}", lambda folder: _migrated(folder, self.calibrated(), self._encoder))
 
 
 @pytest.fixture(scope="session")
-def _homes(default_folder: ModelFolder) -> Homes:
+def homes(default_folder: ModelFolder) -> Homes:
+    """By the default encoder."""
     return Homes(DEFAULT, "")
 
 
 @pytest.fixture(scope="session")
-def _homes_by_words(word_model: ModelFolder) -> Homes:
-    return Homes(str(word_model.path), "-by-words")
+def homes_by_words(word_model: ModelFolder) -> Homes:
+    """By the word model."""
+    return Homes(str(word_model.path), "-by-words", quick=True)
 
 
 @pytest.fixture(scope="session")
-def demo(tmp_path_factory: pytest.TempPathFactory, _homes: Homes) -> Settings:
+def demo(tmp_path_factory: pytest.TempPathFactory, homes: Homes) -> Settings:
     """The demo collection, indexed and without a calibration."""
-    return copied(_homes.plain(), tmp_path_factory.mktemp("demo"))
+    return copied(homes.plain(), tmp_path_factory.mktemp("demo"))
 
 
 @pytest.fixture(scope="session")
-def calibrated(tmp_path_factory: pytest.TempPathFactory, _homes: Homes) -> Settings:
+def calibrated(tmp_path_factory: pytest.TempPathFactory, homes: Homes) -> Settings:
     """The same, calibrated."""
-    return copied(_homes.calibrated(), tmp_path_factory.mktemp("calibrated"))
+    return copied(homes.calibrated(), tmp_path_factory.mktemp("calibrated"))
 
 
 @pytest.fixture(scope="session")
-def migrated(tmp_path_factory: pytest.TempPathFactory, _homes: Homes) -> Settings:
+def migrated(tmp_path_factory: pytest.TempPathFactory, homes: Homes) -> Settings:
     """The demo collection, asked by another model: documents are their first tokens; ``said.json`` is its report."""
-    return copied(_homes.migrated(), tmp_path_factory.mktemp("migrated"))
+    return copied(homes.migrated(), tmp_path_factory.mktemp("migrated"))
 
 
 @pytest.fixture(scope="session")
-def demo_by_words(tmp_path_factory: pytest.TempPathFactory, _homes_by_words: Homes) -> Settings:
+def demo_by_words(tmp_path_factory: pytest.TempPathFactory, homes_by_words: Homes) -> Settings:
     """The demo collection by the word model, without a calibration."""
-    return copied(_homes_by_words.plain(), tmp_path_factory.mktemp("demo-by-words"))
+    return copied(homes_by_words.plain(), tmp_path_factory.mktemp("demo-by-words"))
 
 
 @pytest.fixture(scope="session")
-def calibrated_by_words(tmp_path_factory: pytest.TempPathFactory, _homes_by_words: Homes) -> Settings:
+def calibrated_by_words(tmp_path_factory: pytest.TempPathFactory, homes_by_words: Homes) -> Settings:
     """The same, calibrated."""
-    with probed_quickly():
-        return copied(_homes_by_words.calibrated(), tmp_path_factory.mktemp("calibrated-by-words"))
+    return copied(homes_by_words.calibrated(), tmp_path_factory.mktemp("calibrated-by-words"))
 
 
 @pytest.fixture(scope="session")
-def migrated_by_words(tmp_path_factory: pytest.TempPathFactory, _homes_by_words: Homes) -> Settings:
+def migrated_by_words(tmp_path_factory: pytest.TempPathFactory, homes_by_words: Homes) -> Settings:
     """The same, asked by the word model's first tokens."""
-    with probed_quickly():
-        return copied(_homes_by_words.migrated(), tmp_path_factory.mktemp("migrated-by-words"))
+    return copied(homes_by_words.migrated(), tmp_path_factory.mktemp("migrated-by-words"))
 
 
 def moved(settings: Settings, collection: str, url: str, home: Path) -> Settings:

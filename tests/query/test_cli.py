@@ -23,7 +23,7 @@ ROOT = Path(query.__file__).parent.parent
 EVALUATE = ["evaluate", "--topics", str(DEMO / "topics.tsv"), "--qrels", str(DEMO / "qrels.txt")]
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def home(tmp_path_factory: pytest.TempPathFactory, default_folder: object) -> Path:
     """A home with two languages of the demo collection in it."""
 

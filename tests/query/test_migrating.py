@@ -1,8 +1,11 @@
 """Moving a collection to another encoder: asked by the new one, no document touched, and back again."""
 
 import json
+import re
 import shutil
+import sqlite3
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -44,6 +47,12 @@ def first(settings: Settings, text: str) -> list[str]:
         return [hit.doc_id for hit in searcher.search(text, lang="de", k=5)]
 
 
+def everything(settings: Settings) -> list[str]:
+    """All that the store's database holds."""
+    with closing(sqlite3.connect(settings.home / "store" / "demo.db")) as database:
+        return list(database.iterdump())
+
+
 @pytest.mark.parametrize(
     ("plain", "asked"),
     [
@@ -63,7 +72,7 @@ def test_queries_go_to_the_new_encoder_and_rollback_brings_the_old_one_back(
     """The method *first* makes vectors of another model of the same encoder: documents are their first tokens."""
     unchanged: Settings = request.getfixturevalue(plain)
     before = first(unchanged, "Bienen im Garten")
-    stored = (unchanged.home / "store" / "demo.db").read_bytes()
+    stored = everything(unchanged)
     home = copied(request.getfixturevalue(asked).home, tmp_path)
     monkeypatch.setenv("DRAGOMAN_HOME", str(home.home))
     told = json.loads((home.home / "said.json").read_text())
@@ -78,7 +87,7 @@ def test_queries_go_to_the_new_encoder_and_rollback_brings_the_old_one_back(
         assert searcher.model == searcher.calibration.model != searcher.spec.model
         hits = searcher.search("Bienen im Garten", lang="de", k=5, explain=True)
     assert hits[0].doc_id in before
-    assert (home.home / "store" / "demo.db").read_bytes() == stored
+    assert everything(home) == stored
     evaluate = [
         "evaluate",
         "-c",
@@ -147,11 +156,19 @@ def test_a_dry_run_reports_and_changes_nothing(home: Settings, words: str) -> No
 def test_the_command_of_a_dry_run_reports_and_changes_nothing(
     home: Settings, words: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    place = ["-c", "demo", "--home", str(home.home), "--device", "cpu"]
-    assert run(["migrate", "--encoder", words, "--method", "first", "--sample", "100", "--dry-run", *place]) == 0
-    assert "demo stays as it is: this was a dry run" in capsys.readouterr().out
-    assert run(["status", *place[:4], "--json"]) == 0
-    assert "migration" not in json.loads(capsys.readouterr().out)
+    place = ["-c", "demo", "--home", str(home.home)]
+
+    def status() -> str:
+        assert run(["status", *place, "--json"]) == 0
+        return capsys.readouterr().out
+
+    before = status()
+    migrate_ = ["migrate", "--encoder", words, "--method", "first", "--sample", "100", "--device", "cpu", *place]
+    assert run([*migrate_, "--dry-run"]) == 0
+    told = capsys.readouterr()
+    assert re.search(r"new encoder +old vectors, through the map +\.\d{3}", told.out.replace(" 0.", " ."))
+    assert "demo stays as it is: this was a dry run" in told.out
+    assert status() == before
 
 
 class Random:

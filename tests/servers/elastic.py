@@ -147,7 +147,7 @@ class ElasticServer(ServerProcess):
 
 
 def client_of(url: str, **options: Any) -> Elasticsearch:
-    """A client that waits for a server that others keep busy."""
+    """A client with a long time-out, because other tests keep the server busy."""
     return Elasticsearch(url, request_timeout=120, **options)
 
 

@@ -58,7 +58,8 @@ class PostgresServer(ServerProcess):
     def answers(self) -> bool:
         """Whether it takes connections; the database is made by the way."""
         try:
-            with psycopg.connect(self.url.removesuffix("dragoman") + "postgres", autocommit=True) as connection:
+            place = self.url.removesuffix("dragoman") + "postgres"
+            with psycopg.connect(place, autocommit=True, connect_timeout=5) as connection:
                 found = connection.execute("SELECT 1 FROM pg_database WHERE datname = 'dragoman'").fetchone()
                 if not found:
                     connection.execute("CREATE DATABASE dragoman")

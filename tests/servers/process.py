@@ -83,7 +83,7 @@ class ServerProcess:
                 extra_groups=[] if self.user else None,
             )
         (self.folder / "pid").write_text(str(process.pid), encoding="ascii")
-        threading.Thread(target=process.wait, daemon=True).start()  # whoever kills it, its number is free then
+        threading.Thread(target=process.wait, daemon=True).start()  # reaps it, whoever kills it
         until = time.monotonic() + self.started_within
         while not self.answers():
             if process.poll() is not None or time.monotonic() > until:
@@ -127,12 +127,22 @@ def end(folder: Path) -> None:
     pid = pid_in(folder)
     until = time.monotonic() + 60
     with contextlib.suppress(ProcessLookupError):
-        while pid:
+        while pid and _lives(pid):
             os.killpg(pid, signal.SIGKILL)
             if time.monotonic() > until:
                 raise TimeoutError(f"process {pid} in {folder} does not end")
             time.sleep(0.02)
     (folder / "pid").unlink(missing_ok=True)
+
+
+def _lives(group: int) -> bool:
+    """Whether a process group has more than zombies, which stay where nobody reaps orphans (some containers)."""
+    states = []
+    for file in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            state, _, number = file.read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()[:3]
+            states += [state] if int(number) == group else []
+    return not states or set(states) != {"Z"}  # without /proc, killpg says that it is gone
 
 
 S = TypeVar("S", bound=ServerProcess)
@@ -148,7 +158,8 @@ def running(make: Callable[[Path], S]) -> Iterator[S]:
     Raises:
         ServerMissing: it is not installed here.
     """
-    with tempfile.TemporaryDirectory(prefix="dragoman-server-", ignore_cleanup_errors=True) as folder:
+    shared = os.environ.get("TESTS_SHARED_FOLDER")  # so that a run that is killed leaves nothing
+    with tempfile.TemporaryDirectory(prefix="dragoman-server-", dir=shared, ignore_cleanup_errors=True) as folder:
         server = make(Path(folder))
         try:
             server.start()

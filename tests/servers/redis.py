@@ -27,13 +27,14 @@ class RedisServer(ServerProcess):
 
     @property
     def url(self) -> str:
-        """Where it answers: in a database of this process's own, so that no worker takes another process's messages."""
+        """Where it answers: each process of a test run has its own database, so no worker takes another's messages."""
         process = os.environ.get("PYTEST_XDIST_WORKER", "gw0")
-        return f"redis://127.0.0.1:{self.port}/{int(process[2:]) % 16}"
+        return f"redis://127.0.0.1:{self.port}/{int(process[2:])}"
 
     def command(self) -> Sequence[str | Path]:
         """Without a snapshot at any time."""
-        return [self._program, "--bind", "127.0.0.1", "--port", str(self.port), "--save", "", "--dir", self.folder]
+        where: list[str | Path] = ["--bind", "127.0.0.1", "--port", str(self.port), "--dir", self.folder]
+        return [self._program, *where, "--save", "", "--databases", "256"]
 
     def answers(self) -> bool:
         """Whether it says PONG."""

@@ -15,7 +15,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TypeVar
 
@@ -24,7 +24,7 @@ from filelock import FileLock
 from tests.servers.process import S, end
 
 _VARIABLE = "TESTS_SHARED_FOLDER"
-_PATIENCE = 1800.0
+_PATIENCE = 900.0
 """Seconds to wait for what another process makes or has for itself."""
 T = TypeVar("T")
 
@@ -46,8 +46,11 @@ def shared_folder() -> Path:
 
 
 def _clean(folder: Path) -> None:
-    for file in folder.glob("*/pid"):
-        end(file.parent)
+    while running := list(folder.glob("*/pid")):  # a process of the run may still be starting one
+        for file in running:
+            with suppress(TimeoutError):
+                end(file.parent)
+            file.unlink(missing_ok=True)
     shutil.rmtree(folder, ignore_errors=True)
 
 
@@ -95,10 +98,8 @@ def lent(name: str, make: Callable[[Path], S]) -> Iterator[S]:
     """
     with FileLock(shared_folder() / f"{name}.lent", timeout=_PATIENCE):
         server = started(name, make)
-        try:
-            yield server
-        finally:
-            server.revive()
+        server.revive()  # whoever had it before may have left it dead
+        yield server
 
 
 if __name__ == "__main__":

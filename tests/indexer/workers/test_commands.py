@@ -152,7 +152,7 @@ def test_one_command_indexes_by_workers_into_elasticsearch_and_calibrates(
     assert len(json.loads(capsys.readouterr().out)["hits"]) == 10
 
 
-def test_a_run_that_is_cancelled_ends_and_what_is_stored_stays(
+def test_a_run_that_is_cancelled_ends_and_can_not_be_cancelled_again(
     site: Site, small: ModelFolder, capsys: pytest.CaptureFixture[str]
 ) -> None:
     source, place = site.write(sentences(130)), ["-c", "c", "--home", str(site.settings.home)]

@@ -52,7 +52,7 @@ def test_a_postgresql_that_takes_a_connection_and_says_nothing_is_not_waited_for
         started = time.monotonic()
         with pytest.raises(StoreError, match="can't be opened: connection timeout expired"):
             open_engine(f"postgresql://u@127.0.0.1:{silent.getsockname()[1]}/db?connect_timeout=2")
-        assert time.monotonic() - started < 45
+        assert time.monotonic() - started < 9  # 10 unless the address says 2
 
 
 @pytest.mark.skipif(not hasattr(socket, "TCP_USER_TIMEOUT"), reason="Linux has it")

@@ -41,7 +41,7 @@ QUIET = Console(json=True, quiet=True)
 SPEC = EncoderSpec("toy", "segments", 8, (), "toy-model", "toy-build")
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def evaluated(tmp_path_factory: pytest.TempPathFactory, word_model: ModelFolder) -> Settings:
     """Three languages of the demo by the word model, calibrated; evaluation 1 is plain, 2 is calibrated."""
     place = Settings.read(home=tmp_path_factory.mktemp("report"))
@@ -68,13 +68,13 @@ def home(evaluated: Settings, tmp_path: Path) -> Settings:
     return copied(evaluated.home, tmp_path)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def plain(evaluated: Settings, tmp_path_factory: pytest.TempPathFactory) -> str:
     """Its page."""
     return page_of(copied(evaluated.home, tmp_path_factory.mktemp("plain")))
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def judged(evaluated: Settings, tmp_path_factory: pytest.TempPathFactory) -> str:
     """Its page with judgements."""
     return page_of(copied(evaluated.home, tmp_path_factory.mktemp("judged")), qrels=[DEMO / "qrels.txt"])

@@ -11,6 +11,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import fields
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -127,6 +128,9 @@ def test_every_option_of_the_command_is_the_service_s(tmp_path: Path, monkeypatc
     )
     assert run(["serve", *given.split(), "--tokens", str(tokens), "--home", str(tmp_path)]) == 0
     ((options, host, port),) = told
+    default = ServiceOptions(Settings.read(home=tmp_path / "other"))
+    same = [field.name for field in fields(options) if getattr(options, field.name) == getattr(default, field.name)]
+    assert same == [], "give these on the command line too"
     assert (host, port) == ("10.0.0.7", 8301)
     assert options == ServiceOptions(
         settings=Settings.read(home=tmp_path),
