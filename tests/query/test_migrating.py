@@ -25,7 +25,7 @@ from query.migrating import migrate
 from query.reencoding import is_migrating
 from query.searcher import Searcher
 from query.service.log_tables import SearchRow
-from tests.query.conftest import DEMO, copied
+from tests.query.conftest import DEMO, Homes, copied
 
 
 @pytest.fixture
@@ -54,26 +54,23 @@ def everything(settings: Settings) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("plain", "asked"),
-    [
-        ("calibrated_by_words", "migrated_by_words"),
-        pytest.param("calibrated", "migrated", marks=pytest.mark.parts),
-    ],
+    "made",
+    ["homes_by_words", pytest.param("homes", marks=pytest.mark.parts)],
     ids=["words", "the default encoder"],
 )
 def test_queries_go_to_the_new_encoder_and_rollback_brings_the_old_one_back(
-    plain: str,
-    asked: str,
+    made: str,
     request: pytest.FixtureRequest,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     """The method *first* makes vectors of another model of the same encoder: documents are their first tokens."""
-    unchanged: Settings = request.getfixturevalue(plain)
+    homes: Homes = request.getfixturevalue(made)
+    unchanged = copied(homes.calibrated(), tmp_path / "unchanged")
     before = first(unchanged, "Bienen im Garten")
     stored = everything(unchanged)
-    home = copied(request.getfixturevalue(asked).home, tmp_path)
+    home = copied(homes.migrated(), tmp_path)
     monkeypatch.setenv("DRAGOMAN_HOME", str(home.home))
     told = json.loads((home.home / "said.json").read_text())
     assert told["migrated"]

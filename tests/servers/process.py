@@ -16,6 +16,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
 
+_UNREAPED = 10.0
+"""Seconds after which zombies count as gone. A first thread may be a zombie while the others still hold files."""
+
 
 class ServerMissing(Exception):
     """A server's program is not on this machine; the message says which, and the command that brings it."""
@@ -87,7 +90,7 @@ class ServerProcess:
         until = time.monotonic() + self.started_within
         while not self.answers():
             if process.poll() is not None or time.monotonic() > until:
-                self.kill()
+                _end_group(process.pid)
                 raise RuntimeError(f"{self.name} did not start: {log.read_text(errors='replace')[-2000:]}")
             time.sleep(0.1)
 
@@ -124,25 +127,32 @@ def end(folder: Path) -> None:
     Raises:
         TimeoutError: it is not gone after a minute.
     """
-    pid = pid_in(folder)
-    until = time.monotonic() + 60
-    with contextlib.suppress(ProcessLookupError):
-        while pid and _lives(pid):
-            os.killpg(pid, signal.SIGKILL)
-            if time.monotonic() > until:
-                raise TimeoutError(f"process {pid} in {folder} does not end")
-            time.sleep(0.02)
+    if pid := pid_in(folder):
+        _end_group(pid)
     (folder / "pid").unlink(missing_ok=True)
 
 
-def _lives(group: int) -> bool:
-    """Whether a process group has more than zombies, which stay where nobody reaps orphans (some containers)."""
-    states = []
+def _end_group(group: int) -> None:
+    killed = time.monotonic()
+    with contextlib.suppress(ProcessLookupError):
+        while True:
+            os.killpg(group, signal.SIGKILL)
+            waited = time.monotonic() - killed
+            if waited > _UNREAPED and _zombies(group):
+                return
+            if waited > 60:
+                raise TimeoutError(f"process group {group} does not end")
+            time.sleep(0.02)
+
+
+def _zombies(group: int) -> bool:
+    """Whether a process group has zombies alone: some containers reap no orphans."""
+    states = set()
     for file in Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError):
             state, _, number = file.read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()[:3]
-            states += [state] if int(number) == group else []
-    return not states or set(states) != {"Z"}  # without /proc, killpg says that it is gone
+            states |= {state} if int(number) == group else set()
+    return states == {"Z"}
 
 
 S = TypeVar("S", bound=ServerProcess)
