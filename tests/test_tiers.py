@@ -113,9 +113,9 @@ def test_a_test_of_check_that_imports_torch_fails(check: tuple[dict[str, str], s
 def test_a_file_that_imports_torch_fails_check(tmp_path: Path) -> None:
     (tmp_path / "conftest.py").write_text(_CONFTEST + "import sys\nsys.modules['torch'] = sys\n")
     (tmp_path / "test_it.py").write_text("def test_it():\n    pass\n")
-    said = ran(tmp_path, "--seconds", "5")
-    assert said.returncode == 1
-    assert "a file of tests imports torch" in said.stdout
+    done = ran(tmp_path, "--seconds", "5")
+    assert done.returncode == 1
+    assert "a file of tests imports torch" in done.stdout
 
 
 def test_a_test_of_check_that_starts_a_server_fails(check: tuple[dict[str, str], str]) -> None:

@@ -97,7 +97,7 @@ def _make_certificates(server: ElasticServer, certificates: Path, ca: Path, snap
     for _ in range(2):
         subprocess.run(
             ["sh", DOCKER / "elastic" / "setup.sh", certificates, ca, snapshots],
-            env={"PATH": f"{server.folder / 'server' / 'bin'}:{os.environ['PATH']}", "ES_JAVA_HOME": str(server.java)},
+            env={**server.environment(), "PATH": f"{server.folder / 'server' / 'bin'}:{os.environ['PATH']}"},
             check=True,
         )
 

@@ -384,16 +384,8 @@ for start in range(0, 2000, 100):
 
 
 def test_a_client_killed_in_the_middle_of_writes_does_them_again(shop: Shop, opened: Opener) -> None:
-    who = shop.credentials
-    command = [
-        sys.executable,
-        "-c",
-        _WRITER,
-        f"{shop.server.url}/{shop.address.prefix}",
-        who.user,
-        who.password,
-        who.ca,
-    ]
+    place, who = f"{shop.server.url}/{shop.address.prefix}", shop.credentials
+    command = [sys.executable, "-c", _WRITER, place, who.user, who.password, who.ca]
     for batches in (2, 5):
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=Path(__file__).parents[2]) as client:
             assert client.stdout is not None

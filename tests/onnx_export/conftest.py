@@ -49,8 +49,8 @@ def exports_once() -> Iterator[None]:
             vectors = module(*example)
         weights = (part for name, weight in module.state_dict().items() for part in (name, weight.numpy().tobytes()))
         shapes = [f"{name} {value.dtype} {tuple(value.shape)}" for name, value in inputs.items()]
-        module_said = f"{module} {getattr(module, 'config', '')}"
-        key = short_hash(*shapes, *axes, target.name, module_said, vectors.numpy().tobytes(), *weights)
+        structure = f"{module} {getattr(module, 'config', '')}"
+        key = short_hash(*shapes, *axes, target.name, structure, vectors.numpy().tobytes(), *weights)
 
         def make(folder: Path) -> Path:
             export(module, inputs, axes, folder / target.name)
