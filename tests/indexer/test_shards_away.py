@@ -171,18 +171,23 @@ def test_a_put_waits_for_a_shard_that_comes_back(elastic: ElasticServer, elastic
 
 
 class Interrupting(CountingEncoder):
-    """Kills the server in the middle of its work, once, and has it started again by somebody else."""
+    """Kills the server in the middle of its work, once, and has it started again by somebody else.
+
+    Two threads encode: while one kills the server, the other waits.
+    """
 
     def __init__(self, server: ElasticServer) -> None:
         super().__init__()
         self.server = server
         self.again: threading.Thread | None = None
+        self.once = threading.Lock()
 
     def encode_documents(self, documents: Sequence[Document]) -> Encoded:
-        if self.again is None and len(self.encoded) > 100:
-            self.server.kill()
-            self.again = threading.Thread(target=self.server.start)
-            self.again.start()
+        with self.once:
+            if self.again is None and len(self.encoded) > 100:
+                self.server.kill()
+                self.again = threading.Thread(target=self.server.start)
+                self.again.start()
         return super().encode_documents(documents)
 
 
