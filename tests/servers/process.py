@@ -16,9 +16,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
 
-_UNREAPED = 10.0
-"""Seconds after which zombies count as gone. A first thread may be a zombie while the others still hold files."""
-
 
 class ServerMissing(Exception):
     """A server's program is not on this machine; the message says which, and the command that brings it."""
@@ -137,22 +134,29 @@ def _end_group(group: int) -> None:
     with contextlib.suppress(ProcessLookupError):
         while True:
             os.killpg(group, signal.SIGKILL)
-            waited = time.monotonic() - killed
-            if waited > _UNREAPED and _zombies(group):
+            if only_zombies(group):
                 return
-            if waited > 60:
+            if time.monotonic() - killed > 60:
                 raise TimeoutError(f"process group {group} does not end")
             time.sleep(0.02)
 
 
-def _zombies(group: int) -> bool:
-    """Whether a process group has zombies alone: some containers reap no orphans."""
+def only_zombies(group: int) -> bool:
+    """Whether a process group has zombies alone: some containers reap no orphans.
+
+    The first thread of a process may be a zombie while others still hold its files, so each thread is looked at.
+    """
     states = set()
-    for file in Path("/proc").glob("[0-9]*/stat"):
+    for process in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
-            state, _, number = file.read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()[:3]
-            states |= {state} if int(number) == group else set()
+            if _stat(process)[2] == str(group):
+                states |= {_stat(thread)[0] for thread in (process / "task").iterdir()}
     return states == {"Z"}
+
+
+def _stat(folder: Path) -> list[str]:
+    """What ``/proc`` says of a process or a thread after its name: state, parent, process group and more."""
+    return (folder / "stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
 
 
 S = TypeVar("S", bound=ServerProcess)

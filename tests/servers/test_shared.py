@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import until
-from tests.servers.process import ServerProcess
+from tests.servers.process import ServerProcess, only_zombies
 from tests.servers.shared import lent, once
 
 ROOT = Path(__file__).parents[2]
@@ -91,3 +91,21 @@ def test_a_run_that_is_killed_leaves_no_server_and_no_folder() -> None:
         assert Path(f"/proc/{pid}").exists()
         run.kill()
     until(lambda: not Path(f"/proc/{pid}").exists() and not Path(place).exists())
+
+
+def test_a_process_is_not_gone_while_one_of_its_threads_runs() -> None:
+    """As an Elasticsearch that was killed: its first thread is a zombie while others still hold its files."""
+    program = (
+        "import ctypes, threading, time\n"
+        "threading.Thread(target=time.sleep, args=(600,)).start()\n"
+        "ctypes.CDLL(None).pthread_exit(None)"
+    )
+    process = subprocess.Popen([sys.executable, "-c", program], start_new_session=True)
+    try:
+        stat = Path(f"/proc/{process.pid}/stat")
+        until(lambda: ") Z " in stat.read_text())
+        assert not only_zombies(process.pid)
+    finally:
+        process.kill()
+    until(lambda: only_zombies(process.pid))
+    process.wait()
