@@ -212,7 +212,7 @@ def test_why_and_the_whole_document_are_shown_on_demand(page: Any) -> None:
     assert len(passage) > 20
     assert page.locator("#hits li blockquote").first.inner_text()[:15] == " ".join(passage.split())[:15]
     page.keyboard.press("Escape")
-    assert page.evaluate("document.activeElement.textContent") == title.inner_text()
+    until(page, f"document.activeElement.textContent === {json.dumps(title.inner_text())}")
 
 
 def test_everything_is_done_from_the_keyboard(page: Any) -> None:
@@ -226,6 +226,8 @@ def test_everything_is_done_from_the_keyboard(page: Any) -> None:
     until(page, "!!document.activeElement.closest('#hits')")  # the focus goes back to the hit that was opened
     page.keyboard.press("/")
     until(page, "document.activeElement.id === 'q'")
+    page.evaluate("document.getElementById('document').dispatchEvent(new Event('close'))")  # as late as it may come
+    assert page.evaluate("document.activeElement.id") == "q"
 
 
 def test_right_to_left_text_is_laid_out_so(page: Any) -> None:
@@ -240,6 +242,7 @@ def test_right_to_left_text_is_laid_out_so(page: Any) -> None:
 
 def test_empty_and_failed_searches_say_so(page: Any, browser: Any, service: httpx.Client) -> None:
     page.goto("/")
+    page.wait_for_selector("#hits .hint")
     assert "235 documents in 10 languages" in page.locator("#hits").inner_text()
     context = browser.new_context(base_url=str(service.base_url))
     other = context.new_page()
