@@ -17,6 +17,7 @@ from query.service.options import ServiceOptions
 from query.service.server import server
 
 _STARTED_WITHIN = 60.0
+_STOPPED_WITHIN = 120.0
 
 
 @contextmanager
@@ -27,7 +28,7 @@ def serving(options: ServiceOptions, **client: Any) -> Iterator[httpx.Client]:
     listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listening.bind(("127.0.0.1", 0))
     running = server(service, options, "127.0.0.1", 0)
-    thread = threading.Thread(target=lambda: asyncio.run(running.serve(sockets=[listening])))
+    thread = threading.Thread(target=lambda: asyncio.run(running.serve(sockets=[listening])), daemon=True)
     thread.start()
     url = f"http://127.0.0.1:{listening.getsockname()[1]}"
     try:
@@ -36,8 +37,10 @@ def serving(options: ServiceOptions, **client: Any) -> Iterator[httpx.Client]:
             yield opened
     finally:
         running.should_exit = True
-        thread.join()
+        thread.join(_STOPPED_WITHIN)
         listening.close()
+        if thread.is_alive():
+            raise TimeoutError(f"the service at {url} does not stop")
 
 
 def _wait(url: str) -> None:
