@@ -180,10 +180,10 @@ class Interrupting(CountingEncoder):
         super().__init__()
         self.server = server
         self.again: threading.Thread | None = None
-        self.once = threading.Lock()
+        self.lock = threading.Lock()
 
     def encode_documents(self, documents: Sequence[Document]) -> Encoded:
-        with self.once:
+        with self.lock:
             if self.again is None and len(self.encoded) > 100:
                 self.server.kill()
                 self.again = threading.Thread(target=self.server.start)

@@ -144,19 +144,15 @@ def _end_group(group: int) -> None:
 def only_zombies(group: int) -> bool:
     """Whether a process group has zombies alone: some containers reap no orphans.
 
-    The first thread of a process may be a zombie while others still hold its files, so each thread is looked at.
+    A process whose first thread is a zombie may have other threads that still hold its files; then it is no zombie.
     """
-    states = set()
-    for process in Path("/proc").glob("[0-9]*"):
+    zombies = []
+    for file in Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError):
-            if _stat(process)[2] == str(group):
-                states |= {_stat(thread)[0] for thread in (process / "task").iterdir()}
-    return states == {"Z"}
-
-
-def _stat(folder: Path) -> list[str]:
-    """What ``/proc`` says of a process or a thread after its name: state, parent, process group and more."""
-    return (folder / "stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
+            fields = file.read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
+            if int(fields[2]) == group:
+                zombies.append(fields[0] == "Z" and int(fields[17]) <= 1)  # state, number of threads
+    return bool(zombies) and all(zombies)
 
 
 S = TypeVar("S", bound=ServerProcess)

@@ -5,7 +5,6 @@ from types import SimpleNamespace
 import pytest
 
 from encoders.console import Console
-from encoders.training import progress as module
 from encoders.training.progress import TrainingProgress
 
 
@@ -14,8 +13,8 @@ def test_a_slow_training_has_a_rate_too(
     units: int, rate: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     now = 100.0
-    # the module's clock alone: the event loop of a service that other tests left running would sleep for hours
-    monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: now))
+    # the clock of this module alone: with the process's clock the event loop of a running service would sleep for hours
+    monkeypatch.setattr("encoders.training.progress.time", SimpleNamespace(monotonic=lambda: now))
     progress = TrainingProgress(Console(), 4, 10, "triples")
     now += 20
     progress(units, 0.25)
