@@ -15,7 +15,7 @@ from benchmarks import results
 from encoders.console import Console
 from encoders.document import Document, FloatArray, unit_rows
 from encoders.methods import open_encoder
-from encoders.tokens import Tokenizer
+from encoders.text.tokens import Tokenizer
 from onnx_export.models import DEFAULT, find_model
 
 LANGUAGES = ("en", "de", "fr", "it", "es", "ru", "fi", "ja", "zh")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from encoders.document import Document, Encoded, FloatArray
-from encoders.segmentation import windows
 from encoders.sentence import SentenceEncoder
+from encoders.text.segmentation import windows
 
 
 class Segments:

@@ -11,7 +11,7 @@ from encoders.document import Document, Encoded, EncoderSpec, FloatArray, Int32A
 from encoders.errors import BadInput
 from encoders.folder import ModelFolder
 from encoders.session import Device, OnnxSession
-from encoders.tokens import Tokenizer, Tokens
+from encoders.text.tokens import Tokenizer, Tokens
 
 _HEAD_START = 0.02
 """Seconds until the graph loads by itself: reading a large vocabulary then keeps the interpreter for as long again."""

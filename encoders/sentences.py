@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from encoders.document import Document, Encoded, FloatArray
-from encoders.segmentation import sentences, windows
 from encoders.sentence import SentenceEncoder
-from encoders.tokens import Tokens
+from encoders.text.segmentation import sentences, windows
+from encoders.text.tokens import Tokens
 
 
 class Sentences:

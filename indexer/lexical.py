@@ -17,7 +17,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import cache, lru_cache
 
 from encoders.errors import MissingPart
-from encoders.words import folded, runs
+from encoders.text.words import folded, runs
 
 _SNOWBALL = {
     "ar": "arabic", "ca": "catalan", "cs": "czech", "da": "danish", "de": "german", "el": "greek", "en": "english",

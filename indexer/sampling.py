@@ -6,7 +6,7 @@ import hashlib
 import heapq
 
 from encoders.document import Document
-from encoders.segmentation import sentences
+from encoders.text.segmentation import sentences
 
 
 class SentenceSample:

@@ -14,7 +14,7 @@ from encoders.cr5.encoder import ALIGNMENT, DATA, scales_start
 from encoders.cr5.model import Cr5Model, Table, quantised
 from encoders.document import short_hash
 from encoders.folder import ModelConfig, ModelFolder, Precision, publishing
-from encoders.words import RULES
+from encoders.text.words import RULES
 
 _OPSET, _IR = 18, 10
 

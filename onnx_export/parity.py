@@ -14,7 +14,7 @@ from encoders.document import BoolArray, FloatArray, unit_rows
 from encoders.errors import BadInput
 from encoders.folder import ModelFolder, Precision
 from encoders.session import OnnxSession
-from encoders.tokens import Tokenizer
+from encoders.text.tokens import Tokenizer
 
 TOP = 10
 """Depth of the rankings that are compared."""

@@ -13,8 +13,8 @@ from encoders.console import Console
 from encoders.document import Document, Encoder, EncoderSpec, FloatArray, ReadsSoFar, short_hash, unit_rows
 from encoders.errors import BadInput, StoreError
 from encoders.languages import UNDETERMINED, normalise
-from encoders.segmentation import sentences
 from encoders.session import Device
+from encoders.text.segmentation import sentences
 from encoders.vector_parts import VectorParts
 from indexer import collection as collections
 from indexer.database import connect

@@ -11,7 +11,7 @@ from scipy.sparse import csr_array
 
 from encoders.cr5.vocabulary import BagCounter
 from encoders.document import Document
-from encoders.words import words
+from encoders.text.words import words
 
 IntArray = npt.NDArray[np.int64]
 CONCEPT = "concept"

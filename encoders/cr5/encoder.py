@@ -21,8 +21,8 @@ from encoders.document import (
 )
 from encoders.errors import BadInput
 from encoders.folder import ModelFolder, file_hash
-from encoders.segmentation import windows
-from encoders.words import pieces
+from encoders.text.segmentation import windows
+from encoders.text.words import pieces
 
 _PIECE = 42
 _WINDOW, _OVERLAP = 3, 1

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from encoders.document import Document, FloatArray, Int8Array, unit_rows
 from encoders.errors import BadInput
-from encoders.words import words
+from encoders.text.words import words
 
 _NONE = np.zeros(0, dtype=np.int32)
 UNKNOWN = 0

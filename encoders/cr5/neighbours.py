@@ -11,7 +11,7 @@ import numpy.typing as npt
 from encoders.cr5.model import UNKNOWN, Cr5Model
 from encoders.document import unit_rows
 from encoders.errors import BadInput
-from encoders.words import folded, words
+from encoders.text.words import folded, words
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from encoders.console import Console
 from encoders.folder import ModelConfig, ModelFolder
 from encoders.sentence import SentenceEncoder
 from encoders.session import Device
-from encoders.tokens import Tokenizer
+from encoders.text.tokens import Tokenizer
 from encoders.training.device import training_device
 from encoders.training.seeds import seed_torch
 from onnx_export import default_source, huggingface

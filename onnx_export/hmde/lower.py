@@ -13,7 +13,7 @@ import torch
 from encoders.document import Document, int8_rows
 from encoders.sentence import SentenceEncoder
 from encoders.sentences import sentence_spans
-from encoders.tokens import Tokens
+from encoders.text.tokens import Tokens
 
 Part = Mapping[str, npt.NDArray[Any]]
 """What is kept of some documents: a few arrays, one after another in a file of ``numpy.savez``.

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from encoders.document import Document, Encoded, EncoderSpec, FloatArray, Passages, int8_rows, short_hash
-from encoders.tokens import Tokenizer
+from encoders.text.tokens import Tokenizer
 from onnx_export.hmde.trainable import Trainable, part_of
 
 

