@@ -14,8 +14,8 @@ from ir_measures import Qrel
 from benchmarks import results
 from benchmarks.fairness import _Remembered
 from encoders.document import Document, Encoder
-from encoders.moments import Moments, PartMoments
-from encoders.vector_parts import VectorParts
+from encoders.methods.moments import Moments, PartMoments
+from encoders.methods.vector_parts import VectorParts
 from indexer.settings import Settings
 from indexer.stores.embedded import EmbeddedStore
 from query.calibration import Calibration

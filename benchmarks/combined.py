@@ -27,10 +27,10 @@ from benchmarks.cr5_quality import (
     trained,
     vectors,
 )
-from encoders.combined import Combined
 from encoders.document import Document, Encoded, Encoder, EncoderSpec, FloatArray, unit_rows
 from encoders.folder import ModelFolder
-from encoders.methods import open_encoder
+from encoders.methods.combined import Combined
+from encoders.methods.registry import open_encoder
 from indexer.detection import Detector
 from indexer.settings import Settings
 from indexer.stores.contract import StoredDocument, VectorStore

@@ -32,7 +32,7 @@ from encoders.cr5.solver import Block, Solution, solve
 from encoders.cr5.vocabulary import fit_vocabulary
 from encoders.document import Document, Encoder, FloatArray
 from encoders.folder import ModelFolder
-from encoders.methods import open_encoder
+from encoders.methods.registry import open_encoder
 from encoders.text.words import words
 from indexer.cr5_training import train_cr5
 from indexer.indexing import index

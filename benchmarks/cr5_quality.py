@@ -17,7 +17,7 @@ import numpy as np
 from benchmarks import results
 from encoders.cr5.settings import Settings as Training
 from encoders.document import Document, FloatArray
-from encoders.methods import open_encoder
+from encoders.methods.registry import open_encoder
 from encoders.text.words import folded
 from indexer.cr5_training import train_cr5
 from indexer.indexing import index

@@ -14,7 +14,7 @@ import numpy as np
 from benchmarks import results
 from encoders.console import Console
 from encoders.document import Document, FloatArray, unit_rows
-from encoders.methods import open_encoder
+from encoders.methods.registry import open_encoder
 from encoders.text.tokens import Tokenizer
 from onnx_export.models import DEFAULT, find_model
 

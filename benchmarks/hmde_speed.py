@@ -19,7 +19,7 @@ from encoders.document import Document
 from encoders.folder import ModelFolder
 from encoders.hmde.triples import Rows, Triples, page_of
 from encoders.hmde.upper import UpperShape
-from encoders.methods import open_encoder
+from encoders.methods.registry import open_encoder
 from onnx_export.hmde.settings import Settings
 from onnx_export.models import DEFAULT
 

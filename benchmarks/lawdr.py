@@ -11,11 +11,11 @@ import numpy as np
 
 from benchmarks import results
 from encoders.console import Console
-from encoders.density import DensityWeights
 from encoders.document import Document, FloatArray, unit_rows
-from encoders.moments import Moments
-from encoders.sentence import SentenceEncoder
-from encoders.sentences import Sentences
+from encoders.methods.density import DensityWeights
+from encoders.methods.moments import Moments
+from encoders.methods.sentence import SentenceEncoder
+from encoders.methods.sentences import Sentences
 from onnx_export.models import DEFAULT, find_model
 
 LANGUAGES = ("en", "de", "ru", "ja")

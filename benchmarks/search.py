@@ -21,8 +21,8 @@ from benchmarks import results
 from benchmarks.encoding import documents
 from encoders.console import Console
 from encoders.document import Document, Encoder, FloatArray, Passages, int8_rows, unit_rows
-from encoders.methods import open_encoder
-from encoders.vector_parts import VectorParts
+from encoders.methods.registry import open_encoder
+from encoders.methods.vector_parts import VectorParts
 from indexer import collection as collections
 from indexer.database import connect
 from indexer.settings import Settings

@@ -22,7 +22,7 @@ from encoders.console import Console
 from encoders.document import Document, Encoder
 from encoders.errors import BadInput
 from encoders.folder import ModelFolder
-from encoders.methods import open_encoder
+from encoders.methods.registry import open_encoder
 from encoders.tlaser.settings import NAMES, Variant, preset
 from encoders.tlaser.similarity import search_error
 from query.classification import Averages, Labelled, Part, averages, split, zero_shot

@@ -20,7 +20,7 @@ import sqlalchemy as sa
 
 from benchmarks import results
 from encoders.console import Console
-from encoders.methods import open_encoder
+from encoders.methods.registry import open_encoder
 from indexer import collection as collections
 from indexer import pipeline
 from indexer.database import connect, open_engine, upgrade

@@ -11,14 +11,14 @@ from pathlib import Path
 import numpy as np
 
 from encoders.console import Console
-from encoders.density import DensityWeights
 from encoders.document import Document, FloatArray
 from encoders.errors import BadInput
 from encoders.folder import ModelFolder, free_target
 from encoders.languages import UNDETERMINED
-from encoders.lawdr import publish
-from encoders.sentence import SentenceEncoder
-from encoders.sentences import Sentences
+from encoders.methods.density import DensityWeights
+from encoders.methods.lawdr import publish
+from encoders.methods.sentence import SentenceEncoder
+from encoders.methods.sentences import Sentences
 from encoders.session import Device
 from encoders.wording import counted
 from indexer.detection import Detector

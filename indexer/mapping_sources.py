@@ -13,7 +13,7 @@ from encoders.console import Console
 from encoders.document import EncoderSpec
 from encoders.errors import BadInput
 from encoders.languages import normalise
-from encoders.methods import METHODS, open_encoder
+from encoders.methods.registry import METHODS, open_encoder
 from encoders.session import Device
 from indexer import collection as collections
 from indexer.aligned_documents import ByConcept, encoded_by_concept, stored_by_concept

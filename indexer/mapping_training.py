@@ -11,7 +11,6 @@ from typing import Any, Literal
 
 import numpy as np
 
-from encoders.combined import refuse_combined
 from encoders.document import EncoderSpec, FloatArray
 from encoders.errors import BadInput
 from encoders.maps.lca import LCA, source_path
@@ -20,6 +19,7 @@ from encoders.maps.mates import Mates, mates, mean
 from encoders.maps.networks import NETWORKS, Networks
 from encoders.maps.ridge import RIDGES, Aligned, RidgePath
 from encoders.maps.space import ANY, SpaceMaps
+from encoders.methods.combined import refuse_combined
 from encoders.wording import counted
 from indexer.aligned_documents import ByConcept
 

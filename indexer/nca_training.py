@@ -6,13 +6,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import permutations
 
-from encoders.combined import refuse_combined
 from encoders.console import Console
 from encoders.document import EncoderSpec, FloatArray
 from encoders.maps.mates import Mates, mates, mean
 from encoders.maps.networks import Networks
 from encoders.maps.parallel import Split
 from encoders.maps.ridge import require_finite
+from encoders.methods.combined import refuse_combined
 from indexer.aligned_documents import ByConcept
 
 

@@ -8,11 +8,11 @@ from dataclasses import asdict
 
 import click
 
-from encoders.combined import BETWEEN
 from encoders.console import Console, output_options
 from encoders.errors import BadInput
 from encoders.folder import ModelFolder
-from encoders.methods import METHODS
+from encoders.methods.combined import BETWEEN
+from encoders.methods.registry import METHODS
 from onnx_export.models import DEFAULT, default_path, exported, find_model
 
 

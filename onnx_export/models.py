@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from encoders.combined import BETWEEN, Combined
 from encoders.console import Console
 from encoders.document import Encoder
 from encoders.errors import BadInput
 from encoders.folder import ModelFolder, model_cache
-from encoders.methods import open_encoder
+from encoders.methods.combined import BETWEEN, Combined
+from encoders.methods.registry import open_encoder
 from encoders.session import Device
 
 DEFAULT = "multilingual-e5-small"

@@ -15,7 +15,7 @@ from encoders.console import Console, output_options
 from encoders.document import Document, Encoder
 from encoders.errors import BadInput, ModelMismatch
 from encoders.languages import UNDETERMINED, normalise
-from encoders.methods import METHODS
+from encoders.methods.registry import METHODS
 from encoders.session import Device
 from encoders.wording import counted
 from indexer import collection as collections

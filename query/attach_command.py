@@ -11,7 +11,7 @@ import click
 
 from encoders.console import Console, output_options
 from encoders.errors import BadInput, StoreError
-from encoders.methods import METHODS
+from encoders.methods.registry import METHODS
 from encoders.session import Device
 from indexer.attaching import Attaching
 from indexer.following import AttachReport

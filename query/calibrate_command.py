@@ -13,8 +13,8 @@ from encoders.console import Console, output_options
 from encoders.document import Document
 from encoders.errors import BadInput
 from encoders.maps.networks import read_mapping
+from encoders.methods.vector_parts import parsed_weights, shown_weights
 from encoders.session import Device
-from encoders.vector_parts import parsed_weights, shown_weights
 from encoders.wording import counted
 from indexer import collection as collections
 from indexer.collection import Collection

@@ -14,8 +14,8 @@ from encoders.document import Document, Encoder, EncoderSpec, FloatArray, unit_r
 from encoders.errors import BadInput, StoreError
 from encoders.maps.networks import Networks
 from encoders.maps.space import SpaceMaps
+from encoders.methods.vector_parts import VectorParts
 from encoders.session import Device
-from encoders.vector_parts import VectorParts
 from encoders.wording import counted
 from indexer import collection as collections
 from indexer import database

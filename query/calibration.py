@@ -20,7 +20,7 @@ import numpy as np
 
 from encoders.document import FloatArray, Int8Array, short_hash, unit_rows
 from encoders.errors import StoreError
-from encoders.vector_parts import VectorParts
+from encoders.methods.vector_parts import VectorParts
 from query.margin import Margin
 
 _FORMAT = 2

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from encoders.document import FloatArray, unit_rows
-from encoders.moments import PartMoments
+from encoders.methods.moments import PartMoments
 from indexer.stores.contract import VectorStore
 from query.calibration import Calibration
 from query.language_statistics import SAMPLE, document_moments

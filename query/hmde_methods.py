@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from encoders.console import Console
 from encoders.document import Encoder
-from encoders.methods import METHODS as EVERYWHERE
-from encoders.methods import open_encoder
+from encoders.methods.registry import METHODS as EVERYWHERE
+from encoders.methods.registry import open_encoder
 from encoders.session import Device
 from onnx_export.hmde.settings import LONGFORMER
 from onnx_export.models import find_model

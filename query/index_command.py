@@ -9,10 +9,10 @@ from typing import cast
 
 import click
 
-from encoders.combined import BETWEEN
 from encoders.console import Console, output_options
 from encoders.errors import BadInput
-from encoders.methods import METHODS
+from encoders.methods.combined import BETWEEN
+from encoders.methods.registry import METHODS
 from encoders.session import Device
 from indexer.indexing import index, publish
 from indexer.pipeline import IndexReport

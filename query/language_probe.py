@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from encoders.document import FloatArray, unit_rows
 from encoders.errors import BadInput
-from encoders.moments import Moments
+from encoders.methods.moments import Moments
 
 IntArray = npt.NDArray[np.int64]
 

@@ -9,9 +9,9 @@ import numpy as np
 
 from encoders.console import Console
 from encoders.document import Document, Encoder, EncoderSpec, FloatArray, Int8Array, int8_rows
-from encoders.moments import PartMoments
+from encoders.methods.moments import PartMoments
+from encoders.methods.vector_parts import VectorParts
 from encoders.text.segmentation import sentences
-from encoders.vector_parts import VectorParts
 from indexer.stores.contract import VectorStore
 from query.calibration import Calibration, LanguageStatistics
 from query.shrinkage import ShrunkParts

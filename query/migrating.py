@@ -12,13 +12,13 @@ from dataclasses import asdict, dataclass, replace
 
 import numpy as np
 
-from encoders.combined import refuse_combined
 from encoders.console import Console
 from encoders.document import Encoder
 from encoders.errors import BadInput
 from encoders.maps.mates import Mates
 from encoders.maps.space import ANY, Asker, SpaceMaps
-from encoders.methods import open_encoder
+from encoders.methods.combined import refuse_combined
+from encoders.methods.registry import open_encoder
 from encoders.session import Device
 from indexer.settings import Settings
 from onnx_export.models import absolute, find_model

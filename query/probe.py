@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 from encoders.document import FloatArray
 from encoders.errors import BadInput
-from encoders.vector_parts import weightings
+from encoders.methods.vector_parts import weightings
 from indexer.stores.matrix import largest
 from query.calibration import Calibration
 from query.evaluation import evaluate

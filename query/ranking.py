@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from encoders.document import BoolArray, FloatArray, Int32Array, Passages, unit_rows
-from encoders.vector_parts import VectorParts
+from encoders.methods.vector_parts import VectorParts
 from indexer.stores.contract import Candidates, Filters, VectorStore, Wording
 from indexer.stores.matrix import largest
 from query.calibration import Calibration

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from encoders.vector_parts import parsed_weights
+from encoders.methods.vector_parts import parsed_weights
 from query.margin import MARGINS, Margin
 
 

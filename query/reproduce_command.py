@@ -10,7 +10,7 @@ import click
 
 from encoders.console import Console, output_options
 from encoders.document import Document, Encoder
-from encoders.methods import METHODS
+from encoders.methods.registry import METHODS
 from encoders.session import Device
 from onnx_export.models import DEFAULT, open_named
 from query import (

@@ -11,7 +11,7 @@ import click
 from encoders.console import Console, output_options
 from encoders.document import Document, Encoder
 from encoders.languages import normalise
-from encoders.methods import METHODS, open_encoder
+from encoders.methods.registry import METHODS, open_encoder
 from encoders.session import Device
 from indexer.aligned_documents import ByConcept, encoded
 from onnx_export.models import DEFAULT, find_model

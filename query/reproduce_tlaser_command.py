@@ -10,14 +10,14 @@ import click
 import numpy as np
 import numpy.typing as npt
 
-from encoders.combined import BETWEEN
 from encoders.console import Console, output_options
 from encoders.cr5.encoder import BagsOfWords, is_cr5
 from encoders.document import Document, Encoder
 from encoders.errors import BadInput
-from encoders.first import First
 from encoders.languages import language_list
-from encoders.methods import SENTENCE_METHODS
+from encoders.methods.combined import BETWEEN
+from encoders.methods.first import First
+from encoders.methods.registry import SENTENCE_METHODS
 from encoders.session import Device
 from onnx_export.models import find_model, open_named
 

@@ -13,8 +13,8 @@ import click
 
 from encoders.console import Console, output_options
 from encoders.languages import UNDETERMINED, language_list, normalise
+from encoders.methods.vector_parts import shown_weights
 from encoders.session import Device
-from encoders.vector_parts import shown_weights
 from indexer.detection import SURE, preload
 from indexer.settings import Settings, place_options
 from query.hits import Hit, Parts

@@ -8,14 +8,14 @@ from typing import Any, Self
 
 import numpy as np
 
-from encoders.combined import BETWEEN
 from encoders.console import Console
 from encoders.document import Document, Encoder, EncoderSpec, FloatArray, ReadsSoFar, short_hash, unit_rows
 from encoders.errors import BadInput, StoreError
 from encoders.languages import UNDETERMINED, normalise
+from encoders.methods.combined import BETWEEN
+from encoders.methods.vector_parts import VectorParts
 from encoders.session import Device
 from encoders.text.segmentation import sentences
-from encoders.vector_parts import VectorParts
 from indexer import collection as collections
 from indexer.database import connect
 from indexer.detection import Detection, Detector

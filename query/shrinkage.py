@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 
 from encoders.document import FloatArray
-from encoders.moments import Float64Array, Moments, PartMoments, principal_axes
+from encoders.methods.moments import Float64Array, Moments, PartMoments, principal_axes
 from query.calibration import Component
 
 _FULL = 32

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 
 from encoders.console import Console, output_options
 from encoders.errors import DragomanError
-from encoders.vector_parts import shown_weights
+from encoders.methods.vector_parts import shown_weights
 from encoders.wording import counted
 from indexer import collection as collections
 from indexer import ledger

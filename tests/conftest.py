@@ -18,12 +18,12 @@ from typing import NoReturn
 
 import pytest
 
-from encoders import methods
 from encoders.console import Console
 from encoders.document import Document, Encoder
 from encoders.folder import ModelFolder
-from encoders.segments import Segments
-from encoders.sentence import SentenceEncoder
+from encoders.methods import registry as methods
+from encoders.methods.segments import Segments
+from encoders.methods.sentence import SentenceEncoder
 from encoders.session import Device
 from indexer.settings import Settings
 from onnx_export.models import DEFAULT, default_path, find_model

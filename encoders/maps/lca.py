@@ -8,7 +8,7 @@ import numpy as np
 
 from encoders.document import FloatArray
 from encoders.maps.ridge import Aligned, RidgePath, require_pairs
-from encoders.moments import Float64Array, principal_axes
+from encoders.methods.moments import Float64Array, principal_axes
 
 
 class LCA:

@@ -10,7 +10,7 @@ import numpy as np
 from encoders.document import FloatArray
 from encoders.errors import BadInput
 from encoders.maps.ridge import Aligned, RidgePath, require_pairs
-from encoders.moments import Float64Array
+from encoders.methods.moments import Float64Array
 
 
 class LCC:

@@ -6,7 +6,7 @@ import numpy as np
 
 from encoders.document import FloatArray
 from encoders.errors import BadInput
-from encoders.moments import Float64Array, Moments
+from encoders.methods.moments import Float64Array, Moments
 from encoders.wording import counted
 
 RIDGES = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)

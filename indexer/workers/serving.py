@@ -13,10 +13,10 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from encoders.combined import BETWEEN
 from encoders.console import Console
 from encoders.document import Encoder, EncoderSpec
 from encoders.errors import BadInput, MissingPart, StoreError
+from encoders.methods.combined import BETWEEN
 from encoders.session import Device, available_cores, resolved_device
 from indexer.database import connect, is_away, shown
 from indexer.settings import Settings

@@ -8,7 +8,7 @@ from typing import cast
 import click
 
 from encoders.console import Console, output_options
-from encoders.methods import METHODS
+from encoders.methods.registry import METHODS
 from encoders.session import Device
 from indexer import collection as collections
 from indexer.database import opened

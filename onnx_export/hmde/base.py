@@ -8,7 +8,7 @@ from pathlib import Path
 
 from encoders.console import Console
 from encoders.folder import ModelConfig, ModelFolder
-from encoders.sentence import SentenceEncoder
+from encoders.methods.sentence import SentenceEncoder
 from encoders.session import Device
 from encoders.text.tokens import Tokenizer
 from encoders.training.device import training_device

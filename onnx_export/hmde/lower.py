@@ -11,8 +11,8 @@ import numpy.typing as npt
 import torch
 
 from encoders.document import Document, int8_rows
-from encoders.sentence import SentenceEncoder
-from encoders.sentences import sentence_spans
+from encoders.methods.sentence import SentenceEncoder
+from encoders.methods.sentences import sentence_spans
 from encoders.text.tokens import Tokens
 
 Part = Mapping[str, npt.NDArray[Any]]

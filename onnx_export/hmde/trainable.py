@@ -15,9 +15,9 @@ from encoders.console import Console
 from encoders.document import Document, Int32Array
 from encoders.errors import BadInput
 from encoders.folder import ModelConfig, ModelFolder
-from encoders.hmde.encoder import Hmde
 from encoders.hmde.upper import ABOUT, is_hmde
-from encoders.segments import Segments
+from encoders.methods.hmde import Hmde
+from encoders.methods.segments import Segments
 from encoders.session import Device
 from encoders.text.segmentation import windows
 from encoders.text.tokens import Tokenizer

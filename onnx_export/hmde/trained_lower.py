@@ -9,7 +9,7 @@ import numpy.typing as npt
 import torch
 
 from encoders.document import Document
-from encoders.sentences import sentence_spans
+from encoders.methods.sentences import sentence_spans
 from encoders.session import token_batches
 from encoders.text.tokens import Tokenizer
 from encoders.training.seeds import seed_torch

@@ -11,7 +11,7 @@ import numpy as np
 
 from encoders.document import FloatArray, unit_rows
 from encoders.errors import BadInput
-from encoders.moments import Moments
+from encoders.methods.moments import Moments
 from query.alignment.matching import Pairs
 from query.alignment.mining import Plan, mine
 from query.alignment.side import Side

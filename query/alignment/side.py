@@ -9,7 +9,7 @@ import numpy as np
 
 from encoders.console import Progress
 from encoders.document import Document, Encoder, FloatArray, Passages, unit_rows
-from encoders.moments import Moments
+from encoders.methods.moments import Moments
 from indexer.stores.contract import VectorStore
 from query.alignment.coverage import IntArray, PassageRows
 

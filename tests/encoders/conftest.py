@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from encoders.density import DensityWeights
 from encoders.document import Document, FloatArray
 from encoders.folder import ModelFolder
-from encoders.lawdr import publish
-from encoders.sentence import SentenceEncoder
-from encoders.sentences import Sentences
+from encoders.methods.density import DensityWeights
+from encoders.methods.lawdr import publish
+from encoders.methods.sentence import SentenceEncoder
+from encoders.methods.sentences import Sentences
 from tests.conftest import opened_once
 
 BOILERPLATE = "All rights reserved."

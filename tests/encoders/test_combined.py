@@ -5,14 +5,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from encoders.combined import BETWEEN, Combined, nearest_spans
 from encoders.console import Console
 from encoders.cr5.estimator import Cr5
 from encoders.cr5.settings import Settings
 from encoders.document import Document
 from encoders.errors import BadInput
 from encoders.folder import ModelFolder
-from encoders.methods import open_encoder
+from encoders.methods.combined import BETWEEN, Combined, nearest_spans
+from encoders.methods.registry import open_encoder
 from onnx_export.cr5_folder import publish
 from onnx_export.models import absolute, open_named
 from tests.encoders.cr5.conftest import corpus

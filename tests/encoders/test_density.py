@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from encoders.density import DIMENSIONS, DensityWeights
 from encoders.document import FloatArray, unit_rows
 from encoders.errors import BadInput
+from encoders.methods.density import DIMENSIONS, DensityWeights
 
 _DIM = 40
 

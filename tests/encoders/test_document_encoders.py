@@ -10,14 +10,14 @@ from _pytest.mark import ParameterSet
 from encoders.console import Console
 from encoders.document import Document, Encoder, ReadsSoFar
 from encoders.errors import BadInput
-from encoders.first import First
 from encoders.folder import ModelFolder
-from encoders.hmde.encoder import Hmde
 from encoders.hmde.upper import UpperShape
-from encoders.methods import SENTENCE_METHODS, open_encoder
-from encoders.segments import Segments
-from encoders.sentence import SentenceEncoder
-from encoders.sentences import Sentences
+from encoders.methods.first import First
+from encoders.methods.hmde import Hmde
+from encoders.methods.registry import SENTENCE_METHODS, open_encoder
+from encoders.methods.segments import Segments
+from encoders.methods.sentence import SentenceEncoder
+from encoders.methods.sentences import Sentences
 
 _LONG = " ".join(f"Sentence number {number} is about rivers and their floods." for number in range(120))
 

@@ -7,14 +7,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from encoders.density import DensityWeights
 from encoders.document import Document, FloatArray, unit_rows
 from encoders.errors import BadInput
 from encoders.folder import ModelFolder
-from encoders.lawdr import Lawdr, has_density, load_density, publish
-from encoders.methods import default_method, open_encoder
-from encoders.sentence import SentenceEncoder
-from encoders.sentences import Sentences
+from encoders.methods.density import DensityWeights
+from encoders.methods.lawdr import Lawdr, has_density, load_density, publish
+from encoders.methods.registry import default_method, open_encoder
+from encoders.methods.sentence import SentenceEncoder
+from encoders.methods.sentences import Sentences
 from tests.encoders.conftest import BOILERPLATE, CORPUS
 
 

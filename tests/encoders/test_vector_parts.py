@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from encoders.document import FloatArray, unit_rows
 from encoders.errors import BadInput
-from encoders.vector_parts import VectorParts, parsed_weights, shown_weights, weightings
+from encoders.methods.vector_parts import VectorParts, parsed_weights, shown_weights, weightings
 
 WIDTHS = (5, 3, 4)
 

@@ -400,7 +400,7 @@ def _chunks(home: Path) -> dict[str, int]:
 
 _SLOWED = """
 import os, sys, time
-from encoders.segments import Segments
+from encoders.methods.segments import Segments
 from indexer import indexing
 from query.cli import run
 from tests.indexer.counting import CountingEncoder

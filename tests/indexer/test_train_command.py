@@ -10,8 +10,8 @@ import pytest
 
 import query
 from encoders.folder import ModelFolder
-from encoders.lawdr import load_density
-from encoders.methods import open_encoder
+from encoders.methods.lawdr import load_density
+from encoders.methods.registry import open_encoder
 from indexer.indexing import index
 from indexer.lawdr_training import train_lawdr
 from indexer.settings import Settings

@@ -11,7 +11,7 @@ from encoders.cr5.encoder import load_model
 from encoders.cr5.neighbours import neighbours
 from encoders.document import Document
 from encoders.folder import ModelFolder
-from encoders.methods import open_encoder
+from encoders.methods.registry import open_encoder
 from indexer.settings import Settings
 from query import Searcher
 from query.cli import run

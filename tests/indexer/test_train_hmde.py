@@ -22,12 +22,12 @@ from encoders.console import Console
 from encoders.document import Document, unit_rows
 from encoders.errors import BadInput
 from encoders.folder import ModelFolder
-from encoders.hmde.encoder import Hmde
 from encoders.hmde.triples import Page
 from encoders.hmde.upper import UpperSession
-from encoders.methods import open_encoder
-from encoders.sentence import SentenceEncoder
-from encoders.sentences import Sentences
+from encoders.methods.hmde import Hmde
+from encoders.methods.registry import open_encoder
+from encoders.methods.sentence import SentenceEncoder
+from encoders.methods.sentences import Sentences
 from indexer import hmde_material
 from indexer.hmde_material import prepared
 from indexer.hmde_training import concepts_held_out

@@ -12,7 +12,7 @@ import pytest
 
 from encoders.document import Document, unit_rows
 from encoders.folder import ModelFolder
-from encoders.methods import open_encoder
+from encoders.methods.registry import open_encoder
 from encoders.tlaser.batches import Batches
 from indexer.aligned_corpus import gather, hold_out
 from indexer.parallel import Aligned

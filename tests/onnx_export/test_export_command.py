@@ -17,7 +17,7 @@ from click.testing import CliRunner, Result
 from encoders.document import Document
 from encoders.errors import BadInput, DragomanError, MissingPart
 from encoders.folder import ModelFolder
-from encoders.methods import open_encoder
+from encoders.methods.registry import open_encoder
 from onnx_export.command import command as export
 from tests.onnx_export.conftest import SHAPES, SaveModel
 

@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from encoders.document import Document
 from encoders.errors import BadInput, ModelMismatch, StoreError
 from encoders.folder import ModelFolder
-from encoders.vector_parts import VectorParts
+from encoders.methods.vector_parts import VectorParts
 from indexer import collection as collections
 from indexer.collection import Collection
 from indexer.database import connect, transaction

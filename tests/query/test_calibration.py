@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from encoders.document import FloatArray, int8_rows, unit_rows
 from encoders.errors import StoreError
-from encoders.moments import Moments, PartMoments
-from encoders.vector_parts import VectorParts
+from encoders.methods.moments import Moments, PartMoments
+from encoders.methods.vector_parts import VectorParts
 from query.calibration import Calibration
 from query.language_statistics import Samples, calibration
 from query.shrinkage import Shrunk

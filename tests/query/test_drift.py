@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from encoders.vector_parts import VectorParts
+from encoders.methods.vector_parts import VectorParts
 from indexer.stores.embedded import EmbeddedStore
 from query import drift as drifting
 from query.calibration import Calibration

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from encoders.combined import Combined
 from encoders.document import Encoder, FloatArray
+from encoders.methods.combined import Combined
 from query.evidence import from_concepts, from_titles
 from query.language_probe import Separability
 from query.language_statistics import draw

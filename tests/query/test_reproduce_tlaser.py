@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from encoders.document import Document, Encoded
-from encoders.sentences import Sentences
+from encoders.methods.sentences import Sentences
 from query.cli import run
 
 _TEXTS = {

@@ -15,8 +15,8 @@ from encoders.cr5.estimator import Cr5
 from encoders.document import Document
 from encoders.errors import BadInput
 from encoders.folder import ModelFolder
-from encoders.methods import default_method, open_encoder
-from encoders.sentence import SentenceEncoder
+from encoders.methods.registry import default_method, open_encoder
+from encoders.methods.sentence import SentenceEncoder
 from encoders.text.words import words
 from onnx_export.cr5_folder import publish
 

@@ -11,7 +11,7 @@ import pytest
 from encoders.console import Console
 from encoders.folder import ModelFolder
 from encoders.hmde.upper import UpperShape
-from encoders.methods import open_encoder
+from encoders.methods.registry import open_encoder
 from indexer import collection as collections
 from indexer import ledger
 from indexer.pipeline import index

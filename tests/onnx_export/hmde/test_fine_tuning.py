@@ -15,7 +15,7 @@ from encoders.document import Document
 from encoders.errors import BadInput
 from encoders.folder import ModelFolder
 from encoders.hmde.upper import UpperShape
-from encoders.methods import open_encoder
+from encoders.methods.registry import open_encoder
 from onnx_export.hmde.settings import FineTuning, Settings
 from query.cli import run
 from tests.onnx_export.conftest import SaveModel

@@ -1,7 +1,7 @@
 """Several encoders as one: their unit vectors after each other are one unit vector.
 
 A document that one of them knows nothing of has zeros there and is a unit vector all the same; how its parts compare
-with those of others is ``encoders.vector_parts``.
+with those of others is ``encoders.methods.vector_parts``.
 """
 
 from __future__ import annotations

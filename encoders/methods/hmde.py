@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from encoders.document import Document, Encoded, FloatArray, short_hash
 from encoders.hmde.upper import UpperSession
-from encoders.sentence import SentenceEncoder
-from encoders.sentences import Sentences
+from encoders.methods.sentence import SentenceEncoder
+from encoders.methods.sentences import Sentences
 
 
 class Hmde:

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import numpy as np
 
-from encoders.density import DensityWeights
 from encoders.document import Document, Encoded, FloatArray, unit_rows
 from encoders.errors import BadInput
 from encoders.folder import ModelFolder, link_files, publishing
-from encoders.sentence import SentenceEncoder
-from encoders.sentences import Sentences
+from encoders.methods.density import DensityWeights
+from encoders.methods.sentence import SentenceEncoder
+from encoders.methods.sentences import Sentences
 
 _FILE = "lawdr.npz"
 _CARD = "MODEL_CARD.md"

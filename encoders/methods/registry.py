@@ -5,14 +5,14 @@ from __future__ import annotations
 from encoders.cr5.encoder import BagsOfWords, is_cr5
 from encoders.document import Encoder
 from encoders.errors import BadInput
-from encoders.first import First
 from encoders.folder import ModelFolder
-from encoders.hmde.encoder import Hmde
 from encoders.hmde.upper import UpperSession, is_hmde
-from encoders.lawdr import Lawdr, has_density, load_density
-from encoders.segments import Segments
-from encoders.sentence import SentenceEncoder
-from encoders.sentences import Sentences
+from encoders.methods.first import First
+from encoders.methods.hmde import Hmde
+from encoders.methods.lawdr import Lawdr, has_density, load_density
+from encoders.methods.segments import Segments
+from encoders.methods.sentence import SentenceEncoder
+from encoders.methods.sentences import Sentences
 from encoders.session import Device
 
 SENTENCE_METHODS = (Segments.method, First.method, Sentences.method, Lawdr.method, Hmde.method)

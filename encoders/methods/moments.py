@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from encoders.document import FloatArray
-from encoders.vector_parts import VectorParts
+from encoders.methods.vector_parts import VectorParts
 
 Float64Array = npt.NDArray[np.float64]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from encoders.document import Document, Encoded, FloatArray
-from encoders.sentence import SentenceEncoder
+from encoders.methods.sentence import SentenceEncoder
 from encoders.text.segmentation import windows
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from encoders.document import Document, Encoded, FloatArray
-from encoders.sentence import SentenceEncoder
+from encoders.methods.sentence import SentenceEncoder
 from encoders.text.segmentation import sentences, windows
 from encoders.text.tokens import Tokens
 
