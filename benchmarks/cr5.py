@@ -24,11 +24,11 @@ from threadpoolctl import threadpool_limits
 
 from benchmarks import results
 from benchmarks.encoding import documents
+from encoders.cr5.algebra.ridge_choice import mate_rank, split
+from encoders.cr5.algebra.solver import Block, Solution, solve
 from encoders.cr5.corpus import Corpus
 from encoders.cr5.encoder import load_model
-from encoders.cr5.ridge_choice import mate_rank, split
 from encoders.cr5.settings import Settings as Training
-from encoders.cr5.solver import Block, Solution, solve
 from encoders.cr5.vocabulary import fit_vocabulary
 from encoders.document import Document, Encoder, FloatArray
 from encoders.folder import ModelFolder

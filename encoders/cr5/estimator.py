@@ -8,13 +8,13 @@ import numpy as np
 from numpy.linalg import LinAlgError
 
 from encoders.console import Console
-from encoders.cr5 import eigenvectors, ridge_choice
+from encoders.cr5.algebra import eigenvectors, ridge_choice
+from encoders.cr5.algebra.memory import check_memory
+from encoders.cr5.algebra.solver import Block, Solution, solve
 from encoders.cr5.corpus import Corpus, Counts
-from encoders.cr5.memory import check_memory
 from encoders.cr5.model import Cr5Model, Table
 from encoders.cr5.selection import Rows, dealt, linked, of_fitting_length
 from encoders.cr5.settings import Settings
-from encoders.cr5.solver import Block, Solution, solve
 from encoders.cr5.vocabulary import Vocabulary, fit_vocabulary
 from encoders.document import Document, FloatArray
 from encoders.errors import BadInput

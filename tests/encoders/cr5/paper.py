@@ -9,7 +9,7 @@ import numpy.typing as npt
 from scipy.linalg import block_diag
 from scipy.sparse import csr_array, random_array
 
-from encoders.cr5.solver import Block
+from encoders.cr5.algebra.solver import Block
 
 Matrix = npt.NDArray[np.float64]
 

@@ -7,13 +7,14 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
-from encoders.cr5 import estimator, memory
+from encoders.cr5 import estimator
+from encoders.cr5.algebra import memory
+from encoders.cr5.algebra.ridge_choice import mate_rank
+from encoders.cr5.algebra.solver import solve
 from encoders.cr5.corpus import Corpus
 from encoders.cr5.estimator import Cr5
-from encoders.cr5.ridge_choice import mate_rank
 from encoders.cr5.selection import dealt, linked, of_fitting_length
 from encoders.cr5.settings import Limits, Settings
-from encoders.cr5.solver import solve
 from encoders.document import Document
 from encoders.errors import BadInput
 from tests.encoders.cr5.conftest import corpus

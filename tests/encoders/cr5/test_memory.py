@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
-from encoders.cr5.memory import free_memory, needed
-from encoders.cr5.solver import Block
+from encoders.cr5.algebra.memory import free_memory, needed
+from encoders.cr5.algebra.solver import Block
 
 GB = 10**9
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from encoders.cr5.eigenvectors import BLOCK, most_shown
-from encoders.cr5.ridge import DIRECT
-from encoders.cr5.solver import KEPT, Block
+from encoders.cr5.algebra.eigenvectors import BLOCK, most_shown
+from encoders.cr5.algebra.ridge import DIRECT
+from encoders.cr5.algebra.solver import KEPT, Block
 from encoders.errors import BadInput
 from encoders.session import available_cores
 

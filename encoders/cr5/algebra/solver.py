@@ -20,9 +20,9 @@ import numpy.typing as npt
 from scipy.sparse import csr_array
 from threadpoolctl import threadpool_limits
 
-from encoders.cr5 import conjugate_gradients, eigenvectors
-from encoders.cr5.eigenvectors import Leading
-from encoders.cr5.ridge import DIRECT, Ridge, ridge
+from encoders.cr5.algebra import conjugate_gradients, eigenvectors
+from encoders.cr5.algebra.eigenvectors import Leading
+from encoders.cr5.algebra.ridge import DIRECT, Ridge, ridge
 from encoders.document import FloatArray
 from encoders.session import available_cores
 

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.sparse import csr_array
 
-from encoders.cr5.solver import Block, solve
+from encoders.cr5.algebra.solver import Block, solve
 from encoders.document import FloatArray, unit_rows
 
 RIDGES = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0)

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from encoders.console import Progress
-from encoders.cr5.conjugate_gradients import orthonormal
+from encoders.cr5.algebra.conjugate_gradients import orthonormal
 from encoders.document import FloatArray
 
 Float64Array = npt.NDArray[np.float64]

@@ -8,7 +8,7 @@ import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 from scipy.sparse import csr_array
 
-from encoders.cr5.conjugate_gradients import TOLERANCE, Columns, Float64Array, solve
+from encoders.cr5.algebra.conjugate_gradients import TOLERANCE, Columns, Float64Array, solve
 from encoders.document import FloatArray
 
 DIRECT = 4_000

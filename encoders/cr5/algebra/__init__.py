@@ -1,0 +1,1 @@
+"""Solvers of Cr5's ridge regression and its reduced rank."""
