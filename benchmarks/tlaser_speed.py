@@ -25,18 +25,18 @@ from benchmarks.tlaser import sentences
 from encoders.console import Console
 from encoders.document import Int32Array
 from encoders.session import Device, OnnxSession
-from encoders.tlaser.batches import Batches, encoder_input, padded
 from encoders.tlaser.corpus import Corpus
-from encoders.tlaser.fit import fit
-from encoders.tlaser.loss import distances, draw_negatives, total_loss, translation_loss
-from encoders.tlaser.model import Translator, UnitVectors
 from encoders.tlaser.settings import NAMES, Plan, Preset, Variant, preset
 from encoders.tlaser.vocabulary import PAD_ID, learn_vocabulary
-from encoders.training.device import mixed_precision, training_device
 from indexer.aligned_corpus import HELD_OUT, AlignedText, gather, make_corpus, words_a_token
 from indexer.parallel import Aligned
 from onnx_export.parity import GateText
-from onnx_export.tlaser_folder import publish
+from onnx_export.tlaser.batches import Batches, encoder_input, padded
+from onnx_export.tlaser.fit import fit
+from onnx_export.tlaser.folder import publish
+from onnx_export.tlaser.loss import distances, draw_negatives, total_loss, translation_loss
+from onnx_export.tlaser.model import Translator, UnitVectors
+from onnx_export.training.device import mixed_precision, training_device
 
 Ready = Sequence[tuple[Tensor, Tensor, Tensor, Tensor, int]]
 _GATE = 80

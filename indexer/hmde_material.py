@@ -158,7 +158,7 @@ def prepare(sources: Sources, total: int, lower: Lower, place: Path, lower_id: s
 
 def prepared(documents: Sequence[Document], lower: Lower, file: Path, digest: str, console: Console) -> Part:
     """What an earlier run kept of some documents in a file, where it is whole and of these; else made and kept."""
-    from encoders.training.checkpoint import write_whole  # noqa: PLC0415 - torch
+    from onnx_export.training.checkpoint import write_whole  # noqa: PLC0415 - torch
 
     if file.is_file():
         try:

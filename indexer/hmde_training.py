@@ -117,10 +117,10 @@ def train_hmde(
     console = console or Console(quiet=True)
     target = free_target(target, "model")
     require_torch()
-    from encoders.training.device import training_device  # noqa: PLC0415 - torch
     from onnx_export.hmde import base as bases  # noqa: PLC0415
     from onnx_export.hmde.publish import publish  # noqa: PLC0415
     from onnx_export.hmde.training import Training  # noqa: PLC0415
+    from onnx_export.training.device import training_device  # noqa: PLC0415 - torch
 
     texts = Sources(sources, options or ReadOptions(), languages)
     check_sources(texts.names, texts.options)

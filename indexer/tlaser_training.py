@@ -110,8 +110,8 @@ def train_tlaser(
         f"{NAMES[plan.variant]}: {len(train.rows):,} sentences in {', '.join(corpus.languages)}, {corpus.pairs:,} "
         f"pairs into {' and '.join(chosen)}, {size:,} tokens"
     )
-    from encoders.tlaser.fit import fit  # noqa: PLC0415 - torch, which nothing but training loads
-    from onnx_export.tlaser_folder import publish  # noqa: PLC0415
+    from onnx_export.tlaser.fit import fit  # noqa: PLC0415 - torch, which nothing but training loads
+    from onnx_export.tlaser.folder import publish  # noqa: PLC0415
 
     fitted = fit(corpus, plan, size, checkpoints, device=device, console=console)
     trained = int(fitted.curve[-1]["step"])

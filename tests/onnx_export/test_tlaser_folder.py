@@ -25,8 +25,8 @@ pytestmark = pytest.mark.torch
 def test_the_graph_passes_the_gate_in_every_precision(variant: Variant, precision: Precision, tmp_path: Path) -> None:
     import torch
 
-    from encoders.tlaser.model import Translator
-    from onnx_export.tlaser_folder import publish
+    from onnx_export.tlaser.folder import publish
+    from onnx_export.tlaser.model import Translator
 
     texts = read_texts()
     tokenizer = learn_vocabulary((text.text for text in texts), 600, variant)
@@ -65,8 +65,8 @@ def _files_of_at_most(size: int) -> Iterator[None]:
 def test_a_disk_that_fills_is_one_sentence_and_leaves_nothing(full: str, tmp_path: Path) -> None:
     import torch
 
-    from encoders.tlaser.model import Translator
-    from onnx_export.tlaser_folder import publish
+    from onnx_export.tlaser.folder import publish
+    from onnx_export.tlaser.model import Translator
 
     texts = read_texts()
     tokenizer = learn_vocabulary((text.text for text in texts), 600, "t")

@@ -5,9 +5,9 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from encoders.tlaser.batches import Batch, Batches
 from encoders.tlaser.corpus import Corpus, Direction, Sentences
 from encoders.tlaser.vocabulary import END_ID, PAD_ID, TAG_ID, learn_vocabulary
+from onnx_export.tlaser.batches import Batch, Batches
 
 TEXTS = {
     "de": [f"das Haus Nummer {n} " + "ist groß " * (n % 7) for n in range(40)],

@@ -10,10 +10,10 @@ import pytest
 
 from encoders.console import Console
 from encoders.errors import BadInput
-from encoders.tlaser.batches import Batches
 from encoders.tlaser.corpus import Corpus, Direction, Sentences
 from encoders.tlaser.settings import Plan, Training, preset
 from encoders.tlaser.vocabulary import PAD_ID, learn_vocabulary
+from onnx_export.tlaser.batches import Batches
 
 pytestmark = pytest.mark.torch
 
@@ -41,7 +41,7 @@ def _corpus(held: int = 4) -> tuple[Corpus, int]:
 
 @pytest.mark.parametrize(("step", "share"), [(1, 1 / 200), (100, 0.5), (200, 1.0), (800, 0.5), (20_000, 0.1)])
 def test_the_rate_rises_in_a_straight_line_and_falls_with_the_inverse_square_root(step: int, share: float) -> None:
-    from encoders.tlaser.fit import learning_rate
+    from onnx_export.tlaser.fit import learning_rate
 
     training = Training(30_000, 512, 1, rate=3e-3, warmup=200, dropout=0.0)
     assert learning_rate(step, training) == pytest.approx(3e-3 * share)
@@ -51,9 +51,9 @@ def test_the_gradient_of_several_batches_is_the_mean_of_theirs(tmp_path: Path) -
     import torch
     from torch.optim.optimizer import register_optimizer_step_pre_hook
 
-    from encoders.tlaser.fit import fit
-    from encoders.tlaser.loss import total_loss, translation_loss
-    from encoders.tlaser.model import Translator
+    from onnx_export.tlaser.fit import fit
+    from onnx_export.tlaser.loss import total_loss, translation_loss
+    from onnx_export.tlaser.model import Translator
 
     corpus, size = _corpus()
     plan = _plan(steps=1, accumulate=2, clip=1e9, interval=1)
@@ -84,7 +84,7 @@ def test_the_gradient_of_several_batches_is_the_mean_of_theirs(tmp_path: Path) -
 
 
 def test_a_training_that_diverges_ends_in_one_sentence_and_writes_nothing_down(tmp_path: Path) -> None:
-    from encoders.tlaser.fit import fit
+    from onnx_export.tlaser.fit import fit
 
     corpus, size = _corpus()
     with pytest.raises(BadInput, match=r"the loss is no number at step \d+; remove .* and give a lower --rate"):
@@ -93,7 +93,7 @@ def test_a_training_that_diverges_ends_in_one_sentence_and_writes_nothing_down(t
 
 
 def test_a_checkpoint_validated_on_other_sentences_is_refused(tmp_path: Path) -> None:
-    from encoders.tlaser.fit import fit
+    from onnx_export.tlaser.fit import fit
 
     plan = _plan(steps=2, interval=2)
     for held in (4, 4):
@@ -114,7 +114,7 @@ def _at(held: int, plan: Plan) -> tuple[Corpus, Plan, int]:
 def test_a_training_that_is_interrupted_says_what_the_same_command_does(
     interval: int, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from encoders.tlaser.fit import fit
+    from onnx_export.tlaser.fit import fit
 
     taken = Batches.__next__
 
@@ -130,7 +130,7 @@ def test_a_training_that_is_interrupted_says_what_the_same_command_does(
 
 
 def test_a_checkpoint_of_before_validation_was_told_goes_on(tmp_path: Path) -> None:
-    from encoders.tlaser.fit import check_same, fingerprint
+    from onnx_export.tlaser.fit import check_same, fingerprint
 
     told = json.loads(json.dumps(fingerprint(_corpus()[0], _plan(), 100)))
     older = {name: value for name, value in told.items() if name != "validation sentences"}

@@ -15,8 +15,8 @@ pytestmark = pytest.mark.torch
 def test_every_term_is_the_papers(seed: int, pairs: int, dim: int, near: float) -> None:
     import torch
 
-    from encoders.tlaser.loss import distances, draw_negatives, total_loss, translation_loss
     from encoders.tlaser.settings import Constraint
+    from onnx_export.tlaser.loss import distances, draw_negatives, total_loss, translation_loss
 
     rng = np.random.default_rng(seed)
     first = rng.normal(size=(pairs, dim))
@@ -44,7 +44,7 @@ def test_golden_values_of_a_batch_worked_out_by_hand() -> None:
     """Two pairs in the plane: |·|² are 1, 4, 1, 1, so v_norm is 7/4."""
     import torch
 
-    from encoders.tlaser.loss import distances
+    from onnx_export.tlaser.loss import distances
 
     first, second = torch.tensor([[1.0, 0.0], [0.0, 2.0]]), torch.tensor([[1.0, 0.0], [0.0, 1.0]])
     other = torch.tensor([[1], [0]])
@@ -58,8 +58,8 @@ def test_golden_values_of_a_batch_worked_out_by_hand() -> None:
 def test_its_gradient_is_the_slope_that_small_steps_find() -> None:
     import torch
 
-    from encoders.tlaser.loss import distances, draw_negatives, total_loss
     from encoders.tlaser.settings import Constraint
+    from onnx_export.tlaser.loss import distances, draw_negatives, total_loss
 
     torch.manual_seed(3)
     others, backward = draw_negatives(5, 20), draw_negatives(5, 20)
@@ -76,7 +76,7 @@ def test_its_gradient_is_the_slope_that_small_steps_find() -> None:
 def test_the_scale_of_vectors_changes_nothing() -> None:
     import torch
 
-    from encoders.tlaser.loss import distances, draw_negatives
+    from onnx_export.tlaser.loss import distances, draw_negatives
 
     torch.manual_seed(0)
     first, second = torch.randn(6, 8), torch.randn(6, 8)
@@ -91,7 +91,7 @@ def test_the_scale_of_vectors_changes_nothing() -> None:
 def test_no_sentence_is_its_own_negative(pairs: int, seed: int) -> None:
     import torch
 
-    from encoders.tlaser.loss import draw_negatives
+    from onnx_export.tlaser.loss import draw_negatives
 
     torch.manual_seed(seed)
     drawn = draw_negatives(pairs, 20).numpy()
@@ -104,7 +104,7 @@ def test_no_sentence_is_its_own_negative(pairs: int, seed: int) -> None:
 def test_a_single_pair_has_no_negatives_and_a_finite_loss() -> None:
     import torch
 
-    from encoders.tlaser.loss import distances, draw_negatives
+    from onnx_export.tlaser.loss import distances, draw_negatives
 
     none = draw_negatives(1, 20)
     terms = distances(torch.ones(1, 3), torch.zeros(1, 3), none, none, 0.5)

@@ -16,7 +16,7 @@ ROWS = [[2, 7, 9, 11, 5], [2, 8, 0, 0, 0]]
 def test_padding_changes_no_vector(variant: Variant) -> None:
     import torch
 
-    from encoders.tlaser.model import Translator
+    from onnx_export.tlaser.model import Translator
 
     torch.manual_seed(0)
     model = Translator(variant, SIZES, 30, 2).eval()
@@ -28,7 +28,7 @@ def test_padding_changes_no_vector(variant: Variant) -> None:
 def test_the_last_layer_computes_the_first_place_of_a_whole_layer() -> None:
     import torch
 
-    from encoders.tlaser.layers import EncoderLayer
+    from onnx_export.tlaser.layers import EncoderLayer
 
     torch.manual_seed(0)
     layer = EncoderLayer(16, 4, 32, 0.0).eval()
@@ -40,7 +40,7 @@ def test_attention_over_the_sentence_alone_is_a_linear_map_of_it() -> None:
     """Eq. 5 by torch's own multi-head attention with P as the one thing to attend to."""
     import torch
 
-    from encoders.tlaser.model import TransformerDecoder, Translator
+    from onnx_export.tlaser.model import TransformerDecoder, Translator
 
     torch.manual_seed(0)
     decoder = Translator("t", SIZES, 30, 2).eval().decoder
@@ -61,7 +61,7 @@ def test_attention_over_the_sentence_alone_is_a_linear_map_of_it() -> None:
 def test_a_word_to_come_changes_nothing_before_it_and_the_language_changes_all(variant: Variant) -> None:
     import torch
 
-    from encoders.tlaser.model import Translator
+    from onnx_export.tlaser.model import Translator
 
     torch.manual_seed(0)
     model = Translator(variant, SIZES, 30, 2).eval()
@@ -78,7 +78,7 @@ def test_the_papers_preset_has_the_papers_number_of_parameters() -> None:
     """246 million (Table 1), with a table of tokens each for encoder, decoder and output."""
     import torch
 
-    from encoders.tlaser.model import Translator
+    from onnx_export.tlaser.model import Translator
 
     with torch.device("meta"):
         model = Translator("t", preset("paper", "t").sizes, 50_000, 2)
@@ -89,8 +89,8 @@ def test_the_papers_preset_has_the_papers_number_of_parameters() -> None:
 def test_every_weight_of_encoder_and_decoder_learns(variant: Variant) -> None:
     import torch
 
-    from encoders.tlaser.loss import translation_loss
-    from encoders.tlaser.model import Translator
+    from onnx_export.tlaser.loss import translation_loss
+    from onnx_export.tlaser.model import Translator
 
     torch.manual_seed(0)
     model = Translator(variant, replace(SIZES, shared=False), 30, 2)

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.torch
 def test_what_is_saved_comes_back_with_the_random_numbers(tmp_path: Path) -> None:
     import torch
 
-    from encoders.training.checkpoint import load_checkpoint, save_checkpoint
+    from onnx_export.training.checkpoint import load_checkpoint, save_checkpoint
 
     file = tmp_path / "new" / "last.pt"
     assert load_checkpoint(file) is None
@@ -34,7 +34,7 @@ def test_what_is_saved_comes_back_with_the_random_numbers(tmp_path: Path) -> Non
 def test_a_disk_that_fills_leaves_the_checkpoint_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import os
 
-    from encoders.training.checkpoint import load_checkpoint, save_checkpoint
+    from onnx_export.training.checkpoint import load_checkpoint, save_checkpoint
 
     file = tmp_path / "last.pt"
     save_checkpoint(file, {"step": 1})
@@ -52,7 +52,7 @@ def test_a_disk_that_fills_leaves_the_checkpoint_before(tmp_path: Path, monkeypa
 
 
 def test_a_file_that_is_no_checkpoint_is_named(tmp_path: Path) -> None:
-    from encoders.training.checkpoint import load_checkpoint
+    from onnx_export.training.checkpoint import load_checkpoint
 
     (tmp_path / "last.pt").write_bytes(b"nothing of the kind")
     with pytest.raises(BadInput, match=r"the checkpoint .*last\.pt is damaged; delete it"):

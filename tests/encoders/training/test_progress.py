@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from encoders.console import Console
-from encoders.training.progress import TrainingProgress
+from onnx_export.training.progress import TrainingProgress
 
 
 @pytest.mark.parametrize(("units", "rate"), [(8, "0.4"), (128, "6.4"), (200_000, "10,000")])
@@ -14,7 +14,7 @@ def test_a_slow_training_has_a_rate_too(
 ) -> None:
     now = 100.0
     # the clock of this module alone: with the process's clock the event loop of a running service would sleep for hours
-    monkeypatch.setattr("encoders.training.progress.time", SimpleNamespace(monotonic=lambda: now))
+    monkeypatch.setattr("onnx_export.training.progress.time", SimpleNamespace(monotonic=lambda: now))
     progress = TrainingProgress(Console(), 4, 10, "triples")
     now += 20
     progress(units, 0.25)

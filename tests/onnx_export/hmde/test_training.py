@@ -20,7 +20,7 @@ import pytest
 from encoders.console import Console
 from encoders.document import Document
 from encoders.errors import BadInput, MissingPart
-from encoders.training.interrupt import interrupt_later
+from onnx_export.training.interrupt import interrupt_later
 from tests.onnx_export.hmde.conftest import AS_SMALL, KINDS, SETTINGS, training_of
 
 pytestmark = pytest.mark.torch
@@ -51,7 +51,7 @@ def test_a_seed_may_be_large(seed: int, small_model: Path, pages: list[Document]
 def test_a_seed_that_torch_takes_is_taken_as_it_is_and_others_stay_apart() -> None:
     import torch
 
-    from encoders.training.seeds import seed_torch
+    from onnx_export.training.seeds import seed_torch
 
     def drawn(number: int) -> list[float]:
         seed_torch(number)

@@ -9,9 +9,9 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from encoders.tlaser.layers import Attention, EncoderLayer, FeedForward, sinusoids
 from encoders.tlaser.settings import Sizes, Variant
 from encoders.tlaser.vocabulary import PAD_ID, TAG_ID
+from onnx_export.tlaser.layers import Attention, EncoderLayer, FeedForward, sinusoids
 
 
 class TransformerEncoder(nn.Module):

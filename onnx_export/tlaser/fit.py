@@ -17,18 +17,18 @@ from encoders.console import Console
 from encoders.document import FloatArray, unit_rows
 from encoders.errors import BadInput
 from encoders.session import CUDA_TOKEN_BUDGET, Device, token_batches
-from encoders.tlaser.batches import Batch, Batches, encoder_input, padded
 from encoders.tlaser.corpus import Corpus
-from encoders.tlaser.loss import distances, draw_negatives, total_loss, translation_loss
-from encoders.tlaser.model import Translator
 from encoders.tlaser.settings import Plan, Training
 from encoders.tlaser.similarity import search_errors
 from encoders.tlaser.vocabulary import PAD_ID
-from encoders.training.checkpoint import load_checkpoint, save_checkpoint
-from encoders.training.curve import write_rows
-from encoders.training.device import mixed_precision, training_device
-from encoders.training.progress import TrainingProgress
-from encoders.training.seeds import seed_torch
+from onnx_export.tlaser.batches import Batch, Batches, encoder_input, padded
+from onnx_export.tlaser.loss import distances, draw_negatives, total_loss, translation_loss
+from onnx_export.tlaser.model import Translator
+from onnx_export.training.checkpoint import load_checkpoint, save_checkpoint
+from onnx_export.training.curve import write_rows
+from onnx_export.training.device import mixed_precision, training_device
+from onnx_export.training.progress import TrainingProgress
+from onnx_export.training.seeds import seed_torch
 
 _LAST, _BEST, CURVE = "last.pt", "best.pt", "curve.jsonl"
 _CPU_BUDGET = 2048

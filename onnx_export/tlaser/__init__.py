@@ -1,0 +1,1 @@
+"""T-LASER (its paper's sections): the translator, its training, its folder."""

@@ -1,0 +1,1 @@
+"""What every training in torch shares: device, seeds, checkpoints, progress, curve."""
