@@ -36,7 +36,7 @@ def as_sentence_transformer(folder: Path) -> object:
     """The same weights as a sentence-transformers model, float32."""
     from sentence_transformers import SentenceTransformer, models
 
-    from onnx_export import default_source
+    from onnx_export.default_model import source as default_source
 
     size = default_source.save(folder)
     transformer = models.Transformer(str(folder), max_seq_length=512)

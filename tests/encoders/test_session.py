@@ -17,7 +17,7 @@ from encoders import session
 from encoders.errors import BadInput, MissingPart
 from encoders.folder import ModelFolder
 from encoders.session import OnnxSession, token_batches
-from onnx_export import bert_graph
+from onnx_export.default_model import bert_graph
 from tests.onnx_export.conftest import SHAPE, weights
 
 

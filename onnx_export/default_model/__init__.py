@@ -1,0 +1,1 @@
+"""The default encoder: its weights, its graph, its folder."""
