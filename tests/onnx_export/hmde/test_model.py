@@ -126,7 +126,7 @@ def test_the_graph_says_what_torch_says_for_any_number_of_documents_and_sentence
     import torch
 
     from encoders.hmde.upper import padded
-    from onnx_export.huggingface import export_module
+    from onnx_export.huggingface.source import export_module
 
     upper = upper_of(form)
     example = {"sentences": torch.randn(2, 4, 16), "mask": torch.ones((2, 4), dtype=torch.int64)}

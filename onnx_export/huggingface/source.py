@@ -16,8 +16,8 @@ import numpy as np
 
 from encoders.document import FloatArray
 from encoders.errors import BadInput, MissingPart
-from onnx_export.hub import TRAIN_EXTRA
-from onnx_export.layout import DenseLayer, Layout, Recipe
+from onnx_export.huggingface.hub import TRAIN_EXTRA
+from onnx_export.huggingface.layout import DenseLayer, Layout, Recipe
 
 if TYPE_CHECKING:
     import torch

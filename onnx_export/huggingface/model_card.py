@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from encoders.folder import ModelConfig
-from onnx_export.layout import Recipe
+from onnx_export.huggingface.layout import Recipe
 from onnx_export.parity import ParityReport
 
 

@@ -1,0 +1,1 @@
+"""Encoders of Hugging Face turned into ONNX folders."""
