@@ -30,7 +30,7 @@ from encoders.tlaser.settings import NAMES, Plan, Preset, Variant, preset
 from encoders.tlaser.vocabulary import PAD_ID, learn_vocabulary
 from indexer.aligned_corpus import HELD_OUT, AlignedText, gather, make_corpus, words_a_token
 from indexer.parallel import Aligned
-from onnx_export.parity import GateText
+from onnx_export.graphs.parity import GateText
 from onnx_export.tlaser.batches import Batches, encoder_input, padded
 from onnx_export.tlaser.fit import fit
 from onnx_export.tlaser.folder import publish

@@ -29,7 +29,7 @@ from onnx_export.huggingface.source import require_torch
 from onnx_export.models import DEFAULT
 
 if TYPE_CHECKING:
-    from onnx_export.parity import ParityReport
+    from onnx_export.graphs.parity import ParityReport
 
 _FILES = {"checkpoint": "checkpoint.bin", "curve": "curve.png"}
 

@@ -17,8 +17,8 @@ from encoders.tlaser.vocabulary import learn_vocabulary
 from indexer.aligned_corpus import AlignedText, choose_pivots, gather, hold_out, make_corpus, words_a_token
 from indexer.parallel import Aligned, find, read_parallel
 from indexer.readers.source import Refusal
+from onnx_export.graphs.parity import GateText, ParityReport
 from onnx_export.huggingface.source import require_torch
-from onnx_export.parity import GateText, ParityReport
 
 if TYPE_CHECKING:
     import tokenizers

@@ -16,14 +16,14 @@ from encoders.console import Console
 from encoders.document import FloatArray
 from encoders.folder import TRAINING_KEPT, ModelConfig, ModelFolder, Precision, file_hash, link_files, publishing
 from encoders.hmde.upper import ABOUT, FORMAT, GRAPH, UpperSession, padded
+from onnx_export.graphs.parity import GateText, ParityReport, compare, encode, read_texts
+from onnx_export.graphs.precision import convert
 from onnx_export.hmde.adapters import merge_adapters
 from onnx_export.hmde.base import Base
 from onnx_export.hmde.model import Upper
 from onnx_export.hmde.weights import digest, save
 from onnx_export.huggingface import source as huggingface
 from onnx_export.huggingface.export import gate, judged, prefixed, write_graph
-from onnx_export.parity import GateText, ParityReport, compare, encode, read_texts
-from onnx_export.precision import convert
 
 _CARD, _PARITY = "MODEL_CARD.md", "parity.json"
 _HEADING = "\n## Documents (HMDE)\n"

@@ -12,12 +12,12 @@ from encoders.console import Console
 from encoders.document import FloatArray
 from encoders.errors import BadInput
 from encoders.folder import ModelConfig, ModelFolder, Precision, free_target, model_cache, publishing
+from onnx_export.graphs.parity import GateText, ParityReport, check_parity, read_texts
+from onnx_export.graphs.precision import convert
 from onnx_export.huggingface import source as huggingface
 from onnx_export.huggingface.hub import find_source, read_card
 from onnx_export.huggingface.layout import Recipe, Wishes, choose_pooling, choose_prefixes, read_layout
 from onnx_export.huggingface.model_card import model_card
-from onnx_export.parity import GateText, ParityReport, check_parity, read_texts
-from onnx_export.precision import convert
 
 _NONE = Wishes()
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from encoders.folder import ModelConfig
+from onnx_export.graphs.parity import ParityReport
 from onnx_export.huggingface.layout import Recipe
-from onnx_export.parity import ParityReport
 
 
 def model_card(model: str, config: ModelConfig, recipe: Recipe, report: ParityReport) -> str:

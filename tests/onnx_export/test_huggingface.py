@@ -16,10 +16,10 @@ import tokenizers
 from encoders.document import FloatArray, unit_rows
 from encoders.errors import BadInput, MissingPart
 from encoders.folder import ModelConfig, ModelFolder, Pooling
+from onnx_export.graphs.parity import GateText, check_parity, compare, encode, read_texts
+from onnx_export.graphs.precision import convert
 from onnx_export.huggingface import source as huggingface
 from onnx_export.huggingface.layout import Layout, choose_pooling, read_layout
-from onnx_export.parity import GateText, check_parity, compare, encode, read_texts
-from onnx_export.precision import convert
 from tests.onnx_export.conftest import POSITIONS, SHAPES, SaveModel, save_labse_layers
 
 pytestmark = pytest.mark.torch

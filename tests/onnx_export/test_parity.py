@@ -16,8 +16,8 @@ from encoders.document import FloatArray, unit_rows
 from encoders.errors import BadInput
 from encoders.folder import ModelFolder, Precision
 from encoders.languages import normalise
+from onnx_export.graphs.parity import BARS, GateText, check_parity, compare, encode, read_texts, top_agreement
 from onnx_export.huggingface.export import judged
-from onnx_export.parity import BARS, GateText, check_parity, compare, encode, read_texts, top_agreement
 
 TEXTS = [GateText("en", "query" if at % 4 == 0 else "document", f"text {at}") for at in range(60)]
 

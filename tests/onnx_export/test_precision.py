@@ -19,7 +19,7 @@ from encoders.document import FloatArray
 from encoders.errors import DISK_FULL
 from encoders.folder import Precision
 from onnx_export.default_model import bert_graph
-from onnx_export.precision import BLOCK, convert, four_bits, quantise_blocks, save_graph
+from onnx_export.graphs.precision import BLOCK, convert, four_bits, quantise_blocks, save_graph
 from tests.onnx_export.conftest import SHAPE, weights
 
 

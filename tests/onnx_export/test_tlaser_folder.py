@@ -13,7 +13,7 @@ from encoders.errors import MissingPart
 from encoders.folder import ModelFolder, Precision
 from encoders.tlaser.settings import Variant, preset
 from encoders.tlaser.vocabulary import learn_vocabulary
-from onnx_export.parity import read_texts
+from onnx_export.graphs.parity import read_texts
 
 pytestmark = pytest.mark.torch
 

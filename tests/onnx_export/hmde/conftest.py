@@ -15,8 +15,8 @@ from encoders.console import Console
 from encoders.document import Document
 from encoders.hmde.triples import Triples, page_of
 from encoders.hmde.upper import UpperShape
+from onnx_export.graphs.parity import read_texts
 from onnx_export.hmde.settings import Settings
-from onnx_export.parity import read_texts
 from tests.onnx_export.conftest import SaveModel
 from tests.servers.shared import once
 

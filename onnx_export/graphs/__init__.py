@@ -1,0 +1,1 @@
+"""ONNX graphs: precision, parity, the BiLSTM."""
