@@ -33,7 +33,7 @@ from indexer.detection import Detector
 from indexer.hmde_training import heads_of, training_facts
 from indexer.stores.contract import StoredDocument
 from indexer.stores.embedded import EmbeddedStore
-from onnx_export.hmde.lower import Part
+from onnx_export.hmde.lower_encoders.lower import Part
 from onnx_export.hmde.settings import PRESETS, Settings
 from onnx_export.models import DEFAULT
 from query import evidence

@@ -20,7 +20,7 @@ from indexer.batches import readings
 from indexer.readers import ReadOptions, Refusal, Remark
 
 if TYPE_CHECKING:
-    from onnx_export.hmde.lower import Lower, Part
+    from onnx_export.hmde.lower_encoders.lower import Lower, Part
 
 _TOGETHER = 256
 

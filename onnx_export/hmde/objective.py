@@ -9,7 +9,7 @@ import torch
 from torch.utils.checkpoint import checkpoint
 
 from encoders.hmde.triples import Rows, Triples
-from onnx_export.hmde.lower import Lower, each
+from onnx_export.hmde.lower_encoders.lower import Lower, each
 from onnx_export.hmde.model import Upper, contrastive_loss
 from onnx_export.hmde.settings import Settings
 from onnx_export.training.seeds import seed_torch

@@ -18,8 +18,8 @@ from encoders.folder import TRAINING_KEPT, ModelConfig, ModelFolder, Precision, 
 from encoders.hmde.upper import ABOUT, FORMAT, GRAPH, UpperSession, padded
 from onnx_export.graphs.parity import GateText, ParityReport, compare, encode, read_texts
 from onnx_export.graphs.precision import convert
-from onnx_export.hmde.adapters import merge_adapters
 from onnx_export.hmde.base import Base
+from onnx_export.hmde.lower_encoders.adapters import merge_adapters
 from onnx_export.hmde.model import Upper
 from onnx_export.hmde.weights import digest, save
 from onnx_export.huggingface import source as huggingface

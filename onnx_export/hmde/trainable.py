@@ -22,12 +22,13 @@ from encoders.session import Device
 from encoders.text.segmentation import windows
 from encoders.text.tokens import Tokenizer
 from onnx_export.hmde import base as bases
-from onnx_export.hmde import longformer, weights
+from onnx_export.hmde import weights
 from onnx_export.hmde.base import Base
-from onnx_export.hmde.lower import Part, each
+from onnx_export.hmde.lower_encoders import longformer
+from onnx_export.hmde.lower_encoders.lower import Part, each
+from onnx_export.hmde.lower_encoders.trained_lower import TrainedLower
 from onnx_export.hmde.model import Upper
 from onnx_export.hmde.settings import LONGFORMER, Settings
-from onnx_export.hmde.trained_lower import TrainedLower
 from onnx_export.huggingface import source as huggingface
 from onnx_export.models import DEFAULT, find_model
 from onnx_export.training.device import training_device

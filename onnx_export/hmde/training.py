@@ -17,7 +17,7 @@ from encoders.document import FloatArray
 from encoders.errors import BadInput
 from encoders.hmde.triples import Rows, Triples
 from encoders.hmde.upper import UpperShape
-from onnx_export.hmde.lower import Lower
+from onnx_export.hmde.lower_encoders.lower import Lower
 from onnx_export.hmde.model import Upper
 from onnx_export.hmde.objective import Objective
 from onnx_export.hmde.settings import Curve, Point, Settings

@@ -210,7 +210,7 @@ def test_ctrl_c_saves_the_step_and_the_same_command_goes_on(
 def test_kept_vectors_that_are_damaged_are_made_again(
     small: ModelFolder, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from onnx_export.hmde.lower import FrozenLower
+    from onnx_export.hmde.lower_encoders.lower import FrozenLower
 
     lower = FrozenLower(SentenceEncoder(small, device="cpu"), 32, 128, "cpu")
     documents, file = [Document("1", "de", "Die Ziege frisst.", "Ziegen")], tmp_path / "part.npz"

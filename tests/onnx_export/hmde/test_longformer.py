@@ -41,7 +41,7 @@ def tokens(model: Any, *lengths: int) -> tuple[Any, Any]:
 def test_up_to_half_a_window_its_states_are_those_of_the_encoder(shape: str, hugging_face: Mapping[str, Path]) -> None:
     import torch
 
-    from onnx_export.hmde.longformer import WholeText, converted
+    from onnx_export.hmde.lower_encoders.longformer import WholeText, converted
 
     base = base_of(hugging_face[shape])
     ids, mask = tokens(base, POSITIONS // 2 + 1, 9, 1)
@@ -56,7 +56,7 @@ def test_up_to_half_a_window_its_states_are_those_of_the_encoder(shape: str, hug
 def test_what_comes_after_the_encoders_last_position_counts(shape: str, hugging_face: Mapping[str, Path]) -> None:
     import torch
 
-    from onnx_export.hmde.longformer import TILES, WholeText, converted
+    from onnx_export.hmde.lower_encoders.longformer import TILES, WholeText, converted
 
     whole = WholeText(converted(base_of(hugging_face[shape])))
     assert whole.longest == TILES * POSITIONS
@@ -115,7 +115,7 @@ def test_on_a_cpu_texts_are_encoded_one_by_one_to_the_vectors_that_they_have_tog
 def test_another_kind_of_model_is_refused() -> None:
     import transformers
 
-    from onnx_export.hmde.longformer import converted
+    from onnx_export.hmde.lower_encoders.longformer import converted
 
     config = transformers.T5Config(vocab_size=32, d_model=16, num_layers=1, num_heads=2, d_ff=8, d_kv=8)
     with pytest.raises(BadInput, match="of type t5 can't be made a Longformer; take a BERT or an XLM-R"):
@@ -128,7 +128,7 @@ def test_the_papers_table_is_made_by_it_opened_once(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    from onnx_export.hmde import longformer
+    from onnx_export.hmde.lower_encoders import longformer
 
     made, opened = longformer.converted, []
 

@@ -63,7 +63,7 @@ def test_with_dropout_the_second_pass_sees_what_the_first_saw(small_model: Path,
 def test_adapters_learn_alone_and_are_merged_into_the_weights(small_model: Path, pages: list[Document]) -> None:
     import torch
 
-    from onnx_export.hmde.adapters import merge_adapters
+    from onnx_export.hmde.lower_encoders.adapters import merge_adapters
 
     lower = lower_of(small_model, pages, budget=400, adapters=2)
     before = lower.sentences([1, 2])

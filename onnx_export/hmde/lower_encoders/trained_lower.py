@@ -12,7 +12,7 @@ from encoders.document import Document
 from encoders.methods.sentences import sentence_spans
 from encoders.session import token_batches
 from encoders.text.tokens import Tokenizer
-from onnx_export.hmde.lower import Part, ends, title_of, title_sentences
+from onnx_export.hmde.lower_encoders.lower import Part, ends, title_of, title_sentences
 from onnx_export.training.seeds import seed_torch
 
 
