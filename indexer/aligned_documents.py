@@ -13,9 +13,9 @@ from encoders.document import Document, Encoder, FloatArray
 from encoders.errors import BadInput
 from encoders.languages import UNDETERMINED
 from encoders.maps.parallel import Parallel
-from indexer.detection import Detector
 from indexer.readers import Reading, ReadOptions, Refusal, read
 from indexer.stores.contract import VectorStore
+from indexer.text.language_detection import Detector
 
 _TOGETHER = 64
 

@@ -17,8 +17,8 @@ from encoders.document import Document
 from encoders.errors import BadInput
 from encoders.folder import ModelFolder, free_target
 from encoders.languages import UNDETERMINED
-from indexer.detection import Detector
 from indexer.readers import Reading, ReadOptions, Refusal, read
+from indexer.text.language_detection import Detector
 from onnx_export.cr5_folder import publish
 
 

@@ -20,10 +20,10 @@ from encoders.session import Device
 from encoders.wording import counted
 from indexer import collection as collections
 from indexer.database import connect
-from indexer.detection import Detector
 from indexer.readers import ReadOptions, Refusal, read
 from indexer.readers.irdatasets import PREFIX
 from indexer.settings import Settings, place_options
+from indexer.text.language_detection import Detector
 from onnx_export.models import DEFAULT, open_named
 from query.alignment.gold import Gold, recall_of, shared_values, stated_pairs
 from query.alignment.mining import Mined, Plan, mine

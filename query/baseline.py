@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import closing
 
 from encoders.document import Document
-from indexer.lexical import LexicalIndex
+from indexer.text.terms import LexicalIndex
 from query.run import Scored
 
 

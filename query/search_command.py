@@ -15,8 +15,8 @@ from encoders.console import Console, output_options
 from encoders.languages import UNDETERMINED, language_list, normalise
 from encoders.methods.vector_parts import shown_weights
 from encoders.session import Device
-from indexer.detection import SURE, preload
 from indexer.settings import Settings, place_options
+from indexer.text.language_detection import SURE, preload
 from query.hits import Hit, Parts
 from query.margin import exponent
 from query.ranking_options import RankingOptions, ranking_options

@@ -18,9 +18,9 @@ from encoders.session import Device
 from encoders.text.segmentation import sentences
 from indexer import collection as collections
 from indexer.database import connect
-from indexer.detection import Detection, Detector
 from indexer.settings import Settings
 from indexer.stores.contract import Edited, Filters, VectorStore
+from indexer.text.language_detection import Detection, Detector
 from query import calibration_table, two_fields
 from query.asking import open_query_encoder
 from query.calibration import Calibration

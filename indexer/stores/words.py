@@ -14,7 +14,7 @@ from typing import cast
 
 import sqlalchemy as sa
 
-from indexer.lexical import LexicalIndex
+from indexer.text.terms import LexicalIndex
 
 WITHOUT_WORDS, WITH_WORDS = 1, 2
 """The file's ``user_version``, in which a file that has words differs from one that has none."""

@@ -17,8 +17,8 @@ from encoders.session import Device
 from indexer import collection as collections
 from indexer.collection import Collection
 from indexer.database import connect
-from indexer.detection import Detector
 from indexer.settings import Settings
+from indexer.text.language_detection import Detector
 from query import two_fields
 from query.asking import asked_by, open_query_encoder
 from query.calibration import Calibration

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from indexer.detection import SURE, Detection, Detector
+from indexer.text.language_detection import SURE, Detection, Detector
 
 
 @pytest.fixture(scope="module")
@@ -69,7 +69,7 @@ def test_a_long_text_is_detected_by_its_beginning(detector: Detector) -> None:
 
 def test_a_collection_of_one_language_or_none_loads_no_model() -> None:
     program = (
-        "import sys; from indexer.detection import Detector\n"
+        "import sys; from indexer.text.language_detection import Detector\n"
         "found = Detector({'de'}).detect('flooding on the river'), Detector({'und'}).detect('flooding')\n"
         "print([item.lang for item in found], any(name.startswith('py3langid') for name in sys.modules))"
     )

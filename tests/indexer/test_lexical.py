@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from indexer.lexical import Analyser, LexicalIndex
+from indexer.text.terms import Analyser, LexicalIndex
 
 
 @pytest.fixture

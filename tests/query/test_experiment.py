@@ -10,9 +10,9 @@ from ir_measures import Qrel
 
 from encoders.document import Document, Encoded, EncoderSpec, FloatArray, Passages, unit_rows
 from encoders.errors import BadInput
-from indexer.detection import Detector
 from indexer.stores.contract import StoredDocument
 from indexer.stores.embedded import EmbeddedStore
+from indexer.text.language_detection import Detector
 from query.evaluation import parse_measures
 from query.experiment import Plan, by_language, experiment, score_external
 from query.run import Run

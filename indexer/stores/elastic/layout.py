@@ -8,7 +8,7 @@
     dragoman.revision            long
     dragoman.text_hash           keyword
     dragoman.fields_hash         keyword
-    dragoman.words.LANG          the terms that ``indexer.lexical`` makes, one field a language, so that a word's
+    dragoman.words.LANG          the terms that ``indexer.text.terms`` makes, one field a language, so that a word's
                                  rarity is a matter of its language and no analyser has to be installed
     dragoman.models.MODEL        vector (raw unit vector), passages and offsets (bytes), known (bytes)
 """
@@ -23,8 +23,8 @@ import numpy as np
 import pybase64
 
 from encoders.document import Document, FloatArray, Passages
-from indexer.lexical import analyser
 from indexer.stores.contract import Filters, Stamp, StoredDocument
+from indexer.text.terms import analyser
 
 _FLATTENED = 7000
 """Longest value of a user's field that can be filtered by, in characters: the server refuses terms of 32,766 bytes."""

@@ -15,7 +15,6 @@ import numpy as np
 
 from encoders.document import Document, FloatArray, Passages
 from encoders.errors import BadInput, ModelMismatch, StoreError
-from indexer.lexical import analyser
 from indexer.stores.admission import admit
 from indexer.stores.contract import (
     Candidates,
@@ -38,6 +37,7 @@ from indexer.stores.elastic.layout import (
 )
 from indexer.stores.elastic.paging import PAGE, pages
 from indexer.stores.elastic.writing import Action, Held
+from indexer.text.terms import analyser
 
 if TYPE_CHECKING:
     from elasticsearch import Elasticsearch

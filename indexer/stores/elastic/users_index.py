@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Self
 from encoders.document import Document
 from encoders.errors import BadInput
 from encoders.languages import UNDETERMINED
-from indexer.detection import Detector
 from indexer.readers.record import make_document
 from indexer.readers.source import ReadOptions, Refusal
 from indexer.stores.elastic import connection
@@ -20,6 +19,7 @@ from indexer.stores.elastic.layout import Layout
 from indexer.stores.elastic.paging import pages
 from indexer.stores.elastic.readable import refuse_partial
 from indexer.stores.elastic.values import joined, steps, values, without
+from indexer.text.language_detection import Detector
 
 if TYPE_CHECKING:
     from elasticsearch import Elasticsearch

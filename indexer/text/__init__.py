@@ -1,0 +1,1 @@
+"""A text's language and its terms."""
