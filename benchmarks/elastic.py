@@ -17,7 +17,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 from benchmarks import results
 from encoders.document import FloatArray, Passages, unit_rows
 from indexer import collection as collections
-from indexer.database import connect
+from indexer.ledger.database import connect
 from indexer.settings import Settings
 from indexer.stores.contract import StoredDocument, VectorStore
 from indexer.stores.elastic.connection import Address, Credentials

@@ -24,7 +24,7 @@ from encoders.document import Document, Encoder, FloatArray, Passages, int8_rows
 from encoders.methods.registry import open_encoder
 from encoders.methods.vector_parts import VectorParts
 from indexer import collection as collections
-from indexer.database import connect
+from indexer.ledger.database import connect
 from indexer.settings import Settings
 from indexer.stores import open_store
 from indexer.stores.contract import StoredDocument

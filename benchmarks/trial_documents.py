@@ -9,9 +9,9 @@ from pathlib import Path
 import sqlalchemy as sa
 
 from indexer import collection as collections
-from indexer import ledger
-from indexer.database import connect, transaction
-from indexer.ledger import Finding
+from indexer.ledger import ledger
+from indexer.ledger.database import connect, transaction
+from indexer.ledger.ledger import Finding
 from indexer.settings import Settings
 
 DEMO = Path(__file__).parent.parent / "query" / "demo"

@@ -25,10 +25,10 @@ from benchmarks import results
 from benchmarks.trial_documents import contents, findings, poison, sentences
 from encoders.errors import StoreError
 from indexer import collection as collections
-from indexer import ledger
-from indexer.database import connect, open_engine, transaction, upgrade
 from indexer.indexing import index
-from indexer.ledger import DONE, LEASED, READING, RUNNING, Chunk
+from indexer.ledger import ledger
+from indexer.ledger.database import connect, open_engine, transaction, upgrade
+from indexer.ledger.ledger import DONE, LEASED, READING, RUNNING, Chunk
 from indexer.settings import Settings
 from indexer.workers.hints import Hints, queue_of
 from tests.servers.elastic import ElasticServer

@@ -23,8 +23,8 @@ from encoders.console import Console
 from encoders.methods.registry import open_encoder
 from indexer import collection as collections
 from indexer import pipeline
-from indexer.database import connect, open_engine, upgrade
-from indexer.ledger import Ledger
+from indexer.ledger.database import connect, open_engine, upgrade
+from indexer.ledger.ledger import Ledger
 from indexer.readers import ReadOptions
 from indexer.settings import Settings
 from indexer.stores import open_store

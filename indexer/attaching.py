@@ -13,13 +13,13 @@ from encoders.console import Console
 from encoders.document import Encoder
 from encoders.errors import BadInput
 from encoders.session import Device
-from indexer import attach_ledger
 from indexer import collection as collections
 from indexer.collection import Collection
-from indexer.database import connect
 from indexer.following import AttachReport, keep_up
 from indexer.indexing import alone
-from indexer.owner import owner_of
+from indexer.ledger import attach_ledger
+from indexer.ledger.database import connect
+from indexer.ledger.owner import owner_of
 from indexer.settings import Settings
 from indexer.stores import open_attached
 from indexer.stores.elastic import connection, door

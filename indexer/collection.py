@@ -10,10 +10,10 @@ from sqlalchemy.orm import Mapped, mapped_column
 
 from encoders.document import EncoderSpec
 from encoders.errors import BadInput, ModelMismatch
-from indexer import ledger
-from indexer.attach_ledger import AttachedIndex
-from indexer.database import Base, now, transaction
-from indexer.owner import owner_of
+from indexer.ledger import ledger
+from indexer.ledger.attach_ledger import AttachedIndex
+from indexer.ledger.database import Base, now, transaction
+from indexer.ledger.owner import owner_of
 from indexer.settings import Settings
 from indexer.stores import drop_store, open_store, stored_generations
 from indexer.stores.contract import VectorStore

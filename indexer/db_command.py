@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from encoders.console import Console, output_options
-from indexer.database import open_engine, upgrade
+from indexer.ledger.database import open_engine, upgrade
 from indexer.settings import Settings, place_options
 
 

@@ -17,10 +17,10 @@ import sqlalchemy as sa
 
 from encoders.console import Console, Progress
 from encoders.document import Document, Encoded, Encoder
-from indexer import attach_ledger
-from indexer.attach_ledger import AttachLedger
 from indexer.batches import CHUNK_DOCUMENTS
-from indexer.ledger import REFUSED, Note
+from indexer.ledger import attach_ledger
+from indexer.ledger.attach_ledger import AttachLedger
+from indexer.ledger.ledger import REFUSED, Note
 from indexer.putting import NOTHING_KNOWN
 from indexer.readers import Refusal
 from indexer.stores.contract import Stamp, StoredDocument

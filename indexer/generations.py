@@ -17,8 +17,8 @@ from encoders.document import EncoderSpec
 from encoders.errors import BadInput
 from indexer import collection as collections
 from indexer.collection import Collection
-from indexer.database import transaction
-from indexer.owner import owner_of
+from indexer.ledger.database import transaction
+from indexer.ledger.owner import owner_of
 from indexer.settings import Settings
 from indexer.stores import drop_store, open_store
 

@@ -16,9 +16,9 @@ from encoders.session import Device
 from indexer import collection as collections
 from indexer import generations, pipeline
 from indexer.batches import check_sources
-from indexer.database import connect
-from indexer.ledger import RUNNING, refuse_while_workers
-from indexer.owner import owner_of
+from indexer.ledger.database import connect
+from indexer.ledger.ledger import RUNNING, refuse_while_workers
+from indexer.ledger.owner import owner_of
 from indexer.readers import ReadOptions, elastic
 from indexer.readers.irdatasets import PREFIX
 from indexer.settings import Settings

@@ -17,7 +17,7 @@ from encoders.methods.registry import METHODS, open_encoder
 from encoders.session import Device
 from indexer import collection as collections
 from indexer.aligned_documents import ByConcept, encoded_by_concept, stored_by_concept
-from indexer.database import connect
+from indexer.ledger.database import connect
 from indexer.readers import ReadOptions
 from indexer.settings import Settings
 from onnx_export.models import DEFAULT, find_model

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from encoders.console import Console
-from indexer.ledger import OF_COLLECTION, REFUSED, Ledger
+from indexer.ledger.ledger import OF_COLLECTION, REFUSED, Ledger
 from indexer.stores.contract import VectorStore
 
 

@@ -16,7 +16,7 @@ from encoders.console import Console
 from encoders.document import Document, Encoder, EncoderSpec
 from encoders.wording import counted
 from indexer.batches import CHUNK_DOCUMENTS, batches
-from indexer.ledger import DONE, OF_COLLECTION, PAUSED, REFUSED, RUNNING, Ledger, runs
+from indexer.ledger.ledger import DONE, OF_COLLECTION, PAUSED, REFUSED, RUNNING, Ledger, runs
 from indexer.pipeline import IndexReport, encode, report_of
 from indexer.putting import NOTHING_KNOWN, still_there
 from indexer.stores.contract import VectorStore

@@ -19,7 +19,7 @@ from encoders.methods.registry import METHODS
 from encoders.session import Device
 from encoders.wording import counted
 from indexer import collection as collections
-from indexer.database import connect
+from indexer.ledger.database import connect
 from indexer.readers import ReadOptions, Refusal, read
 from indexer.readers.irdatasets import PREFIX
 from indexer.settings import Settings, place_options

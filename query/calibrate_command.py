@@ -18,7 +18,7 @@ from encoders.session import Device
 from encoders.wording import counted
 from indexer import collection as collections
 from indexer.collection import Collection
-from indexer.database import opened
+from indexer.ledger.database import opened
 from indexer.settings import Settings, place_options
 from query import calibration_table
 from query.calibrating import CalibrationReport, Given, Judged, Upkeep, calibrate

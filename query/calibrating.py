@@ -18,9 +18,9 @@ from encoders.methods.vector_parts import VectorParts
 from encoders.session import Device
 from encoders.wording import counted
 from indexer import collection as collections
-from indexer import database
 from indexer.collection import Collection
-from indexer.database import connect
+from indexer.ledger import database
+from indexer.ledger.database import connect
 from indexer.settings import Settings
 from indexer.stores.contract import VectorStore
 from onnx_export.models import open_named

@@ -15,7 +15,7 @@ from sqlalchemy.orm import Mapped, Session, mapped_column
 
 from encoders.errors import BadInput, ModelMismatch
 from indexer.collection import Collection, require
-from indexer.database import Base, now, transaction
+from indexer.ledger.database import Base, now, transaction
 from query.calibration import Calibration
 from query.mapped import read_calibration
 

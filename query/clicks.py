@@ -17,7 +17,7 @@ import sqlalchemy as sa
 from encoders.console import Console
 from encoders.document import Document, short_hash
 from encoders.errors import BadInput
-from indexer.database import connect, transaction
+from indexer.ledger.database import connect, transaction
 from indexer.settings import Settings
 from query.evaluation import evaluate, parse_measures
 from query.qrels import read_qrels

@@ -13,9 +13,9 @@ from encoders.errors import BadInput
 from encoders.wording import counted
 from indexer import collection as collections
 from indexer.collection import Collection
-from indexer.database import opened
 from indexer.indexing import alone
-from indexer.owner import owner_of
+from indexer.ledger.database import opened
+from indexer.ledger.owner import owner_of
 from indexer.settings import Settings, place_options
 from indexer.stores.elastic.attachment import is_attached
 from query import calibration_table, clicks, history

@@ -11,8 +11,8 @@ from typing import Any
 import click
 
 from encoders.console import Console, output_options
-from indexer.database import opened
 from indexer.indexing import index
+from indexer.ledger.database import opened
 from indexer.readers import ReadOptions
 from indexer.settings import Settings, place_options
 from query import history

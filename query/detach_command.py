@@ -14,7 +14,7 @@ from encoders.wording import counted
 from indexer import collection as collections
 from indexer.attaching import detach
 from indexer.collection import Collection
-from indexer.database import opened
+from indexer.ledger.database import opened
 from indexer.settings import Settings, place_options
 from indexer.stores.elastic.attachment import Attachment, is_attached
 from query import calibration_table, clicks, history

@@ -15,7 +15,7 @@ from encoders.console import Console, output_options
 from encoders.errors import BadInput
 from encoders.folder import file_hash
 from encoders.languages import UNDETERMINED, language_list
-from indexer.database import opened
+from indexer.ledger.database import opened
 from indexer.settings import Settings, place_options
 from query import history
 from query.clicks import logged_files

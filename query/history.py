@@ -17,7 +17,7 @@ import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
 from encoders.errors import BadInput
-from indexer.database import now, transaction
+from indexer.ledger.database import now, transaction
 from query.evaluation import Scores
 from query.fairness import Found
 from query.history_tables import EvaluationRow, RunRow, ScoreRow

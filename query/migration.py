@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from encoders.errors import BadInput
 from indexer import collection as collections
 from indexer.collection import Collection
-from indexer.ledger import encoding_again
+from indexer.ledger.ledger import encoding_again
 from indexer.workers.controlling import cancel
 from query import calibration_table
 from query.calibration_table import KeptCalibration

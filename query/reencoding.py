@@ -24,10 +24,10 @@ from encoders.wording import counted
 from indexer import collection as collections
 from indexer import generations
 from indexer.collection import Collection
-from indexer.database import opened, transaction
 from indexer.indexing import alone
-from indexer.ledger import Note, refuse_while_workers
-from indexer.owner import owner_of
+from indexer.ledger.database import opened, transaction
+from indexer.ledger.ledger import Note, refuse_while_workers
+from indexer.ledger.owner import owner_of
 from indexer.pipeline import IndexReport
 from indexer.putting import NOTHING_KNOWN
 from indexer.reencoding import hand_out_again, reencode

@@ -9,7 +9,7 @@ import click
 from encoders.console import Console, output_options
 from indexer import collection as collections
 from indexer import generations
-from indexer.database import connect
+from indexer.ledger.database import connect
 from indexer.settings import Settings, place_options
 from query import calibration_table
 from query.asking import asker_of

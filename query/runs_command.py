@@ -11,7 +11,7 @@ import click
 from encoders.console import Console, output_options
 from encoders.errors import BadInput
 from indexer import collection as collections
-from indexer.database import opened
+from indexer.ledger.database import opened
 from indexer.settings import Settings, place_options
 from query import history
 from query.evaluation import JUDGED

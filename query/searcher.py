@@ -17,7 +17,7 @@ from encoders.methods.vector_parts import VectorParts
 from encoders.session import Device
 from encoders.text.segmentation import sentences
 from indexer import collection as collections
-from indexer.database import connect
+from indexer.ledger.database import connect
 from indexer.settings import Settings
 from indexer.stores.contract import Edited, Filters, VectorStore
 from indexer.text.language_detection import Detection, Detector

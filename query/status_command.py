@@ -13,9 +13,9 @@ from encoders.errors import DragomanError
 from encoders.methods.vector_parts import shown_weights
 from encoders.wording import counted
 from indexer import collection as collections
-from indexer import ledger
 from indexer.collection import Collection
-from indexer.database import opened
+from indexer.ledger import ledger
+from indexer.ledger.database import opened
 from indexer.settings import Settings, place_options
 from indexer.workers.controlling import last_run
 from query import calibration_table

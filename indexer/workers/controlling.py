@@ -6,8 +6,8 @@ import sqlalchemy as sa
 
 from encoders.errors import BadInput
 from indexer import collection as collections
-from indexer.database import now, transaction
-from indexer.ledger import (
+from indexer.ledger.database import now, transaction
+from indexer.ledger.ledger import (
     ACTIVE,
     CANCELLED,
     PAUSED,

@@ -10,9 +10,9 @@ import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
 from encoders.document import Document
-from indexer.database import now, transaction
-from indexer.ledger import DONE, LEASED, PENDING, REFUSED, RUNNING, SPLIT, Chunk, IndexRun, Note, Spool, finding
-from indexer.workers.clock import clock
+from indexer.ledger.clock import clock
+from indexer.ledger.database import now, transaction
+from indexer.ledger.ledger import DONE, LEASED, PENDING, REFUSED, RUNNING, SPLIT, Chunk, IndexRun, Note, Spool, finding
 from indexer.workers.spool import unpacked
 
 MOST_ATTEMPTS = 5

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import sqlalchemy as sa
 
 from encoders.errors import StoreError
-from indexer.database import transaction
-from indexer.ledger import ACTIVE, DONE, LEASED, PENDING, RUNNING, SPLIT, Chunk, IndexRun
+from indexer.ledger.database import transaction
+from indexer.ledger.ledger import ACTIVE, DONE, LEASED, PENDING, RUNNING, SPLIT, Chunk, IndexRun
 from indexer.workers import registry
 from indexer.workers.registry import Worker
 

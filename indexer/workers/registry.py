@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import sqlalchemy as sa
 from sqlalchemy.orm import Mapped, mapped_column
 
-from indexer.database import Base, transaction
-from indexer.workers.clock import clock
+from indexer.ledger.clock import clock
+from indexer.ledger.database import Base, transaction
 
 _FORGOTTEN_AFTER = 600.0
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from encoders.console import Console, output_options
-from indexer.database import opened
+from indexer.ledger.database import opened
 from indexer.settings import Settings, place_options
 from indexer.workers.controlling import resume
 from indexer.workers.hints import Hints

@@ -18,7 +18,7 @@ from encoders.document import Encoder, EncoderSpec
 from encoders.errors import BadInput, MissingPart, StoreError
 from encoders.methods.combined import BETWEEN
 from encoders.session import Device, available_cores, resolved_device
-from indexer.database import connect, is_away, shown
+from indexer.ledger.database import connect, is_away, shown
 from indexer.settings import Settings
 from indexer.workers.ending import leave_to_parent, worker_of
 from indexer.workers.hints import TASK, Hints, make_app, queue

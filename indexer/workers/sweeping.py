@@ -10,12 +10,12 @@ from encoders.console import Console
 from encoders.errors import DragomanError
 from indexer import collection as collections
 from indexer import generations, pruning
-from indexer.database import transaction
-from indexer.ledger import LEASED, PENDING, RUNNING, Chunk, IndexRun, Ledger
-from indexer.owner import owner_of
+from indexer.ledger.clock import clock
+from indexer.ledger.database import transaction
+from indexer.ledger.ledger import LEASED, PENDING, RUNNING, Chunk, IndexRun, Ledger
+from indexer.ledger.owner import owner_of
 from indexer.settings import Settings
 from indexer.stores import open_store
-from indexer.workers.clock import clock
 from indexer.workers.hints import Hints
 from indexer.workers.leases import DIED, IS_PENDING
 from indexer.workers.logs import logger

@@ -11,8 +11,8 @@ from encoders.console import Console, output_options
 from encoders.methods.registry import METHODS
 from encoders.session import Device
 from indexer import collection as collections
-from indexer.database import opened
-from indexer.ledger import encoding_again
+from indexer.ledger.database import opened
+from indexer.ledger.ledger import encoding_again
 from indexer.settings import Settings, place_options
 from indexer.workers.serving import Plan, serve
 from onnx_export.models import DEFAULT

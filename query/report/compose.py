@@ -14,7 +14,7 @@ from encoders.folder import file_hash
 from encoders.wording import counted
 from indexer import collection as collections
 from indexer.collection import Collection
-from indexer.database import connect, now
+from indexer.ledger.database import connect, now
 from indexer.settings import Settings
 from indexer.stores.contract import VectorStore
 from query import __version__, calibration_table

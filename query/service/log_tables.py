@@ -8,7 +8,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.orm import Mapped, mapped_column
 
-from indexer.database import Base
+from indexer.ledger.database import Base
 
 
 class SearchRow(Base):

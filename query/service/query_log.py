@@ -15,7 +15,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from encoders.errors import StoreError
-from indexer.database import now, transaction
+from indexer.ledger.database import now, transaction
 from query.service.log_tables import ClickRow, SearchRow
 from query.service.metrics import Metrics
 

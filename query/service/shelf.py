@@ -16,7 +16,7 @@ from encoders.errors import BadInput, DragomanError, MissingPart, ModelMismatch
 from encoders.session import Device
 from indexer import collection as collections
 from indexer.collection import Collection
-from indexer.database import connect
+from indexer.ledger.database import connect
 from indexer.settings import Settings
 from indexer.text.language_detection import Detector
 from query import two_fields

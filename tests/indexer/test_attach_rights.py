@@ -10,8 +10,8 @@ import sqlalchemy as sa
 
 from encoders.document import Document
 from encoders.errors import StoreError
-from indexer.database import connect
 from indexer.following import keep_up
+from indexer.ledger.database import connect
 from indexer.readers import ReadOptions, count_records, read
 from indexer.settings import Settings
 from indexer.stores import drop_store, open_attached

@@ -17,9 +17,9 @@ from encoders.document import Document, FloatArray
 from encoders.errors import BadInput, StoreError
 from indexer.attaching import Attaching, detach
 from indexer.collection import find, register
-from indexer.database import connect
 from indexer.following import AttachReport, keep_up
-from indexer.owner import owner_of
+from indexer.ledger.database import connect
+from indexer.ledger.owner import owner_of
 from indexer.settings import Settings
 from indexer.stores import drop_store, open_attached, open_store
 from indexer.stores.elastic import door

@@ -27,9 +27,9 @@ from indexer import collection as collections
 from indexer import generations, indexing
 from indexer.attaching import Attaching, detach
 from indexer.batches import CHUNK_DOCUMENTS
-from indexer.database import connect, transaction
-from indexer.database import opened as opened_database
-from indexer.ledger import DONE, Chunk, runs
+from indexer.ledger.database import connect, transaction
+from indexer.ledger.database import opened as opened_database
+from indexer.ledger.ledger import DONE, Chunk, runs
 from indexer.settings import Settings
 from indexer.stores import open_store
 from indexer.stores.contract import StoredDocument, VectorStore
@@ -404,7 +404,7 @@ def _chunks(settings: Settings) -> dict[int, str]:
 
 _KILLED = """
 import os, signal, sys
-from indexer.ledger import Ledger
+from indexer.ledger.ledger import Ledger
 from query.cli import run
 done, chunks = Ledger.done, []
 def dying(*arguments):

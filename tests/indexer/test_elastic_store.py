@@ -16,7 +16,7 @@ from elasticsearch import Elasticsearch
 from encoders.document import Document, Encoder, Passages, unit_rows
 from encoders.errors import BadInput, StoreError
 from indexer.collection import register, remove
-from indexer.database import opened
+from indexer.ledger.database import opened
 from indexer.readers import ReadOptions, read
 from indexer.settings import Settings
 from indexer.stores import drop_store, open_store, stored_generations

@@ -10,7 +10,7 @@ from encoders.errors import BadInput
 from indexer import collection as collections
 from indexer import generations, indexing, pipeline
 from indexer.collection import Collection
-from indexer.database import connect
+from indexer.ledger.database import connect
 from indexer.settings import Settings
 from indexer.stores import stored_generations
 from tests.servers.elastic import client_of

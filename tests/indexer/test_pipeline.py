@@ -23,10 +23,11 @@ from encoders.document import Document, Encoded
 from encoders.errors import BadInput, ModelMismatch, StoreError
 from encoders.folder import ModelFolder
 from indexer import collection as collections
-from indexer import ledger, pipeline
+from indexer import pipeline
 from indexer.batches import CHUNK_DOCUMENTS, batches, readings
-from indexer.database import connect
 from indexer.indexing import index
+from indexer.ledger import ledger
+from indexer.ledger.database import connect
 from indexer.pipeline import IndexReport
 from indexer.readers import ReadOptions
 from indexer.settings import Settings

@@ -14,8 +14,8 @@ from encoders.document import Document
 from encoders.errors import BadInput, StoreError
 from indexer import pipeline
 from indexer.batches import CHUNK_DOCUMENTS
-from indexer.database import connect
-from indexer.ledger import findings, runs
+from indexer.ledger.database import connect
+from indexer.ledger.ledger import findings, runs
 from indexer.readers import ReadOptions, Refusal, count_records, elastic, fingerprint, read
 from indexer.settings import Settings
 from indexer.stores import open_store

@@ -12,7 +12,7 @@ from elasticsearch import Elasticsearch
 from encoders.document import Document, Encoded
 from encoders.errors import StoreError
 from indexer import pipeline
-from indexer.database import connect
+from indexer.ledger.database import connect
 from indexer.readers import ReadOptions, count_records, fingerprint, read
 from indexer.settings import Settings
 from indexer.stores import open_store

@@ -14,8 +14,8 @@ import query
 from encoders.folder import ModelFolder
 from indexer import collection as collections
 from indexer.collection import Collection
-from indexer.database import connect, transaction
 from indexer.indexing import index
+from indexer.ledger.database import connect, transaction
 from indexer.settings import Settings
 from indexer.stores import open_store
 from onnx_export.models import DEFAULT

@@ -6,7 +6,7 @@ from typing import Any
 
 from indexer import collection as collections
 from indexer.collection import Collection
-from indexer.database import connect
+from indexer.ledger.database import connect
 from indexer.settings import Settings
 from query.searcher import Searcher
 from query.status_command import describe

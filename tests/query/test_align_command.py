@@ -10,7 +10,7 @@ import pytest
 
 from encoders.document import Encoder
 from indexer import collection as collections
-from indexer.database import connect
+from indexer.ledger.database import connect
 from indexer.settings import Settings
 from indexer.stores import open_store
 from query.cli import run

@@ -18,7 +18,7 @@ from elasticsearch import helpers
 from encoders.document import EncoderSpec
 from encoders.folder import ModelFolder
 from indexer.collection import register
-from indexer.database import opened
+from indexer.ledger.database import opened
 from indexer.settings import Settings
 from indexer.stores.elastic.attachment import Attachment
 from query import Searcher

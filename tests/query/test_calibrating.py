@@ -12,8 +12,8 @@ from encoders.folder import ModelFolder
 from encoders.methods.vector_parts import VectorParts
 from indexer import collection as collections
 from indexer.collection import Collection
-from indexer.database import connect, transaction
 from indexer.indexing import index
+from indexer.ledger.database import connect, transaction
 from indexer.settings import Settings
 from query import Searcher, calibration_table
 from query.calibrating import Judged, calibrate, keep_calibrated

@@ -5,8 +5,8 @@ from pathlib import Path
 import sqlalchemy as sa
 from alembic import command
 
-from indexer import database
-from indexer.database import connect
+from indexer.ledger import database
+from indexer.ledger.database import connect
 
 
 def test_of_several_active_calibrations_of_an_older_database_the_newest_stays(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from alembic.migration import MigrationContext
 from ir_measures import Qrel
 
 from encoders.errors import BadInput, StoreError
-from indexer.database import Base, connect
+from indexer.ledger.database import Base, connect
 from indexer.settings import Settings
 from query import history
 from query.evaluation import Scores, evaluate, parse_measures, pooled

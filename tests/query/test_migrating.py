@@ -14,8 +14,8 @@ import pytest
 from encoders.document import Document, Encoded, EncoderSpec, FloatArray, Passages, short_hash, unit_rows
 from encoders.folder import ModelFolder
 from indexer import collection as collections
-from indexer.database import connect, transaction
 from indexer.indexing import index
+from indexer.ledger.database import connect, transaction
 from indexer.settings import Settings
 from query import calibration_table
 from query.calibrating import keep_calibrated

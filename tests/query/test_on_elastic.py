@@ -11,7 +11,7 @@ from elasticsearch import helpers
 
 from encoders.errors import BadInput
 from indexer import collection as collections
-from indexer.database import opened
+from indexer.ledger.database import opened
 from indexer.settings import Settings
 from query.cli import root
 from query.ranking_options import RankingOptions

@@ -16,8 +16,8 @@ import sqlalchemy as sa
 from encoders.document import Document
 from encoders.errors import BadInput
 from indexer.collection import Collection
-from indexer.database import connect, transaction
 from indexer.indexing import index
+from indexer.ledger.database import connect, transaction
 from indexer.settings import Settings
 from indexer.stores.contract import PutReport, StoredDocument
 from indexer.stores.elastic.store import ElasticStore

@@ -15,9 +15,9 @@ import sqlalchemy as sa
 
 from encoders.folder import ModelFolder
 from indexer import collection as collections
-from indexer import ledger
-from indexer.database import connect, opened
-from indexer.ledger import encoding_again
+from indexer.ledger import ledger
+from indexer.ledger.database import connect, opened
+from indexer.ledger.ledger import encoding_again
 from indexer.settings import Settings
 from indexer.stores.contract import VectorStore
 from indexer.workers.progress import standing

@@ -10,7 +10,7 @@ import query
 from encoders.document import Document
 from encoders.errors import BadInput, ModelMismatch
 from indexer import collection as collections
-from indexer.database import connect, transaction
+from indexer.ledger.database import connect, transaction
 from indexer.settings import Settings
 from query import Searcher
 from query.qrels import read_qrels

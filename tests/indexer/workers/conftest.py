@@ -21,8 +21,8 @@ from kombu import Connection
 from encoders.console import Console
 from encoders.document import Encoder
 from indexer import collection as collections
-from indexer.database import connect, open_engine, upgrade
-from indexer.ledger import Ledger
+from indexer.ledger.database import connect, open_engine, upgrade
+from indexer.ledger.ledger import Ledger
 from indexer.readers import ReadOptions
 from indexer.settings import Settings
 from indexer.stores import open_store

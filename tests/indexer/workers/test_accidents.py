@@ -10,8 +10,8 @@ import pytest
 
 from benchmarks.worker_accidents import BROKERS, Servers, Trial
 from encoders.folder import ModelFolder
-from indexer import ledger
 from indexer.batches import CHUNK_DOCUMENTS
+from indexer.ledger import ledger
 from indexer.workers.progress import standing
 from tests.conftest import skip_or_fail, until
 from tests.indexer.workers.conftest import Field, new_database, records

@@ -18,9 +18,9 @@ import query
 from benchmarks.trial_documents import contents, sentences
 from encoders.console import Console
 from encoders.folder import ModelFolder
-from indexer import ledger
-from indexer.database import connect
 from indexer.indexing import index, publish
+from indexer.ledger import ledger
+from indexer.ledger.database import connect
 from indexer.settings import Settings
 from indexer.workers.progress import standing
 from query.cli import run

@@ -10,7 +10,7 @@ from contextlib import closing
 import pytest
 
 from encoders.errors import StoreError
-from indexer.database import connect, open_engine, shown
+from indexer.ledger.database import connect, open_engine, shown
 from tests.servers.postgres import PostgresServer
 from tests.servers.process import free_port
 

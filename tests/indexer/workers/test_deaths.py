@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from indexer import ledger
+from indexer.ledger import ledger
 from indexer.workers.leases import DIED
 from indexer.workers.progress import standing
 from tests.conftest import until

@@ -16,10 +16,11 @@ from click.testing import CliRunner
 from encoders.console import Console
 from encoders.document import Document, Encoded
 from encoders.errors import BadInput, StoreError
-from indexer import ledger, pipeline
+from indexer import pipeline
 from indexer.batches import CHUNK_DOCUMENTS
-from indexer.database import connect, transaction
-from indexer.ledger import ABANDONED, DONE, READING, REFUSED, Ledger, Note, refuse_while_workers
+from indexer.ledger import ledger
+from indexer.ledger.database import connect, transaction
+from indexer.ledger.ledger import ABANDONED, DONE, READING, REFUSED, Ledger, Note, refuse_while_workers
 from indexer.putting import put_encoded
 from indexer.readers import ReadOptions
 from indexer.reencoding import hand_out_again, reencode

@@ -10,12 +10,12 @@ from functools import partial
 import pytest
 import sqlalchemy as sa
 
-from indexer import ledger
 from indexer.batches import CHUNK_DOCUMENTS
-from indexer.database import connect, transaction
-from indexer.ledger import DONE, LEASED, PENDING, SPLIT, Chunk
+from indexer.ledger import ledger
+from indexer.ledger.clock import clock
+from indexer.ledger.database import connect, transaction
+from indexer.ledger.ledger import DONE, LEASED, PENDING, SPLIT, Chunk
 from indexer.workers import sweeping
-from indexer.workers.clock import clock
 from indexer.workers.controlling import cancel, pause, resume
 from indexer.workers.leases import DIED, MOST_ATTEMPTS, MOST_ATTEMPTS_OF_A_PART, Lease, Leases
 from indexer.workers.sweeping import give_out, sweep

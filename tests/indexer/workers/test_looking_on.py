@@ -10,9 +10,9 @@ import pytest
 
 from encoders.console import Console
 from encoders.errors import StoreError
-from indexer import ledger
 from indexer.batches import CHUNK_DOCUMENTS
-from indexer.ledger import Ledger
+from indexer.ledger import ledger
+from indexer.ledger.ledger import Ledger
 from indexer.stores.embedded import EmbeddedStore
 from indexer.workers import registry
 from indexer.workers.controlling import pause, resume

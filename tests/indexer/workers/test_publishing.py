@@ -21,10 +21,11 @@ from encoders.console import Console
 from encoders.document import Document, Encoded
 from encoders.errors import BadInput, StoreError
 from indexer import collection as collections
-from indexer import generations, ledger, pipeline
+from indexer import generations, pipeline
 from indexer.batches import CHUNK_DOCUMENTS
-from indexer.database import connect, transaction
-from indexer.ledger import DONE, READING, REFUSED, REMARK, Chunk, Ledger, Seen, Spool, runs
+from indexer.ledger import ledger
+from indexer.ledger.database import connect, transaction
+from indexer.ledger.ledger import DONE, READING, REFUSED, REMARK, Chunk, Ledger, Seen, Spool, runs
 from indexer.readers import ReadOptions
 from indexer.settings import Settings
 from indexer.stores import open_store

@@ -14,7 +14,7 @@ from kombu import Connection
 from kombu.exceptions import OperationalError
 
 from encoders.errors import BadInput, StoreError
-from indexer import ledger
+from indexer.ledger import ledger
 from indexer.workers import hints
 from indexer.workers.hints import Hints, queue_of
 from tests.conftest import skip_or_fail, until

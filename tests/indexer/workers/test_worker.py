@@ -17,10 +17,10 @@ from encoders.console import Console
 from encoders.document import Document, Encoded
 from encoders.errors import MissingPart, StoreError
 from indexer import collection as collections
-from indexer import ledger
 from indexer.batches import CHUNK_DOCUMENTS
-from indexer.database import transaction
-from indexer.ledger import CANCELLED, DONE, PENDING, Chunk, Spool
+from indexer.ledger import ledger
+from indexer.ledger.database import transaction
+from indexer.ledger.ledger import CANCELLED, DONE, PENDING, Chunk, Spool
 from indexer.readers import ReadOptions
 from indexer.stores import drop_store, open_store
 from indexer.workers import registry, worker

@@ -13,7 +13,7 @@ from encoders.folder import ModelFolder
 from encoders.hmde.upper import UpperShape
 from encoders.methods.registry import open_encoder
 from indexer import collection as collections
-from indexer import ledger
+from indexer.ledger import ledger
 from indexer.pipeline import index
 from indexer.readers import ReadOptions
 from indexer.stores import open_store

@@ -13,8 +13,8 @@ from encoders.document import Document, EncoderSpec, FloatArray, Passages, int8_
 from encoders.errors import BadInput
 from encoders.folder import ModelFolder
 from indexer import collection as collections
-from indexer.database import connect
 from indexer.indexing import index
+from indexer.ledger.database import connect
 from indexer.settings import Settings
 from indexer.stores import open_store
 from indexer.stores.contract import StoredDocument

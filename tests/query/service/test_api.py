@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 import pytest
 
-from indexer.database import opened
+from indexer.ledger.database import opened
 from indexer.settings import Settings
 from onnx_export.models import DEFAULT
 from query import Searcher, calibration_table

@@ -13,8 +13,8 @@ import httpx
 import pytest
 import sqlalchemy as sa
 
-from indexer.database import connect, transaction
 from indexer.indexing import index
+from indexer.ledger.database import connect, transaction
 from indexer.settings import Settings
 from query.service.log_tables import SearchRow
 from query.service.options import ServiceOptions

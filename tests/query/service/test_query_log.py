@@ -12,7 +12,7 @@ import pytest
 import sqlalchemy as sa
 from click.testing import CliRunner
 
-from indexer.database import connect, now, transaction
+from indexer.ledger.database import connect, now, transaction
 from indexer.settings import Settings
 from query.cli import root, run
 from query.clicks import by_week, logged_queries, logged_searches

@@ -13,7 +13,7 @@ import sqlalchemy as sa
 
 import query
 from indexer.collection import Collection
-from indexer.database import opened
+from indexer.ledger.database import opened
 from indexer.settings import Settings
 from query.asking import open_query_encoder
 from query.cli import run

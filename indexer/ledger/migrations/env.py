@@ -1,4 +1,4 @@
-"""Alembic's door: runs the migrations on the connection it is handed by ``indexer.database.upgrade``."""
+"""Alembic's door: runs the migrations on the connection it is handed by ``indexer.ledger.database.upgrade``."""
 
 from alembic import context
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlalchemy as sa
 from sqlalchemy.orm import Mapped, mapped_column
 
-from indexer.database import Base, transaction
+from indexer.ledger.database import Base, transaction
 
 
 class Owner(Base):

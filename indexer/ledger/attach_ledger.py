@@ -8,8 +8,8 @@ from typing import Self
 import sqlalchemy as sa
 from sqlalchemy.orm import Mapped, mapped_column
 
-from indexer.database import Base, now, transaction
-from indexer.ledger import DONE, REFUSED, RUNNING, Finding, IndexRun, Note, finding, findings
+from indexer.ledger.database import Base, now, transaction
+from indexer.ledger.ledger import DONE, REFUSED, RUNNING, Finding, IndexRun, Note, finding, findings
 from indexer.stores.elastic.changes import NOTHING, Top
 
 

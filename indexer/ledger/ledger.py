@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from sqlalchemy.orm import Mapped, Session, mapped_column
 
 from encoders.errors import BadInput, StoreError
-from indexer.database import Base, now, transaction
+from indexer.ledger.database import Base, now, transaction
 
 RUNNING, DONE, ABANDONED = "running", "done", "abandoned"
 READING, PAUSED, CANCELLED = "reading", "paused", "cancelled"

@@ -1,0 +1,1 @@
+"""The SQL database: its tables, and the ledger of what is done."""
