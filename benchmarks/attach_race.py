@@ -18,11 +18,11 @@ from elasticsearch import ConflictError, Elasticsearch, NotFoundError
 
 from benchmarks import results
 from encoders.document import Document
+from indexer.elastic.connection import Credentials
 from indexer.following import keep_up
 from indexer.ledger.database import connect
 from indexer.stores import open_attached
 from indexer.stores.elastic.attachment import Attachment
-from indexer.stores.elastic.connection import Credentials
 from tests.indexer.counting import CountingEncoder
 from tests.servers.elastic import running
 

@@ -17,10 +17,10 @@ from numpy.lib.stride_tricks import sliding_window_view
 from benchmarks import results
 from encoders.document import FloatArray, Passages, unit_rows
 from indexer import collection as collections
+from indexer.elastic.connection import Address, Credentials
 from indexer.ledger.database import connect
 from indexer.settings import Settings
 from indexer.stores.contract import StoredDocument, VectorStore
-from indexer.stores.elastic.connection import Address, Credentials
 from indexer.stores.elastic.store import ElasticStore
 from query import calibration_table
 from query.calibration import Calibration

@@ -13,8 +13,8 @@ import numpy as np
 
 from benchmarks import results
 from encoders.document import Document, Passages, int8_rows, unit_rows
+from indexer.elastic.connection import Address, Credentials
 from indexer.stores.contract import StoredDocument
-from indexer.stores.elastic.connection import Address, Credentials
 from indexer.stores.elastic.store import ElasticStore
 from tests.servers.elastic import ElasticServer, running
 

@@ -17,9 +17,9 @@ from elasticsearch import Elasticsearch, helpers
 from benchmarks import results
 from benchmarks.elastic import Place
 from indexer import indexing
+from indexer.elastic.connection import Address, Credentials
 from indexer.settings import Settings
 from indexer.stores.contract import StoredDocument
-from indexer.stores.elastic.connection import Address, Credentials
 from indexer.stores.elastic.layout import Layout
 from indexer.stores.elastic.store import ElasticStore
 from tests.servers.elastic import running

@@ -15,6 +15,7 @@ from encoders.errors import BadInput
 from encoders.session import Device
 from indexer import collection as collections
 from indexer.collection import Collection
+from indexer.elastic import connection
 from indexer.following import AttachReport, keep_up
 from indexer.indexing import alone
 from indexer.ledger import attach_ledger
@@ -22,7 +23,7 @@ from indexer.ledger.database import connect
 from indexer.ledger.owner import owner_of
 from indexer.settings import Settings
 from indexer.stores import open_attached
-from indexer.stores.elastic import connection, door
+from indexer.stores.elastic import door
 from indexer.stores.elastic.attachment import Attachment, is_attached
 from indexer.stores.elastic.store import check_name
 from indexer.stores.elastic.users_index import UsersIndex

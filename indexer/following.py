@@ -18,6 +18,7 @@ import sqlalchemy as sa
 from encoders.console import Console, Progress
 from encoders.document import Document, Encoded, Encoder
 from indexer.batches import CHUNK_DOCUMENTS
+from indexer.elastic.changes import Top
 from indexer.ledger import attach_ledger
 from indexer.ledger.attach_ledger import AttachLedger
 from indexer.ledger.ledger import REFUSED, Note
@@ -25,7 +26,6 @@ from indexer.putting import NOTHING_KNOWN
 from indexer.readers import Refusal
 from indexer.stores.contract import Stamp, StoredDocument
 from indexer.stores.elastic import door
-from indexer.stores.elastic.changes import Top
 from indexer.stores.elastic.joined import JoinedStore
 
 _IN_FLIGHT = 3

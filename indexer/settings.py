@@ -15,7 +15,7 @@ import click
 import platformdirs
 
 from encoders.errors import BadInput
-from indexer.stores.elastic.connection import Credentials, without_credentials
+from indexer.elastic.connection import Credentials, without_credentials
 
 
 @dataclass(frozen=True)

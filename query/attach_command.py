@@ -14,10 +14,10 @@ from encoders.errors import BadInput, StoreError
 from encoders.methods.registry import METHODS
 from encoders.session import Device
 from indexer.attaching import Attaching
+from indexer.elastic.connection import INDEX_TYPES, SCHEMES, Address, NoIndex, waits
 from indexer.following import AttachReport
 from indexer.settings import Settings, place_options
 from indexer.stores.elastic.attachment import Attachment
-from indexer.stores.elastic.connection import INDEX_TYPES, SCHEMES, Address, NoIndex, waits
 from onnx_export.models import DEFAULT
 from query.calibrate_command import tell_upkeep
 from query.calibrating import is_calibrated, keep_calibrated

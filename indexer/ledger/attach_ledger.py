@@ -8,9 +8,9 @@ from typing import Self
 import sqlalchemy as sa
 from sqlalchemy.orm import Mapped, mapped_column
 
+from indexer.elastic.changes import NOTHING, Top
 from indexer.ledger.database import Base, now, transaction
 from indexer.ledger.ledger import DONE, REFUSED, RUNNING, Finding, IndexRun, Note, finding, findings
-from indexer.stores.elastic.changes import NOTHING, Top
 
 
 class Checkpoint(Base):

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, unquote, urlsplit
 
 from encoders.errors import BadInput, StoreError
+from indexer.elastic import changes, connection
+from indexer.elastic.connection import SCHEMES, Credentials
+from indexer.elastic.readable import keeps_no_source, refuse_partial
+from indexer.elastic.values import joined, values, without
 from indexer.readers.record import make_document
 from indexer.readers.source import Reading, ReadOptions
-from indexer.stores.elastic import changes, connection
-from indexer.stores.elastic.connection import SCHEMES, Credentials
 from indexer.stores.elastic.layout import Layout
-from indexer.stores.elastic.readable import keeps_no_source, refuse_partial
-from indexer.stores.elastic.values import joined, values, without
 
 if TYPE_CHECKING:
     from elasticsearch import Elasticsearch

@@ -8,10 +8,10 @@ from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
 from encoders.errors import BadInput, StoreError
+from indexer.elastic.connection import SCHEMES, Address, Credentials
 from indexer.stores.contract import VectorStore
 from indexer.stores.elastic.attachment import Attachment, is_attached
 from indexer.stores.elastic.claims import Claim
-from indexer.stores.elastic.connection import SCHEMES, Address, Credentials
 
 if TYPE_CHECKING:
     from indexer.stores.elastic.joined import JoinedStore

@@ -10,7 +10,7 @@ from fastapi.responses import JSONResponse
 from sqlalchemy.exc import SQLAlchemyError
 
 from encoders.errors import BadInput, MissingPart, ModelMismatch, StoreError
-from indexer.stores.elastic.connection import SearchRefused, reason
+from indexer.elastic.connection import SearchRefused, reason
 from query.service.desk import Refused
 
 _logger = logging.getLogger("dragoman.service")

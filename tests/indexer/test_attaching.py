@@ -17,6 +17,7 @@ from encoders.document import Document, FloatArray
 from encoders.errors import BadInput, StoreError
 from indexer.attaching import Attaching, detach
 from indexer.collection import find, register
+from indexer.elastic.connection import Credentials
 from indexer.following import AttachReport, keep_up
 from indexer.ledger.database import connect
 from indexer.ledger.owner import owner_of
@@ -25,7 +26,6 @@ from indexer.stores import drop_store, open_attached, open_store
 from indexer.stores.elastic import door
 from indexer.stores.elastic.attached import detach as detach_from
 from indexer.stores.elastic.attachment import Attachment, is_attached
-from indexer.stores.elastic.connection import Credentials
 from indexer.stores.elastic.joined import JoinedStore
 from indexer.stores.elastic.users_index import UsersIndex, only_index
 from tests.indexer.counting import CountingEncoder

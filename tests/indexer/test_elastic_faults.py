@@ -27,15 +27,16 @@ from indexer import collection as collections
 from indexer import generations, indexing
 from indexer.attaching import Attaching, detach
 from indexer.batches import CHUNK_DOCUMENTS
+from indexer.elastic import connection
+from indexer.elastic.connection import Address, Credentials
 from indexer.ledger.database import connect, transaction
 from indexer.ledger.database import opened as opened_database
 from indexer.ledger.ledger import DONE, Chunk, runs
 from indexer.settings import Settings
 from indexer.stores import open_store
 from indexer.stores.contract import StoredDocument, VectorStore
-from indexer.stores.elastic import connection, writing
+from indexer.stores.elastic import writing
 from indexer.stores.elastic.attachment import Attachment
-from indexer.stores.elastic.connection import Address, Credentials
 from indexer.stores.elastic.store import ElasticStore
 from tests.conftest import lent, skip_or_fail
 from tests.servers.elastic import LITTLE_ROOM, PASSWORD, PRESSURE, REQUEST, ElasticServer, client_of, running
@@ -324,7 +325,7 @@ def test_a_server_that_stops_answering_is_waited_for(
 ) -> None:
     """A request that timed out may still be carried out, late: it must not undo what was written since."""
     with monkeypatch.context() as patch:
-        patch.setattr("indexer.stores.elastic.connection.TIMEOUT", 2)
+        patch.setattr("indexer.elastic.connection.TIMEOUT", 2)
         store = opened()
     store.put(MODEL, items(range(50)))
     timed_out, wait = threading.Event(), writing._Patience.wait
@@ -372,7 +373,7 @@ def test_a_server_that_stays_away_is_given_up(shop: Shop, opened: Opener, monkey
 
 _WRITER = """
 import sys
-from indexer.stores.elastic.connection import Address, Credentials
+from indexer.elastic.connection import Address, Credentials
 from indexer.stores.elastic.store import ElasticStore
 from tests.indexer.test_elastic_faults import MODEL, items
 address, user, password, ca = sys.argv[1:]

@@ -16,12 +16,12 @@ from elasticsearch import Elasticsearch
 from encoders.document import Document, Encoder, Passages, unit_rows
 from encoders.errors import BadInput, StoreError
 from indexer.collection import register, remove
+from indexer.elastic.connection import INDEX_TYPES, Address, Credentials, without_credentials
 from indexer.ledger.database import opened
 from indexer.readers import ReadOptions, read
 from indexer.settings import Settings
 from indexer.stores import drop_store, open_store, stored_generations
 from indexer.stores.contract import StoredDocument
-from indexer.stores.elastic.connection import INDEX_TYPES, Address, Credentials, without_credentials
 from indexer.stores.elastic.layout import Layout
 from indexer.stores.elastic.store import ElasticStore
 from tests.conftest import read_documents

@@ -12,13 +12,13 @@ from elasticsearch import Elasticsearch
 from encoders.document import Document, Encoded
 from encoders.errors import StoreError
 from indexer import pipeline
+from indexer.elastic.connection import Address, Credentials, Passing, SearchRefused, passes
 from indexer.ledger.database import connect
 from indexer.readers import ReadOptions, count_records, fingerprint, read
 from indexer.settings import Settings
 from indexer.stores import open_store
 from indexer.stores.contract import StoredDocument
 from indexer.stores.elastic import writing
-from indexer.stores.elastic.connection import Address, Credentials, Passing, SearchRefused, passes
 from indexer.stores.elastic.store import ElasticStore
 from tests.conftest import until
 from tests.indexer.counting import CountingEncoder

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from elasticsearch import Elasticsearch
 
-from indexer.stores.elastic.connection import Credentials
+from indexer.elastic.connection import Credentials
 from tests.servers.elastic import PASSWORD, ElasticServer, client_of
 
 _ROLES = """

@@ -10,16 +10,17 @@ from typing import TYPE_CHECKING, Any
 from encoders.document import Document, short_hash
 from encoders.errors import StoreError
 from encoders.wording import counted
+from indexer.elastic import changes, connection
+from indexer.elastic.connection import Credentials
+from indexer.elastic.paging import PAGE, pages
+from indexer.elastic.values import values
 from indexer.stores.admission import admit
 from indexer.stores.contract import Edited, PutReport, Stamp, StoredDocument
-from indexer.stores.elastic import changes, connection, door, writing
+from indexer.stores.elastic import door, writing
 from indexer.stores.elastic.attachment import Attachment
-from indexer.stores.elastic.connection import Credentials
 from indexer.stores.elastic.joined import JoinedLayout, JoinedStore
 from indexer.stores.elastic.layout import Layout, unpacked
-from indexer.stores.elastic.paging import PAGE, pages
 from indexer.stores.elastic.users_index import UsersIndex
-from indexer.stores.elastic.values import values
 from indexer.stores.elastic.writing import Action, Held
 
 if TYPE_CHECKING:

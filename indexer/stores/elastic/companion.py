@@ -9,12 +9,13 @@ from typing import Any, Self
 
 from encoders.document import Document
 from encoders.errors import BadInput
+from indexer.elastic import changes, connection
+from indexer.elastic.connection import Credentials
+from indexer.elastic.paging import PAGE, pages
 from indexer.stores.contract import Edited, Stamp, StoredDocument
-from indexer.stores.elastic import changes, connection, writing
+from indexer.stores.elastic import writing
 from indexer.stores.elastic.attachment import Attachment
-from indexer.stores.elastic.connection import Credentials
 from indexer.stores.elastic.joined import JoinedLayout, JoinedStore
-from indexer.stores.elastic.paging import PAGE, pages
 from indexer.stores.elastic.store import ElasticStore
 from indexer.stores.elastic.users_index import UsersIndex
 from indexer.stores.elastic.writing import Action, Held

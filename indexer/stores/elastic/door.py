@@ -7,9 +7,9 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
 from encoders.errors import BadInput, StoreError
-from indexer.stores.elastic import connection
+from indexer.elastic import connection
+from indexer.elastic.readable import keeps_no_source
 from indexer.stores.elastic.layout import Layout
-from indexer.stores.elastic.readable import keeps_no_source
 from indexer.stores.elastic.users_index import UsersIndex
 
 if TYPE_CHECKING:

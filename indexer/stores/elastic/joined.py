@@ -11,8 +11,9 @@ from typing import Any, Self
 
 from encoders.document import Document, FloatArray
 from encoders.errors import BadInput
+from indexer.elastic import changes
 from indexer.stores.contract import Candidates, Filters, Stamp
-from indexer.stores.elastic import changes, door
+from indexer.stores.elastic import door
 from indexer.stores.elastic.layout import Layout
 from indexer.stores.elastic.store import ElasticStore, Hits
 from indexer.stores.elastic.users_index import UsersIndex

@@ -15,6 +15,9 @@ import numpy as np
 
 from encoders.document import Document, FloatArray, Passages
 from encoders.errors import BadInput, ModelMismatch, StoreError
+from indexer.elastic import connection
+from indexer.elastic.connection import Address, Credentials
+from indexer.elastic.paging import PAGE, pages
 from indexer.stores.admission import admit
 from indexer.stores.contract import (
     Candidates,
@@ -24,9 +27,8 @@ from indexer.stores.contract import (
     StoredDocument,
     Wording,
 )
-from indexer.stores.elastic import claims, connection, writing
+from indexer.stores.elastic import claims, writing
 from indexer.stores.elastic.claims import Claim
-from indexer.stores.elastic.connection import Address, Credentials
 from indexer.stores.elastic.layout import (
     Layout,
     VectorField,
@@ -35,7 +37,6 @@ from indexer.stores.elastic.layout import (
     unpacked_passages,
     unpacked_vectors,
 )
-from indexer.stores.elastic.paging import PAGE, pages
 from indexer.stores.elastic.writing import Action, Held
 from indexer.text.terms import analyser
 

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any, Self
 from encoders.document import Document
 from encoders.errors import BadInput
 from encoders.languages import UNDETERMINED
+from indexer.elastic import connection
+from indexer.elastic.paging import pages
+from indexer.elastic.readable import refuse_partial
+from indexer.elastic.values import joined, steps, values, without
 from indexer.readers.record import make_document
 from indexer.readers.source import ReadOptions, Refusal
-from indexer.stores.elastic import connection
 from indexer.stores.elastic.attachment import Attachment
 from indexer.stores.elastic.layout import Layout
-from indexer.stores.elastic.paging import pages
-from indexer.stores.elastic.readable import refuse_partial
-from indexer.stores.elastic.values import joined, steps, values, without
 from indexer.text.language_detection import Detector
 
 if TYPE_CHECKING:

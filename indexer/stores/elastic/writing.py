@@ -18,7 +18,7 @@ from threading import Event, Lock
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from encoders.errors import StoreError
-from indexer.stores.elastic import connection
+from indexer.elastic import connection
 
 if TYPE_CHECKING:
     from elasticsearch import Elasticsearch

@@ -11,7 +11,7 @@ from hashlib import sha256
 
 import httpx
 
-from indexer.stores.elastic.connection import Credentials
+from indexer.elastic.connection import Credentials
 from query.service.desk import Refused
 from query.service.metrics import Metrics
 

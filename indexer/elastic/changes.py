@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from indexer.stores.elastic import connection
+from indexer.elastic import connection
 
 if TYPE_CHECKING:
     from elasticsearch import Elasticsearch

@@ -1,0 +1,1 @@
+"""The client of Elasticsearch: addresses, connections, values, pages of hits."""
