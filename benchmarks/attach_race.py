@@ -22,7 +22,7 @@ from indexer.elastic.connection import Credentials
 from indexer.following import keep_up
 from indexer.ledger.database import connect
 from indexer.stores import open_attached
-from indexer.stores.elastic.attachment import Attachment
+from indexer.stores.attached.address import Attachment
 from tests.indexer.counting import CountingEncoder
 from tests.servers.elastic import running
 

@@ -23,14 +23,14 @@ from indexer.ledger.database import connect
 from indexer.ledger.owner import owner_of
 from indexer.settings import Settings
 from indexer.stores import open_attached
-from indexer.stores.elastic import door
-from indexer.stores.elastic.attachment import Attachment, is_attached
+from indexer.stores.attached import entry_checks as door
+from indexer.stores.attached.address import Attachment, is_attached
+from indexer.stores.attached.users_index import UsersIndex
 from indexer.stores.elastic.store import check_name
-from indexer.stores.elastic.users_index import UsersIndex
 from onnx_export.models import DEFAULT, absolute, open_named
 
 if TYPE_CHECKING:
-    from indexer.stores.elastic.attached import Detached
+    from indexer.stores.attached.same_index import Detached
 
 
 @dataclass
@@ -131,7 +131,7 @@ def detach(engine: sa.Engine, collection: Collection, settings: Settings, *, for
         done = []
         kept = Attachment.parse(collection.store)
         if not (kept.companion or forget):
-            from indexer.stores.elastic.attached import detach as empty  # noqa: PLC0415 - half a second
+            from indexer.stores.attached.same_index import detach as empty  # noqa: PLC0415 - half a second
 
             for uuid, index in attach_ledger.remembered(engine, collection.name) or [("", kept.index)]:
                 done.append(empty(kept, settings.credentials, index=index, uuid=uuid))

@@ -24,9 +24,9 @@ from indexer.ledger.attach_ledger import AttachLedger
 from indexer.ledger.ledger import REFUSED, Note
 from indexer.putting import NOTHING_KNOWN
 from indexer.readers import Refusal
+from indexer.stores.attached import entry_checks as door
+from indexer.stores.attached.base import JoinedStore
 from indexer.stores.contract import Stamp, StoredDocument
-from indexer.stores.elastic import door
-from indexer.stores.elastic.joined import JoinedStore
 
 _IN_FLIGHT = 3
 _PASSES = 5

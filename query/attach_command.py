@@ -17,7 +17,7 @@ from indexer.attaching import Attaching
 from indexer.elastic.connection import INDEX_TYPES, SCHEMES, Address, NoIndex, waits
 from indexer.following import AttachReport
 from indexer.settings import Settings, place_options
-from indexer.stores.elastic.attachment import Attachment
+from indexer.stores.attached.address import Attachment
 from onnx_export.models import DEFAULT
 from query.calibrate_command import tell_upkeep
 from query.calibrating import is_calibrated, keep_calibrated

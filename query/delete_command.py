@@ -17,7 +17,7 @@ from indexer.indexing import alone
 from indexer.ledger.database import opened
 from indexer.ledger.owner import owner_of
 from indexer.settings import Settings, place_options
-from indexer.stores.elastic.attachment import is_attached
+from indexer.stores.attached.address import is_attached
 from query import calibration_table, clicks, history
 from query.detach_command import take_back
 

@@ -16,11 +16,11 @@ from indexer.attaching import detach
 from indexer.collection import Collection
 from indexer.ledger.database import opened
 from indexer.settings import Settings, place_options
-from indexer.stores.elastic.attachment import Attachment, is_attached
+from indexer.stores.attached.address import Attachment, is_attached
 from query import calibration_table, clicks, history
 
 if TYPE_CHECKING:
-    from indexer.stores.elastic.attached import Detached
+    from indexer.stores.attached.same_index import Detached
 
 
 @click.command("detach", short_help="Take back what attach added to an index.")

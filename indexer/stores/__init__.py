@@ -9,12 +9,12 @@ from urllib.request import url2pathname
 
 from encoders.errors import BadInput, StoreError
 from indexer.elastic.connection import SCHEMES, Address, Credentials
+from indexer.stores.attached.address import Attachment, is_attached
 from indexer.stores.contract import VectorStore
-from indexer.stores.elastic.attachment import Attachment, is_attached
-from indexer.stores.elastic.claims import Claim
+from indexer.stores.elastic.generation_claims import Claim
 
 if TYPE_CHECKING:
-    from indexer.stores.elastic.joined import JoinedStore
+    from indexer.stores.attached.base import JoinedStore
 
 
 def open_store(
@@ -68,10 +68,10 @@ def open_attached(
         StoreError: the store can't be opened, or is not there and must be.
     """
     if attachment.companion:
-        from indexer.stores.elastic.companion import CompanionStore  # noqa: PLC0415 - half a second
+        from indexer.stores.attached.companion_index import CompanionStore  # noqa: PLC0415 - half a second
 
         return CompanionStore(attachment, collection, credentials, make=make, owner=owner)
-    from indexer.stores.elastic.attached import AttachedStore  # noqa: PLC0415
+    from indexer.stores.attached.same_index import AttachedStore  # noqa: PLC0415
 
     return AttachedStore(attachment, credentials)
 
@@ -135,7 +135,7 @@ def _drop_attached(attachment: Attachment, collection: str, credentials: Credent
 
         drop(attachment.address, Claim(collection, owner, attachment.index), credentials)
         return
-    from indexer.stores.elastic.attached import detach  # noqa: PLC0415
+    from indexer.stores.attached.same_index import detach  # noqa: PLC0415
 
     detach(attachment, credentials)
 

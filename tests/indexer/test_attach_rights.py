@@ -15,7 +15,7 @@ from indexer.ledger.database import connect
 from indexer.readers import ReadOptions, count_records, read
 from indexer.settings import Settings
 from indexer.stores import drop_store, open_attached
-from indexer.stores.elastic.attachment import Attachment
+from indexer.stores.attached.address import Attachment
 from tests.indexer.counting import CountingEncoder
 from tests.servers.elastic import PASSWORD, ElasticServer
 from tests.servers.secured import admin, credentials

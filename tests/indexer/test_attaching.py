@@ -23,11 +23,11 @@ from indexer.ledger.database import connect
 from indexer.ledger.owner import owner_of
 from indexer.settings import Settings
 from indexer.stores import drop_store, open_attached, open_store
-from indexer.stores.elastic import door
-from indexer.stores.elastic.attached import detach as detach_from
-from indexer.stores.elastic.attachment import Attachment, is_attached
-from indexer.stores.elastic.joined import JoinedStore
-from indexer.stores.elastic.users_index import UsersIndex, only_index
+from indexer.stores.attached import entry_checks as door
+from indexer.stores.attached.address import Attachment, is_attached
+from indexer.stores.attached.base import JoinedStore
+from indexer.stores.attached.same_index import detach as detach_from
+from indexer.stores.attached.users_index import UsersIndex, only_index
 from tests.indexer.counting import CountingEncoder
 from tests.servers.elastic import client_of
 

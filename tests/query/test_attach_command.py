@@ -20,7 +20,7 @@ from encoders.folder import ModelFolder
 from indexer.collection import register
 from indexer.ledger.database import opened
 from indexer.settings import Settings
-from indexer.stores.elastic.attachment import Attachment
+from indexer.stores.attached.address import Attachment
 from query import Searcher
 from query.cli import run
 from tests.conftest import read_documents

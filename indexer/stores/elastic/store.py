@@ -27,8 +27,9 @@ from indexer.stores.contract import (
     StoredDocument,
     Wording,
 )
-from indexer.stores.elastic import claims, writing
-from indexer.stores.elastic.claims import Claim
+from indexer.stores.elastic import generation_claims as claims
+from indexer.stores.elastic import writing
+from indexer.stores.elastic.generation_claims import Claim
 from indexer.stores.elastic.layout import (
     Layout,
     VectorField,

@@ -16,8 +16,8 @@ from encoders.errors import BadInput
 from indexer.collection import Collection
 from indexer.elastic.connection import SCHEMES, Address
 from indexer.settings import Settings
+from indexer.stores.attached.address import Attachment, is_attached
 from indexer.stores.contract import OnServer
-from indexer.stores.elastic.attachment import Attachment, is_attached
 from query.hits import Hit
 from query.searcher import Searcher
 from query.service import refusals

@@ -12,12 +12,12 @@ from encoders.errors import BadInput
 from indexer.elastic import changes, connection
 from indexer.elastic.connection import Credentials
 from indexer.elastic.paging import PAGE, pages
+from indexer.stores.attached.address import Attachment
+from indexer.stores.attached.base import JoinedLayout, JoinedStore
+from indexer.stores.attached.users_index import UsersIndex
 from indexer.stores.contract import Edited, Stamp, StoredDocument
 from indexer.stores.elastic import writing
-from indexer.stores.elastic.attachment import Attachment
-from indexer.stores.elastic.joined import JoinedLayout, JoinedStore
 from indexer.stores.elastic.store import ElasticStore
-from indexer.stores.elastic.users_index import UsersIndex
 from indexer.stores.elastic.writing import Action, Held
 
 

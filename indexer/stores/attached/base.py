@@ -12,11 +12,11 @@ from typing import Any, Self
 from encoders.document import Document, FloatArray
 from encoders.errors import BadInput
 from indexer.elastic import changes
+from indexer.stores.attached import entry_checks as door
+from indexer.stores.attached.users_index import UsersIndex
 from indexer.stores.contract import Candidates, Filters, Stamp
-from indexer.stores.elastic import door
 from indexer.stores.elastic.layout import Layout
 from indexer.stores.elastic.store import ElasticStore, Hits
-from indexer.stores.elastic.users_index import UsersIndex
 
 
 class _Seen(threading.local):

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from encoders.errors import BadInput, StoreError
 from indexer.elastic import connection
 from indexer.elastic.readable import keeps_no_source
+from indexer.stores.attached.users_index import UsersIndex
 from indexer.stores.elastic.layout import Layout
-from indexer.stores.elastic.users_index import UsersIndex
 
 if TYPE_CHECKING:
     from elasticsearch import Elasticsearch

@@ -17,7 +17,7 @@ from indexer.elastic.readable import refuse_partial
 from indexer.elastic.values import joined, steps, values, without
 from indexer.readers.record import make_document
 from indexer.readers.source import ReadOptions, Refusal
-from indexer.stores.elastic.attachment import Attachment
+from indexer.stores.attached.address import Attachment
 from indexer.stores.elastic.layout import Layout
 from indexer.text.language_detection import Detector
 

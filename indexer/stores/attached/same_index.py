@@ -15,12 +15,13 @@ from indexer.elastic.connection import Credentials
 from indexer.elastic.paging import PAGE, pages
 from indexer.elastic.values import values
 from indexer.stores.admission import admit
+from indexer.stores.attached import entry_checks as door
+from indexer.stores.attached.address import Attachment
+from indexer.stores.attached.base import JoinedLayout, JoinedStore
+from indexer.stores.attached.users_index import UsersIndex
 from indexer.stores.contract import Edited, PutReport, Stamp, StoredDocument
-from indexer.stores.elastic import door, writing
-from indexer.stores.elastic.attachment import Attachment
-from indexer.stores.elastic.joined import JoinedLayout, JoinedStore
+from indexer.stores.elastic import writing
 from indexer.stores.elastic.layout import Layout, unpacked
-from indexer.stores.elastic.users_index import UsersIndex
 from indexer.stores.elastic.writing import Action, Held
 
 if TYPE_CHECKING:
