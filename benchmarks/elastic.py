@@ -16,7 +16,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 
 from benchmarks import results
 from encoders.document import FloatArray, Passages, unit_rows
-from indexer import collection as collections
+from indexer.collection import collection as collections
 from indexer.elastic.connection import Address, Credentials
 from indexer.ledger.database import connect
 from indexer.settings import Settings

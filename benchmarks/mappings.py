@@ -20,8 +20,8 @@ from encoders.maps.lca import LCA
 from encoders.maps.mates import mates, mean
 from encoders.maps.parallel import Parallel, Split
 from encoders.maps.space import SpaceMaps
-from indexer import collection as collections
 from indexer.aligned_documents import ByConcept, stored_by_concept
+from indexer.collection import collection as collections
 from indexer.ledger.database import connect
 from indexer.mapping_training import Plan, learn
 from indexer.nca_training import learn_networks

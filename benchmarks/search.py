@@ -23,7 +23,7 @@ from encoders.console import Console
 from encoders.document import Document, Encoder, FloatArray, Passages, int8_rows, unit_rows
 from encoders.methods.registry import open_encoder
 from encoders.methods.vector_parts import VectorParts
-from indexer import collection as collections
+from indexer.collection import collection as collections
 from indexer.ledger.database import connect
 from indexer.settings import Settings
 from indexer.stores import open_store

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import sqlalchemy as sa
 
-from indexer import collection as collections
+from indexer.collection import collection as collections
 from indexer.ledger import ledger
 from indexer.ledger.database import connect, transaction
 from indexer.ledger.ledger import Finding

@@ -24,7 +24,7 @@ from kombu import Connection
 from benchmarks import results
 from benchmarks.trial_documents import contents, findings, poison, sentences
 from encoders.errors import StoreError
-from indexer import collection as collections
+from indexer.collection import collection as collections
 from indexer.indexing import index
 from indexer.ledger import ledger
 from indexer.ledger.database import connect, open_engine, transaction, upgrade

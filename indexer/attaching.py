@@ -13,8 +13,8 @@ from encoders.console import Console
 from encoders.document import Encoder
 from encoders.errors import BadInput
 from encoders.session import Device
-from indexer import collection as collections
-from indexer.collection import Collection
+from indexer.collection import collection as collections
+from indexer.collection.collection import Collection
 from indexer.elastic import connection
 from indexer.following import AttachReport, keep_up
 from indexer.indexing import alone

@@ -15,8 +15,8 @@ from encoders.errors import BadInput
 from encoders.languages import normalise
 from encoders.methods.registry import METHODS, open_encoder
 from encoders.session import Device
-from indexer import collection as collections
 from indexer.aligned_documents import ByConcept, encoded_by_concept, stored_by_concept
+from indexer.collection import collection as collections
 from indexer.ledger.database import connect
 from indexer.readers import ReadOptions
 from indexer.settings import Settings

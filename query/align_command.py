@@ -18,7 +18,7 @@ from encoders.languages import UNDETERMINED, normalise
 from encoders.methods.registry import METHODS
 from encoders.session import Device
 from encoders.wording import counted
-from indexer import collection as collections
+from indexer.collection import collection as collections
 from indexer.ledger.database import connect
 from indexer.readers import ReadOptions, Refusal, read
 from indexer.readers.irdatasets import PREFIX

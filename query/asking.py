@@ -7,7 +7,7 @@ from encoders.document import Encoder
 from encoders.errors import ModelMismatch
 from encoders.maps.space import Asker
 from encoders.session import Device
-from indexer.collection import Collection
+from indexer.collection.collection import Collection
 from onnx_export.models import open_named
 from query.calibration import Calibration
 from query.mapped import MappedCalibration

@@ -16,8 +16,8 @@ from encoders.maps.networks import read_mapping
 from encoders.methods.vector_parts import parsed_weights, shown_weights
 from encoders.session import Device
 from encoders.wording import counted
-from indexer import collection as collections
-from indexer.collection import Collection
+from indexer.collection import collection as collections
+from indexer.collection.collection import Collection
 from indexer.ledger.database import opened
 from indexer.settings import Settings, place_options
 from query import calibration_table

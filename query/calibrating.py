@@ -17,8 +17,8 @@ from encoders.maps.space import SpaceMaps
 from encoders.methods.vector_parts import VectorParts
 from encoders.session import Device
 from encoders.wording import counted
-from indexer import collection as collections
-from indexer.collection import Collection
+from indexer.collection import collection as collections
+from indexer.collection.collection import Collection
 from indexer.ledger import database
 from indexer.ledger.database import connect
 from indexer.settings import Settings

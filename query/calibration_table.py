@@ -14,7 +14,7 @@ import sqlalchemy as sa
 from sqlalchemy.orm import Mapped, Session, mapped_column
 
 from encoders.errors import BadInput, ModelMismatch
-from indexer.collection import Collection, require
+from indexer.collection.collection import Collection, require
 from indexer.ledger.database import Base, now, transaction
 from query.calibration import Calibration
 from query.mapped import read_calibration

@@ -11,8 +11,8 @@ import sqlalchemy as sa
 from encoders.console import Console, output_options
 from encoders.errors import BadInput
 from encoders.wording import counted
-from indexer import collection as collections
-from indexer.collection import Collection
+from indexer.collection import collection as collections
+from indexer.collection.collection import Collection
 from indexer.indexing import alone
 from indexer.ledger.database import opened
 from indexer.ledger.owner import owner_of

@@ -11,9 +11,9 @@ import sqlalchemy as sa
 from encoders.console import Console, output_options
 from encoders.errors import BadInput
 from encoders.wording import counted
-from indexer import collection as collections
 from indexer.attaching import detach
-from indexer.collection import Collection
+from indexer.collection import collection as collections
+from indexer.collection.collection import Collection
 from indexer.ledger.database import opened
 from indexer.settings import Settings, place_options
 from indexer.stores.attached.address import Attachment, is_attached

@@ -7,8 +7,8 @@ from contextlib import suppress
 import sqlalchemy as sa
 
 from encoders.errors import BadInput
-from indexer import collection as collections
-from indexer.collection import Collection
+from indexer.collection import collection as collections
+from indexer.collection.collection import Collection
 from indexer.ledger.ledger import encoding_again
 from indexer.workers.controlling import cancel
 from query import calibration_table

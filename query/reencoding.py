@@ -21,9 +21,9 @@ from encoders.errors import BadInput
 from encoders.maps.space import Asker
 from encoders.session import Device
 from encoders.wording import counted
-from indexer import collection as collections
-from indexer import generations
-from indexer.collection import Collection
+from indexer.collection import collection as collections
+from indexer.collection import generations
+from indexer.collection.collection import Collection
 from indexer.indexing import alone
 from indexer.ledger.database import opened, transaction
 from indexer.ledger.ledger import Note, refuse_while_workers

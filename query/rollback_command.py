@@ -7,8 +7,8 @@ from dataclasses import asdict
 import click
 
 from encoders.console import Console, output_options
-from indexer import collection as collections
-from indexer import generations
+from indexer.collection import collection as collections
+from indexer.collection import generations
 from indexer.ledger.database import connect
 from indexer.settings import Settings, place_options
 from query import calibration_table

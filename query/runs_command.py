@@ -10,7 +10,7 @@ import click
 
 from encoders.console import Console, output_options
 from encoders.errors import BadInput
-from indexer import collection as collections
+from indexer.collection import collection as collections
 from indexer.ledger.database import opened
 from indexer.settings import Settings, place_options
 from query import history

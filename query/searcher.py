@@ -16,7 +16,7 @@ from encoders.methods.combined import BETWEEN
 from encoders.methods.vector_parts import VectorParts
 from encoders.session import Device
 from encoders.text.segmentation import sentences
-from indexer import collection as collections
+from indexer.collection import collection as collections
 from indexer.ledger.database import connect
 from indexer.settings import Settings
 from indexer.stores.contract import Edited, Filters, VectorStore

@@ -12,8 +12,8 @@ from encoders.console import Console, output_options
 from encoders.errors import DragomanError
 from encoders.methods.vector_parts import shown_weights
 from encoders.wording import counted
-from indexer import collection as collections
-from indexer.collection import Collection
+from indexer.collection import collection as collections
+from indexer.collection.collection import Collection
 from indexer.ledger import ledger
 from indexer.ledger.database import opened
 from indexer.settings import Settings, place_options

@@ -17,7 +17,7 @@ import numpy as np
 import sqlalchemy as sa
 
 from encoders.document import BoolArray, FloatArray, Passages, short_hash
-from indexer.collection import Collection
+from indexer.collection.collection import Collection
 from indexer.stores.contract import Filters, VectorStore, Wording
 from query import calibration_table
 from query.calibration import Calibration

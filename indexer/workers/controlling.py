@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlalchemy as sa
 
 from encoders.errors import BadInput
-from indexer import collection as collections
+from indexer.collection import collection as collections
 from indexer.ledger.database import now, transaction
 from indexer.ledger.ledger import (
     ACTIVE,

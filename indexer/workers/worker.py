@@ -16,8 +16,8 @@ import sqlalchemy as sa
 
 from encoders.document import Document, Encoder
 from encoders.errors import DragomanError, MissingPart, StoreError
-from indexer import collection as collections
-from indexer.collection import Collection
+from indexer.collection import collection as collections
+from indexer.collection.collection import Collection
 from indexer.ledger.database import is_away
 from indexer.ledger.ledger import IndexRun, storable
 from indexer.ledger.owner import owner_of

@@ -10,7 +10,7 @@ import click
 from encoders.console import Console, output_options
 from encoders.methods.registry import METHODS
 from encoders.session import Device
-from indexer import collection as collections
+from indexer.collection import collection as collections
 from indexer.ledger.database import opened
 from indexer.ledger.ledger import encoding_again
 from indexer.settings import Settings, place_options

@@ -12,8 +12,8 @@ from encoders.console import Console
 from encoders.errors import BadInput
 from encoders.folder import file_hash
 from encoders.wording import counted
-from indexer import collection as collections
-from indexer.collection import Collection
+from indexer.collection import collection as collections
+from indexer.collection.collection import Collection
 from indexer.ledger.database import connect, now
 from indexer.settings import Settings
 from indexer.stores.contract import VectorStore

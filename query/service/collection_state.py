@@ -7,7 +7,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.orm import aliased
 
-from indexer.collection import Collection
+from indexer.collection.collection import Collection
 from query.calibration_table import CalibrationRow
 
 _BESIDE = aliased(CalibrationRow)

@@ -14,8 +14,8 @@ import sqlalchemy as sa
 from encoders.console import Console
 from encoders.errors import BadInput, DragomanError, MissingPart, ModelMismatch
 from encoders.session import Device
-from indexer import collection as collections
-from indexer.collection import Collection
+from indexer.collection import collection as collections
+from indexer.collection.collection import Collection
 from indexer.ledger.database import connect
 from indexer.settings import Settings
 from indexer.text.language_detection import Detector

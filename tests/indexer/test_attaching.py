@@ -16,7 +16,7 @@ from elasticsearch import helpers
 from encoders.document import Document, FloatArray
 from encoders.errors import BadInput, StoreError
 from indexer.attaching import Attaching, detach
-from indexer.collection import find, register
+from indexer.collection.collection import find, register
 from indexer.elastic.connection import Credentials
 from indexer.following import AttachReport, keep_up
 from indexer.ledger.database import connect

@@ -23,10 +23,11 @@ from elasticsearch import Elasticsearch
 from encoders.document import Document, Passages, int8_rows, unit_rows
 from encoders.errors import StoreError
 from encoders.folder import ModelFolder
-from indexer import collection as collections
-from indexer import generations, indexing
+from indexer import indexing
 from indexer.attaching import Attaching, detach
 from indexer.batches import CHUNK_DOCUMENTS
+from indexer.collection import collection as collections
+from indexer.collection import generations
 from indexer.elastic import connection
 from indexer.elastic.connection import Address, Credentials
 from indexer.ledger.database import connect, transaction

@@ -7,9 +7,10 @@ import pytest
 import sqlalchemy as sa
 
 from encoders.errors import BadInput
-from indexer import collection as collections
-from indexer import generations, indexing, pipeline
-from indexer.collection import Collection
+from indexer import indexing, pipeline
+from indexer.collection import collection as collections
+from indexer.collection import generations
+from indexer.collection.collection import Collection
 from indexer.ledger.database import connect
 from indexer.settings import Settings
 from indexer.stores import stored_generations

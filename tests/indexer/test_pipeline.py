@@ -22,9 +22,9 @@ from encoders.console import Console
 from encoders.document import Document, Encoded
 from encoders.errors import BadInput, ModelMismatch, StoreError
 from encoders.folder import ModelFolder
-from indexer import collection as collections
 from indexer import pipeline
 from indexer.batches import CHUNK_DOCUMENTS, batches, readings
+from indexer.collection import collection as collections
 from indexer.indexing import index
 from indexer.ledger import ledger
 from indexer.ledger.database import connect

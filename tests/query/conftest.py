@@ -12,8 +12,8 @@ import sqlalchemy as sa
 
 import query
 from encoders.folder import ModelFolder
-from indexer import collection as collections
-from indexer.collection import Collection
+from indexer.collection import collection as collections
+from indexer.collection.collection import Collection
 from indexer.indexing import index
 from indexer.ledger.database import connect, transaction
 from indexer.settings import Settings

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from indexer import collection as collections
-from indexer.collection import Collection
+from indexer.collection import collection as collections
+from indexer.collection.collection import Collection
 from indexer.ledger.database import connect
 from indexer.settings import Settings
 from query.searcher import Searcher

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from encoders.document import Encoder
-from indexer import collection as collections
+from indexer.collection import collection as collections
 from indexer.ledger.database import connect
 from indexer.settings import Settings
 from indexer.stores import open_store

@@ -17,7 +17,7 @@ from elasticsearch import helpers
 
 from encoders.document import EncoderSpec
 from encoders.folder import ModelFolder
-from indexer.collection import register
+from indexer.collection.collection import register
 from indexer.ledger.database import opened
 from indexer.settings import Settings
 from indexer.stores.attached.address import Attachment

@@ -10,8 +10,8 @@ from encoders.document import Document
 from encoders.errors import BadInput, ModelMismatch, StoreError
 from encoders.folder import ModelFolder
 from encoders.methods.vector_parts import VectorParts
-from indexer import collection as collections
-from indexer.collection import Collection
+from indexer.collection import collection as collections
+from indexer.collection.collection import Collection
 from indexer.indexing import index
 from indexer.ledger.database import connect, transaction
 from indexer.settings import Settings

@@ -13,7 +13,7 @@ import pytest
 
 from encoders.document import Document, Encoded, EncoderSpec, FloatArray, Passages, short_hash, unit_rows
 from encoders.folder import ModelFolder
-from indexer import collection as collections
+from indexer.collection import collection as collections
 from indexer.indexing import index
 from indexer.ledger.database import connect, transaction
 from indexer.settings import Settings

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 from elasticsearch import helpers
 
 from encoders.errors import BadInput
-from indexer import collection as collections
+from indexer.collection import collection as collections
 from indexer.ledger.database import opened
 from indexer.settings import Settings
 from query.cli import root

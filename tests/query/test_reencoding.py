@@ -15,7 +15,7 @@ import sqlalchemy as sa
 
 from encoders.document import Document
 from encoders.errors import BadInput
-from indexer.collection import Collection
+from indexer.collection.collection import Collection
 from indexer.indexing import index
 from indexer.ledger.database import connect, transaction
 from indexer.settings import Settings

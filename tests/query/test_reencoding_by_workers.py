@@ -14,7 +14,7 @@ import pytest
 import sqlalchemy as sa
 
 from encoders.folder import ModelFolder
-from indexer import collection as collections
+from indexer.collection import collection as collections
 from indexer.ledger import ledger
 from indexer.ledger.database import connect, opened
 from indexer.ledger.ledger import encoding_again

@@ -9,7 +9,7 @@ import pytest
 import query
 from encoders.document import Document
 from encoders.errors import BadInput, ModelMismatch
-from indexer import collection as collections
+from indexer.collection import collection as collections
 from indexer.ledger.database import connect, transaction
 from indexer.settings import Settings
 from query import Searcher

@@ -13,7 +13,7 @@ from typing import Any
 from fastapi import Request, Response
 
 from encoders.errors import BadInput
-from indexer.collection import Collection
+from indexer.collection.collection import Collection
 from indexer.elastic.connection import SCHEMES, Address
 from indexer.settings import Settings
 from indexer.stores.attached.address import Attachment, is_attached

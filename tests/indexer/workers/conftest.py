@@ -20,7 +20,7 @@ from kombu import Connection
 
 from encoders.console import Console
 from encoders.document import Encoder
-from indexer import collection as collections
+from indexer.collection import collection as collections
 from indexer.ledger.database import connect, open_engine, upgrade
 from indexer.ledger.ledger import Ledger
 from indexer.readers import ReadOptions

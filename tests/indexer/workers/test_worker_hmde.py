@@ -12,7 +12,7 @@ from encoders.console import Console
 from encoders.folder import ModelFolder
 from encoders.hmde.upper import UpperShape
 from encoders.methods.registry import open_encoder
-from indexer import collection as collections
+from indexer.collection import collection as collections
 from indexer.ledger import ledger
 from indexer.pipeline import index
 from indexer.readers import ReadOptions

@@ -12,7 +12,7 @@ from encoders.console import Console
 from encoders.document import Document, EncoderSpec, FloatArray, Passages, int8_rows, unit_rows
 from encoders.errors import BadInput
 from encoders.folder import ModelFolder
-from indexer import collection as collections
+from indexer.collection import collection as collections
 from indexer.indexing import index
 from indexer.ledger.database import connect
 from indexer.settings import Settings

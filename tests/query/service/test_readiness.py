@@ -12,7 +12,7 @@ import pytest
 import sqlalchemy as sa
 
 import query
-from indexer.collection import Collection
+from indexer.collection.collection import Collection
 from indexer.ledger.database import opened
 from indexer.settings import Settings
 from query.asking import open_query_encoder

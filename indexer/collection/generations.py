@@ -15,8 +15,8 @@ from sqlalchemy.orm import Session
 
 from encoders.document import EncoderSpec
 from encoders.errors import BadInput
-from indexer import collection as collections
-from indexer.collection import Collection
+from indexer.collection import collection as collections
+from indexer.collection.collection import Collection
 from indexer.ledger.database import transaction
 from indexer.ledger.owner import owner_of
 from indexer.settings import Settings

@@ -1,0 +1,1 @@
+"""Collections by name, and their generations."""
