@@ -35,7 +35,7 @@ from encoders.folder import ModelFolder
 from encoders.methods.registry import open_encoder
 from encoders.text.words import words
 from indexer.cr5_training import train_cr5
-from indexer.indexing import index
+from indexer.index import index
 from indexer.settings import Settings
 
 Vector = npt.NDArray[np.float64]

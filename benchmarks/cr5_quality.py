@@ -20,7 +20,7 @@ from encoders.document import Document, FloatArray
 from encoders.methods.registry import open_encoder
 from encoders.text.words import folded
 from indexer.cr5_training import train_cr5
-from indexer.indexing import index
+from indexer.index import index
 from indexer.settings import Settings
 from query.calibrating import calibrate
 from query.evaluation import evaluate, parse_measures

@@ -14,7 +14,7 @@ from pathlib import Path
 from benchmarks import results
 from benchmarks.cr5_quality import concepts, read, trained
 from benchmarks.hmde_vectors import LANGUAGES
-from indexer.indexing import index
+from indexer.index import index
 from indexer.settings import Settings
 from onnx_export.models import DEFAULT
 from query.calibrating import calibrate

@@ -25,7 +25,7 @@ from benchmarks import results
 from benchmarks.trial_documents import contents, findings, poison, sentences
 from encoders.errors import StoreError
 from indexer.collection import collection as collections
-from indexer.indexing import index
+from indexer.index import index
 from indexer.ledger import ledger
 from indexer.ledger.database import connect, open_engine, transaction, upgrade
 from indexer.ledger.ledger import DONE, LEASED, READING, RUNNING, Chunk

@@ -21,8 +21,8 @@ import sqlalchemy as sa
 from benchmarks import results
 from encoders.console import Console
 from encoders.methods.registry import open_encoder
-from indexer import pipeline
 from indexer.collection import collection as collections
+from indexer.indexing import pipeline
 from indexer.ledger.database import connect, open_engine, upgrade
 from indexer.ledger.ledger import Ledger
 from indexer.readers import ReadOptions

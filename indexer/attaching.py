@@ -17,7 +17,7 @@ from indexer.collection import collection as collections
 from indexer.collection.collection import Collection
 from indexer.elastic import connection
 from indexer.following import AttachReport, keep_up
-from indexer.indexing import alone
+from indexer.index import alone
 from indexer.ledger import attach_ledger
 from indexer.ledger.database import connect
 from indexer.ledger.owner import owner_of

@@ -17,12 +17,12 @@ import sqlalchemy as sa
 
 from encoders.console import Console, Progress
 from encoders.document import Document, Encoded, Encoder
-from indexer.batches import CHUNK_DOCUMENTS
 from indexer.elastic.changes import Top
+from indexer.indexing.reading import CHUNK_DOCUMENTS
+from indexer.indexing.storing import NOTHING_KNOWN
 from indexer.ledger import attach_ledger
 from indexer.ledger.attach_ledger import AttachLedger
 from indexer.ledger.ledger import REFUSED, Note
-from indexer.putting import NOTHING_KNOWN
 from indexer.readers import Refusal
 from indexer.stores.attached import entry_checks as door
 from indexer.stores.attached.base import JoinedStore

@@ -16,7 +16,7 @@ from encoders.document import Document, short_hash
 from encoders.errors import BadInput
 from encoders.hmde.triples import Page, page_of
 from encoders.wording import counted
-from indexer.batches import readings
+from indexer.indexing.reading import readings
 from indexer.readers import ReadOptions, Refusal, Remark
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from encoders.errors import BadInput
 from encoders.wording import counted
 from indexer.collection import collection as collections
 from indexer.collection.collection import Collection
-from indexer.indexing import alone
+from indexer.index import alone
 from indexer.ledger.database import opened
 from indexer.ledger.owner import owner_of
 from indexer.settings import Settings, place_options

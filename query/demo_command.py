@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from encoders.console import Console, output_options
-from indexer.indexing import index
+from indexer.index import index
 from indexer.ledger.database import opened
 from indexer.readers import ReadOptions
 from indexer.settings import Settings, place_options

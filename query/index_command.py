@@ -14,8 +14,8 @@ from encoders.errors import BadInput
 from encoders.methods.combined import BETWEEN
 from encoders.methods.registry import METHODS
 from encoders.session import Device
-from indexer.indexing import index, publish
-from indexer.pipeline import IndexReport
+from indexer.index import index, publish
+from indexer.indexing.pipeline import IndexReport
 from indexer.readers import ReadOptions
 from indexer.reading_options import reading_options
 from indexer.settings import Settings, place_options

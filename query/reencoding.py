@@ -24,13 +24,13 @@ from encoders.wording import counted
 from indexer.collection import collection as collections
 from indexer.collection import generations
 from indexer.collection.collection import Collection
-from indexer.indexing import alone
+from indexer.index import alone
+from indexer.indexing.pipeline import IndexReport
+from indexer.indexing.storing import NOTHING_KNOWN
 from indexer.ledger.database import opened, transaction
 from indexer.ledger.ledger import Note, refuse_while_workers
 from indexer.ledger.owner import owner_of
-from indexer.pipeline import IndexReport
-from indexer.putting import NOTHING_KNOWN
-from indexer.reencoding import hand_out_again, reencode
+from indexer.reencode import hand_out_again, reencode
 from indexer.settings import Settings
 from indexer.stores import drop_store
 from indexer.stores.contract import VectorStore

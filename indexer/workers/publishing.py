@@ -8,7 +8,7 @@ import sqlalchemy as sa
 
 from encoders.console import Console, Progress
 from encoders.document import Document, EncoderSpec, short_hash
-from indexer.batches import Batch, batches, check_sources, count_ahead, readings
+from indexer.indexing.reading import Batch, batches, check_sources, count_ahead, readings
 from indexer.ledger.ledger import READING, Ledger
 from indexer.readers import ReadOptions
 from indexer.stores.contract import Stamp, VectorStore

@@ -8,9 +8,9 @@ import sqlalchemy as sa
 
 from encoders.console import Console
 from encoders.errors import DragomanError
-from indexer import pruning
 from indexer.collection import collection as collections
 from indexer.collection import generations
+from indexer.indexing import pruning
 from indexer.ledger.clock import clock
 from indexer.ledger.database import transaction
 from indexer.ledger.ledger import LEASED, PENDING, RUNNING, Chunk, IndexRun, Ledger

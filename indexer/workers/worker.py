@@ -18,10 +18,10 @@ from encoders.document import Document, Encoder
 from encoders.errors import DragomanError, MissingPart, StoreError
 from indexer.collection import collection as collections
 from indexer.collection.collection import Collection
+from indexer.indexing.storing import put_beside, put_encoded, still_there
 from indexer.ledger.database import is_away
 from indexer.ledger.ledger import IndexRun, storable
 from indexer.ledger.owner import owner_of
-from indexer.putting import put_beside, put_encoded, still_there
 from indexer.settings import Settings
 from indexer.stores import open_store
 from indexer.stores.contract import VectorStore

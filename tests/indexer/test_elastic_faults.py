@@ -23,13 +23,13 @@ from elasticsearch import Elasticsearch
 from encoders.document import Document, Passages, int8_rows, unit_rows
 from encoders.errors import StoreError
 from encoders.folder import ModelFolder
-from indexer import indexing
+from indexer import index as indexing
 from indexer.attaching import Attaching, detach
-from indexer.batches import CHUNK_DOCUMENTS
 from indexer.collection import collection as collections
 from indexer.collection import generations
 from indexer.elastic import connection
 from indexer.elastic.connection import Address, Credentials
+from indexer.indexing.reading import CHUNK_DOCUMENTS
 from indexer.ledger.database import connect, transaction
 from indexer.ledger.database import opened as opened_database
 from indexer.ledger.ledger import DONE, Chunk, runs

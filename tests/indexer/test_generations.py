@@ -7,10 +7,11 @@ import pytest
 import sqlalchemy as sa
 
 from encoders.errors import BadInput
-from indexer import indexing, pipeline
+from indexer import index as indexing
 from indexer.collection import collection as collections
 from indexer.collection import generations
 from indexer.collection.collection import Collection
+from indexer.indexing import pipeline
 from indexer.ledger.database import connect
 from indexer.settings import Settings
 from indexer.stores import stored_generations

@@ -22,13 +22,13 @@ from encoders.console import Console
 from encoders.document import Document, Encoded
 from encoders.errors import BadInput, ModelMismatch, StoreError
 from encoders.folder import ModelFolder
-from indexer import pipeline
-from indexer.batches import CHUNK_DOCUMENTS, batches, readings
 from indexer.collection import collection as collections
-from indexer.indexing import index
+from indexer.index import index
+from indexer.indexing import pipeline
+from indexer.indexing.pipeline import IndexReport
+from indexer.indexing.reading import CHUNK_DOCUMENTS, batches, readings
 from indexer.ledger import ledger
 from indexer.ledger.database import connect
-from indexer.pipeline import IndexReport
 from indexer.readers import ReadOptions
 from indexer.settings import Settings
 from indexer.stores import drop_store, open_store
@@ -402,7 +402,7 @@ def _chunks(home: Path) -> dict[str, int]:
 _SLOWED = """
 import os, sys, time
 from encoders.methods.segments import Segments
-from indexer import indexing
+from indexer import index as indexing
 from query.cli import run
 from tests.indexer.counting import CountingEncoder
 

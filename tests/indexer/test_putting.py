@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from encoders.document import Document
-from indexer.batches import CHUNK_DOCUMENTS
-from indexer.putting import put_encoded, still_there
+from indexer.indexing.reading import CHUNK_DOCUMENTS
+from indexer.indexing.storing import put_encoded, still_there
 from indexer.stores import open_store
 from indexer.stores.embedded import EmbeddedStore
 from tests.indexer.counting import CountingEncoder

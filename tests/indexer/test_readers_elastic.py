@@ -12,8 +12,8 @@ from elasticsearch import helpers
 
 from encoders.document import Document
 from encoders.errors import BadInput, StoreError
-from indexer import pipeline
-from indexer.batches import CHUNK_DOCUMENTS
+from indexer.indexing import pipeline
+from indexer.indexing.reading import CHUNK_DOCUMENTS
 from indexer.ledger.database import connect
 from indexer.ledger.ledger import findings, runs
 from indexer.readers import ReadOptions, Refusal, count_records, elastic, fingerprint, read

@@ -12,7 +12,7 @@ import query
 from encoders.folder import ModelFolder
 from encoders.methods.lawdr import load_density
 from encoders.methods.registry import open_encoder
-from indexer.indexing import index
+from indexer.index import index
 from indexer.lawdr_training import train_lawdr
 from indexer.settings import Settings
 from query import Searcher

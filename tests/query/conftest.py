@@ -14,7 +14,7 @@ import query
 from encoders.folder import ModelFolder
 from indexer.collection import collection as collections
 from indexer.collection.collection import Collection
-from indexer.indexing import index
+from indexer.index import index
 from indexer.ledger.database import connect, transaction
 from indexer.settings import Settings
 from indexer.stores import open_store

@@ -12,7 +12,7 @@ from encoders.folder import ModelFolder
 from encoders.methods.vector_parts import VectorParts
 from indexer.collection import collection as collections
 from indexer.collection.collection import Collection
-from indexer.indexing import index
+from indexer.index import index
 from indexer.ledger.database import connect, transaction
 from indexer.settings import Settings
 from query import Searcher, calibration_table

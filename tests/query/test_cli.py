@@ -12,7 +12,7 @@ import pytest
 
 import query
 from encoders.folder import ModelFolder, model_cache
-from indexer.indexing import alone
+from indexer.index import alone
 from indexer.settings import Settings
 from query import index_command
 from query.cli import _COMMANDS, run

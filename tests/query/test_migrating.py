@@ -14,7 +14,7 @@ import pytest
 from encoders.document import Document, Encoded, EncoderSpec, FloatArray, Passages, short_hash, unit_rows
 from encoders.folder import ModelFolder
 from indexer.collection import collection as collections
-from indexer.indexing import index
+from indexer.index import index
 from indexer.ledger.database import connect, transaction
 from indexer.settings import Settings
 from query import calibration_table

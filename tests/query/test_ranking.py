@@ -12,7 +12,7 @@ import pytest
 from encoders.document import Document, unit_rows
 from encoders.errors import BadInput
 from encoders.folder import ModelFolder
-from indexer.indexing import index
+from indexer.index import index
 from indexer.settings import Settings
 from indexer.stores.embedded import EmbeddedStore
 from query import Searcher, two_fields

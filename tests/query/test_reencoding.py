@@ -16,7 +16,7 @@ import sqlalchemy as sa
 from encoders.document import Document
 from encoders.errors import BadInput
 from indexer.collection.collection import Collection
-from indexer.indexing import index
+from indexer.index import index
 from indexer.ledger.database import connect, transaction
 from indexer.settings import Settings
 from indexer.stores.contract import PutReport, StoredDocument
@@ -146,7 +146,7 @@ def test_left_in_the_middle_it_stops_with_one_sentence_and_the_old_encoder_answe
         return put(store, model, documents)
 
     monkeypatch.setattr(EmbeddedStore, "put", left_at_the_second)
-    monkeypatch.setattr("indexer.reencoding.CHUNK_DOCUMENTS", 8)
+    monkeypatch.setattr("indexer.reencode.CHUNK_DOCUMENTS", 8)
     with pytest.raises(BadInput, match=r"not asked by .+ any more"):
         re_encode("demo", home, device="cpu")
     assert first(home) == first(calibrated_by_words)

@@ -39,7 +39,7 @@ CHUNK = 8
 """Documents of a chunk: few, so that there are many to be killed among."""
 PROGRAM = """
 import sys
-from indexer import batches
+from indexer.index import reading as batches
 from query import reencoding
 from query.cli import run
 from tests.query.test_reencoding_by_workers import CHUNK, every_sixth
@@ -97,7 +97,7 @@ def again(
 def test_a_worker_makes_what_one_process_makes(
     again: Again, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("indexer.batches.CHUNK_DOCUMENTS", CHUNK)
+    monkeypatch.setattr("indexer.indexing.reading.CHUNK_DOCUMENTS", CHUNK)
     monkeypatch.setattr(reencoding, "drawn", every_sixth)
     shutil.copytree(again.settings.home, tmp_path / "alone")
     alone = Settings.read(home=tmp_path / "alone")
@@ -119,7 +119,7 @@ def test_command_and_worker_killed_in_the_midst_all_is_found_and_at_the_end_it_i
     servers: str, migrated: Settings, tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:  # fmt: skip
-    monkeypatch.setattr("indexer.batches.CHUNK_DOCUMENTS", CHUNK)
+    monkeypatch.setattr("indexer.indexing.reading.CHUNK_DOCUMENTS", CHUNK)
     monkeypatch.setattr(reencoding, "drawn", every_sixth)
     server: RedisServer | RabbitServer
     if servers.startswith("Redis"):

@@ -10,7 +10,7 @@ import pytest
 
 from benchmarks.worker_accidents import BROKERS, Servers, Trial
 from encoders.folder import ModelFolder
-from indexer.batches import CHUNK_DOCUMENTS
+from indexer.indexing.reading import CHUNK_DOCUMENTS
 from indexer.ledger import ledger
 from indexer.workers.progress import standing
 from tests.conftest import skip_or_fail, until

@@ -18,7 +18,7 @@ import query
 from benchmarks.trial_documents import contents, sentences
 from encoders.console import Console
 from encoders.folder import ModelFolder
-from indexer.indexing import index, publish
+from indexer.index import index, publish
 from indexer.ledger import ledger
 from indexer.ledger.database import connect
 from indexer.settings import Settings

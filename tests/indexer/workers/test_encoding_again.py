@@ -16,14 +16,14 @@ from click.testing import CliRunner
 from encoders.console import Console
 from encoders.document import Document, Encoded
 from encoders.errors import BadInput, StoreError
-from indexer import pipeline
-from indexer.batches import CHUNK_DOCUMENTS
+from indexer.indexing import pipeline
+from indexer.indexing.reading import CHUNK_DOCUMENTS
+from indexer.indexing.storing import put_encoded
 from indexer.ledger import ledger
 from indexer.ledger.database import connect, transaction
 from indexer.ledger.ledger import ABANDONED, DONE, READING, REFUSED, Ledger, Note, refuse_while_workers
-from indexer.putting import put_encoded
 from indexer.readers import ReadOptions
-from indexer.reencoding import hand_out_again, reencode
+from indexer.reencode import hand_out_again, reencode
 from indexer.settings import Settings
 from indexer.stores import open_store
 from indexer.stores.contract import VectorStore

@@ -10,7 +10,7 @@ from functools import partial
 import pytest
 import sqlalchemy as sa
 
-from indexer.batches import CHUNK_DOCUMENTS
+from indexer.indexing.reading import CHUNK_DOCUMENTS
 from indexer.ledger import ledger
 from indexer.ledger.clock import clock
 from indexer.ledger.database import connect, transaction

@@ -10,7 +10,7 @@ import pytest
 
 from encoders.console import Console
 from encoders.errors import StoreError
-from indexer.batches import CHUNK_DOCUMENTS
+from indexer.indexing.reading import CHUNK_DOCUMENTS
 from indexer.ledger import ledger
 from indexer.ledger.ledger import Ledger
 from indexer.stores.embedded import EmbeddedStore

@@ -20,10 +20,10 @@ from hypothesis import strategies as st
 from encoders.console import Console
 from encoders.document import Document, Encoded
 from encoders.errors import BadInput, StoreError
-from indexer import pipeline
-from indexer.batches import CHUNK_DOCUMENTS
 from indexer.collection import collection as collections
 from indexer.collection import generations
+from indexer.indexing import pipeline
+from indexer.indexing.reading import CHUNK_DOCUMENTS
 from indexer.ledger import ledger
 from indexer.ledger.database import connect, transaction
 from indexer.ledger.ledger import DONE, READING, REFUSED, REMARK, Chunk, Ledger, Seen, Spool, runs

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from encoders.document import Document, Encoder
-from indexer.batches import CHUNK_DOCUMENTS
+from indexer.indexing.reading import CHUNK_DOCUMENTS
 
 
 @pytest.mark.parametrize(

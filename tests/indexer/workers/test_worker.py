@@ -16,8 +16,8 @@ import sqlalchemy as sa
 from encoders.console import Console
 from encoders.document import Document, Encoded
 from encoders.errors import MissingPart, StoreError
-from indexer.batches import CHUNK_DOCUMENTS
 from indexer.collection import collection as collections
+from indexer.indexing.reading import CHUNK_DOCUMENTS
 from indexer.ledger import ledger
 from indexer.ledger.database import transaction
 from indexer.ledger.ledger import CANCELLED, DONE, PENDING, Chunk, Spool

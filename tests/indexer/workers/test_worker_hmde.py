@@ -13,8 +13,8 @@ from encoders.folder import ModelFolder
 from encoders.hmde.upper import UpperShape
 from encoders.methods.registry import open_encoder
 from indexer.collection import collection as collections
+from indexer.indexing.pipeline import index
 from indexer.ledger import ledger
-from indexer.pipeline import index
 from indexer.readers import ReadOptions
 from indexer.stores import open_store
 from indexer.workers.publishing import spool

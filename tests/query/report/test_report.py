@@ -13,7 +13,7 @@ from encoders.document import Document, EncoderSpec, FloatArray, Passages, int8_
 from encoders.errors import BadInput
 from encoders.folder import ModelFolder
 from indexer.collection import collection as collections
-from indexer.indexing import index
+from indexer.index import index
 from indexer.ledger.database import connect
 from indexer.settings import Settings
 from indexer.stores import open_store

@@ -13,7 +13,7 @@ import httpx
 import pytest
 import sqlalchemy as sa
 
-from indexer.indexing import index
+from indexer.index import index
 from indexer.ledger.database import connect, transaction
 from indexer.settings import Settings
 from query.service.log_tables import SearchRow

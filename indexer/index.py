@@ -13,10 +13,10 @@ from encoders.console import Console
 from encoders.document import Encoder
 from encoders.errors import BadInput, StoreError
 from encoders.session import Device
-from indexer import pipeline
-from indexer.batches import check_sources
 from indexer.collection import collection as collections
 from indexer.collection import generations
+from indexer.indexing import pipeline
+from indexer.indexing.reading import check_sources
 from indexer.ledger.database import connect
 from indexer.ledger.ledger import RUNNING, refuse_while_workers
 from indexer.ledger.owner import owner_of

@@ -15,10 +15,10 @@ import sqlalchemy as sa
 from encoders.console import Console
 from encoders.document import Document, Encoder, EncoderSpec
 from encoders.wording import counted
-from indexer.batches import CHUNK_DOCUMENTS, batches
+from indexer.indexing.pipeline import IndexReport, encode, report_of
+from indexer.indexing.reading import CHUNK_DOCUMENTS, batches
+from indexer.indexing.storing import NOTHING_KNOWN, still_there
 from indexer.ledger.ledger import DONE, OF_COLLECTION, PAUSED, REFUSED, RUNNING, Ledger, runs
-from indexer.pipeline import IndexReport, encode, report_of
-from indexer.putting import NOTHING_KNOWN, still_there
 from indexer.stores.contract import VectorStore
 from indexer.workers.publishing import hand_out
 from indexer.workers.spool import packed_ids

@@ -14,10 +14,10 @@ import sqlalchemy as sa
 from encoders.console import Console, Progress
 from encoders.document import Document, Encoded, Encoder, short_hash
 from encoders.wording import counted
-from indexer import pruning
-from indexer.batches import Batch, batches, check_sources, count_ahead, documents_with, readings
+from indexer.indexing import pruning
+from indexer.indexing.reading import Batch, batches, check_sources, count_ahead, documents_with, readings
+from indexer.indexing.storing import Outcome, put_beside, put_encoded
 from indexer.ledger.ledger import DONE, REFUSED, REMARK, Chunk, Ledger, Note
-from indexer.putting import Outcome, put_beside, put_encoded
 from indexer.readers import ReadOptions
 from indexer.stores.contract import Stamp, VectorStore
 

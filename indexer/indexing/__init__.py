@@ -1,0 +1,1 @@
+"""Documents on their way into a store: read, encoded, stored, pruned."""
