@@ -16,7 +16,7 @@ from encoders.wording import counted
 from indexer import train_mapping_command
 from indexer.lawdr_training import SAMPLE, LawdrReport, train_lawdr
 from indexer.readers import ReadOptions, Refusal
-from indexer.reading_options import reading_options
+from indexer.readers.options import reading_options
 from indexer.train_hmde_command import command as hmde_command
 from indexer.train_tlaser_command import command as tlaser_command
 from onnx_export.models import DEFAULT

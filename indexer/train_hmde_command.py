@@ -14,7 +14,7 @@ from encoders.languages import normalise
 from encoders.session import Device
 from encoders.wording import counted
 from indexer.readers import ReadOptions
-from indexer.reading_options import reading_options
+from indexer.readers.options import reading_options
 from onnx_export.hmde.settings import PRESETS, Preset, settings_of
 from onnx_export.models import DEFAULT
 

@@ -13,7 +13,7 @@ from encoders.wording import counted
 from indexer.mapping_sources import AlignedSources, aligned_options
 from indexer.mapping_training import Learnt, Plan, free, learn, write
 from indexer.nca_training import LearntNetworks, learn_networks
-from indexer.reading_options import reading_options
+from indexer.readers.options import reading_options
 from indexer.settings import place_options
 
 

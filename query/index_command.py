@@ -17,7 +17,7 @@ from encoders.session import Device
 from indexer.index import index, publish
 from indexer.indexing.pipeline import IndexReport
 from indexer.readers import ReadOptions
-from indexer.reading_options import reading_options
+from indexer.readers.options import reading_options
 from indexer.settings import Settings, place_options
 from onnx_export.models import DEFAULT
 from query.calibrate_command import tell_upkeep
