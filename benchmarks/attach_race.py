@@ -18,8 +18,8 @@ from elasticsearch import ConflictError, Elasticsearch, NotFoundError
 
 from benchmarks import results
 from encoders.document import Document
+from indexer.attaching.catch_up import keep_up
 from indexer.elastic.connection import Credentials
-from indexer.following import keep_up
 from indexer.ledger.database import connect
 from indexer.stores import open_attached
 from indexer.stores.attached.address import Attachment

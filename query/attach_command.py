@@ -13,9 +13,9 @@ from encoders.console import Console, output_options
 from encoders.errors import BadInput, StoreError
 from encoders.methods.registry import METHODS
 from encoders.session import Device
-from indexer.attaching import Attaching
+from indexer.attaching.attach import Attaching
+from indexer.attaching.catch_up import AttachReport
 from indexer.elastic.connection import INDEX_TYPES, SCHEMES, Address, NoIndex, waits
-from indexer.following import AttachReport
 from indexer.settings import Settings, place_options
 from indexer.stores.attached.address import Attachment
 from onnx_export.models import DEFAULT

@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from encoders.console import Console, output_options
 from encoders.errors import BadInput
 from encoders.wording import counted
-from indexer.attaching import detach
+from indexer.attaching.attach import detach
 from indexer.collection import collection as collections
 from indexer.collection.collection import Collection
 from indexer.ledger.database import opened

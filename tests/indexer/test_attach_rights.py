@@ -10,7 +10,7 @@ import sqlalchemy as sa
 
 from encoders.document import Document
 from encoders.errors import StoreError
-from indexer.following import keep_up
+from indexer.attaching.catch_up import keep_up
 from indexer.ledger.database import connect
 from indexer.readers import ReadOptions, count_records, read
 from indexer.settings import Settings

@@ -15,10 +15,10 @@ from elasticsearch import helpers
 
 from encoders.document import Document, FloatArray
 from encoders.errors import BadInput, StoreError
-from indexer.attaching import Attaching, detach
+from indexer.attaching.attach import Attaching, detach
+from indexer.attaching.catch_up import AttachReport, keep_up
 from indexer.collection.collection import find, register
 from indexer.elastic.connection import Credentials
-from indexer.following import AttachReport, keep_up
 from indexer.ledger.database import connect
 from indexer.ledger.owner import owner_of
 from indexer.settings import Settings

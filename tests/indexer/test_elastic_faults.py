@@ -24,7 +24,7 @@ from encoders.document import Document, Passages, int8_rows, unit_rows
 from encoders.errors import StoreError
 from encoders.folder import ModelFolder
 from indexer import index as indexing
-from indexer.attaching import Attaching, detach
+from indexer.attaching.attach import Attaching, detach
 from indexer.collection import collection as collections
 from indexer.collection import generations
 from indexer.elastic import connection

@@ -13,10 +13,10 @@ from encoders.console import Console
 from encoders.document import Encoder
 from encoders.errors import BadInput
 from encoders.session import Device
+from indexer.attaching.catch_up import AttachReport, keep_up
 from indexer.collection import collection as collections
 from indexer.collection.collection import Collection
 from indexer.elastic import connection
-from indexer.following import AttachReport, keep_up
 from indexer.index import alone
 from indexer.ledger import attach_ledger
 from indexer.ledger.database import connect
