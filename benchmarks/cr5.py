@@ -34,9 +34,9 @@ from encoders.document import Document, Encoder, FloatArray
 from encoders.folder import ModelFolder
 from encoders.methods.registry import open_encoder
 from encoders.text.words import words
-from indexer.cr5_training import train_cr5
 from indexer.index import index
 from indexer.settings import Settings
+from indexer.training.cr5 import train_cr5
 
 Vector = npt.NDArray[np.float64]
 LAM = 0.3

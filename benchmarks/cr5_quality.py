@@ -19,9 +19,9 @@ from encoders.cr5.settings import Settings as Training
 from encoders.document import Document, FloatArray
 from encoders.methods.registry import open_encoder
 from encoders.text.words import folded
-from indexer.cr5_training import train_cr5
 from indexer.index import index
 from indexer.settings import Settings
+from indexer.training.cr5 import train_cr5
 from query.calibrating import calibrate
 from query.evaluation import evaluate, parse_measures
 from query.fairness import own_language_share

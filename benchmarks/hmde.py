@@ -29,10 +29,10 @@ from encoders.document import Document, Encoded, Encoder, FloatArray, Passages, 
 from encoders.folder import ModelFolder
 from encoders.hmde.triples import Triples, held_out, page_of
 from encoders.hmde.upper import UpperSession, UpperShape
-from indexer.hmde_training import heads_of, training_facts
 from indexer.stores.contract import StoredDocument
 from indexer.stores.embedded import EmbeddedStore
 from indexer.text.language_detection import Detector
+from indexer.training.hmde import heads_of, training_facts
 from onnx_export.hmde.lower_encoders.lower import Part
 from onnx_export.hmde.settings import PRESETS, Settings
 from onnx_export.models import DEFAULT

@@ -20,12 +20,12 @@ from encoders.maps.lca import LCA
 from encoders.maps.mates import mates, mean
 from encoders.maps.parallel import Parallel, Split
 from encoders.maps.space import SpaceMaps
-from indexer.aligned_documents import ByConcept, stored_by_concept
 from indexer.collection import collection as collections
 from indexer.ledger.database import connect
-from indexer.mapping_training import Plan, learn
-from indexer.nca_training import learn_networks
 from indexer.settings import Settings
+from indexer.training.aligned_documents import ByConcept, stored_by_concept
+from indexer.training.mapping import Plan, learn
+from indexer.training.nca import learn_networks
 from query import calibration_table, two_fields
 from query.calibration import Calibration
 from query.evaluation import evaluate, parse_measures

@@ -90,7 +90,7 @@ def classified(encoder: Encoder, languages: Sequence[str]) -> list[Averages]:
 
 def compare(variant: Variant, seed: int, steps: int, languages: Sequence[str], work: Path, out: Path) -> None:
     """Train a variant with a seed and measure it; goes on where it was stopped."""
-    from indexer.tlaser_training import train_tlaser
+    from indexer.training.tlaser import train_tlaser
 
     parts = sentences(languages)
     plan = preset("small", variant)

@@ -28,8 +28,8 @@ from encoders.session import Device, OnnxSession
 from encoders.tlaser.corpus import Corpus
 from encoders.tlaser.settings import NAMES, Plan, Preset, Variant, preset
 from encoders.tlaser.vocabulary import PAD_ID, learn_vocabulary
-from indexer.aligned_corpus import HELD_OUT, AlignedText, gather, make_corpus, words_a_token
 from indexer.parallel import Aligned
+from indexer.training.aligned_corpus import HELD_OUT, AlignedText, gather, make_corpus, words_a_token
 from onnx_export.graphs.parity import GateText
 from onnx_export.tlaser.batches import Batches, encoder_input, padded
 from onnx_export.tlaser.fit import fit

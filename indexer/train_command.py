@@ -14,15 +14,15 @@ from encoders.languages import normalise
 from encoders.session import Device
 from encoders.wording import counted
 from indexer import train_mapping_command
-from indexer.lawdr_training import SAMPLE, LawdrReport, train_lawdr
 from indexer.readers import ReadOptions, Refusal
 from indexer.readers.options import reading_options
 from indexer.train_hmde_command import command as hmde_command
 from indexer.train_tlaser_command import command as tlaser_command
+from indexer.training.lawdr import SAMPLE, LawdrReport, train_lawdr
 from onnx_export.models import DEFAULT
 
 if TYPE_CHECKING:
-    from indexer.cr5_training import Cr5Report
+    from indexer.training.cr5 import Cr5Report
 
 
 _MOST_RIDGE = 1e30
@@ -144,7 +144,7 @@ def cr5_command(
     Documents need the field concept, the same for translations of one another or for pages about the same thing; a few
     hundred concepts are enough to start with. FOLDER then is an encoder of hundreds of thousands of words a second.
     """
-    from indexer.cr5_training import train_cr5  # noqa: PLC0415 - scipy, which --help need not load
+    from indexer.training.cr5 import train_cr5  # noqa: PLC0415 - scipy, which --help need not load
 
     if bool(pivots) != (pairs == "transitive"):
         raise click.UsageError("--pairs transitive and --pivot belong together; give both")

@@ -19,7 +19,7 @@ from onnx_export.hmde.settings import PRESETS, Preset, settings_of
 from onnx_export.models import DEFAULT
 
 if TYPE_CHECKING:
-    from indexer.hmde_training import HmdeReport
+    from indexer.training.hmde import HmdeReport
 
 _SHOWN = 10
 
@@ -101,7 +101,7 @@ def command(
 
     Options left out are the preset's. Needs PyTorch: pip install 'dragoman[train]'.
     """
-    from indexer.hmde_training import train_hmde  # noqa: PLC0415 - reads what --help need not
+    from indexer.training.hmde import train_hmde  # noqa: PLC0415 - reads what --help need not
 
     given: dict[str, Any] = {
         "frozen": frozen,

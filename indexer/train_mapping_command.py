@@ -10,11 +10,11 @@ import click
 from encoders.console import Console, output_options
 from encoders.languages import normalise
 from encoders.wording import counted
-from indexer.mapping_sources import AlignedSources, aligned_options
-from indexer.mapping_training import Learnt, Plan, free, learn, write
-from indexer.nca_training import LearntNetworks, learn_networks
 from indexer.readers.options import reading_options
 from indexer.settings import place_options
+from indexer.training.mapping import Learnt, Plan, free, learn, write
+from indexer.training.mapping_sources import AlignedSources, aligned_options
+from indexer.training.nca import LearntNetworks, learn_networks
 
 
 @click.command("mapping", short_help="Learn maps between the languages of an encoder.")

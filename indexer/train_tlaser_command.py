@@ -15,7 +15,7 @@ from encoders.session import Device
 from encoders.tlaser.settings import NAMES, Plan, Preset, Variant, preset
 
 if TYPE_CHECKING:
-    from indexer.tlaser_training import TlaserReport
+    from indexer.training.tlaser import TlaserReport
 
 _SHOWN = 10
 _COUNT = click.IntRange(1)
@@ -91,7 +91,7 @@ def command(
     differ in their last ending (text.de, text.en), or a folder of LANG.tsv with common ids. A run that was stopped goes
     on when the same command is given again. FOLDER is an encoder as any other; FOLDER.training holds checkpoints.
     """
-    from indexer.tlaser_training import train_tlaser  # noqa: PLC0415 - numpy's and tokenizers' time
+    from indexer.training.tlaser import train_tlaser  # noqa: PLC0415 - numpy's and tokenizers' time
 
     plan = preset(cast("Preset", size), cast("Variant", variant))
     report = train_tlaser(

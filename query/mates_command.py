@@ -12,9 +12,9 @@ from encoders.errors import BadInput
 from encoders.maps.mates import Mates
 from encoders.maps.parallel import Parallel
 from encoders.wording import counted
-from indexer.mapping_sources import AlignedSources, aligned_options
 from indexer.readers.options import reading_options
 from indexer.settings import place_options
+from indexer.training.mapping_sources import AlignedSources, aligned_options
 from query.mates import Method
 from query.mates_map import measured
 from query.mates_table import Sweep, mates_figure, swept

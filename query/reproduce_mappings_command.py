@@ -13,7 +13,7 @@ from encoders.document import Document, Encoder
 from encoders.languages import normalise
 from encoders.methods.registry import METHODS, open_encoder
 from encoders.session import Device
-from indexer.aligned_documents import ByConcept, encoded
+from indexer.training.aligned_documents import ByConcept, encoded
 from onnx_export.models import DEFAULT, find_model
 from query.mappings_data import read_jrc, read_wikicomp
 from query.mates import Method

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from encoders.errors import BadInput
-from indexer.aligned_corpus import choose_pivots, gather, hold_out
 from indexer.parallel import Aligned, find, read_parallel
 from indexer.parallel.scripts import wrong_script
 from indexer.readers.source import Refusal
+from indexer.training.aligned_corpus import choose_pivots, gather, hold_out
 
 
 def _read(*paths: Path) -> tuple[list[dict[str, str]], list[Refusal]]:

@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from encoders.document import Document
-from indexer.sampling import SentenceSample
+from indexer.training.sampling import SentenceSample
 
 
 def _documents(counts: dict[str, int]) -> list[Document]:

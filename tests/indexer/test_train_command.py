@@ -13,8 +13,8 @@ from encoders.folder import ModelFolder
 from encoders.methods.lawdr import load_density
 from encoders.methods.registry import open_encoder
 from indexer.index import index
-from indexer.lawdr_training import train_lawdr
 from indexer.settings import Settings
+from indexer.training.lawdr import train_lawdr
 from query import Searcher
 from query.cli import run
 
@@ -129,7 +129,7 @@ def test_what_cannot_be_trained_on_is_one_sentence_and_leaves_nothing(
 
 def test_training_needs_no_torch(tmp_path: Path, small: ModelFolder) -> None:
     code = (
-        "import sys\nfrom pathlib import Path\nfrom indexer.lawdr_training import train_lawdr\n"
+        "import sys\nfrom pathlib import Path\nfrom indexer.training.lawdr import train_lawdr\n"
         f"train_lawdr([{SOURCES[0]!r}], Path({str(tmp_path / 'm')!r}), sample=20, encoder={str(small.path)!r})\n"
         "sys.exit('torch' in sys.modules)"
     )

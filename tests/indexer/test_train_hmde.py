@@ -28,10 +28,10 @@ from encoders.methods.hmde import Hmde
 from encoders.methods.registry import open_encoder
 from encoders.methods.sentence import SentenceEncoder
 from encoders.methods.sentences import Sentences
-from indexer import hmde_material
-from indexer.hmde_material import prepared
-from indexer.hmde_training import concepts_held_out
 from indexer.settings import Settings
+from indexer.training import hmde_material
+from indexer.training.hmde import concepts_held_out
+from indexer.training.hmde_material import prepared
 from onnx_export.hmde.settings import PRESETS, settings_of
 from query import Searcher
 from query.cli import run

@@ -13,10 +13,10 @@ import pytest
 from encoders.document import Document, unit_rows
 from encoders.folder import ModelFolder
 from encoders.methods.registry import open_encoder
-from indexer.aligned_corpus import gather, hold_out
 from indexer.parallel import Aligned
 from indexer.settings import Settings
-from indexer.tlaser_training import gate_texts
+from indexer.training.aligned_corpus import gather, hold_out
+from indexer.training.tlaser import gate_texts
 from onnx_export.graphs.parity import compare
 from onnx_export.tlaser.batches import Batches
 from query import Searcher

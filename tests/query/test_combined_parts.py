@@ -11,8 +11,8 @@ from encoders.cr5.settings import Settings as Cr5Settings
 from encoders.document import Document
 from encoders.errors import BadInput
 from encoders.folder import ModelFolder
-from indexer.cr5_training import train_cr5
 from indexer.settings import Settings
+from indexer.training.cr5 import train_cr5
 from query import Searcher, calibrating
 from query.cli import root, run
 from query.probe import Setting

@@ -11,8 +11,8 @@ from encoders.document import FloatArray, unit_rows
 from encoders.errors import BadInput
 from encoders.folder import ModelFolder
 from encoders.maps.networks import Networks, read_mapping
-from indexer.mapping_training import write
 from indexer.settings import Settings
+from indexer.training.mapping import write
 from query.calibration import Calibration
 from query.cli import run
 from query.mapped import MappedCalibration, read_calibration

@@ -11,9 +11,9 @@ from encoders.document import EncoderSpec
 from encoders.errors import BadInput, ModelMismatch
 from encoders.maps.networks import Networks, read_mapping
 from encoders.maps.parallel import Parallel
-from indexer.aligned_documents import ByConcept
-from indexer.mapping_training import Plan, learn, write
-from indexer.nca_training import LearntNetworks, learn_networks
+from indexer.training.aligned_documents import ByConcept
+from indexer.training.mapping import Plan, learn, write
+from indexer.training.nca import LearntNetworks, learn_networks
 from query.mates_map import measured
 from tests.query.test_mates import rotated
 

@@ -22,8 +22,8 @@ from encoders.methods.sentences import Sentences
 from encoders.session import Device
 from encoders.wording import counted
 from indexer.readers import Reading, ReadOptions, Refusal, read
-from indexer.sampling import SentenceSample
 from indexer.text.language_detection import Detector
+from indexer.training.sampling import SentenceSample
 from onnx_export.models import DEFAULT, find_model
 
 SAMPLE = 20_000

@@ -21,9 +21,9 @@ from encoders.hmde.triples import Page, Triples, held_out
 from encoders.hmde.upper import UpperShape
 from encoders.session import Device
 from encoders.wording import counted
-from indexer.hmde_material import Sources, prepare
 from indexer.indexing.reading import check_sources
 from indexer.readers import ReadOptions, Refusal, Remark
+from indexer.training.hmde_material import Sources, prepare
 from onnx_export.hmde.settings import Curve, Settings
 from onnx_export.huggingface.source import require_torch
 from onnx_export.models import DEFAULT

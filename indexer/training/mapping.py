@@ -21,7 +21,7 @@ from encoders.maps.ridge import RIDGES, Aligned, RidgePath
 from encoders.maps.space import ANY, SpaceMaps
 from encoders.methods.combined import refuse_combined
 from encoders.wording import counted
-from indexer.aligned_documents import ByConcept
+from indexer.training.aligned_documents import ByConcept
 
 Linear = Literal["lca", "lcc"]
 

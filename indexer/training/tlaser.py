@@ -14,9 +14,9 @@ from encoders.folder import ModelFolder, Precision, free_target
 from encoders.session import Device
 from encoders.tlaser.settings import NAMES, Plan
 from encoders.tlaser.vocabulary import learn_vocabulary
-from indexer.aligned_corpus import AlignedText, choose_pivots, gather, hold_out, make_corpus, words_a_token
 from indexer.parallel import Aligned, find, read_parallel
 from indexer.readers.source import Refusal
+from indexer.training.aligned_corpus import AlignedText, choose_pivots, gather, hold_out, make_corpus, words_a_token
 from onnx_export.graphs.parity import GateText, ParityReport
 from onnx_export.huggingface.source import require_torch
 

@@ -15,11 +15,11 @@ from encoders.errors import BadInput
 from encoders.languages import normalise
 from encoders.methods.registry import METHODS, open_encoder
 from encoders.session import Device
-from indexer.aligned_documents import ByConcept, encoded_by_concept, stored_by_concept
 from indexer.collection import collection as collections
 from indexer.ledger.database import connect
 from indexer.readers import ReadOptions
 from indexer.settings import Settings
+from indexer.training.aligned_documents import ByConcept, encoded_by_concept, stored_by_concept
 from onnx_export.models import DEFAULT, find_model
 
 

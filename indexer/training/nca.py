@@ -13,7 +13,7 @@ from encoders.maps.networks import Networks
 from encoders.maps.parallel import Split
 from encoders.maps.ridge import require_finite
 from encoders.methods.combined import refuse_combined
-from indexer.aligned_documents import ByConcept
+from indexer.training.aligned_documents import ByConcept
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,1 @@
+"""Encoders fitted on documents, one file an encoder."""
