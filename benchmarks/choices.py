@@ -18,7 +18,7 @@ from encoders.methods.moments import Moments, PartMoments
 from encoders.methods.vector_parts import VectorParts
 from indexer.settings import Settings
 from indexer.stores.embedded import EmbeddedStore
-from query.calibration import Calibration
+from query.calibration.calibration import Calibration
 from query.drift import beyond_chance, changes, with_documents
 from query.evaluation import evaluate, parse_measures
 from query.language_statistics import calibration, document_moments, draw

@@ -22,8 +22,8 @@ from indexer.ledger.database import connect
 from indexer.settings import Settings
 from indexer.stores.contract import StoredDocument, VectorStore
 from indexer.stores.elastic.store import ElasticStore
-from query import calibration_table
-from query.calibration import Calibration
+from query.calibration import table as calibration_table
+from query.calibration.calibration import Calibration
 from query.ranking import STRETCHES
 from tests.servers.elastic import running
 

@@ -16,12 +16,12 @@ from benchmarks.sample import records
 from encoders.document import Document, Encoded, Encoder, EncoderSpec, FloatArray
 from encoders.errors import BadInput
 from indexer.settings import Settings
-from query.calibration import Calibration
+from query.calibration.calibration import Calibration
+from query.calibration.margin import MARGINS
 from query.evaluation import evaluate, parse_measures
 from query.evidence import from_judgements
 from query.fairness import own_language_share
 from query.language_statistics import calibration, draw
-from query.margin import MARGINS
 from query.probe import BALANCES, RANKS, Setting, probe
 from query.qrels import read_qrels
 from query.ranking import PLAIN, Choice

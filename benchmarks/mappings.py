@@ -26,10 +26,11 @@ from indexer.settings import Settings
 from indexer.training.aligned_documents import ByConcept, stored_by_concept
 from indexer.training.mapping import Plan, learn
 from indexer.training.nca import learn_networks
-from query import calibration_table, two_fields
-from query.calibration import Calibration
+from query import two_fields
+from query.calibration import table as calibration_table
+from query.calibration.calibration import Calibration
+from query.calibration.mapped_calibration import MappedCalibration
 from query.evaluation import evaluate, parse_measures
-from query.mapped import MappedCalibration
 from query.qrels import read_qrels
 from query.ranking_options import RankingOptions
 from query.run import Run

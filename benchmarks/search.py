@@ -30,7 +30,7 @@ from indexer.stores import open_store
 from indexer.stores.contract import StoredDocument
 from onnx_export.models import DEFAULT, find_model
 from query.calibrating import calibrate
-from query.calibration import Calibration
+from query.calibration.calibration import Calibration
 from query.ranking import PLAIN, Choice, FairRanker
 from query.ranking_options import RankingOptions
 from query.searcher import Searcher

@@ -28,8 +28,8 @@ from onnx_export.models import DEFAULT, open_named
 from query.alignment.gold import Gold, recall_of, shared_values, stated_pairs
 from query.alignment.mining import Mined, Plan, mine
 from query.alignment.side import Side, encoded_side, stored_side
+from query.calibration.margin import MARGINS, Margin
 from query.files import writable, write_lines
-from query.margin import MARGINS, Margin
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,8 @@ from encoders.maps.space import Asker
 from encoders.session import Device
 from indexer.collection.collection import Collection
 from onnx_export.models import open_named
-from query.calibration import Calibration
-from query.mapped import MappedCalibration
+from query.calibration.calibration import Calibration
+from query.calibration.mapped_calibration import MappedCalibration
 
 
 def asker_of(calibration: Calibration | None) -> Asker | None:

@@ -9,8 +9,8 @@ import numpy.typing as npt
 
 from encoders.document import FloatArray, unit_rows
 from indexer.stores.contract import VectorStore
-from query.calibration import Calibration
-from query.margin import centring
+from query.calibration.calibration import Calibration
+from query.calibration.margin import centring
 
 SAMPLE = 2_000
 """Documents of a sample, over all languages; of many languages a few more."""

@@ -20,13 +20,13 @@ from indexer.collection import collection as collections
 from indexer.collection.collection import Collection
 from indexer.ledger.database import opened
 from indexer.settings import Settings, place_options
-from query import calibration_table
 from query.calibrating import CalibrationReport, Given, Judged, Upkeep, calibrate
-from query.calibration_table import KeptCalibration
+from query.calibration import table as calibration_table
+from query.calibration.lineage import give_up_if_left
+from query.calibration.margin import MARGINS, Margin
+from query.calibration.table import KeptCalibration
 from query.clicks import logged_queries
 from query.files import expand
-from query.margin import MARGINS, Margin
-from query.migration import give_up_if_left
 from query.probe import DEFAULT, Setting
 from query.qrels import read_qrels
 from query.ranking_options import weights_option

@@ -24,16 +24,17 @@ from indexer.ledger.database import connect
 from indexer.settings import Settings
 from indexer.stores.contract import VectorStore
 from onnx_export.models import open_named
-from query import calibration_table, evidence
+from query import evidence
 from query.asking import asker_of, open_asker
 from query.bias import Sample
-from query.calibration import Calibration
-from query.calibration_table import KeptCalibration
+from query.calibration import table as calibration_table
+from query.calibration.calibration import Calibration
+from query.calibration.lineage import give_up_if_left
+from query.calibration.mapped_calibration import MappedCalibration, check_model
+from query.calibration.table import KeptCalibration
 from query.drift import changes, drift
 from query.language_probe import Separability, separability
 from query.language_statistics import Samples, calibration, draw
-from query.mapped import MappedCalibration, check_model
-from query.migration import give_up_if_left
 from query.probe import DEFAULT, UNBALANCED, Setting, Tried, probe
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from indexer.readers import ReadOptions
 from indexer.settings import Settings, place_options
 from query import history
 from query.calibrating import Upkeep, keep_calibrated
-from query.calibration_table import NONE
+from query.calibration.table import NONE
 from query.evaluate_command import evaluate_files
 from query.fairness import OWN_LANGUAGE
 from query.hits import Hit

@@ -17,7 +17,8 @@ from indexer.collection.collection import Collection
 from indexer.ledger.database import opened
 from indexer.settings import Settings, place_options
 from indexer.stores.attached.address import Attachment, is_attached
-from query import calibration_table, clicks, history
+from query import clicks, history
+from query.calibration import table as calibration_table
 
 if TYPE_CHECKING:
     from indexer.stores.attached.same_index import Detached

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from encoders.document import FloatArray, unit_rows
 from encoders.methods.moments import PartMoments
 from indexer.stores.contract import VectorStore
-from query.calibration import Calibration
+from query.calibration.calibration import Calibration
 from query.language_statistics import SAMPLE, document_moments
 from query.ranking import Choice, FairRanker
 from query.shrinkage import ShrunkParts

@@ -9,7 +9,7 @@ import numpy as np
 
 from encoders.document import unit_rows
 from indexer.stores.contract import VectorStore
-from query.calibration import Calibration
+from query.calibration.calibration import Calibration
 from query.fairness import own_language_share
 from query.ranking import Choice, FairRanker
 

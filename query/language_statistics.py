@@ -13,7 +13,7 @@ from encoders.methods.moments import PartMoments
 from encoders.methods.vector_parts import VectorParts
 from encoders.text.segmentation import sentences
 from indexer.stores.contract import VectorStore
-from query.calibration import Calibration, LanguageStatistics
+from query.calibration.calibration import Calibration, LanguageStatistics
 from query.shrinkage import ShrunkParts
 
 SAMPLE = 2000

@@ -9,7 +9,7 @@ from encoders.maps.mates import Mates
 from encoders.maps.networks import Networks, read_mapping
 from encoders.maps.parallel import Parallel
 from encoders.maps.space import SpaceMaps
-from query.mapped import check_model
+from query.calibration.mapped_calibration import check_model
 from query.mates import Compared, over_pairs
 
 

@@ -22,13 +22,13 @@ from encoders.methods.registry import open_encoder
 from encoders.session import Device
 from indexer.settings import Settings
 from onnx_export.models import absolute, find_model
-from query import calibration_table
 from query.calibrating import Given, Opened, calibrate
-from query.calibration import Calibration
-from query.calibration_table import KeptCalibration
+from query.calibration import table as calibration_table
+from query.calibration.calibration import Calibration
+from query.calibration.lineage import BEFORE, TO, before
+from query.calibration.mapped_calibration import MappedCalibration
+from query.calibration.table import KeptCalibration
 from query.language_statistics import calibration, draw
-from query.mapped import MappedCalibration
-from query.migration import BEFORE, TO, before
 from query.migration_map import Way, Worth, chosen, learnt
 from query.migration_sample import both_of
 from query.overlap import Compared, overlap

@@ -23,13 +23,13 @@ from encoders.document import FloatArray
 from encoders.errors import BadInput
 from encoders.methods.vector_parts import weightings
 from indexer.stores.matrix import largest
-from query.calibration import Calibration
+from query.calibration.calibration import Calibration
+from query.calibration.margin import MARGINS, Margin, centring, check, exponent, margin, neighbourhood
 from query.evaluation import evaluate
 from query.evidence import Evidence
 from query.fairness import own_language_share
 from query.language_probe import Separability
 from query.language_statistics import Samples, calibration
-from query.margin import MARGINS, Margin, centring, check, exponent, margin, neighbourhood
 from query.run import Run
 
 RANKS = (0, 1, 2, 4, 8)

@@ -22,10 +22,10 @@ from encoders.document import BoolArray, FloatArray, Int32Array, Passages, unit_
 from encoders.methods.vector_parts import VectorParts
 from indexer.stores.contract import Candidates, Filters, VectorStore, Wording
 from indexer.stores.matrix import largest
-from query.calibration import Calibration
+from query.calibration.calibration import Calibration
+from query.calibration.margin import Margin, centring, check, exponent, margin, neighbourhood
 from query.fusion import DEPTH, fuse, lexical_scores, strongest
 from query.hits import Detail, Parts, Ranking
-from query.margin import Margin, centring, check, exponent, margin, neighbourhood
 
 STRETCHES = (50, 1_000, 10_000)
 """Where stretches of a ranking end, and how many candidates a language each is made of, taken by their raw vectors:

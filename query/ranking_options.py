@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from encoders.methods.vector_parts import parsed_weights
-from query.margin import MARGINS, Margin
+from query.calibration.margin import MARGINS, Margin
 
 
 @dataclass(frozen=True)

@@ -37,14 +37,15 @@ from indexer.stores.contract import VectorStore
 from indexer.workers.hints import Hints
 from indexer.workers.sweeping import sweep
 from onnx_export.models import absolute
-from query import calibration_table, two_fields
+from query import two_fields
 from query.asking import asker_of, open_asker
 from query.calibrating import Given, calibrate
-from query.calibration import Calibration
+from query.calibration import table as calibration_table
+from query.calibration.calibration import Calibration
+from query.calibration.lineage import give_up_if_left, leads_to, origin
 from query.clicks import most_asked
 from query.drawing import drawn
 from query.language_statistics import calibration, draw
-from query.migration import give_up_if_left, leads_to, origin
 from query.overlap import Compared, overlap
 from query.ranking_options import RankingOptions
 from query.searcher import Searcher

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from encoders.document import FloatArray
-from query.margin import neighbourhood
+from query.calibration.margin import neighbourhood
 
 RANKS = (1, 5, 10)
 _NEIGHBOURS = 10

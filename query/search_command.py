@@ -17,8 +17,8 @@ from encoders.methods.vector_parts import shown_weights
 from encoders.session import Device
 from indexer.settings import Settings, place_options
 from indexer.text.language_detection import SURE, preload
+from query.calibration.margin import exponent
 from query.hits import Hit, Parts
-from query.margin import exponent
 from query.ranking_options import RankingOptions, ranking_options
 
 if TYPE_CHECKING:

@@ -21,9 +21,10 @@ from indexer.ledger.database import connect
 from indexer.settings import Settings
 from indexer.stores.contract import Edited, Filters, VectorStore
 from indexer.text.language_detection import Detection, Detector
-from query import calibration_table, two_fields
+from query import two_fields
 from query.asking import open_query_encoder
-from query.calibration import Calibration
+from query.calibration import table as calibration_table
+from query.calibration.calibration import Calibration
 from query.hits import Detail, Hit, Passage, Ranking
 from query.ranking import PLAIN, Choice, FairRanker
 from query.ranking_options import RankingOptions

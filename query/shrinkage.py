@@ -9,7 +9,7 @@ import numpy as np
 
 from encoders.document import FloatArray
 from encoders.methods.moments import Float64Array, Moments, PartMoments, principal_axes
-from query.calibration import Component
+from query.calibration.calibration import Component
 
 _FULL = 32
 """Vectors that count as much as all languages' do where means are pooled, and where a covariance is estimated."""

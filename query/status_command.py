@@ -18,8 +18,8 @@ from indexer.ledger import ledger
 from indexer.ledger.database import opened
 from indexer.settings import Settings, place_options
 from indexer.workers.controlling import last_run
-from query import calibration_table
-from query.migration import leads_to
+from query.calibration import table as calibration_table
+from query.calibration.lineage import leads_to
 from query.two_fields import second_field
 from query.waiting import watch
 

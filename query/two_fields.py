@@ -19,11 +19,11 @@ import sqlalchemy as sa
 from encoders.document import BoolArray, FloatArray, Passages, short_hash
 from indexer.collection.collection import Collection
 from indexer.stores.contract import Filters, VectorStore, Wording
-from query import calibration_table
-from query.calibration import Calibration
-from query.calibration_table import KeptCalibration
-from query.mapped import MappedCalibration
-from query.margin import FLOOR
+from query.calibration import table as calibration_table
+from query.calibration.calibration import Calibration
+from query.calibration.mapped_calibration import MappedCalibration
+from query.calibration.margin import FLOOR
+from query.calibration.table import KeptCalibration
 from query.ranking import SAME, Choice, Documents, FairRanker, Found, Level, Words
 
 SECOND_FIELD = "second_field"

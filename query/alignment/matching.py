@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from encoders.document import BoolArray, FloatArray
 from encoders.errors import BadInput
-from query.margin import FLOOR, Margin
+from query.calibration.margin import FLOOR, Margin
 
 IntArray = npt.NDArray[np.int64]
 
@@ -265,7 +265,7 @@ def _best_pairs(x: FloatArray, y: FloatArray, around: Neighbourhood, margin: Mar
 
 
 def _score(cosines: FloatArray, forward: FloatArray, backward: FloatArray, margin: Margin, memory: FloatArray) -> None:
-    """Turn a tile of cosines into ``query.margin.margin`` of them in their place: fresh memory costs more than that."""
+    """Turn a tile of cosines into ``query.calibration.margin.margin`` of them in their place: fresh memory costs more than that."""
     if margin == "absolute":
         return
     np.add(forward / 2, backward / 2, out=memory)

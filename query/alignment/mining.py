@@ -24,8 +24,8 @@ from query.alignment.matching import (
 )
 from query.alignment.pair_map import clear_pairs, helpful_maps
 from query.alignment.side import Side, debiased, mapped
-from query.margin import Margin
-from query.margin import margin as margin_of
+from query.calibration.margin import Margin
+from query.calibration.margin import margin as margin_of
 
 _ROUNDS = 8
 """Times that what is left gets new candidates. Documents that are all alike have the same ones and take them up slowly;

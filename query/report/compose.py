@@ -17,10 +17,11 @@ from indexer.collection.collection import Collection
 from indexer.ledger.database import connect, now
 from indexer.settings import Settings
 from indexer.stores.contract import VectorStore
-from query import __version__, calibration_table
+from query import __version__
 from query.bias import Sample
-from query.calibration import Calibration
-from query.calibration_table import KeptCalibration
+from query.calibration import table as calibration_table
+from query.calibration.calibration import Calibration
+from query.calibration.table import KeptCalibration
 from query.experiment import languages_of
 from query.files import writable, write_lines
 from query.first_hits import FirstHits

@@ -11,7 +11,7 @@ from typing import Any
 from indexer.stores.contract import VectorStore
 from query import bias
 from query.bias import NEIGHBOURS, Sample
-from query.calibration import Calibration
+from query.calibration.calibration import Calibration
 from query.first_hits import first_hits
 from query.language_pairs import PairTable, shares_by_pair
 from query.language_probe import separability

@@ -12,8 +12,8 @@ from fastapi.responses import PlainTextResponse
 
 from encoders.errors import BadInput, DragomanError
 from encoders.languages import normalise
-from query import calibration_table
 from query.asking import asked_by
+from query.calibration import table as calibration_table
 from query.hits import Hit
 from query.ranking import Choice
 from query.ranking_options import RankingOptions

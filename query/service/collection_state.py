@@ -8,7 +8,7 @@ import sqlalchemy as sa
 from sqlalchemy.orm import aliased
 
 from indexer.collection.collection import Collection
-from query.calibration_table import CalibrationRow
+from query.calibration.table import CalibrationRow
 
 _BESIDE = aliased(CalibrationRow)
 _NEWEST = (

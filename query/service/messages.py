@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from query.margin import Margin
+from query.calibration.margin import Margin
 
 MOST = 1000
 """Hits of one search, at most."""

@@ -21,8 +21,8 @@ from indexer.settings import Settings
 from indexer.text.language_detection import Detector
 from query import two_fields
 from query.asking import asked_by, open_query_encoder
-from query.calibration import Calibration
-from query.calibration_table import NONE
+from query.calibration.calibration import Calibration
+from query.calibration.table import NONE
 from query.ranking_options import RankingOptions
 from query.searcher import Searcher, choose
 from query.service import collection_state

@@ -15,9 +15,10 @@ from indexer.collection.collection import Collection
 from indexer.index import index
 from indexer.ledger.database import connect, transaction
 from indexer.settings import Settings
-from query import Searcher, calibration_table
+from query import Searcher
 from query.calibrating import Judged, calibrate, keep_calibrated
-from query.calibration import Calibration
+from query.calibration import table as calibration_table
+from query.calibration.calibration import Calibration
 from query.cli import run
 from query.probe import Setting
 from query.qrels import read_qrels

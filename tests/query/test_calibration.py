@@ -12,7 +12,7 @@ from encoders.document import FloatArray, int8_rows, unit_rows
 from encoders.errors import StoreError
 from encoders.methods.moments import Moments, PartMoments
 from encoders.methods.vector_parts import VectorParts
-from query.calibration import Calibration
+from query.calibration.calibration import Calibration
 from query.language_statistics import Samples, calibration
 from query.shrinkage import Shrunk
 

@@ -9,7 +9,7 @@ import pytest
 from encoders.methods.vector_parts import VectorParts
 from indexer.stores.embedded import EmbeddedStore
 from query import drift as drifting
-from query.calibration import Calibration
+from query.calibration.calibration import Calibration
 from query.drift import drift, with_documents
 from query.language_statistics import calibration, document_moments, draw
 from tests.query.synthetic import DIM, TopicEncoder, filled, page

@@ -12,11 +12,11 @@ from encoders.errors import BadInput, ModelMismatch, StoreError
 from encoders.maps.space import ANY, Asker, SpaceMaps
 from indexer.settings import Settings
 from query.calibrating import Given, calibrate
-from query.calibration import Calibration
+from query.calibration.calibration import Calibration
+from query.calibration.mapped_calibration import MappedCalibration, read_calibration
+from query.calibration.margin import FLOOR
 from query.cli import run
 from query.language_statistics import calibration, draw
-from query.mapped import MappedCalibration, read_calibration
-from query.margin import FLOOR
 from query.ranking import Choice, FairRanker
 from query.ranking_options import RankingOptions
 from query.searcher import Searcher

@@ -13,9 +13,9 @@ from encoders.folder import ModelFolder
 from encoders.maps.networks import Networks, read_mapping
 from indexer.settings import Settings
 from indexer.training.mapping import write
-from query.calibration import Calibration
+from query.calibration.calibration import Calibration
+from query.calibration.mapped_calibration import MappedCalibration, read_calibration
 from query.cli import run
-from query.mapped import MappedCalibration, read_calibration
 from query.ranking import Choice, FairRanker
 from query.searcher import Searcher
 from tests.query.conftest import DEMO, copied

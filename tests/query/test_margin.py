@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from encoders.errors import BadInput
-from query.margin import MARGINS, centring, check, exponent, margin, neighbourhood
+from query.calibration.margin import MARGINS, centring, check, exponent, margin, neighbourhood
 
 COSINES = st.lists(st.floats(0.03125, 1.0, width=32), min_size=1, max_size=12)
 

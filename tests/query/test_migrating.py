@@ -17,10 +17,10 @@ from indexer.collection import collection as collections
 from indexer.index import index
 from indexer.ledger.database import connect, transaction
 from indexer.settings import Settings
-from query import calibration_table
 from query.calibrating import keep_calibrated
+from query.calibration import table as calibration_table
+from query.calibration.mapped_calibration import MappedCalibration
 from query.cli import run
-from query.mapped import MappedCalibration
 from query.migrating import migrate
 from query.reencoding import is_migrating
 from query.searcher import Searcher

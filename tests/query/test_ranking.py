@@ -18,7 +18,7 @@ from indexer.stores.embedded import EmbeddedStore
 from query import Searcher, two_fields
 from query import ranking as ranking_module
 from query.calibrating import calibrate
-from query.calibration import Calibration
+from query.calibration.calibration import Calibration
 from query.evaluation import evaluate, parse_measures
 from query.language_statistics import calibration, draw
 from query.probe import DEFAULT, Setting

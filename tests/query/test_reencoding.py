@@ -23,8 +23,8 @@ from indexer.stores.contract import PutReport, StoredDocument
 from indexer.stores.elastic.store import ElasticStore
 from indexer.stores.embedded import EmbeddedStore
 from query import reencoding
+from query.calibration.lineage import leave
 from query.cli import run
-from query.migration import leave
 from query.reencoding import re_encode
 from query.searcher import Searcher
 from query.service.log_tables import SearchRow

@@ -22,9 +22,10 @@ from indexer.settings import Settings
 from indexer.stores.contract import VectorStore
 from indexer.workers.progress import standing
 from onnx_export.models import DEFAULT
-from query import calibration_table, reencoding
+from query import reencoding
+from query.calibration import table as calibration_table
+from query.calibration.lineage import BEFORE, leave
 from query.cli import run
-from query.migration import BEFORE, leave
 from query.reencoding import re_encode
 from query.searcher import Searcher
 from query.two_fields import TwoFields

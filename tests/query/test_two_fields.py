@@ -10,8 +10,8 @@ from encoders.document import Document, Encoded, EncoderSpec, FloatArray, Passag
 from encoders.maps.space import ANY, Asker, SpaceMaps
 from indexer.stores.contract import StoredDocument
 from indexer.stores.embedded import EmbeddedStore
+from query.calibration.mapped_calibration import MappedCalibration
 from query.language_statistics import calibration, draw
-from query.mapped import MappedCalibration
 from query.ranking import Choice, FairRanker
 from query.two_fields import TwoFieldRanker, TwoFields
 from tests.query.synthetic import DIM, TopicEncoder, filled, page

@@ -9,8 +9,8 @@ from encoders.document import FloatArray, unit_rows
 from encoders.errors import BadInput
 from query.alignment import matching
 from query.alignment.matching import Candidates, align, candidates, match, neighbourhood
-from query.margin import MARGINS, Margin
-from query.margin import margin as margin_of
+from query.calibration.margin import MARGINS, Margin
+from query.calibration.margin import margin as margin_of
 
 
 def random_sides(n: int, m: int, dim: int = 24, seed: int = 0) -> tuple[FloatArray, FloatArray]:

@@ -12,7 +12,7 @@ from query.alignment.matching import Candidates, Neighbourhood, candidates
 from query.alignment.mining import Plan, mine
 from query.alignment.pair_map import clear_pairs, fit_pair_maps, helpful_maps
 from query.alignment.side import Side, debiased
-from query.margin import Margin
+from query.calibration.margin import Margin
 
 
 def side(vectors: FloatArray, passages: list[FloatArray] | None = None) -> Side:

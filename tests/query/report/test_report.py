@@ -20,7 +20,7 @@ from indexer.stores import open_store
 from indexer.stores.contract import StoredDocument
 from query import history
 from query.calibrating import calibrate
-from query.calibration_table import use
+from query.calibration.table import use
 from query.cli import run
 from query.evaluate_command import evaluate_files
 from query.probe import Setting

@@ -14,7 +14,8 @@ import pytest
 from indexer.ledger.database import opened
 from indexer.settings import Settings
 from onnx_export.models import DEFAULT
-from query import Searcher, calibration_table
+from query import Searcher
+from query.calibration import table as calibration_table
 from query.migrating import migrate
 from query.ranking_options import RankingOptions
 from query.search_command import as_json_hit

@@ -16,8 +16,8 @@ from sqlalchemy.orm import Mapped, Session, mapped_column
 from encoders.errors import BadInput, ModelMismatch
 from indexer.collection.collection import Collection, require
 from indexer.ledger.database import Base, now, transaction
-from query.calibration import Calibration
-from query.mapped import read_calibration
+from query.calibration.calibration import Calibration
+from query.calibration.mapped_calibration import read_calibration
 
 
 class CalibrationRow(Base):

@@ -11,8 +11,8 @@ from indexer.collection import collection as collections
 from indexer.collection.collection import Collection
 from indexer.ledger.ledger import encoding_again
 from indexer.workers.controlling import cancel
-from query import calibration_table
-from query.calibration_table import KeptCalibration
+from query.calibration import table as calibration_table
+from query.calibration.table import KeptCalibration
 
 BEFORE = "before"
 """Entry of a migration's map that names the calibration it took the place of."""

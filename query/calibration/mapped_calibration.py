@@ -19,7 +19,7 @@ from encoders.document import FloatArray, unit_rows
 from encoders.errors import ModelMismatch, StoreError
 from encoders.maps.networks import Networks
 from encoders.maps.space import SpaceMaps
-from query.calibration import Calibration, unit_or
+from query.calibration.calibration import Calibration, unit_or
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,1 @@
+"""What a calibration is, and the table that keeps it."""
