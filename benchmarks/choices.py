@@ -23,10 +23,10 @@ from query.drift import beyond_chance, changes, with_documents
 from query.evaluation import evaluate, parse_measures
 from query.language_statistics import calibration, document_moments, draw
 from query.qrels import read_qrels
-from query.ranking import PLAIN, Choice
-from query.ranking_options import RankingOptions
+from query.ranking.fair_ranker import PLAIN, Choice
+from query.ranking.options import RankingOptions
+from query.ranking.searcher import Searcher
 from query.run import Run
-from query.searcher import Searcher
 from query.topics import read_topics
 
 DEPTHS = (20, 50, 100)

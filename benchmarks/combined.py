@@ -38,9 +38,9 @@ from indexer.text.language_detection import Detector
 from query import evidence
 from query.language_statistics import calibration, draw
 from query.probe import Setting, probe
-from query.ranking import PLAIN, Choice
-from query.ranking_options import RankingOptions
-from query.searcher import Searcher
+from query.ranking.fair_ranker import PLAIN, Choice
+from query.ranking.options import RankingOptions
+from query.ranking.searcher import Searcher
 
 _PLAIN = RankingOptions(calibration="none")
 E5, CR5, BOTH = "multilingual-E5-small", "Cr5", "both"

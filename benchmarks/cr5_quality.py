@@ -26,10 +26,10 @@ from query.calibrating import calibrate
 from query.evaluation import evaluate, parse_measures
 from query.fairness import own_language_share
 from query.qrels import read_qrels
-from query.ranking import PLAIN, Choice
+from query.ranking.fair_ranker import PLAIN, Choice
+from query.ranking.searcher import Searcher
 from query.retrieval import RANKS, Precision, precision
 from query.run import Run
-from query.searcher import Searcher
 from query.topics import read_topics
 
 if TYPE_CHECKING:

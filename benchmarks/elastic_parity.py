@@ -19,8 +19,8 @@ from benchmarks.fairness import Row, asked, judged, scored
 from encoders.document import Document, FloatArray
 from indexer.settings import Settings
 from indexer.stores.elastic.store import ElasticStore
-from query.ranking import PLAIN, STRETCHES, Choice
-from query.searcher import Searcher
+from query.ranking.fair_ranker import PLAIN, STRETCHES, Choice
+from query.ranking.searcher import Searcher
 from tests.servers.elastic import running
 
 _WARMING, _TIMED = 5, 60

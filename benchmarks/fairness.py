@@ -24,10 +24,10 @@ from query.fairness import own_language_share
 from query.language_statistics import calibration, draw
 from query.probe import BALANCES, RANKS, Setting, probe
 from query.qrels import read_qrels
-from query.ranking import PLAIN, Choice
-from query.ranking_options import RankingOptions
+from query.ranking.fair_ranker import PLAIN, Choice
+from query.ranking.options import RankingOptions
+from query.ranking.searcher import Searcher
 from query.run import Run
-from query.searcher import Searcher
 from query.topics import Topic, read_topics
 
 NAMES = {"lohelp": "index", "ntrex": "headline", "ddtp": None}

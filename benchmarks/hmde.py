@@ -43,9 +43,9 @@ from query.evaluation import evaluate, parse_measures
 from query.language_statistics import calibration, draw
 from query.probe import Setting, probe
 from query.qrels import read_qrels
-from query.ranking import PLAIN, Choice
+from query.ranking.fair_ranker import PLAIN, Choice
+from query.ranking.searcher import Searcher
 from query.run import Run
-from query.searcher import Searcher
 from query.topics import read_topics
 
 QUIET = Console(quiet=True)

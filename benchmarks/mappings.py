@@ -26,15 +26,15 @@ from indexer.settings import Settings
 from indexer.training.aligned_documents import ByConcept, stored_by_concept
 from indexer.training.mapping import Plan, learn
 from indexer.training.nca import learn_networks
-from query import two_fields
 from query.calibration import table as calibration_table
 from query.calibration.calibration import Calibration
 from query.calibration.mapped_calibration import MappedCalibration
 from query.evaluation import evaluate, parse_measures
 from query.qrels import read_qrels
-from query.ranking_options import RankingOptions
+from query.ranking import two_field_ranker as two_fields
+from query.ranking.options import RankingOptions
+from query.ranking.searcher import Searcher
 from query.run import Run
-from query.searcher import Searcher
 from query.topics import read_topics
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from indexer.settings import Settings
 from onnx_export.models import DEFAULT
 from query.calibrating import calibrate
 from query.migrating import migrate
-from query.searcher import Searcher
+from query.ranking.searcher import Searcher
 from tests.servers.elastic import running
 
 _ASKED = "Zeilen einer Tabelle sortieren"

@@ -31,9 +31,9 @@ from indexer.stores.contract import StoredDocument
 from onnx_export.models import DEFAULT, find_model
 from query.calibrating import calibrate
 from query.calibration.calibration import Calibration
-from query.ranking import PLAIN, Choice, FairRanker
-from query.ranking_options import RankingOptions
-from query.searcher import Searcher
+from query.ranking.fair_ranker import PLAIN, Choice, FairRanker
+from query.ranking.options import RankingOptions
+from query.ranking.searcher import Searcher
 
 LANGUAGES = "en de fr it es ru fi ja zh ko pl pt cs hu nl sv tr vi ar el".split()  # noqa: SIM905 - shorter to read
 QUERIES = ("formatting cells in a spreadsheet", "Seitenzahlen einfügen", "как вставить диаграмму", "印刷範囲を設定する")

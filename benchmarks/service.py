@@ -23,7 +23,7 @@ from benchmarks import results
 from benchmarks.search import QUERIES, fill
 from indexer.settings import Settings
 from query.calibrating import calibrate
-from query.searcher import Searcher
+from query.ranking.searcher import Searcher
 from tests.servers.elastic import running
 
 _PORT = 8399

@@ -23,7 +23,7 @@ from benchmarks import results
 from benchmarks.encoding import documents
 from indexer.settings import Settings
 from query.cli import run
-from query.searcher import Searcher
+from query.ranking.searcher import Searcher
 from tests.servers.elastic import ElasticServer, running
 
 _PORT = 8398

@@ -6,9 +6,9 @@
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from query.hits import Hit, Passage, Ranking
-    from query.ranking_options import RankingOptions
-    from query.searcher import Searcher
+    from query.ranking.hits import Hit, Passage, Ranking
+    from query.ranking.options import RankingOptions
+    from query.ranking.searcher import Searcher
 
 __version__ = "0.1.0"
 __all__ = ["Hit", "Passage", "Ranking", "RankingOptions", "Searcher", "__version__"]
@@ -17,15 +17,15 @@ __all__ = ["Hit", "Passage", "Ranking", "RankingOptions", "Searcher", "__version
 def __getattr__(name: str) -> Any:
     """Import the public names when they are first asked for: ``dragoman --help`` asks for none."""
     if name == "Searcher":
-        from query.searcher import Searcher  # noqa: PLC0415
+        from query.ranking.searcher import Searcher  # noqa: PLC0415
 
         return Searcher
     if name == "RankingOptions":
-        from query.ranking_options import RankingOptions  # noqa: PLC0415
+        from query.ranking.options import RankingOptions  # noqa: PLC0415
 
         return RankingOptions
     if name in {"Hit", "Passage", "Ranking"}:
-        from query import hits  # noqa: PLC0415
+        from query.ranking import hits  # noqa: PLC0415
 
         return getattr(hits, name)
     raise AttributeError(f"module 'query' has no attribute {name!r}")

@@ -29,7 +29,7 @@ from query.clicks import logged_queries
 from query.files import expand
 from query.probe import DEFAULT, Setting
 from query.qrels import read_qrels
-from query.ranking_options import weights_option
+from query.ranking.options import weights_option
 from query.topics import read_topics
 
 

@@ -25,7 +25,6 @@ from indexer.settings import Settings
 from indexer.stores.contract import VectorStore
 from onnx_export.models import open_named
 from query import evidence
-from query.asking import asker_of, open_asker
 from query.bias import Sample
 from query.calibration import table as calibration_table
 from query.calibration.calibration import Calibration
@@ -36,6 +35,7 @@ from query.drift import changes, drift
 from query.language_probe import Separability, separability
 from query.language_statistics import Samples, calibration, draw
 from query.probe import DEFAULT, UNBALANCED, Setting, Tried, probe
+from query.ranking.query_encoder import asker_of, open_asker
 
 if TYPE_CHECKING:
     from ir_measures import Qrel

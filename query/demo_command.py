@@ -20,12 +20,12 @@ from query.calibrating import Upkeep, keep_calibrated
 from query.calibration.table import NONE
 from query.evaluate_command import evaluate_files
 from query.fairness import OWN_LANGUAGE
-from query.hits import Hit
-from query.ranking import PLAIN
-from query.ranking_options import RankingOptions
+from query.ranking.fair_ranker import PLAIN
+from query.ranking.hits import Hit
+from query.ranking.options import RankingOptions
+from query.ranking.searcher import Searcher
 from query.report.compose import report
 from query.search_command import as_json_hit, show
-from query.searcher import Searcher
 from query.topics import read_topics
 
 COLLECTION = "demo"

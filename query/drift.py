@@ -18,7 +18,7 @@ from encoders.methods.moments import PartMoments
 from indexer.stores.contract import VectorStore
 from query.calibration.calibration import Calibration
 from query.language_statistics import SAMPLE, document_moments
-from query.ranking import Choice, FairRanker
+from query.ranking.fair_ranker import Choice, FairRanker
 from query.shrinkage import ShrunkParts
 
 QUERIES = 256

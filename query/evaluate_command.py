@@ -24,10 +24,10 @@ from query.experiment import Plan, Result, by_language, experiment, score_extern
 from query.fairness import OWN_LANGUAGE, PEER, is_fairness
 from query.files import expand, writable, write_lines
 from query.qrels import read_qrels
-from query.ranking_options import RankingOptions, ranking_options
+from query.ranking.options import RankingOptions, ranking_options
+from query.ranking.searcher import Searcher
 from query.run import Run
 from query.runs_command import comparison_json, found_json, show_comparisons, show_found
-from query.searcher import Searcher
 from query.significance import Comparison, compare, corrected
 from query.topics import PARTS, Topic, read_topics
 

@@ -14,7 +14,7 @@ from query.baseline import rank_by_bm25
 from query.evaluation import Measure, Scores, evaluate, pooled, relevant_topics
 from query.fairness import Fairness, fairness, pooled_fairness
 from query.history import Kind, Outcome, pack
-from query.hits import Ranking
+from query.ranking.hits import Ranking
 from query.run import Run, Scored
 from query.topics import Topic
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from query.hits import Ranking
+from query.ranking.hits import Ranking
 
 DEPTH = 100
 """How far down PEER and the share of relevant documents look."""

@@ -11,7 +11,7 @@ from encoders.document import unit_rows
 from indexer.stores.contract import VectorStore
 from query.calibration.calibration import Calibration
 from query.fairness import own_language_share
-from query.ranking import Choice, FairRanker
+from query.ranking.fair_ranker import Choice, FairRanker
 
 QUERIES = 128
 """Pseudo-queries over all languages, at most; of many languages a few more."""

@@ -33,8 +33,8 @@ from query.migration_map import Way, Worth, chosen, learnt
 from query.migration_sample import both_of
 from query.overlap import Compared, overlap
 from query.probe import DEFAULT, Setting
-from query.ranking import Choice
-from query.searcher import Searcher
+from query.ranking.fair_ranker import Choice
+from query.ranking.searcher import Searcher
 
 SAMPLE = 2000
 """Documents that are encoded by both, over all languages."""

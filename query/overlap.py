@@ -14,7 +14,7 @@ from indexer.stores.contract import VectorStore
 from query.clicks import logged_queries
 from query.drawing import drawn
 from query.language_statistics import pseudo_queries
-from query.searcher import Searcher
+from query.ranking.searcher import Searcher
 
 _QUERIES = 100
 _HITS = 10

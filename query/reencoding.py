@@ -1,7 +1,7 @@
 """Encode a collection that has migrated again, in the background: what ``dragoman migrate --re-encode`` does.
 
 The new encoder's vectors fill a second field of the same store. Meanwhile every document is found, by its new vector if
-it has one and else by its old one through the map (``query.two_fields``). At the end the second field is searched, and
+it has one and else by its old one through the map (``query.ranking.two_field_ranker``). At the end the second field is searched, and
 the old one stays for ``rollback``.
 """
 
@@ -37,8 +37,6 @@ from indexer.stores.contract import VectorStore
 from indexer.workers.hints import Hints
 from indexer.workers.sweeping import sweep
 from onnx_export.models import absolute
-from query import two_fields
-from query.asking import asker_of, open_asker
 from query.calibrating import Given, calibrate
 from query.calibration import table as calibration_table
 from query.calibration.calibration import Calibration
@@ -47,8 +45,10 @@ from query.clicks import most_asked
 from query.drawing import drawn
 from query.language_statistics import calibration, draw
 from query.overlap import Compared, overlap
-from query.ranking_options import RankingOptions
-from query.searcher import Searcher
+from query.ranking import two_field_ranker as two_fields
+from query.ranking.options import RankingOptions
+from query.ranking.query_encoder import asker_of, open_asker
+from query.ranking.searcher import Searcher
 from query.waiting import look_on
 
 SAMPLE = 2000

@@ -11,9 +11,9 @@ from indexer.collection import collection as collections
 from indexer.collection import generations
 from indexer.ledger.database import connect
 from indexer.settings import Settings, place_options
-from query.asking import asker_of
 from query.calibration import table as calibration_table
 from query.calibration.lineage import leave
+from query.ranking.query_encoder import asker_of
 
 
 @click.command("rollback", short_help="Return to what a collection was before it migrated or was rebuilt.")

@@ -18,11 +18,11 @@ from encoders.session import Device
 from indexer.settings import Settings, place_options
 from indexer.text.language_detection import SURE, preload
 from query.calibration.margin import exponent
-from query.hits import Hit, Parts
-from query.ranking_options import RankingOptions, ranking_options
+from query.ranking.hits import Hit, Parts
+from query.ranking.options import RankingOptions, ranking_options
 
 if TYPE_CHECKING:
-    from query.ranking import Choice
+    from query.ranking.fair_ranker import Choice
 
 _PASSAGE_CHARACTERS = 240
 _INDENT = 11
@@ -58,7 +58,7 @@ def command(
     """Find the documents that answer TEXT, whatever their language, best first."""
     if not lang:
         preload()
-    from query.searcher import Searcher  # noqa: PLC0415 - a second of imports, during which detection is loaded
+    from query.ranking.searcher import Searcher  # noqa: PLC0415 - a second of imports, during which detection is loaded
 
     with Searcher.open(
         collection,

@@ -20,7 +20,7 @@ from indexer.settings import Settings, place_options
 from indexer.workers.controlling import last_run
 from query.calibration import table as calibration_table
 from query.calibration.lineage import leads_to
-from query.two_fields import second_field
+from query.ranking.two_field_ranker import second_field
 from query.waiting import watch
 
 

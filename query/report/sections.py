@@ -16,7 +16,7 @@ from query.first_hits import first_hits
 from query.language_pairs import PairTable, shares_by_pair
 from query.language_probe import separability
 from query.probe import BALANCES
-from query.ranking import PLAIN, Choice
+from query.ranking.fair_ranker import PLAIN, Choice
 from query.report.figures import (
     DialPoint,
     dial_figure,

@@ -16,7 +16,7 @@ from starlette.exceptions import HTTPException
 from encoders.errors import DragomanError
 from indexer.elastic.connection import SCHEMES, Credentials
 from query import __version__
-from query.searcher import EmptyCollection
+from query.ranking.searcher import EmptyCollection
 from query.service import refusals
 from query.service.api import EMPTY, READY, Api
 from query.service.desk import Desk, Refused

@@ -19,12 +19,12 @@ from indexer.collection.collection import Collection
 from indexer.ledger.database import connect
 from indexer.settings import Settings
 from indexer.text.language_detection import Detector
-from query import two_fields
-from query.asking import asked_by, open_query_encoder
 from query.calibration.calibration import Calibration
 from query.calibration.table import NONE
-from query.ranking_options import RankingOptions
-from query.searcher import Searcher, choose
+from query.ranking import two_field_ranker as two_fields
+from query.ranking.options import RankingOptions
+from query.ranking.query_encoder import asked_by, open_query_encoder
+from query.ranking.searcher import Searcher, choose
 from query.service import collection_state
 from query.service.metrics import Metrics
 from query.service.waiting_queries import WaitingQueries

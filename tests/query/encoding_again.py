@@ -8,7 +8,7 @@ from indexer.collection import collection as collections
 from indexer.collection.collection import Collection
 from indexer.ledger.database import connect
 from indexer.settings import Settings
-from query.searcher import Searcher
+from query.ranking.searcher import Searcher
 from query.status_command import describe
 
 

@@ -22,7 +22,7 @@ from query.calibration.calibration import Calibration
 from query.cli import run
 from query.probe import Setting
 from query.qrels import read_qrels
-from query.ranking_options import RankingOptions
+from query.ranking.options import RankingOptions
 from query.topics import read_topics
 from tests.query.conftest import DEMO, copied
 

@@ -16,7 +16,7 @@ from indexer.training.cr5 import train_cr5
 from query import Searcher, calibrating
 from query.cli import root, run
 from query.probe import Setting
-from query.ranking_options import RankingOptions
+from query.ranking.options import RankingOptions
 from tests.query.conftest import DEMO
 
 SOURCES = [str(DEMO / f"docs.{lang}.jsonl") for lang in ("de", "en", "es")]

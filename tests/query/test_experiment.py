@@ -15,8 +15,8 @@ from indexer.stores.embedded import EmbeddedStore
 from indexer.text.language_detection import Detector
 from query.evaluation import parse_measures
 from query.experiment import Plan, by_language, experiment, score_external
+from query.ranking.searcher import Searcher
 from query.run import Run
-from query.searcher import Searcher
 from query.topics import Topic
 
 DOCUMENTS = [

@@ -18,7 +18,7 @@ from query.fairness import (
     peer,
     pooled_fairness,
 )
-from query.hits import Ranking
+from query.ranking.hits import Ranking
 
 
 def pages(letters: str) -> list[str]:

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from encoders.document import FloatArray
-from query.fusion import DEPTH, fuse, lexical_scores, strongest
+from query.ranking.fusion import DEPTH, fuse, lexical_scores, strongest
 
 
 def floats(*values: float) -> FloatArray:

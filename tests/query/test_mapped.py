@@ -17,9 +17,9 @@ from query.calibration.mapped_calibration import MappedCalibration, read_calibra
 from query.calibration.margin import FLOOR
 from query.cli import run
 from query.language_statistics import calibration, draw
-from query.ranking import Choice, FairRanker
-from query.ranking_options import RankingOptions
-from query.searcher import Searcher
+from query.ranking.fair_ranker import Choice, FairRanker
+from query.ranking.options import RankingOptions
+from query.ranking.searcher import Searcher
 from tests.query.conftest import DEMO, copied
 from tests.query.synthetic import DIM, TopicEncoder, filled, page
 

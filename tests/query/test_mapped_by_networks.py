@@ -16,8 +16,8 @@ from indexer.training.mapping import write
 from query.calibration.calibration import Calibration
 from query.calibration.mapped_calibration import MappedCalibration, read_calibration
 from query.cli import run
-from query.ranking import Choice, FairRanker
-from query.searcher import Searcher
+from query.ranking.fair_ranker import Choice, FairRanker
+from query.ranking.searcher import Searcher
 from tests.query.conftest import DEMO, copied
 from tests.query.synthetic import DIM, page
 from tests.query.test_mapped import CENTRED, LANGS, collection

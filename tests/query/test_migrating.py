@@ -22,8 +22,8 @@ from query.calibration import table as calibration_table
 from query.calibration.mapped_calibration import MappedCalibration
 from query.cli import run
 from query.migrating import migrate
+from query.ranking.searcher import Searcher
 from query.reencoding import is_migrating
-from query.searcher import Searcher
 from query.service.log_tables import SearchRow
 from tests.query.conftest import DEMO, Homes, copied
 

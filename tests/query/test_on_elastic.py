@@ -14,8 +14,8 @@ from indexer.collection import collection as collections
 from indexer.ledger.database import opened
 from indexer.settings import Settings
 from query.cli import root
-from query.ranking_options import RankingOptions
-from query.searcher import Searcher
+from query.ranking.options import RankingOptions
+from query.ranking.searcher import Searcher
 from tests.query import conftest
 from tests.query.conftest import DEMO
 from tests.servers.elastic import client_of

@@ -15,16 +15,17 @@ from encoders.folder import ModelFolder
 from indexer.index import index
 from indexer.settings import Settings
 from indexer.stores.embedded import EmbeddedStore
-from query import Searcher, two_fields
-from query import ranking as ranking_module
+from query import Searcher
 from query.calibrating import calibrate
 from query.calibration.calibration import Calibration
 from query.evaluation import evaluate, parse_measures
 from query.language_statistics import calibration, draw
 from query.probe import DEFAULT, Setting
 from query.qrels import read_qrels
-from query.ranking import Choice, FairRanker, opening
-from query.ranking_options import RankingOptions
+from query.ranking import fair_ranker as ranking_module
+from query.ranking import two_field_ranker as two_fields
+from query.ranking.fair_ranker import Choice, FairRanker, opening
+from query.ranking.options import RankingOptions
 from query.run import Run
 from query.search_command import explained, how
 from query.topics import read_topics

@@ -26,9 +26,9 @@ from query import reencoding
 from query.calibration import table as calibration_table
 from query.calibration.lineage import BEFORE, leave
 from query.cli import run
+from query.ranking.searcher import Searcher
+from query.ranking.two_field_ranker import TwoFields
 from query.reencoding import re_encode
-from query.searcher import Searcher
-from query.two_fields import TwoFields
 from tests.conftest import until
 from tests.indexer.workers.site import Site
 from tests.query.conftest import DEMO, moved

@@ -10,8 +10,8 @@ import pytest
 
 from indexer.settings import Settings
 from query.cli import run
-from query.ranking_options import RankingOptions
-from query.searcher import Searcher
+from query.ranking.options import RankingOptions
+from query.ranking.searcher import Searcher
 
 QUERY = "Der Imker Karl von Frisch und die Bienen im Garten"
 Ask = Callable[..., list[dict[str, Any]]]

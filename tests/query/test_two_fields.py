@@ -12,8 +12,8 @@ from indexer.stores.contract import StoredDocument
 from indexer.stores.embedded import EmbeddedStore
 from query.calibration.mapped_calibration import MappedCalibration
 from query.language_statistics import calibration, draw
-from query.ranking import Choice, FairRanker
-from query.two_fields import TwoFieldRanker, TwoFields
+from query.ranking.fair_ranker import Choice, FairRanker
+from query.ranking.two_field_ranker import TwoFieldRanker, TwoFields
 from tests.query.synthetic import DIM, TopicEncoder, filled, page
 
 LANGS = ("de", "en", "fr")

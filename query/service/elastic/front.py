@@ -18,8 +18,8 @@ from indexer.elastic.connection import SCHEMES, Address
 from indexer.settings import Settings
 from indexer.stores.attached.address import Attachment, is_attached
 from indexer.stores.contract import OnServer
-from query.hits import Hit
-from query.searcher import Searcher
+from query.ranking.hits import Hit
+from query.ranking.searcher import Searcher
 from query.service import refusals
 from query.service.access import Caller
 from query.service.api import Api

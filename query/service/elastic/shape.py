@@ -8,7 +8,7 @@ from dataclasses import asdict
 from fnmatch import fnmatchcase
 from typing import Any
 
-from query.hits import Hit
+from query.ranking.hits import Hit
 from query.service.elastic.clause import CrossLingual, Highlight
 
 

@@ -24,7 +24,7 @@ from query.calibration.table import use
 from query.cli import run
 from query.evaluate_command import evaluate_files
 from query.probe import Setting
-from query.ranking_options import RankingOptions
+from query.ranking.options import RankingOptions
 from query.report import sections
 from query.report.compose import report
 from tests.query.conftest import DEMO, copied

@@ -17,7 +17,7 @@ from onnx_export.models import DEFAULT
 from query import Searcher
 from query.calibration import table as calibration_table
 from query.migrating import migrate
-from query.ranking_options import RankingOptions
+from query.ranking.options import RankingOptions
 from query.search_command import as_json_hit
 from query.service.options import ServiceOptions
 from tests.servers.service import serving

@@ -19,7 +19,7 @@ from indexer.settings import Settings
 from query import Searcher
 from query.cli import run
 from query.clicks import logged_searches
-from query.ranking_options import RankingOptions
+from query.ranking.options import RankingOptions
 from query.service.options import ServiceOptions
 from tests.conftest import read_documents
 from tests.servers.elastic import client_of

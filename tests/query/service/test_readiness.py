@@ -15,8 +15,8 @@ import query
 from indexer.collection.collection import Collection
 from indexer.ledger.database import opened
 from indexer.settings import Settings
-from query.asking import open_query_encoder
 from query.cli import run
+from query.ranking.query_encoder import open_query_encoder
 from query.service import app
 from query.service.options import ServiceOptions
 from tests.conftest import until

@@ -24,8 +24,8 @@ from indexer.stores.contract import Candidates, Filters, VectorStore, Wording
 from indexer.stores.matrix import largest
 from query.calibration.calibration import Calibration
 from query.calibration.margin import Margin, centring, check, exponent, margin, neighbourhood
-from query.fusion import DEPTH, fuse, lexical_scores, strongest
-from query.hits import Detail, Parts, Ranking
+from query.ranking.fusion import DEPTH, fuse, lexical_scores, strongest
+from query.ranking.hits import Detail, Parts, Ranking
 
 STRETCHES = (50, 1_000, 10_000)
 """Where stretches of a ranking end, and how many candidates a language each is made of, taken by their raw vectors:

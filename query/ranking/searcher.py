@@ -21,13 +21,13 @@ from indexer.ledger.database import connect
 from indexer.settings import Settings
 from indexer.stores.contract import Edited, Filters, VectorStore
 from indexer.text.language_detection import Detection, Detector
-from query import two_fields
-from query.asking import open_query_encoder
 from query.calibration import table as calibration_table
 from query.calibration.calibration import Calibration
-from query.hits import Detail, Hit, Passage, Ranking
-from query.ranking import PLAIN, Choice, FairRanker
-from query.ranking_options import RankingOptions
+from query.ranking import two_field_ranker as two_fields
+from query.ranking.fair_ranker import PLAIN, Choice, FairRanker
+from query.ranking.hits import Detail, Hit, Passage, Ranking
+from query.ranking.options import RankingOptions
+from query.ranking.query_encoder import open_query_encoder
 
 _ATTEMPTS = 3
 _WORDS_A_SECOND = 1_000

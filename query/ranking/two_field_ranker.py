@@ -24,7 +24,7 @@ from query.calibration.calibration import Calibration
 from query.calibration.mapped_calibration import MappedCalibration
 from query.calibration.margin import FLOOR
 from query.calibration.table import KeptCalibration
-from query.ranking import SAME, Choice, Documents, FairRanker, Found, Level, Words
+from query.ranking.fair_ranker import SAME, Choice, Documents, FairRanker, Found, Level, Words
 
 SECOND_FIELD = "second_field"
 """Entry of a calibration's summary: it is of vectors that are made beside those of another model and generation."""
