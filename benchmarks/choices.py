@@ -20,14 +20,14 @@ from indexer.settings import Settings
 from indexer.stores.embedded import EmbeddedStore
 from query.calibration.calibration import Calibration
 from query.drift import beyond_chance, changes, with_documents
-from query.evaluation import evaluate, parse_measures
+from query.evaluation.measures import evaluate, parse_measures
+from query.evaluation.qrels import read_qrels
+from query.evaluation.topics import read_topics
+from query.evaluation.trec_run import Run
 from query.language_statistics import calibration, document_moments, draw
-from query.qrels import read_qrels
 from query.ranking.fair_ranker import PLAIN, Choice
 from query.ranking.options import RankingOptions
 from query.ranking.searcher import Searcher
-from query.run import Run
-from query.topics import read_topics
 
 DEPTHS = (20, 50, 100)
 NEIGHBOURS = (1, 2, 3, 5, 10)

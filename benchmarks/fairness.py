@@ -18,17 +18,17 @@ from encoders.errors import BadInput
 from indexer.settings import Settings
 from query.calibration.calibration import Calibration
 from query.calibration.margin import MARGINS
-from query.evaluation import evaluate, parse_measures
+from query.evaluation.fairness import own_language_share
+from query.evaluation.measures import evaluate, parse_measures
+from query.evaluation.qrels import read_qrels
+from query.evaluation.topics import Topic, read_topics
+from query.evaluation.trec_run import Run
 from query.evidence import from_judgements
-from query.fairness import own_language_share
 from query.language_statistics import calibration, draw
 from query.probe import BALANCES, RANKS, Setting, probe
-from query.qrels import read_qrels
 from query.ranking.fair_ranker import PLAIN, Choice
 from query.ranking.options import RankingOptions
 from query.ranking.searcher import Searcher
-from query.run import Run
-from query.topics import Topic, read_topics
 
 NAMES = {"lohelp": "index", "ntrex": "headline", "ddtp": None}
 """Collection → the name of its topics; where it has none a title asks for its document in all languages."""

@@ -39,14 +39,14 @@ from onnx_export.models import DEFAULT
 from query import evidence
 from query.classification import Labelled, averages, split, zero_shot
 from query.classification import Part as Share
-from query.evaluation import evaluate, parse_measures
+from query.evaluation.measures import evaluate, parse_measures
+from query.evaluation.qrels import read_qrels
+from query.evaluation.topics import read_topics
+from query.evaluation.trec_run import Run
 from query.language_statistics import calibration, draw
 from query.probe import Setting, probe
-from query.qrels import read_qrels
 from query.ranking.fair_ranker import PLAIN, Choice
 from query.ranking.searcher import Searcher
-from query.run import Run
-from query.topics import read_topics
 
 QUIET = Console(quiet=True)
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.hmde_vectors import BASELINES, LANGUAGES, METHODS
-from query.significance import compare, corrected
+from query.evaluation.significance import compare, corrected
 
 WAYS = ("plain cosine", "centred", "calibrated")
 SPLITS = 3

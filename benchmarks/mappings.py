@@ -29,13 +29,13 @@ from indexer.training.nca import learn_networks
 from query.calibration import table as calibration_table
 from query.calibration.calibration import Calibration
 from query.calibration.mapped_calibration import MappedCalibration
-from query.evaluation import evaluate, parse_measures
-from query.qrels import read_qrels
+from query.evaluation.measures import evaluate, parse_measures
+from query.evaluation.qrels import read_qrels
+from query.evaluation.topics import read_topics
+from query.evaluation.trec_run import Run
 from query.ranking import two_field_ranker as two_fields
 from query.ranking.options import RankingOptions
 from query.ranking.searcher import Searcher
-from query.run import Run
-from query.topics import read_topics
 
 if TYPE_CHECKING:
     from ir_measures import Qrel

@@ -29,7 +29,7 @@ from query.alignment.gold import Gold, recall_of, shared_values, stated_pairs
 from query.alignment.mining import Mined, Plan, mine
 from query.alignment.side import Side, encoded_side, stored_side
 from query.calibration.margin import MARGINS, Margin
-from query.files import writable, write_lines
+from query.evaluation.file_patterns import writable, write_lines
 
 
 @dataclass(frozen=True)

@@ -26,11 +26,11 @@ from query.calibration.lineage import give_up_if_left
 from query.calibration.margin import MARGINS, Margin
 from query.calibration.table import KeptCalibration
 from query.clicks import logged_queries
-from query.files import expand
+from query.evaluation.file_patterns import expand
+from query.evaluation.qrels import read_qrels
+from query.evaluation.topics import read_topics
 from query.probe import DEFAULT, Setting
-from query.qrels import read_qrels
 from query.ranking.options import weights_option
-from query.topics import read_topics
 
 
 @click.command("calibrate", short_help="Make languages comparable: after index by itself, again when wanted.")

@@ -19,11 +19,11 @@ from encoders.document import Document, short_hash
 from encoders.errors import BadInput
 from indexer.ledger.database import connect, transaction
 from indexer.settings import Settings
-from query.evaluation import evaluate, parse_measures
-from query.qrels import read_qrels
-from query.run import Run
+from query.evaluation.measures import evaluate, parse_measures
+from query.evaluation.qrels import read_qrels
+from query.evaluation.topics import normalise_qid
+from query.evaluation.trec_run import Run
 from query.service.log_tables import ClickRow, SearchRow
-from query.topics import normalise_qid
 
 if TYPE_CHECKING:
     from ir_measures import Qrel

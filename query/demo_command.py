@@ -15,18 +15,18 @@ from indexer.index import index
 from indexer.ledger.database import opened
 from indexer.readers import ReadOptions
 from indexer.settings import Settings, place_options
-from query import history
 from query.calibrating import Upkeep, keep_calibrated
 from query.calibration.table import NONE
 from query.evaluate_command import evaluate_files
-from query.fairness import OWN_LANGUAGE
+from query.evaluation import history
+from query.evaluation.fairness import OWN_LANGUAGE
+from query.evaluation.topics import read_topics
 from query.ranking.fair_ranker import PLAIN
 from query.ranking.hits import Hit
 from query.ranking.options import RankingOptions
 from query.ranking.searcher import Searcher
 from query.report.compose import report
 from query.search_command import as_json_hit, show
-from query.topics import read_topics
 
 COLLECTION = "demo"
 _HITS = 5

@@ -17,19 +17,19 @@ from encoders.folder import file_hash
 from encoders.languages import UNDETERMINED, language_list
 from indexer.ledger.database import opened
 from indexer.settings import Settings, place_options
-from query import history
 from query.clicks import logged_files
-from query.evaluation import DEFAULT_MEASURES, JUDGED, parse_measures, pooled
-from query.experiment import Plan, Result, by_language, experiment, score_external
-from query.fairness import OWN_LANGUAGE, PEER, is_fairness
-from query.files import expand, writable, write_lines
-from query.qrels import read_qrels
+from query.evaluation import history
+from query.evaluation.experiment import Plan, Result, by_language, experiment, score_external
+from query.evaluation.fairness import OWN_LANGUAGE, PEER, is_fairness
+from query.evaluation.file_patterns import expand, writable, write_lines
+from query.evaluation.measures import DEFAULT_MEASURES, JUDGED, parse_measures, pooled
+from query.evaluation.qrels import read_qrels
+from query.evaluation.significance import Comparison, compare, corrected
+from query.evaluation.topics import PARTS, Topic, read_topics
+from query.evaluation.trec_run import Run
 from query.ranking.options import RankingOptions, ranking_options
 from query.ranking.searcher import Searcher
-from query.run import Run
 from query.runs_command import comparison_json, found_json, show_comparisons, show_found
-from query.significance import Comparison, compare, corrected
-from query.topics import PARTS, Topic, read_topics
 
 FIELDS = ("title", "description")
 _FILE = click.Path(path_type=Path, dir_okay=False)

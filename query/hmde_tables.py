@@ -10,9 +10,9 @@ import numpy as np
 
 from encoders.document import Document, Encoder, FloatArray
 from encoders.errors import BadInput
-from query.evaluation import evaluate, parse_measures, relevant_topics
-from query.run import Run
-from query.topics import Topic
+from query.evaluation.measures import evaluate, parse_measures, relevant_topics
+from query.evaluation.topics import Topic
+from query.evaluation.trec_run import Run
 
 if TYPE_CHECKING:
     from ir_measures import Qrel

@@ -11,10 +11,10 @@ import numpy as np
 import numpy.typing as npt
 import sqlalchemy as sa
 
-from query import history
+from query.evaluation import history
+from query.evaluation.history import LoggedRun
+from query.evaluation.trec_run import Run
 from query.first_hits import FirstHits
-from query.history import LoggedRun
-from query.run import Run
 
 if TYPE_CHECKING:
     from ir_measures import Qrel

@@ -15,10 +15,10 @@ from encoders.wording import counted
 from indexer.readers.options import reading_options
 from indexer.settings import place_options
 from indexer.training.mapping_sources import AlignedSources, aligned_options
+from query.evaluation.plots import save_figure
 from query.mates import Method
 from query.mates_map import measured
 from query.mates_table import Sweep, mates_figure, swept
-from query.plots import save_figure
 from query.sweep_options import sweep_options
 
 

@@ -25,12 +25,12 @@ from encoders.methods.vector_parts import weightings
 from indexer.stores.matrix import largest
 from query.calibration.calibration import Calibration
 from query.calibration.margin import MARGINS, Margin, centring, check, exponent, margin, neighbourhood
-from query.evaluation import evaluate
+from query.evaluation.fairness import own_language_share
+from query.evaluation.measures import evaluate
+from query.evaluation.trec_run import Run
 from query.evidence import Evidence
-from query.fairness import own_language_share
 from query.language_probe import Separability
 from query.language_statistics import Samples, calibration
-from query.run import Run
 
 RANKS = (0, 1, 2, 4, 8)
 BALANCES = (0.0, 0.25, 0.5, 0.625, 0.75, 0.875, 1.0)

@@ -11,7 +11,7 @@ from encoders.console import Console, output_options
 from encoders.wording import counted
 from indexer.settings import Settings, place_options
 from query.clicks import require_searches, topic_lines
-from query.files import writable, write_lines
+from query.evaluation.file_patterns import writable, write_lines
 
 _SHOWN = 30
 

@@ -65,8 +65,8 @@ def clef(
     the same way; --topics, the files of topics 141 to 200. Any collection with topics in several languages will do.
     """
     from query import hmde_tables as tables  # noqa: PLC0415 - what --help need not load
-    from query.qrels import read_qrels  # noqa: PLC0415
-    from query.topics import read_topics  # noqa: PLC0415
+    from query.evaluation.qrels import read_qrels  # noqa: PLC0415
+    from query.evaluation.topics import read_topics  # noqa: PLC0415
 
     if documents.keys() != qrels.keys():
         raise click.UsageError("--documents and --qrels belong together; give both for each language")

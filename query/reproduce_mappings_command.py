@@ -15,10 +15,10 @@ from encoders.methods.registry import METHODS, open_encoder
 from encoders.session import Device
 from indexer.training.aligned_documents import ByConcept, encoded
 from onnx_export.models import DEFAULT, find_model
+from query.evaluation.plots import save_figure
 from query.mappings_data import read_jrc, read_wikicomp
 from query.mates import Method
 from query.mates_table import Point, Sweep, mates_figure, swept
-from query.plots import save_figure
 from query.sweep_options import sweep_options
 
 PAPER: dict[str, dict[Method, tuple[float, float]]] = {

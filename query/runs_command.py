@@ -13,11 +13,11 @@ from encoders.errors import BadInput
 from indexer.collection import collection as collections
 from indexer.ledger.database import opened
 from indexer.settings import Settings, place_options
-from query import history
-from query.evaluation import JUDGED
-from query.fairness import DEPTH, Found, is_fairness
-from query.files import writable, write_lines
-from query.significance import Comparison, compare, corrected
+from query.evaluation import history
+from query.evaluation.fairness import DEPTH, Found, is_fairness
+from query.evaluation.file_patterns import writable, write_lines
+from query.evaluation.measures import JUDGED
+from query.evaluation.significance import Comparison, compare, corrected
 
 _FILE = click.Path(path_type=Path, dir_okay=False)
 
@@ -167,7 +167,7 @@ def compare_runs(
                 f"{run.id} and {first[0].id} were scored by different judgements; part of the difference is theirs"
             )
     if plot:
-        from query.plots import difference_figure, save_figure  # noqa: PLC0415 - matplotlib is only for this
+        from query.evaluation.plots import difference_figure, save_figure  # noqa: PLC0415 - matplotlib is only for this
 
         save_figure(difference_figure([one for one in comparisons if one.measure == chosen[0]]), plot)
         console.say(f"Differences in {chosen[0]} drawn to {plot}")

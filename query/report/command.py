@@ -8,7 +8,7 @@ import click
 
 from encoders.console import Console, output_options
 from indexer.settings import Settings, place_options
-from query.files import expand
+from query.evaluation.file_patterns import expand
 
 _FILE = click.Path(path_type=Path, dir_okay=False)
 

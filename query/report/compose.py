@@ -22,11 +22,11 @@ from query.bias import Sample
 from query.calibration import table as calibration_table
 from query.calibration.calibration import Calibration
 from query.calibration.table import KeptCalibration
-from query.experiment import languages_of
-from query.files import writable, write_lines
+from query.evaluation.experiment import languages_of
+from query.evaluation.file_patterns import writable, write_lines
+from query.evaluation.qrels import read_qrels
 from query.first_hits import FirstHits
 from query.language_pairs import PairTable, logged_rankings, map_by_pair, shares_by_pair
-from query.qrels import read_qrels
 from query.report import sections
 from query.report.evaluations import Shown, by_topic, evaluations, main_measure
 from query.report.page import Page, Section, Table, html

@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 import sqlalchemy as sa
 
 from encoders.errors import BadInput
-from query import history
-from query.evaluation import JUDGED
-from query.fairness import OWN_LANGUAGE, PEER, is_fairness
-from query.history import LoggedRun
-from query.significance import Comparison, compare, corrected
+from query.evaluation import history
+from query.evaluation.fairness import OWN_LANGUAGE, PEER, is_fairness
+from query.evaluation.history import LoggedRun
+from query.evaluation.measures import JUDGED
+from query.evaluation.significance import Comparison, compare, corrected
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from encoders.document import FloatArray
+from query.evaluation.plots import MEAN
 from query.language_pairs import PairTable
-from query.plots import MEAN
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -12,6 +12,7 @@ from indexer.stores.contract import VectorStore
 from query import bias
 from query.bias import NEIGHBOURS, Sample
 from query.calibration.calibration import Calibration
+from query.evaluation.significance import Comparison
 from query.first_hits import first_hits
 from query.language_pairs import PairTable, shares_by_pair
 from query.language_probe import separability
@@ -26,7 +27,6 @@ from query.report.figures import (
     separability_figure,
 )
 from query.report.page import Section
-from query.significance import Comparison
 
 LANGUAGES = "Where the languages lie"
 SEPARABILITY = "Whether a classifier can tell the languages apart"
@@ -165,7 +165,7 @@ def pairs_section(tables: Mapping[str, PairTable], measure: str, what: str) -> S
 
 def topics_section(comparison: Comparison) -> Section:
     """Differences of two evaluations, a bar a topic."""
-    from query.plots import difference_figure  # noqa: PLC0415 - matplotlib is only for this
+    from query.evaluation.plots import difference_figure  # noqa: PLC0415 - matplotlib is only for this
 
     measure = "MAP" if comparison.measure == "AP" else comparison.measure
     text = (

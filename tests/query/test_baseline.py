@@ -7,11 +7,11 @@ import pytest
 from ir_measures import Qrel
 
 from encoders.document import Document
-from query.baseline import rank_by_bm25
-from query.evaluation import evaluate, parse_measures
-from query.qrels import read_qrels
-from query.run import Run
-from query.topics import read_topics
+from query.evaluation.bm25_baseline import rank_by_bm25
+from query.evaluation.measures import evaluate, parse_measures
+from query.evaluation.qrels import read_qrels
+from query.evaluation.topics import read_topics
+from query.evaluation.trec_run import Run
 from tests.conftest import read_documents
 
 

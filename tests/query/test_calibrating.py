@@ -20,10 +20,10 @@ from query.calibrating import Judged, calibrate, keep_calibrated
 from query.calibration import table as calibration_table
 from query.calibration.calibration import Calibration
 from query.cli import run
+from query.evaluation.qrels import read_qrels
+from query.evaluation.topics import read_topics
 from query.probe import Setting
-from query.qrels import read_qrels
 from query.ranking.options import RankingOptions
-from query.topics import read_topics
 from tests.query.conftest import DEMO, copied
 
 

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import query
-from query.qrels import read_qrels
-from query.topics import read_topics
+from query.evaluation.qrels import read_qrels
+from query.evaluation.topics import read_topics
 
 DEMO = Path(query.__file__).parent / "demo"
 LANGS = {"ar", "de", "en", "es", "fr", "ja", "pt", "ru", "tr", "zh"}

@@ -8,8 +8,8 @@ import pytrec_eval
 from ir_measures import Qrel
 
 from encoders.errors import BadInput
-from query.evaluation import DEFAULT_MEASURES, JUDGED, evaluate, parse_measures, pooled
-from query.run import Run
+from query.evaluation.measures import DEFAULT_MEASURES, JUDGED, evaluate, parse_measures, pooled
+from query.evaluation.trec_run import Run
 
 AP = parse_measures(["AP"])
 

@@ -13,11 +13,11 @@ from encoders.errors import BadInput
 from indexer.stores.contract import StoredDocument
 from indexer.stores.embedded import EmbeddedStore
 from indexer.text.language_detection import Detector
-from query.evaluation import parse_measures
-from query.experiment import Plan, by_language, experiment, score_external
+from query.evaluation.experiment import Plan, by_language, experiment, score_external
+from query.evaluation.measures import parse_measures
+from query.evaluation.topics import Topic
+from query.evaluation.trec_run import Run
 from query.ranking.searcher import Searcher
-from query.run import Run
-from query.topics import Topic
 
 DOCUMENTS = [
     Document("en:flood", "en", "flood elbe river water"),

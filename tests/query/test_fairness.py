@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from query.fairness import (
+from query.evaluation.fairness import (
     PEER,
     Fairness,
     Found,

@@ -11,11 +11,11 @@ from ir_measures import Qrel
 from encoders.errors import BadInput, StoreError
 from indexer.ledger.database import Base, connect
 from indexer.settings import Settings
-from query import history
-from query.evaluation import Scores, evaluate, parse_measures, pooled
-from query.fairness import Found
-from query.history import Outcome, Setup, pack
-from query.run import Run
+from query.evaluation import history
+from query.evaluation.fairness import Found
+from query.evaluation.history import Outcome, Setup, pack
+from query.evaluation.measures import Scores, evaluate, parse_measures, pooled
+from query.evaluation.trec_run import Run
 
 MEASURES = parse_measures(["AP", "P@10"])
 GERMAN = Run("e5", {"1": [("a b", 0.9), ("c", 0.8)], "2": [("c", 0.5)]})

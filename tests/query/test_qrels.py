@@ -9,7 +9,7 @@ import pytest
 from ir_measures import Qrel
 
 from encoders.errors import BadInput
-from query.qrels import read_qrels
+from query.evaluation.qrels import read_qrels
 
 
 def test_judgements_of_several_files_are_one_list_with_normalised_topics(tmp_path: Path) -> None:

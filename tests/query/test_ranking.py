@@ -18,17 +18,17 @@ from indexer.stores.embedded import EmbeddedStore
 from query import Searcher
 from query.calibrating import calibrate
 from query.calibration.calibration import Calibration
-from query.evaluation import evaluate, parse_measures
+from query.evaluation.measures import evaluate, parse_measures
+from query.evaluation.qrels import read_qrels
+from query.evaluation.topics import read_topics
+from query.evaluation.trec_run import Run
 from query.language_statistics import calibration, draw
 from query.probe import DEFAULT, Setting
-from query.qrels import read_qrels
 from query.ranking import fair_ranker as ranking_module
 from query.ranking import two_field_ranker as two_fields
 from query.ranking.fair_ranker import Choice, FairRanker, opening
 from query.ranking.options import RankingOptions
-from query.run import Run
 from query.search_command import explained, how
-from query.topics import read_topics
 from tests.query.conftest import DEMO
 from tests.query.synthetic import TopicEncoder, filled, page
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from encoders.errors import BadInput
-from query.run import Run
+from query.evaluation.trec_run import Run
 
 ids = st.text(min_size=1, max_size=12)
 awkward = st.text(alphabet=" %2052a\u00a0\u3000\t\nCE80", min_size=1, max_size=12)

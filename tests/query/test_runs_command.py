@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from query import cli
+from query.evaluation.trec_run import Run
 from query.ranking.searcher import Searcher
-from query.run import Run
 from tests.query.test_experiment import word_searcher
 
 Command = Callable[..., str]

@@ -13,8 +13,8 @@ from indexer.collection import collection as collections
 from indexer.ledger.database import connect, transaction
 from indexer.settings import Settings
 from query import Searcher
-from query.qrels import read_qrels
-from query.topics import read_topics
+from query.evaluation.qrels import read_qrels
+from query.evaluation.topics import read_topics
 
 DEMO = Path(query.__file__).parent / "demo"
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from encoders.errors import BadInput
-from query.significance import EXACT_TOPICS, compare, corrected, holm, randomisation_test, t_test
+from query.evaluation.significance import EXACT_TOPICS, compare, corrected, holm, randomisation_test, t_test
 
 differences = st.lists(st.integers(-20, 20).map(lambda whole: whole / 20), min_size=1, max_size=8)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from encoders.errors import BadInput
-from query.topics import Topic, normalise_qid, read_topics
+from query.evaluation.topics import Topic, normalise_qid, read_topics
 
 
 def write(path: Path, text: str, encoding: str = "utf-8") -> Path:

@@ -10,7 +10,7 @@ import numpy as np
 
 from encoders.errors import BadInput
 from encoders.wording import counted
-from query.significance import Comparison
+from query.evaluation.significance import Comparison
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

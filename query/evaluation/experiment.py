@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Protocol
 from encoders.document import Document, EncoderSpec
 from encoders.errors import BadInput
 from indexer.stores.contract import VectorStore
-from query.baseline import rank_by_bm25
-from query.evaluation import Measure, Scores, evaluate, pooled, relevant_topics
-from query.fairness import Fairness, fairness, pooled_fairness
-from query.history import Kind, Outcome, pack
+from query.evaluation.bm25_baseline import rank_by_bm25
+from query.evaluation.fairness import Fairness, fairness, pooled_fairness
+from query.evaluation.history import Kind, Outcome, pack
+from query.evaluation.measures import Measure, Scores, evaluate, pooled, relevant_topics
+from query.evaluation.topics import Topic
+from query.evaluation.trec_run import Run, Scored
 from query.ranking.hits import Ranking
-from query.run import Run, Scored
-from query.topics import Topic
 
 if TYPE_CHECKING:
     from ir_measures import Qrel

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from encoders.errors import BadInput
-from query.run import Run
+from query.evaluation.trec_run import Run
 
 if TYPE_CHECKING:
     from ir_measures import Qrel

@@ -8,7 +8,7 @@ from contextlib import closing
 
 from encoders.document import Document
 from indexer.text.terms import LexicalIndex
-from query.run import Scored
+from query.evaluation.trec_run import Scored
 
 
 def rank_by_bm25(

@@ -1,4 +1,4 @@
-"""The tables of the evaluation log; ``query.history`` reads and writes them."""
+"""The tables of the evaluation log; ``query.evaluation.history`` reads and writes them."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from encoders.errors import BadInput
 from indexer.readers.files import SourceFile, UnreadableFileError
-from query.topics import normalise_qid
+from query.evaluation.topics import normalise_qid
 
 if TYPE_CHECKING:
     from ir_measures import Qrel
@@ -21,7 +21,7 @@ _LONGEST = 4096
 def read_qrels(paths: Iterable[str | Path]) -> list[Qrel]:
     """Read the judgements of one or several files, which together judge one collection (one file a language, say).
 
-    A topic's id is normalised as in ``query.topics``; a document's id may hold blanks; a judgement that stands twice
+    A topic's id is normalised as in ``query.evaluation.topics``; a document's id may hold blanks; a judgement that stands twice
     counts once.
 
     Returns:

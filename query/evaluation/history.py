@@ -18,10 +18,10 @@ from sqlalchemy.orm import Session
 
 from encoders.errors import BadInput
 from indexer.ledger.database import now, transaction
-from query.evaluation import Scores
-from query.fairness import Found
-from query.history_tables import EvaluationRow, RunRow, ScoreRow
-from query.run import Run
+from query.evaluation.fairness import Found
+from query.evaluation.history_tables import EvaluationRow, RunRow, ScoreRow
+from query.evaluation.measures import Scores
+from query.evaluation.trec_run import Run
 
 Kind = Literal["language", "pooled", "same", "bm25"]
 KINDS: tuple[Kind, ...] = get_args(Kind)

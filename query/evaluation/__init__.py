@@ -1,0 +1,1 @@
+"""Topics and judgements in, measures out; the history of evaluations."""
