@@ -25,11 +25,11 @@ from query.calibration import table as calibration_table
 from query.calibration.lineage import give_up_if_left
 from query.calibration.margin import MARGINS, Margin
 from query.calibration.table import KeptCalibration
-from query.clicks import logged_queries
 from query.evaluation.file_patterns import expand
 from query.evaluation.qrels import read_qrels
 from query.evaluation.topics import read_topics
 from query.probe import DEFAULT, Setting
+from query.query_log.judged_queries import logged_queries
 from query.ranking.options import weights_option
 
 

@@ -17,9 +17,9 @@ from indexer.collection.collection import Collection
 from indexer.ledger.database import opened
 from indexer.settings import Settings, place_options
 from indexer.stores.attached.address import Attachment, is_attached
-from query import clicks
 from query.calibration import table as calibration_table
 from query.evaluation import history
+from query.query_log import judged_queries as clicks
 
 if TYPE_CHECKING:
     from indexer.stores.attached.same_index import Detached

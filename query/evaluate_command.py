@@ -17,7 +17,6 @@ from encoders.folder import file_hash
 from encoders.languages import UNDETERMINED, language_list
 from indexer.ledger.database import opened
 from indexer.settings import Settings, place_options
-from query.clicks import logged_files
 from query.evaluation import history
 from query.evaluation.experiment import Plan, Result, by_language, experiment, score_external
 from query.evaluation.fairness import OWN_LANGUAGE, PEER, is_fairness
@@ -27,6 +26,7 @@ from query.evaluation.qrels import read_qrels
 from query.evaluation.significance import Comparison, compare, corrected
 from query.evaluation.topics import PARTS, Topic, read_topics
 from query.evaluation.trec_run import Run
+from query.query_log.judged_queries import logged_files
 from query.ranking.options import RankingOptions, ranking_options
 from query.ranking.searcher import Searcher
 from query.runs_command import comparison_json, found_json, show_comparisons, show_found

@@ -11,9 +11,9 @@ from encoders.document import Document
 from encoders.errors import BadInput
 from indexer.settings import Settings
 from indexer.stores.contract import VectorStore
-from query.clicks import logged_queries
 from query.drawing import drawn
 from query.language_statistics import pseudo_queries
+from query.query_log.judged_queries import logged_queries
 from query.ranking.searcher import Searcher
 
 _QUERIES = 100

@@ -10,8 +10,8 @@ import click
 from encoders.console import Console, output_options
 from encoders.wording import counted
 from indexer.settings import Settings, place_options
-from query.clicks import require_searches, topic_lines
 from query.evaluation.file_patterns import writable, write_lines
+from query.query_log.judged_queries import require_searches, topic_lines
 
 _SHOWN = 30
 

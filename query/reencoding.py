@@ -41,10 +41,10 @@ from query.calibrating import Given, calibrate
 from query.calibration import table as calibration_table
 from query.calibration.calibration import Calibration
 from query.calibration.lineage import give_up_if_left, leads_to, origin
-from query.clicks import most_asked
 from query.drawing import drawn
 from query.language_statistics import calibration, draw
 from query.overlap import Compared, overlap
+from query.query_log.judged_queries import most_asked
 from query.ranking import two_field_ranker as two_fields
 from query.ranking.options import RankingOptions
 from query.ranking.query_encoder import asker_of, open_asker

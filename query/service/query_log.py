@@ -16,7 +16,7 @@ import sqlalchemy as sa
 
 from encoders.errors import StoreError
 from indexer.ledger.database import now, transaction
-from query.service.log_tables import ClickRow, SearchRow
+from query.query_log.tables import ClickRow, SearchRow
 from query.service.metrics import Metrics
 
 _logger = logging.getLogger("dragoman.service")

@@ -22,9 +22,9 @@ from query.calibration import table as calibration_table
 from query.calibration.mapped_calibration import MappedCalibration
 from query.cli import run
 from query.migrating import migrate
+from query.query_log.tables import SearchRow
 from query.ranking.searcher import Searcher
 from query.reencoding import is_migrating
-from query.service.log_tables import SearchRow
 from tests.query.conftest import DEMO, Homes, copied
 
 

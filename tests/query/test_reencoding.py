@@ -25,10 +25,10 @@ from indexer.stores.embedded import EmbeddedStore
 from query import reencoding
 from query.calibration.lineage import leave
 from query.cli import run
+from query.query_log.tables import SearchRow
 from query.ranking.searcher import Searcher
 from query.ranking.two_field_ranker import TwoFields
 from query.reencoding import re_encode
-from query.service.log_tables import SearchRow
 from tests.query.conftest import DEMO, SOURCES, copied, moved
 from tests.query.encoding_again import SAMPLE, command, first, row, status, vectors
 

@@ -18,7 +18,7 @@ from encoders.folder import ModelFolder
 from indexer.settings import Settings
 from query import Searcher
 from query.cli import run
-from query.clicks import logged_searches
+from query.query_log.judged_queries import logged_searches
 from query.ranking.options import RankingOptions
 from query.service.options import ServiceOptions
 from tests.conftest import read_documents

@@ -16,7 +16,7 @@ import sqlalchemy as sa
 from indexer.index import index
 from indexer.ledger.database import connect, transaction
 from indexer.settings import Settings
-from query.service.log_tables import SearchRow
+from query.query_log.tables import SearchRow
 from query.service.options import ServiceOptions
 from query.service.page import Page
 from tests.conftest import skip_or_fail

@@ -15,8 +15,8 @@ from click.testing import CliRunner
 from indexer.ledger.database import connect, now, transaction
 from indexer.settings import Settings
 from query.cli import root, run
-from query.clicks import by_week, logged_queries, logged_searches
-from query.service.log_tables import ClickRow, SearchRow
+from query.query_log.judged_queries import by_week, logged_queries, logged_searches
+from query.query_log.tables import ClickRow, SearchRow
 from query.service.metrics import Metrics
 from query.service.options import ServiceOptions
 from query.service.query_log import QueryLog

@@ -23,7 +23,7 @@ from query.evaluation.measures import evaluate, parse_measures
 from query.evaluation.qrels import read_qrels
 from query.evaluation.topics import normalise_qid
 from query.evaluation.trec_run import Run
-from query.service.log_tables import ClickRow, SearchRow
+from query.query_log.tables import ClickRow, SearchRow
 
 if TYPE_CHECKING:
     from ir_measures import Qrel

@@ -1,0 +1,1 @@
+"""What people asked and clicked, and the judgements made of it."""
