@@ -19,12 +19,12 @@ from encoders.methods.vector_parts import VectorParts
 from indexer.settings import Settings
 from indexer.stores.embedded import EmbeddedStore
 from query.calibration.calibration import Calibration
-from query.drift import beyond_chance, changes, with_documents
 from query.evaluation.measures import evaluate, parse_measures
 from query.evaluation.qrels import read_qrels
 from query.evaluation.topics import read_topics
 from query.evaluation.trec_run import Run
-from query.language_statistics import calibration, document_moments, draw
+from query.fitting.drift import beyond_chance, changes, with_documents
+from query.fitting.statistics import calibration, document_moments, draw
 from query.ranking.fair_ranker import PLAIN, Choice
 from query.ranking.options import RankingOptions
 from query.ranking.searcher import Searcher

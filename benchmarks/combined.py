@@ -35,9 +35,9 @@ from indexer.settings import Settings
 from indexer.stores.contract import StoredDocument, VectorStore
 from indexer.stores.embedded import EmbeddedStore
 from indexer.text.language_detection import Detector
-from query import evidence
-from query.language_statistics import calibration, draw
-from query.probe import Setting, probe
+from query.fitting import evidence
+from query.fitting.probe import Setting, probe
+from query.fitting.statistics import calibration, draw
 from query.ranking.fair_ranker import PLAIN, Choice
 from query.ranking.options import RankingOptions
 from query.ranking.searcher import Searcher

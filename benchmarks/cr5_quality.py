@@ -22,12 +22,12 @@ from encoders.text.words import folded
 from indexer.index import index
 from indexer.settings import Settings
 from indexer.training.cr5 import train_cr5
-from query.calibrating import calibrate
 from query.evaluation.fairness import own_language_share
 from query.evaluation.measures import evaluate, parse_measures
 from query.evaluation.qrels import read_qrels
 from query.evaluation.topics import read_topics
 from query.evaluation.trec_run import Run
+from query.fitting.fit import calibrate
 from query.ranking.fair_ranker import PLAIN, Choice
 from query.ranking.searcher import Searcher
 from query.retrieval import RANKS, Precision, precision

@@ -23,9 +23,9 @@ from query.evaluation.measures import evaluate, parse_measures
 from query.evaluation.qrels import read_qrels
 from query.evaluation.topics import Topic, read_topics
 from query.evaluation.trec_run import Run
-from query.evidence import from_judgements
-from query.language_statistics import calibration, draw
-from query.probe import BALANCES, RANKS, Setting, probe
+from query.fitting.evidence import from_judgements
+from query.fitting.probe import BALANCES, RANKS, Setting, probe
+from query.fitting.statistics import calibration, draw
 from query.ranking.fair_ranker import PLAIN, Choice
 from query.ranking.options import RankingOptions
 from query.ranking.searcher import Searcher

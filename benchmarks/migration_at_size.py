@@ -17,7 +17,7 @@ from benchmarks.hmde_vectors import LANGUAGES
 from indexer.index import index
 from indexer.settings import Settings
 from onnx_export.models import DEFAULT
-from query.calibrating import calibrate
+from query.fitting.fit import calibrate
 from query.migrating import migrate
 from query.ranking.searcher import Searcher
 from tests.servers.elastic import running

@@ -29,8 +29,8 @@ from indexer.settings import Settings
 from indexer.stores import open_store
 from indexer.stores.contract import StoredDocument
 from onnx_export.models import DEFAULT, find_model
-from query.calibrating import calibrate
 from query.calibration.calibration import Calibration
+from query.fitting.fit import calibrate
 from query.ranking.fair_ranker import PLAIN, Choice, FairRanker
 from query.ranking.options import RankingOptions
 from query.ranking.searcher import Searcher

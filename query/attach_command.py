@@ -20,7 +20,7 @@ from indexer.settings import Settings, place_options
 from indexer.stores.attached.address import Attachment
 from onnx_export.models import DEFAULT
 from query.calibrate_command import tell_upkeep
-from query.calibrating import is_calibrated, keep_calibrated
+from query.fitting.fit import is_calibrated, keep_calibrated
 
 _SHOWN = 10
 _DRIFT = 0.1

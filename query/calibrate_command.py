@@ -20,7 +20,6 @@ from indexer.collection import collection as collections
 from indexer.collection.collection import Collection
 from indexer.ledger.database import opened
 from indexer.settings import Settings, place_options
-from query.calibrating import CalibrationReport, Given, Judged, Upkeep, calibrate
 from query.calibration import table as calibration_table
 from query.calibration.lineage import give_up_if_left
 from query.calibration.margin import MARGINS, Margin
@@ -28,7 +27,8 @@ from query.calibration.table import KeptCalibration
 from query.evaluation.file_patterns import expand
 from query.evaluation.qrels import read_qrels
 from query.evaluation.topics import read_topics
-from query.probe import DEFAULT, Setting
+from query.fitting.fit import CalibrationReport, Given, Judged, Upkeep, calibrate
+from query.fitting.probe import DEFAULT, Setting
 from query.query_log.judged_queries import logged_queries
 from query.ranking.options import weights_option
 

@@ -15,12 +15,12 @@ from indexer.index import index
 from indexer.ledger.database import opened
 from indexer.readers import ReadOptions
 from indexer.settings import Settings, place_options
-from query.calibrating import Upkeep, keep_calibrated
 from query.calibration.table import NONE
 from query.evaluate_command import evaluate_files
 from query.evaluation import history
 from query.evaluation.fairness import OWN_LANGUAGE
 from query.evaluation.topics import read_topics
+from query.fitting.fit import Upkeep, keep_calibrated
 from query.ranking.fair_ranker import PLAIN
 from query.ranking.hits import Hit
 from query.ranking.options import RankingOptions

@@ -22,17 +22,17 @@ from encoders.methods.registry import open_encoder
 from encoders.session import Device
 from indexer.settings import Settings
 from onnx_export.models import absolute, find_model
-from query.calibrating import Given, Opened, calibrate
 from query.calibration import table as calibration_table
 from query.calibration.calibration import Calibration
 from query.calibration.lineage import BEFORE, TO, before
 from query.calibration.mapped_calibration import MappedCalibration
 from query.calibration.table import KeptCalibration
-from query.language_statistics import calibration, draw
+from query.fitting.fit import Given, Opened, calibrate
+from query.fitting.probe import DEFAULT, Setting
+from query.fitting.statistics import calibration, draw
 from query.migration_map import Way, Worth, chosen, learnt
 from query.migration_sample import both_of
 from query.overlap import Compared, overlap
-from query.probe import DEFAULT, Setting
 from query.ranking.fair_ranker import Choice
 from query.ranking.searcher import Searcher
 

@@ -14,8 +14,8 @@ from encoders.document import Document, Encoder, FloatArray, Passages
 from encoders.errors import BadInput
 from encoders.wording import counted
 from indexer.stores.contract import VectorStore
-from query.drawing import drawn
-from query.language_statistics import pseudo_queries
+from query.fitting.sampling import drawn
+from query.fitting.statistics import pseudo_queries
 from query.migration_map import FEWEST, Both
 
 Spans = Literal["old", "new"]

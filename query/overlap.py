@@ -11,8 +11,8 @@ from encoders.document import Document
 from encoders.errors import BadInput
 from indexer.settings import Settings
 from indexer.stores.contract import VectorStore
-from query.drawing import drawn
-from query.language_statistics import pseudo_queries
+from query.fitting.sampling import drawn
+from query.fitting.statistics import pseudo_queries
 from query.query_log.judged_queries import logged_queries
 from query.ranking.searcher import Searcher
 

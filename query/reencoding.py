@@ -37,12 +37,12 @@ from indexer.stores.contract import VectorStore
 from indexer.workers.hints import Hints
 from indexer.workers.sweeping import sweep
 from onnx_export.models import absolute
-from query.calibrating import Given, calibrate
 from query.calibration import table as calibration_table
 from query.calibration.calibration import Calibration
 from query.calibration.lineage import give_up_if_left, leads_to, origin
-from query.drawing import drawn
-from query.language_statistics import calibration, draw
+from query.fitting.fit import Given, calibrate
+from query.fitting.sampling import drawn
+from query.fitting.statistics import calibration, draw
 from query.overlap import Compared, overlap
 from query.query_log.judged_queries import most_asked
 from query.ranking import two_field_ranker as two_fields

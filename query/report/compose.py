@@ -18,7 +18,6 @@ from indexer.ledger.database import connect, now
 from indexer.settings import Settings
 from indexer.stores.contract import VectorStore
 from query import __version__
-from query.bias import Sample
 from query.calibration import table as calibration_table
 from query.calibration.calibration import Calibration
 from query.calibration.table import KeptCalibration
@@ -26,6 +25,7 @@ from query.evaluation.experiment import languages_of
 from query.evaluation.file_patterns import writable, write_lines
 from query.evaluation.qrels import read_qrels
 from query.first_hits import FirstHits
+from query.fitting.bias import Sample
 from query.language_pairs import PairTable, logged_rankings, map_by_pair, shares_by_pair
 from query.report import sections
 from query.report.evaluations import Shown, by_topic, evaluations, main_measure

@@ -9,14 +9,14 @@ from functools import partial
 from typing import Any
 
 from indexer.stores.contract import VectorStore
-from query import bias
-from query.bias import NEIGHBOURS, Sample
 from query.calibration.calibration import Calibration
 from query.evaluation.significance import Comparison
 from query.first_hits import first_hits
+from query.fitting import bias
+from query.fitting.bias import NEIGHBOURS, Sample
+from query.fitting.probe import BALANCES
+from query.fitting.separability import separability
 from query.language_pairs import PairTable, shares_by_pair
-from query.language_probe import separability
-from query.probe import BALANCES
 from query.ranking.fair_ranker import PLAIN, Choice
 from query.report.figures import (
     DialPoint,

@@ -19,9 +19,9 @@ from indexer.ledger.database import connect, transaction
 from indexer.settings import Settings
 from indexer.stores import open_store
 from onnx_export.models import DEFAULT
-from query import probe
-from query.calibrating import calibrate
 from query.cli import run
+from query.fitting import probe
+from query.fitting.fit import calibrate
 from tests.query.synthetic import make_word_model
 from tests.servers.shared import once
 

@@ -16,13 +16,13 @@ from indexer.index import index
 from indexer.ledger.database import connect, transaction
 from indexer.settings import Settings
 from query import Searcher
-from query.calibrating import Judged, calibrate, keep_calibrated
 from query.calibration import table as calibration_table
 from query.calibration.calibration import Calibration
 from query.cli import run
 from query.evaluation.qrels import read_qrels
 from query.evaluation.topics import read_topics
-from query.probe import Setting
+from query.fitting.fit import Judged, calibrate, keep_calibrated
+from query.fitting.probe import Setting
 from query.ranking.options import RankingOptions
 from tests.query.conftest import DEMO, copied
 
@@ -294,7 +294,7 @@ def test_drift_past_the_bar_asks_for_a_new_calibration(
     texts = [f"{chr(65 + at % 26)}{at * 7919 % 10_000:04} {at * 104_729 % 1_000_003}" for at in range(42)]
     index([str(documents(tmp_path / "numbers.jsonl", "de", texts))], "demo", settings=home, device="cpu")
     assert keep_calibrated("demo", home, device="cpu").report is None
-    monkeypatch.setattr("query.calibrating.DRIFT", 0.1)
+    monkeypatch.setattr("query.fitting.fit.DRIFT", 0.1)
     upkeep = keep_calibrated("demo", home, device="cpu")
     assert upkeep.report is not None
     assert "first tens that would change" in upkeep.reason

@@ -13,8 +13,8 @@ from encoders.errors import StoreError
 from encoders.methods.moments import Moments, PartMoments
 from encoders.methods.vector_parts import VectorParts
 from query.calibration.calibration import Calibration
-from query.language_statistics import Samples, calibration
-from query.shrinkage import Shrunk
+from query.fitting.shrinkage import Shrunk
+from query.fitting.statistics import Samples, calibration
 
 DIM = 12
 PARTS = VectorParts.equal(DIM)

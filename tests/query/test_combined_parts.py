@@ -13,9 +13,10 @@ from encoders.errors import BadInput
 from encoders.folder import ModelFolder
 from indexer.settings import Settings
 from indexer.training.cr5 import train_cr5
-from query import Searcher, calibrating
+from query import Searcher
 from query.cli import root, run
-from query.probe import Setting
+from query.fitting import fit as calibrating
+from query.fitting.probe import Setting
 from query.ranking.options import RankingOptions
 from tests.query.conftest import DEMO
 

@@ -8,10 +8,10 @@ import pytest
 
 from encoders.methods.vector_parts import VectorParts
 from indexer.stores.embedded import EmbeddedStore
-from query import drift as drifting
 from query.calibration.calibration import Calibration
-from query.drift import drift, with_documents
-from query.language_statistics import calibration, document_moments, draw
+from query.fitting import drift as drifting
+from query.fitting.drift import drift, with_documents
+from query.fitting.statistics import calibration, document_moments, draw
 from tests.query.synthetic import DIM, TopicEncoder, filled, page
 
 MODEL = TopicEncoder.spec.model

@@ -11,12 +11,12 @@ from encoders.document import Document, FloatArray, unit_rows
 from encoders.errors import BadInput, ModelMismatch, StoreError
 from encoders.maps.space import ANY, Asker, SpaceMaps
 from indexer.settings import Settings
-from query.calibrating import Given, calibrate
 from query.calibration.calibration import Calibration
 from query.calibration.mapped_calibration import MappedCalibration, read_calibration
 from query.calibration.margin import FLOOR
 from query.cli import run
-from query.language_statistics import calibration, draw
+from query.fitting.fit import Given, calibrate
+from query.fitting.statistics import calibration, draw
 from query.ranking.fair_ranker import Choice, FairRanker
 from query.ranking.options import RankingOptions
 from query.ranking.searcher import Searcher

@@ -17,10 +17,10 @@ from indexer.collection import collection as collections
 from indexer.index import index
 from indexer.ledger.database import connect, transaction
 from indexer.settings import Settings
-from query.calibrating import keep_calibrated
 from query.calibration import table as calibration_table
 from query.calibration.mapped_calibration import MappedCalibration
 from query.cli import run
+from query.fitting.fit import keep_calibrated
 from query.migrating import migrate
 from query.query_log.tables import SearchRow
 from query.ranking.searcher import Searcher

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from encoders.document import Document, FloatArray, unit_rows
-from query.drawing import shares
+from query.fitting.sampling import shares
 from query.migration_map import Both, Way, Worth, chosen, learnt
 
 LANGS = ("de", "en", "fr")

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from encoders.document import Encoder, FloatArray
 from encoders.methods.combined import Combined
-from query.evidence import from_concepts, from_titles
-from query.language_probe import Separability
-from query.language_statistics import draw
-from query.probe import DEFAULT, Setting, Tried, probe, without_itself
+from query.fitting.evidence import from_concepts, from_titles
+from query.fitting.probe import DEFAULT, Setting, Tried, probe, without_itself
+from query.fitting.separability import Separability
+from query.fitting.statistics import draw
 from tests.query.synthetic import TopicEncoder, filled, page
 
 LANGUAGES = ("de", "en", "fr", "ja", "ru")

@@ -16,14 +16,14 @@ from indexer.index import index
 from indexer.settings import Settings
 from indexer.stores.embedded import EmbeddedStore
 from query import Searcher
-from query.calibrating import calibrate
 from query.calibration.calibration import Calibration
 from query.evaluation.measures import evaluate, parse_measures
 from query.evaluation.qrels import read_qrels
 from query.evaluation.topics import read_topics
 from query.evaluation.trec_run import Run
-from query.language_statistics import calibration, draw
-from query.probe import DEFAULT, Setting
+from query.fitting.fit import calibrate
+from query.fitting.probe import DEFAULT, Setting
+from query.fitting.statistics import calibration, draw
 from query.ranking import fair_ranker as ranking_module
 from query.ranking import two_field_ranker as two_fields
 from query.ranking.fair_ranker import Choice, FairRanker, opening

@@ -11,7 +11,7 @@ from encoders.maps.space import ANY, Asker, SpaceMaps
 from indexer.stores.contract import StoredDocument
 from indexer.stores.embedded import EmbeddedStore
 from query.calibration.mapped_calibration import MappedCalibration
-from query.language_statistics import calibration, draw
+from query.fitting.statistics import calibration, draw
 from query.ranking.fair_ranker import Choice, FairRanker
 from query.ranking.two_field_ranker import TwoFieldRanker, TwoFields
 from tests.query.synthetic import DIM, TopicEncoder, filled, page

@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from ir_measures import AP, Qrel
 
-from query import bias
 from query.evaluation.measures import evaluate
 from query.evaluation.trec_run import Run
 from query.first_hits import FirstHits
+from query.fitting import bias
 from query.language_pairs import PairTable, average_precisions, map_by_pair, shares_by_pair
 from query.report.figures import DialPoint, dial_figure, inline_svg, languages_figure, pairs_figure
 

@@ -18,12 +18,12 @@ from indexer.ledger.database import connect
 from indexer.settings import Settings
 from indexer.stores import open_store
 from indexer.stores.contract import StoredDocument
-from query.calibrating import calibrate
 from query.calibration.table import use
 from query.cli import run
 from query.evaluate_command import evaluate_files
 from query.evaluation import history
-from query.probe import Setting
+from query.fitting.fit import calibrate
+from query.fitting.probe import Setting
 from query.ranking.options import RankingOptions
 from query.report import sections
 from query.report.compose import report

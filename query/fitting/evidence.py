@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from encoders.document import Document, Encoder, FloatArray, unit_rows
 from indexer.stores.contract import VectorStore
-from query.language_statistics import Samples
+from query.fitting.statistics import Samples
 
 if TYPE_CHECKING:
     from ir_measures import Qrel

@@ -24,17 +24,17 @@ from indexer.ledger.database import connect
 from indexer.settings import Settings
 from indexer.stores.contract import VectorStore
 from onnx_export.models import open_named
-from query import evidence
-from query.bias import Sample
 from query.calibration import table as calibration_table
 from query.calibration.calibration import Calibration
 from query.calibration.lineage import give_up_if_left
 from query.calibration.mapped_calibration import MappedCalibration, check_model
 from query.calibration.table import KeptCalibration
-from query.drift import changes, drift
-from query.language_probe import Separability, separability
-from query.language_statistics import Samples, calibration, draw
-from query.probe import DEFAULT, UNBALANCED, Setting, Tried, probe
+from query.fitting import evidence
+from query.fitting.bias import Sample
+from query.fitting.drift import changes, drift
+from query.fitting.probe import DEFAULT, UNBALANCED, Setting, Tried, probe
+from query.fitting.separability import Separability, separability
+from query.fitting.statistics import Samples, calibration, draw
 from query.ranking.query_encoder import asker_of, open_asker
 
 if TYPE_CHECKING:

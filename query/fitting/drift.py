@@ -17,9 +17,9 @@ from encoders.document import FloatArray, unit_rows
 from encoders.methods.moments import PartMoments
 from indexer.stores.contract import VectorStore
 from query.calibration.calibration import Calibration
-from query.language_statistics import SAMPLE, document_moments
+from query.fitting.shrinkage import ShrunkParts
+from query.fitting.statistics import SAMPLE, document_moments
 from query.ranking.fair_ranker import Choice, FairRanker
-from query.shrinkage import ShrunkParts
 
 QUERIES = 256
 """Pseudo-queries over all languages, at most; of many languages a few more."""

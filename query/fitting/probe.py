@@ -28,9 +28,9 @@ from query.calibration.margin import MARGINS, Margin, centring, check, exponent,
 from query.evaluation.fairness import own_language_share
 from query.evaluation.measures import evaluate
 from query.evaluation.trec_run import Run
-from query.evidence import Evidence
-from query.language_probe import Separability
-from query.language_statistics import Samples, calibration
+from query.fitting.evidence import Evidence
+from query.fitting.separability import Separability
+from query.fitting.statistics import Samples, calibration
 
 RANKS = (0, 1, 2, 4, 8)
 BALANCES = (0.0, 0.25, 0.5, 0.625, 0.75, 0.875, 1.0)

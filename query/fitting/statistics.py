@@ -14,7 +14,7 @@ from encoders.methods.vector_parts import VectorParts
 from encoders.text.segmentation import sentences
 from indexer.stores.contract import VectorStore
 from query.calibration.calibration import Calibration, LanguageStatistics
-from query.shrinkage import ShrunkParts
+from query.fitting.shrinkage import ShrunkParts
 
 SAMPLE = 2000
 """Documents a language that its statistics are taken of, at most."""

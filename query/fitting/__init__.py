@@ -1,0 +1,1 @@
+"""A calibration is decided, fitted and kept."""
