@@ -18,7 +18,7 @@ from indexer.index import index
 from indexer.settings import Settings
 from onnx_export.models import DEFAULT
 from query.fitting.fit import calibrate
-from query.migrating import migrate
+from query.migration.migrate import migrate
 from query.ranking.searcher import Searcher
 from tests.servers.elastic import running
 

@@ -12,10 +12,10 @@ from encoders.methods.registry import METHODS
 from encoders.session import Device
 from encoders.wording import counted
 from indexer.settings import Settings, place_options
-from query.migrating import KEPT, SAMPLE, MigrationReport, migrate
-from query.migration_map import FEWEST
-from query.reencoding import ReencodingReport, is_migrating
-from query.reencoding import re_encode as encode_again
+from query.migration.candidate_maps import FEWEST
+from query.migration.migrate import KEPT, SAMPLE, MigrationReport, migrate
+from query.migration.reencode import ReencodingReport, is_migrating
+from query.migration.reencode import re_encode as encode_again
 
 
 @click.command("migrate", short_help="Move a collection to another encoder without encoding it again.")

@@ -21,17 +21,17 @@ from query.calibration import table as calibration_table
 from query.calibration.mapped_calibration import MappedCalibration
 from query.cli import run
 from query.fitting.fit import keep_calibrated
-from query.migrating import migrate
+from query.migration.migrate import migrate
+from query.migration.reencode import is_migrating
 from query.query_log.tables import SearchRow
 from query.ranking.searcher import Searcher
-from query.reencoding import is_migrating
 from tests.query.conftest import DEMO, Homes, copied
 
 
 @pytest.fixture
 def home(calibrated_by_words: Settings, quick_probe: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
     """A copy of the calibrated demo by the word model; before and after are compared on a few queries."""
-    monkeypatch.setattr("query.overlap._QUERIES", 20)
+    monkeypatch.setattr("query.migration.overlap._QUERIES", 20)
     monkeypatch.setenv("DRAGOMAN_HOME", str(tmp_path / "home"))
     return copied(calibrated_by_words.home, tmp_path)
 
@@ -186,7 +186,7 @@ class Random:
 def test_an_encoder_that_says_nothing_is_advised_against_and_nothing_changes(
     home: Settings, words: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("query.migrating.open_encoder", lambda *_, **__: Random())
+    monkeypatch.setattr("query.migration.migrate.open_encoder", lambda *_, **__: Random())
     engine = connect(home.database)
     before = calibration_table.every(engine, "demo")
     searched = first(home, "Bienen im Garten")

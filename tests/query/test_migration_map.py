@@ -7,7 +7,7 @@ import pytest
 
 from encoders.document import Document, FloatArray, unit_rows
 from query.fitting.sampling import shares
-from query.migration_map import Both, Way, Worth, chosen, learnt
+from query.migration.candidate_maps import Both, Way, Worth, chosen, learnt
 
 LANGS = ("de", "en", "fr")
 EACH, DIM = 120, 24

@@ -13,8 +13,8 @@ from encoders.console import Console
 from encoders.document import Document, Encoded, EncoderSpec, FloatArray, Passages, int8_rows, unit_rows
 from indexer.stores.contract import StoredDocument
 from indexer.stores.embedded import EmbeddedStore
-from query.migration_map import Both
-from query.migration_sample import both_of
+from query.migration.candidate_maps import Both
+from query.migration.sample import both_of
 
 DOCUMENTS = [
     Document(f"d{at}", "en", f"{at} bees live in a hive of {at} rooms and {at * at} doors") for at in range(60)
@@ -35,7 +35,7 @@ CLOCK = Clock()
 
 @pytest.fixture(autouse=True)
 def _clock(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("query.migration_sample.time", CLOCK)
+    monkeypatch.setattr("query.migration.sample.time", CLOCK)
 
 
 @dataclass(frozen=True)

@@ -22,13 +22,13 @@ from indexer.settings import Settings
 from indexer.stores.contract import PutReport, StoredDocument
 from indexer.stores.elastic.store import ElasticStore
 from indexer.stores.embedded import EmbeddedStore
-from query import reencoding
 from query.calibration.lineage import leave
 from query.cli import run
+from query.migration import reencode as reencoding
+from query.migration.reencode import re_encode
 from query.query_log.tables import SearchRow
 from query.ranking.searcher import Searcher
 from query.ranking.two_field_ranker import TwoFields
-from query.reencoding import re_encode
 from tests.query.conftest import DEMO, SOURCES, copied, moved
 from tests.query.encoding_again import SAMPLE, command, first, row, status, vectors
 
@@ -44,7 +44,7 @@ def home(migrated_by_words: Settings, quick_probe: None, tmp_path: Path, monkeyp
 KILLED = """
 import os, signal
 from indexer.stores.embedded import EmbeddedStore
-from query import reencoding
+from query.migration import reencode as reencoding
 from query.cli import run
 reencoding.SAMPLE = {sample}
 put, calls = EmbeddedStore.put, []

@@ -22,13 +22,13 @@ from indexer.settings import Settings
 from indexer.stores.contract import VectorStore
 from indexer.workers.progress import standing
 from onnx_export.models import DEFAULT
-from query import reencoding
 from query.calibration import table as calibration_table
 from query.calibration.lineage import BEFORE, leave
 from query.cli import run
+from query.migration import reencode as reencoding
+from query.migration.reencode import re_encode
 from query.ranking.searcher import Searcher
 from query.ranking.two_field_ranker import TwoFields
-from query.reencoding import re_encode
 from tests.conftest import until
 from tests.indexer.workers.site import Site
 from tests.query.conftest import DEMO, moved
@@ -41,7 +41,7 @@ CHUNK = 8
 PROGRAM = """
 import sys
 from indexer.index import reading as batches
-from query import reencoding
+from query.migration import reencode as reencoding
 from query.cli import run
 from tests.query.test_reencoding_by_workers import CHUNK, every_sixth
 batches.CHUNK_DOCUMENTS, reencoding.drawn = CHUNK, every_sixth

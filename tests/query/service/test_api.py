@@ -16,7 +16,7 @@ from indexer.settings import Settings
 from onnx_export.models import DEFAULT
 from query import Searcher
 from query.calibration import table as calibration_table
-from query.migrating import migrate
+from query.migration.migrate import migrate
 from query.ranking.options import RankingOptions
 from query.search_command import as_json_hit
 from query.service.options import ServiceOptions

@@ -30,9 +30,9 @@ from query.calibration.table import KeptCalibration
 from query.fitting.fit import Given, Opened, calibrate
 from query.fitting.probe import DEFAULT, Setting
 from query.fitting.statistics import calibration, draw
-from query.migration_map import Way, Worth, chosen, learnt
-from query.migration_sample import both_of
-from query.overlap import Compared, overlap
+from query.migration.candidate_maps import Way, Worth, chosen, learnt
+from query.migration.overlap import Compared, overlap
+from query.migration.sample import both_of
 from query.ranking.fair_ranker import Choice
 from query.ranking.searcher import Searcher
 

@@ -43,7 +43,7 @@ from query.calibration.lineage import give_up_if_left, leads_to, origin
 from query.fitting.fit import Given, calibrate
 from query.fitting.sampling import drawn
 from query.fitting.statistics import calibration, draw
-from query.overlap import Compared, overlap
+from query.migration.overlap import Compared, overlap
 from query.query_log.judged_queries import most_asked
 from query.ranking import two_field_ranker as two_fields
 from query.ranking.options import RankingOptions

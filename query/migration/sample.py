@@ -16,7 +16,7 @@ from encoders.wording import counted
 from indexer.stores.contract import VectorStore
 from query.fitting.sampling import drawn
 from query.fitting.statistics import pseudo_queries
-from query.migration_map import FEWEST, Both
+from query.migration.candidate_maps import FEWEST, Both
 
 Spans = Literal["old", "new"]
 """Whose passages are encoded by the other encoder, too."""

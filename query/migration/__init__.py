@@ -1,0 +1,1 @@
+"""A collection moves to another encoder: by a map, or encoded again."""
