@@ -15,11 +15,11 @@ from encoders.wording import counted
 from indexer.readers.options import reading_options
 from indexer.settings import place_options
 from indexer.training.mapping_sources import AlignedSources, aligned_options
+from query.alignment.mates import Method
+from query.alignment.mates_map import measured
+from query.alignment.mates_table import Sweep, mates_figure, swept
+from query.alignment.sweep_options import sweep_options
 from query.evaluation.plots import save_figure
-from query.mates import Method
-from query.mates_map import measured
-from query.mates_table import Sweep, mates_figure, swept
-from query.sweep_options import sweep_options
 
 
 @click.command("mates", short_help="Mate retrieval: does a document find its translation first, map by map?")

@@ -10,8 +10,8 @@ from encoders.document import FloatArray
 from encoders.errors import BadInput
 from encoders.maps.parallel import Parallel, Split
 from indexer.settings import Settings
+from query.alignment.mates import METHODS, learnt, over_pairs
 from query.cli import run
-from query.mates import METHODS, learnt, over_pairs
 
 
 def rotated(concepts: int, dim: int = 12, noise: float = 0.1) -> Parallel:

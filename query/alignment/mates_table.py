@@ -12,7 +12,7 @@ from encoders.console import Console
 from encoders.errors import BadInput
 from encoders.maps.mates import Mates, mean
 from encoders.maps.parallel import Parallel, Split
-from query.mates import Method, by_pair, learnt
+from query.alignment.mates import Method, by_pair, learnt
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -9,8 +9,8 @@ from encoders.maps.mates import Mates
 from encoders.maps.networks import Networks, read_mapping
 from encoders.maps.parallel import Parallel
 from encoders.maps.space import SpaceMaps
+from query.alignment.mates import Compared, over_pairs
 from query.calibration.mapped_calibration import check_model
-from query.mates import Compared, over_pairs
 
 
 def measured(folder: Path, parallel: Parallel, model: str) -> tuple[dict[str, Mates], list[str]]:

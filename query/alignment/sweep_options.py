@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from query.mates import METHODS, Method
+from query.alignment.mates import METHODS, Method
 
 
 def numbers(_context: click.Context, _option: click.Parameter, value: str) -> tuple[int, ...]:
