@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from encoders.document import Document, FloatArray, short_hash
-from query.language_pairs import PairTable, mean_counted
+from query.report.language_pairs import PairTable, mean_counted
 
 Part = Literal["train", "dev", "test"]
 

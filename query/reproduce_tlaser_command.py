@@ -23,7 +23,7 @@ from onnx_export.models import find_model, open_named
 
 if TYPE_CHECKING:
     from query.classification import Averages, Labelled, Part
-    from query.language_pairs import PairTable
+    from query.report.language_pairs import PairTable
 
 _PATH = click.Path(path_type=Path)
 _TOGETHER = 512

@@ -24,11 +24,11 @@ from query.calibration.table import KeptCalibration
 from query.evaluation.experiment import languages_of
 from query.evaluation.file_patterns import writable, write_lines
 from query.evaluation.qrels import read_qrels
-from query.first_hits import FirstHits
 from query.fitting.bias import Sample
-from query.language_pairs import PairTable, logged_rankings, map_by_pair, shares_by_pair
 from query.report import sections
 from query.report.evaluations import Shown, by_topic, evaluations, main_measure
+from query.report.first_hits import FirstHits
+from query.report.language_pairs import PairTable, logged_rankings, map_by_pair, shares_by_pair
 from query.report.page import Page, Section, Table, html
 
 _SECTIONS = 5

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from encoders.document import FloatArray
 from query.evaluation.plots import MEAN
-from query.language_pairs import PairTable
+from query.report.language_pairs import PairTable
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

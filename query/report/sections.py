@@ -11,12 +11,10 @@ from typing import Any
 from indexer.stores.contract import VectorStore
 from query.calibration.calibration import Calibration
 from query.evaluation.significance import Comparison
-from query.first_hits import first_hits
 from query.fitting import bias
 from query.fitting.bias import NEIGHBOURS, Sample
 from query.fitting.probe import BALANCES
 from query.fitting.separability import separability
-from query.language_pairs import PairTable, shares_by_pair
 from query.ranking.fair_ranker import PLAIN, Choice
 from query.report.figures import (
     DialPoint,
@@ -26,6 +24,8 @@ from query.report.figures import (
     pairs_figure,
     separability_figure,
 )
+from query.report.first_hits import first_hits
+from query.report.language_pairs import PairTable, shares_by_pair
 from query.report.page import Section
 
 LANGUAGES = "Where the languages lie"

@@ -11,10 +11,10 @@ from ir_measures import AP, Qrel
 
 from query.evaluation.measures import evaluate
 from query.evaluation.trec_run import Run
-from query.first_hits import FirstHits
 from query.fitting import bias
-from query.language_pairs import PairTable, average_precisions, map_by_pair, shares_by_pair
 from query.report.figures import DialPoint, dial_figure, inline_svg, languages_figure, pairs_figure
+from query.report.first_hits import FirstHits
+from query.report.language_pairs import PairTable, average_precisions, map_by_pair, shares_by_pair
 
 
 def clusters(count: int, languages: int) -> tuple[np.ndarray, np.ndarray]:

@@ -14,7 +14,7 @@ import sqlalchemy as sa
 from query.evaluation import history
 from query.evaluation.history import LoggedRun
 from query.evaluation.trec_run import Run
-from query.first_hits import FirstHits
+from query.report.first_hits import FirstHits
 
 if TYPE_CHECKING:
     from ir_measures import Qrel
