@@ -30,10 +30,10 @@ from query.evaluation.trec_run import Run
 from query.fitting.fit import calibrate
 from query.ranking.fair_ranker import PLAIN, Choice
 from query.ranking.searcher import Searcher
-from query.retrieval import RANKS, Precision, precision
+from query.reproduce.retrieval import RANKS, Precision, precision
 
 if TYPE_CHECKING:
-    from query.cr5_tables import Retrieved
+    from query.reproduce.cr5 import Retrieved
 
 TRAINED = ("en", "de", "fr", "it", "es", "ru", "fi", "ja", "zh", "nl", "pl", "cs", "pt", "hu")
 TESTED = ("en", "de", "fr", "it", "es", "ru", "ja", "zh")
@@ -270,7 +270,7 @@ def word_rows(records: Records) -> list[str]:
     """Words of FreeDict, interface sentences and news, English and each language, by a model of all help pages."""
     from encoders.cr5.encoder import load_model
     from encoders.folder import ModelFolder
-    from query import cr5_tables as tables
+    from query.reproduce import cr5 as tables
 
     lines = ["| queries → candidates | P@1, P@5, P@10 by cosine | by CSLS | queries |", "|---|---|---|---:|"]
     with tempfile.TemporaryDirectory() as place:

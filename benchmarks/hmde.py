@@ -36,8 +36,6 @@ from indexer.training.hmde import heads_of, training_facts
 from onnx_export.hmde.lower_encoders.lower import Part
 from onnx_export.hmde.settings import PRESETS, Settings
 from onnx_export.models import DEFAULT
-from query.classification import Labelled, averages, split, zero_shot
-from query.classification import Part as Share
 from query.evaluation.measures import evaluate, parse_measures
 from query.evaluation.qrels import read_qrels
 from query.evaluation.topics import read_topics
@@ -47,6 +45,8 @@ from query.fitting.probe import Setting, probe
 from query.fitting.statistics import calibration, draw
 from query.ranking.fair_ranker import PLAIN, Choice
 from query.ranking.searcher import Searcher
+from query.reproduce.classification import Labelled, averages, split, zero_shot
+from query.reproduce.classification import Part as Share
 
 QUIET = Console(quiet=True)
 

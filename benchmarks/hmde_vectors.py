@@ -19,7 +19,7 @@ from encoders.document import Document, Encoder, Int8Array, int8_rows
 from encoders.hmde.triples import held_out
 from onnx_export.hmde.settings import LONGFORMER
 from onnx_export.models import DEFAULT
-from query.hmde_methods import open_method
+from query.reproduce.hmde_methods import open_method
 
 LANGUAGES = ("en", "de", "fr", "it", "es", "ru", "fi", "ja", "zh")
 METHODS = ("first", "segments", "sentences")

@@ -25,7 +25,7 @@ from encoders.folder import ModelFolder
 from encoders.methods.registry import open_encoder
 from encoders.tlaser.settings import NAMES, Variant, preset
 from encoders.tlaser.similarity import search_error
-from query.classification import Averages, Labelled, Part, averages, split, zero_shot
+from query.reproduce.classification import Averages, Labelled, Part, averages, split, zero_shot
 
 SPLITS = 5
 

@@ -21,9 +21,9 @@ from query import (
     reproduce_tlaser_command,
 )
 from query.alignment.gold import stated_pairs
-from query.alignment.lawdr_tables import PAPER, PAPER_PROBE, VARIANTS, Probe, Recalls, probe, wmt16, wmt19
 from query.alignment.side import Side, encoded_side
-from query.alignment.wmt import lett_files, read_commentary, read_site
+from query.reproduce.lawdr import PAPER, PAPER_PROBE, VARIANTS, Probe, Recalls, probe, wmt16, wmt19
+from query.reproduce.wmt import lett_files, read_commentary, read_site
 
 _FOLDER = click.Path(path_type=Path, exists=False)
 _FIRST, _SECOND = "en", "fr"

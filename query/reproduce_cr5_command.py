@@ -13,7 +13,7 @@ from encoders.cr5.settings import Pairs, Settings
 from encoders.languages import normalise
 
 if TYPE_CHECKING:
-    from query.cr5_tables import Published, Retrieved
+    from query.reproduce.cr5 import Published, Retrieved
 
 _PATH = click.Path(path_type=Path)
 
@@ -59,8 +59,8 @@ def command(
     first two languages; the paper's are en,it. For sentences the paper takes idf and the ridge from
     300,000 others of Europarl; here both are the articles'.
     """
-    from query import cr5_tables as tables  # noqa: PLC0415 - scipy, which --help need not load
-    from query.cr5_data import Wikipedia, read_dictionary, read_europarl  # noqa: PLC0415
+    from query.reproduce import cr5 as tables  # noqa: PLC0415 - scipy, which --help need not load
+    from query.reproduce.cr5_data import Wikipedia, read_dictionary, read_europarl  # noqa: PLC0415
 
     if bool(pivots) != (pairs == "transitive"):
         raise click.UsageError("--pairs transitive and --pivot belong together; give both")

@@ -17,10 +17,10 @@ from encoders.session import Device
 from encoders.wording import counted
 from indexer.readers import Reading, ReadOptions, Refusal, Remark, read
 from onnx_export.models import DEFAULT
-from query.hmde_methods import METHODS, open_method
+from query.reproduce.hmde_methods import METHODS, open_method
 
 if TYPE_CHECKING:
-    from query.hmde_tables import PairScore
+    from query.reproduce.hmde_clef import PairScore
 
 _PATH = click.Path(path_type=Path)
 
@@ -64,9 +64,9 @@ def clef(
     The paper's data is CLEF-2003: --documents de=DIR, and the same for fi, it and ru, folders of the disks; --qrels in
     the same way; --topics, the files of topics 141 to 200. Any collection with topics in several languages will do.
     """
-    from query import hmde_tables as tables  # noqa: PLC0415 - what --help need not load
     from query.evaluation.qrels import read_qrels  # noqa: PLC0415
     from query.evaluation.topics import read_topics  # noqa: PLC0415
+    from query.reproduce import hmde_clef as tables  # noqa: PLC0415 - what --help need not load
 
     if documents.keys() != qrels.keys():
         raise click.UsageError("--documents and --qrels belong together; give both for each language")
@@ -109,7 +109,7 @@ def _readings(paths: Sequence[str], lang: str) -> Iterator[Reading]:
 
 
 def _show_pairs(found: Sequence[PairScore], ours: str, console: Console) -> None:
-    from query.hmde_tables import PAPER_CLIR, SYSTEMS  # noqa: PLC0415
+    from query.reproduce.hmde_clef import PAPER_CLIR, SYSTEMS  # noqa: PLC0415
 
     order = {pair: place for place, pair in enumerate(PAPER_CLIR)}
     found = sorted(found, key=lambda one: order.get((one.query, one.documents), len(order)))

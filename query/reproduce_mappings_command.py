@@ -19,7 +19,7 @@ from query.alignment.mates import Method
 from query.alignment.mates_table import Point, Sweep, mates_figure, swept
 from query.alignment.sweep_options import sweep_options
 from query.evaluation.plots import save_figure
-from query.mappings_data import read_jrc, read_wikicomp
+from query.reproduce.mappings_data import read_jrc, read_wikicomp
 
 PAPER: dict[str, dict[Method, tuple[float, float]]] = {
     "mBERT": {"raw": (0.115, 0.2), "lca-published": (0.963, 0.975), "lcc": (0.959, 0.973), "nca": (0.781, 0.84)},

@@ -17,11 +17,11 @@ from encoders.languages import normalise
 from encoders.session import Device
 from onnx_export.hmde.settings import FineTuning
 from onnx_export.models import DEFAULT
-from query.hmde_methods import METHODS, open_method
+from query.reproduce.hmde_methods import METHODS, open_method
 
 if TYPE_CHECKING:
     from onnx_export.hmde.trainable import Trainable
-    from query.labelled_splits import Split
+    from query.reproduce.labelled_splits import Split
 
 _PATH = click.Path(path_type=Path)
 Reached = Sequence[Mapping[str, float]]
@@ -70,7 +70,7 @@ def mldoc(
     encoder with a linear layer, beside it, as the paper does. --draws and --splits do so several times and tell the
     spread.
     """
-    from query.labelled_splits import by_concept, drawn, stored  # noqa: PLC0415 - what --help need not load
+    from query.reproduce.labelled_splits import by_concept, drawn, stored  # noqa: PLC0415 - what --help need not load
 
     if bool(mldoc) == bool(documents):
         raise click.UsageError("name the data: --mldoc DIR, or --documents SOURCE")
@@ -109,8 +109,8 @@ def _trainable(loaded: Encoder, reference: str, checkpoint: str | None, device: 
 
 
 def _labelled(folder: Path | None, sources: Sequence[str], console: Console) -> list[Document]:
-    from query.labelled_splits import labelled_documents  # noqa: PLC0415 - what --help need not load
-    from query.mldoc import read_mldoc  # noqa: PLC0415
+    from query.reproduce.labelled_splits import labelled_documents  # noqa: PLC0415 - what --help need not load
+    from query.reproduce.mldoc_data import read_mldoc  # noqa: PLC0415
 
     if folder is None:
         return labelled_documents(sources, console)
@@ -119,7 +119,7 @@ def _labelled(folder: Path | None, sources: Sequence[str], console: Console) -> 
 
 def _frozen(tried: Sequence[Split], encoder: Encoder, console: Console) -> Reached:
     """A classifier over vectors that are made once."""
-    from query.hmde_tables import Labelled, classify, encode_all  # noqa: PLC0415
+    from query.reproduce.hmde_clef import Labelled, classify, encode_all  # noqa: PLC0415
 
     documents = {one.doc_id: one for split in tried for one in split.documents}
     with console.progress("encoding", len(documents), "documents") as progress:
@@ -161,7 +161,7 @@ def _fine_tuned(tried: Sequence[Split], encoder: Trainable, settings: FineTuning
 
 def _show(reached: Mapping[str, Reached], taught: str, ours: str, console: Console) -> dict[str, Any]:
     """The paper's columns and ours, a language a row; several splits give a spread. Returns what JSON says."""
-    from query.hmde_tables import XLDC_SYSTEMS  # noqa: PLC0415
+    from query.reproduce.hmde_clef import XLDC_SYSTEMS  # noqa: PLC0415
 
     told = {way: _summed_up(splits, taught) for way, splits in reached.items()}
     number = len(reached["frozen"])
@@ -185,7 +185,7 @@ def _show(reached: Mapping[str, Reached], taught: str, ours: str, console: Conso
 
 def _paper(langs: Sequence[str], taught: str) -> list[str]:
     """The paper's means over some languages, a system each; blank where it has not all of them."""
-    from query.hmde_tables import PAPER_XLDC, XLDC_SYSTEMS  # noqa: PLC0415
+    from query.reproduce.hmde_clef import PAPER_XLDC, XLDC_SYSTEMS  # noqa: PLC0415
 
     if taught != "en" or not PAPER_XLDC.keys() >= set(langs):
         return [""] * len(XLDC_SYSTEMS)

@@ -22,8 +22,8 @@ from encoders.session import Device
 from onnx_export.models import find_model, open_named
 
 if TYPE_CHECKING:
-    from query.classification import Averages, Labelled, Part
     from query.report.language_pairs import PairTable
+    from query.reproduce.classification import Averages, Labelled, Part
 
 _PATH = click.Path(path_type=Path)
 _TOGETHER = 512
@@ -78,8 +78,8 @@ def command(
     """
     if not (mldoc or tatoeba or documents):
         raise click.UsageError("name the data: --mldoc DIR, --tatoeba DIR, or --documents SOURCE")
-    from query.labelled_splits import labelled_documents  # noqa: PLC0415 - as the classifier, when it is needed
-    from query.tlaser_data import read_mldoc, read_tatoeba  # noqa: PLC0415
+    from query.reproduce.labelled_splits import labelled_documents  # noqa: PLC0415 - as the classifier, when it is needed
+    from query.reproduce.tlaser_data import read_mldoc, read_tatoeba  # noqa: PLC0415
 
     wanted = language_list(languages)
     corpus = _only(read_mldoc(mldoc), wanted or list(PAPER_PAIRS)) if mldoc else {}
@@ -116,7 +116,7 @@ def _pairs(
 
 
 def _mldoc(corpus: Mapping[str, Mapping[Part, list[Document]]], encoder: Encoder, console: Console) -> None:
-    from query.classification import averages, zero_shot  # noqa: PLC0415
+    from query.reproduce.classification import averages, zero_shot  # noqa: PLC0415
 
     data = {
         lang: {part: _encoded(f"{lang} {part}", documents, encoder, console) for part, documents in parts.items()}
@@ -144,7 +144,7 @@ def _mldoc(corpus: Mapping[str, Mapping[Part, list[Document]]], encoder: Encoder
 
 
 def _documents(documents: Sequence[Document], splits: int, encoder: Encoder, console: Console) -> None:
-    from query.classification import averages, split, zero_shot  # noqa: PLC0415
+    from query.reproduce.classification import averages, split, zero_shot  # noqa: PLC0415
 
     encoded = _encoded("documents", documents, encoder, console)
     langs = np.array([document.lang for document in documents])
@@ -186,7 +186,7 @@ def _see_what_taught(languages: Sequence[str], values: npt.NDArray[np.float64], 
 
 
 def _parts(encoded: Labelled, own: np.ndarray, parts: np.ndarray) -> dict[Part, Labelled]:
-    from query.classification import Labelled  # noqa: PLC0415
+    from query.reproduce.classification import Labelled  # noqa: PLC0415
 
     names: tuple[Part, ...] = ("train", "dev", "test")
     return {
@@ -217,7 +217,7 @@ def _tatoeba(pairs: Mapping[tuple[str, str], tuple[list[str], list[str]]], encod
 
 
 def _encoded(name: str, documents: Sequence[Document], encoder: Encoder, console: Console) -> Labelled:
-    from query.classification import Labelled  # noqa: PLC0415
+    from query.reproduce.classification import Labelled  # noqa: PLC0415
 
     vectors = [np.zeros((0, encoder.spec.dim), dtype=np.float32)]
     with console.progress(f"encoding {name}", len(documents), "documents") as progress:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from encoders.document import Document, unit_rows
-from query.classification import Labelled, Part, averages, split, zero_shot
+from query.reproduce.classification import Labelled, Part, averages, split, zero_shot
 
 _CLASSES = np.array(["games", "science", "text"])
 

@@ -10,8 +10,8 @@ import pytest
 
 from encoders.errors import BadInput
 from query.cli import run
-from query.cr5_data import Wikipedia, read_dictionary, read_europarl
-from query.cr5_tables import _candidates
+from query.reproduce.cr5 import _candidates
+from query.reproduce.cr5_data import Wikipedia, read_dictionary, read_europarl
 
 LANGS = ("en", "it", "da", "vi")
 TOPICS = 7

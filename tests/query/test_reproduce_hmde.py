@@ -12,9 +12,9 @@ import query
 from encoders.document import Document, unit_rows
 from encoders.errors import BadInput
 from query.cli import run
-from query.hmde_tables import PAPER_CLIR, PAPER_XLDC, Labelled, classify
-from query.labelled_splits import by_concept, drawn, stored
-from query.mldoc import read_mldoc
+from query.reproduce.hmde_clef import PAPER_CLIR, PAPER_XLDC, Labelled, classify
+from query.reproduce.labelled_splits import by_concept, drawn, stored
+from query.reproduce.mldoc_data import read_mldoc
 
 DEMO = Path(query.__file__).parent / "demo"
 STORIES = {

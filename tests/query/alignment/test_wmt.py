@@ -14,11 +14,11 @@ import query
 from encoders.document import Passages, int8_rows, unit_rows
 from encoders.errors import BadInput
 from query.alignment.coverage import PassageRows
-from query.alignment.lawdr_tables import VARIANTS, wmt16, wmt19
 from query.alignment.side import Side
-from query.alignment.url_matching import match_urls, neutral
-from query.alignment.wmt import lett_files, read_commentary, read_site
 from query.cli import run
+from query.reproduce.lawdr import VARIANTS, wmt16, wmt19
+from query.reproduce.url_matching import match_urls, neutral
+from query.reproduce.wmt import lett_files, read_commentary, read_site
 
 DEMO = Path(query.__file__).parent / "demo"
 

@@ -15,8 +15,8 @@ from encoders.cr5.model import Cr5Model
 from encoders.cr5.settings import Pairs, Settings
 from encoders.document import Document, FloatArray, unit_rows
 from encoders.errors import BadInput
-from query.cr5_data import Wikipedia
-from query.retrieval import Precision, precision
+from query.reproduce.cr5_data import Wikipedia
+from query.reproduce.retrieval import Precision, precision
 
 Scores = tuple[float, float, float]
 """P@1, P@5 and P@10 in per cent."""

@@ -13,7 +13,7 @@ from encoders.document import Document
 from encoders.errors import BadInput
 from encoders.wording import counted
 from indexer.readers import ReadOptions, Refusal, read
-from query.classification import Part, split
+from query.reproduce.classification import Part, split
 
 _SHARE = 0.8
 """Of the training documents in each of several draws."""

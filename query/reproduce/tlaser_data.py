@@ -1,6 +1,6 @@
 """The data that T-LASER and its relatives are measured on, in the layouts it is published in.
 
-**MLDoc**: ``query.mldoc``.
+**MLDoc**: ``query.reproduce.mldoc_data``.
 
 **Tatoeba** (as in LASER's repository): ``tatoeba.deu-eng.deu`` and ``tatoeba.deu-eng.eng``, the same line in both.
 """
@@ -15,8 +15,8 @@ from encoders.document import Document
 from encoders.errors import BadInput
 from encoders.languages import normalise
 from indexer.readers.files import text_lines
-from query import mldoc
-from query.classification import Part
+from query.reproduce import mldoc_data as mldoc
+from query.reproduce.classification import Part
 
 _PAIR = re.compile(r"^tatoeba\.([a-z]{3})-([a-z]{3})\.\1$")
 

@@ -1,0 +1,1 @@
+"""A paper's table, computed: one file a table."""
