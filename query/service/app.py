@@ -18,16 +18,16 @@ from indexer.elastic.connection import SCHEMES, Credentials
 from query import __version__
 from query.ranking.searcher import EmptyCollection
 from query.service import refusals
-from query.service.api import EMPTY, READY, Api
-from query.service.desk import Desk, Refused
-from query.service.elastic.front import Front
-from query.service.elastic.upstream import Upstream
-from query.service.guard import Guard, is_elastic
+from query.service.admission import Desk, Refused
+from query.service.elastic.endpoint import Front
 from query.service.metrics import Metrics
+from query.service.middleware import Guard, is_elastic
+from query.service.open_collections import Shelf
 from query.service.options import ServiceOptions
 from query.service.page import Page
 from query.service.query_log import QueryLog
-from query.service.shelf import Shelf
+from query.service.routes import EMPTY, READY, Api
+from query.service.upstream import Upstream
 
 _EVERY = 5.0
 """Seconds between two looks at the collections."""

@@ -11,7 +11,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from encoders.errors import BadInput, MissingPart, ModelMismatch, StoreError
 from indexer.elastic.connection import SearchRefused, reason
-from query.service.desk import Refused
+from query.service.admission import Refused
 
 _logger = logging.getLogger("dragoman.service")
 _NOT_NOW = "the collection can't be searched now; try again, the service's log says why"

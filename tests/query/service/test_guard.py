@@ -14,7 +14,7 @@ import pytest
 
 from encoders.errors import BadInput
 from indexer.settings import Settings
-from query.service import guard
+from query.service import middleware as guard
 from query.service.access import Rates, Token, read_tokens
 from query.service.options import ServiceOptions
 from tests.servers.service import serving

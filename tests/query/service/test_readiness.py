@@ -60,7 +60,7 @@ def test_a_model_that_does_not_fit_is_not_loaded_over_and_over(
         return open_query_encoder(row, *rest)
 
     monkeypatch.setattr(app, "_EVERY", 0.01)
-    monkeypatch.setattr("query.service.shelf.open_query_encoder", counting)
+    monkeypatch.setattr("query.service.open_collections.open_query_encoder", counting)
     shutil.copytree(calibrated.home, tmp_path / "home")
     own = Settings.read(home=tmp_path / "home")
     with opened(own.database) as engine, engine.begin() as connection:

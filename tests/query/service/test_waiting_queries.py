@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from encoders.document import Document, Encoded, EncoderSpec, FloatArray
-from query.service import waiting_queries
-from query.service.waiting_queries import WaitingQueries
+from query.service import query_batcher as waiting_queries
+from query.service.query_batcher import WaitingQueries
 from tests.conftest import until
 
 SPEC = EncoderSpec("slow", "first", 2, (), "model", "build")

@@ -11,10 +11,10 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from query.service import refusals
 from query.service.access import Caller, Rates, known
-from query.service.desk import Refused
-from query.service.elastic.upstream import Upstream
+from query.service.admission import Refused
 from query.service.metrics import Metrics
 from query.service.options import ServiceOptions
+from query.service.upstream import Upstream
 
 _OPEN = frozenset({"/api/health", "/api/ready"})
 """What needs no token: an orchestrator has none, and nothing of a document is said."""

@@ -27,7 +27,7 @@ from query.ranking.query_encoder import asked_by, open_query_encoder
 from query.ranking.searcher import Searcher, choose
 from query.service import collection_state
 from query.service.metrics import Metrics
-from query.service.waiting_queries import WaitingQueries
+from query.service.query_batcher import WaitingQueries
 
 _COUNTED = 5.0
 """Seconds that the number of documents by language is believed."""

@@ -19,7 +19,7 @@ from query.ranking.options import RankingOptions
 from query.ranking.query_encoder import asked_by
 from query.ranking.searcher import Searcher, choose
 from query.search_command import as_json_hit
-from query.service.desk import Desk, Refused
+from query.service.admission import Desk, Refused
 from query.service.messages import (
     Click,
     CollectionAnswer,
@@ -32,9 +32,9 @@ from query.service.messages import (
     Trouble,
 )
 from query.service.metrics import Metrics
+from query.service.open_collections import Shelf
 from query.service.query_log import Entry, QueryLog
 from query.service.refusals import refusal
-from query.service.shelf import Shelf
 
 _TROUBLE: dict[int | str, dict[str, Any]] = {
     status: {"model": Trouble, "description": text}

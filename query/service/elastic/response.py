@@ -9,7 +9,7 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from query.ranking.hits import Hit
-from query.service.elastic.clause import CrossLingual, Highlight
+from query.service.elastic.query_clause import CrossLingual, Highlight
 
 
 def answer(

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from query.service.desk import Refused
+from query.service.admission import Refused
 from query.service.elastic.calls import Call
 
 _OWN_PARAMETERS = {

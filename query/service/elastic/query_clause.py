@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from query.service.desk import Refused
+from query.service.admission import Refused
 from query.service.messages import MOST, SearchRequest
 
 NAME = "cross_lingual"

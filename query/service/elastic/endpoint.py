@@ -22,16 +22,17 @@ from query.ranking.hits import Hit
 from query.ranking.searcher import Searcher
 from query.service import refusals
 from query.service.access import Caller
-from query.service.api import Api
-from query.service.desk import Desk, Refused
-from query.service.elastic import clause, shape
-from query.service.elastic.bodies import bodies, named_indices, reaches_elsewhere, refuse_own_parameters
+from query.service.admission import Desk, Refused
+from query.service.elastic import query_clause as clause
+from query.service.elastic import response as shape
 from query.service.elastic.calls import Call
-from query.service.elastic.clause import CrossLingual
-from query.service.elastic.upstream import Upstream
-from query.service.guard import elastic_error
+from query.service.elastic.query_clause import CrossLingual
+from query.service.elastic.search_body import bodies, named_indices, reaches_elsewhere, refuse_own_parameters
+from query.service.middleware import elastic_error
+from query.service.open_collections import Shelf
 from query.service.options import ServiceOptions
-from query.service.shelf import Shelf
+from query.service.routes import Api
+from query.service.upstream import Upstream
 
 _PRODUCT = {"x-elastic-product": "Elasticsearch"}
 _LOGGED = "x-dragoman-search"

@@ -12,7 +12,7 @@ from hashlib import sha256
 import httpx
 
 from indexer.elastic.connection import Credentials
-from query.service.desk import Refused
+from query.service.admission import Refused
 from query.service.metrics import Metrics
 
 _SENT = ("content-type", "accept", "x-opaque-id")
