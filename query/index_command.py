@@ -19,10 +19,10 @@ from indexer.indexing.pipeline import IndexReport
 from indexer.readers import ReadOptions
 from indexer.readers.options import reading_options
 from indexer.settings import Settings, place_options
+from indexer.workers.watching import look_on
 from onnx_export.models import DEFAULT
 from query.calibrate_command import tell_upkeep
 from query.fitting.fit import is_calibrated, keep_calibrated
-from query.waiting import look_on
 
 
 @click.command("index", short_help="Read, encode and store documents; go on where it stopped.")

@@ -18,10 +18,10 @@ from indexer.ledger import ledger
 from indexer.ledger.database import opened
 from indexer.settings import Settings, place_options
 from indexer.workers.controlling import last_run
+from indexer.workers.watching import watch
 from query.calibration import table as calibration_table
 from query.calibration.lineage import leads_to
 from query.ranking.two_field_ranker import second_field
-from query.waiting import watch
 
 
 @click.command("status", short_help="Collections, languages, encoders, calibrations, index runs, refusals.")

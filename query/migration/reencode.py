@@ -36,6 +36,7 @@ from indexer.stores import drop_store
 from indexer.stores.contract import VectorStore
 from indexer.workers.hints import Hints
 from indexer.workers.sweeping import sweep
+from indexer.workers.watching import look_on
 from onnx_export.models import absolute
 from query.calibration import table as calibration_table
 from query.calibration.calibration import Calibration
@@ -49,7 +50,6 @@ from query.ranking import two_field_ranker as two_fields
 from query.ranking.options import RankingOptions
 from query.ranking.query_encoder import asker_of, open_asker
 from query.ranking.searcher import Searcher
-from query.waiting import look_on
 
 SAMPLE = 2000
 """Documents over all languages that are encoded first: the second field's statistics are taken of them."""

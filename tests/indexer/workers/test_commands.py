@@ -23,8 +23,8 @@ from indexer.ledger import ledger
 from indexer.ledger.database import connect
 from indexer.settings import Settings
 from indexer.workers.progress import standing
+from indexer.workers.watching import look_on
 from query.cli import run
-from query.waiting import look_on
 from tests.conftest import until
 from tests.indexer.workers.conftest import answers_inspect, new_database
 from tests.indexer.workers.site import Site

@@ -20,8 +20,8 @@ from indexer.workers.leases import Leases
 from indexer.workers.progress import standing
 from indexer.workers.registry import Identity
 from indexer.workers.sweeping import sweep
+from indexer.workers.watching import Look, lines, wait_for
 from query.cli import run as run_command
-from query.waiting import Look, lines, wait_for
 from tests.conftest import until
 from tests.indexer.workers.conftest import Field, records
 
@@ -122,7 +122,7 @@ def test_whoever_waits_is_told_once_why_a_run_cannot_end_until_the_reason_is_ano
             raise StoreError(reasons.pop(0))
         publish(store)
 
-    monkeypatch.setattr("query.waiting._SWEEP", 0.0)
+    monkeypatch.setattr("indexer.workers.watching._SWEEP", 0.0)
     monkeypatch.setattr(EmbeddedStore, "publish", failing)
     with looking_on(field):
         pass
