@@ -13,12 +13,12 @@ from fastapi.responses import PlainTextResponse
 from encoders.errors import BadInput, DragomanError
 from encoders.languages import normalise
 from query.calibration import table as calibration_table
+from query.commands.search import as_json_hit
 from query.ranking.fair_ranker import Choice
 from query.ranking.hits import Hit
 from query.ranking.options import RankingOptions
 from query.ranking.query_encoder import asked_by
 from query.ranking.searcher import Searcher, choose
-from query.search_command import as_json_hit
 from query.service.admission import Desk, Refused
 from query.service.messages import (
     Click,

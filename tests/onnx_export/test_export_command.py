@@ -18,7 +18,7 @@ from encoders.document import Document
 from encoders.errors import BadInput, DragomanError, MissingPart
 from encoders.folder import ModelFolder
 from encoders.methods.registry import open_encoder
-from onnx_export.command import command as export
+from query.commands.export import command as export
 from tests.onnx_export.conftest import SHAPES, SaveModel
 
 pytestmark = pytest.mark.torch

@@ -14,8 +14,8 @@ import query
 from encoders.folder import ModelFolder, model_cache
 from indexer.index import alone
 from indexer.settings import Settings
-from query import index_command
 from query.cli import _COMMANDS, run
+from query.commands import index as index_command
 from tests.query.conftest import DEMO, copied
 from tests.servers.shared import once
 

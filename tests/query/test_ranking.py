@@ -17,6 +17,7 @@ from indexer.settings import Settings
 from indexer.stores.embedded import EmbeddedStore
 from query import Searcher
 from query.calibration.calibration import Calibration
+from query.commands.search import explained, how
 from query.evaluation.measures import evaluate, parse_measures
 from query.evaluation.qrels import read_qrels
 from query.evaluation.topics import read_topics
@@ -28,7 +29,6 @@ from query.ranking import fair_ranker as ranking_module
 from query.ranking import two_field_ranker as two_fields
 from query.ranking.fair_ranker import Choice, FairRanker, opening
 from query.ranking.options import RankingOptions
-from query.search_command import explained, how
 from tests.query.conftest import DEMO
 from tests.query.synthetic import TopicEncoder, filled, page
 

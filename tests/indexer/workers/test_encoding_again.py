@@ -27,11 +27,11 @@ from indexer.reencode import hand_out_again, reencode
 from indexer.settings import Settings
 from indexer.stores import open_store
 from indexer.stores.contract import VectorStore
-from indexer.workers import worker_command
 from indexer.workers.controlling import cancel
 from indexer.workers.serving import Plan
 from indexer.workers.spool import packed_ids, unpacked
 from indexer.workers.sweeping import sweep
+from query.commands import worker as worker_command
 from tests.indexer.counting import CountingEncoder
 from tests.indexer.workers.conftest import Field, records
 

@@ -20,7 +20,7 @@ from indexer.stores import open_store
 from indexer.stores.contract import StoredDocument
 from query.calibration.table import use
 from query.cli import run
-from query.evaluate_command import evaluate_files
+from query.commands.evaluate import evaluate_files
 from query.evaluation import history
 from query.fitting.fit import calibrate
 from query.fitting.probe import Setting

@@ -16,9 +16,9 @@ from indexer.settings import Settings
 from onnx_export.models import DEFAULT
 from query import Searcher
 from query.calibration import table as calibration_table
+from query.commands.search import as_json_hit
 from query.migration.migrate import migrate
 from query.ranking.options import RankingOptions
-from query.search_command import as_json_hit
 from query.service.options import ServiceOptions
 from tests.servers.service import serving
 

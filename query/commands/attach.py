@@ -19,7 +19,7 @@ from indexer.elastic.connection import INDEX_TYPES, SCHEMES, Address, NoIndex, w
 from indexer.settings import Settings, place_options
 from indexer.stores.attached.address import Attachment
 from onnx_export.models import DEFAULT
-from query.calibrate_command import tell_upkeep
+from query.commands.calibrate import tell_upkeep
 from query.fitting.fit import is_calibrated, keep_calibrated
 
 _SHOWN = 10

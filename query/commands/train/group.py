@@ -13,13 +13,13 @@ from encoders.cr5.settings import Pairs, Settings
 from encoders.languages import normalise
 from encoders.session import Device
 from encoders.wording import counted
-from indexer import train_mapping_command
 from indexer.readers import ReadOptions, Refusal
 from indexer.readers.options import reading_options
-from indexer.train_hmde_command import command as hmde_command
-from indexer.train_tlaser_command import command as tlaser_command
 from indexer.training.lawdr import SAMPLE, LawdrReport, train_lawdr
 from onnx_export.models import DEFAULT
+from query.commands.train import mapping as train_mapping_command
+from query.commands.train.hmde import command as hmde_command
+from query.commands.train.tlaser import command as tlaser_command
 
 if TYPE_CHECKING:
     from indexer.training.cr5 import Cr5Report

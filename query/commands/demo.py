@@ -16,7 +16,8 @@ from indexer.ledger.database import opened
 from indexer.readers import ReadOptions
 from indexer.settings import Settings, place_options
 from query.calibration.table import NONE
-from query.evaluate_command import evaluate_files
+from query.commands.evaluate import evaluate_files
+from query.commands.search import as_json_hit, show
 from query.evaluation import history
 from query.evaluation.fairness import OWN_LANGUAGE
 from query.evaluation.topics import read_topics
@@ -26,7 +27,6 @@ from query.ranking.hits import Hit
 from query.ranking.options import RankingOptions
 from query.ranking.searcher import Searcher
 from query.report.compose import report
-from query.search_command import as_json_hit, show
 
 COLLECTION = "demo"
 _HITS = 5

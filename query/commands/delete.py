@@ -19,7 +19,7 @@ from indexer.ledger.owner import owner_of
 from indexer.settings import Settings, place_options
 from indexer.stores.attached.address import is_attached
 from query.calibration import table as calibration_table
-from query.detach_command import take_back
+from query.commands.detach import take_back
 from query.evaluation import history
 from query.query_log import judged_queries as clicks
 

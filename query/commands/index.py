@@ -21,7 +21,7 @@ from indexer.readers.options import reading_options
 from indexer.settings import Settings, place_options
 from indexer.workers.watching import look_on
 from onnx_export.models import DEFAULT
-from query.calibrate_command import tell_upkeep
+from query.commands.calibrate import tell_upkeep
 from query.fitting.fit import is_calibrated, keep_calibrated
 
 

@@ -17,6 +17,7 @@ from encoders.folder import file_hash
 from encoders.languages import UNDETERMINED, language_list
 from indexer.ledger.database import opened
 from indexer.settings import Settings, place_options
+from query.commands.runs import comparison_json, found_json, show_comparisons, show_found
 from query.evaluation import history
 from query.evaluation.experiment import Plan, Result, by_language, experiment, score_external
 from query.evaluation.fairness import OWN_LANGUAGE, PEER, is_fairness
@@ -29,7 +30,6 @@ from query.evaluation.trec_run import Run
 from query.query_log.judged_queries import logged_files
 from query.ranking.options import RankingOptions, ranking_options
 from query.ranking.searcher import Searcher
-from query.runs_command import comparison_json, found_json, show_comparisons, show_found
 
 FIELDS = ("title", "description")
 _FILE = click.Path(path_type=Path, dir_okay=False)

@@ -13,15 +13,13 @@ from encoders.document import Document, Encoder
 from encoders.methods.registry import METHODS
 from encoders.session import Device
 from onnx_export.models import DEFAULT, open_named
-from query import (
-    reproduce_cr5_command,
-    reproduce_hmde_command,
-    reproduce_mappings_command,
-    reproduce_mldoc_command,
-    reproduce_tlaser_command,
-)
 from query.alignment.gold import stated_pairs
 from query.alignment.side import Side, encoded_side
+from query.commands.reproduce import cr5 as reproduce_cr5_command
+from query.commands.reproduce import hmde_clef as reproduce_hmde_command
+from query.commands.reproduce import hmde_mldoc as reproduce_mldoc_command
+from query.commands.reproduce import mappings as reproduce_mappings_command
+from query.commands.reproduce import tlaser as reproduce_tlaser_command
 from query.reproduce.lawdr import PAPER, PAPER_PROBE, VARIANTS, Probe, Recalls, probe, wmt16, wmt19
 from query.reproduce.wmt import lett_files, read_commentary, read_site
 

@@ -1,0 +1,1 @@
+"""``dragoman reproduce``: one file a paper."""

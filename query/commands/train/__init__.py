@@ -1,0 +1,1 @@
+"""``dragoman train``: one file an encoder."""
