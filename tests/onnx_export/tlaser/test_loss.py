@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.encoders.tlaser import paper
+from tests.onnx_export.tlaser import paper
 
 pytestmark = pytest.mark.torch
 
