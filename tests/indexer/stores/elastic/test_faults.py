@@ -376,7 +376,7 @@ _WRITER = """
 import sys
 from indexer.elastic.connection import Address, Credentials
 from indexer.stores.elastic.store import ElasticStore
-from tests.indexer.test_elastic_faults import MODEL, items
+from tests.indexer.stores.elastic.test_faults import MODEL, items
 address, user, password, ca = sys.argv[1:]
 store = ElasticStore(Address.parse(address), "c", Credentials(user, password, ca=ca))
 for start in range(0, 2000, 100):
