@@ -32,7 +32,7 @@ from query.ranking.two_field_ranker import TwoFields
 from tests.conftest import until
 from tests.indexer.workers.site import Site
 from tests.query.conftest import DEMO, moved
-from tests.query.encoding_again import SAMPLE, command, first, row, status, vectors
+from tests.query.migration.encoding_again import SAMPLE, command, first, row, status, vectors
 from tests.servers.rabbitmq import RabbitServer
 from tests.servers.redis import RedisServer
 
@@ -43,7 +43,7 @@ import sys
 from indexer.index import reading as batches
 from query.migration import reencode as reencoding
 from query.cli import run
-from tests.query.test_reencoding_by_workers import CHUNK, every_sixth
+from tests.query.migration.test_reencode_by_workers import CHUNK, every_sixth
 batches.CHUNK_DOCUMENTS, reencoding.drawn = CHUNK, every_sixth
 sys.exit(run(sys.argv[1:]))
 """

@@ -30,7 +30,7 @@ from query.query_log.tables import SearchRow
 from query.ranking.searcher import Searcher
 from query.ranking.two_field_ranker import TwoFields
 from tests.query.conftest import DEMO, SOURCES, copied, moved
-from tests.query.encoding_again import SAMPLE, command, first, row, status, vectors
+from tests.query.migration.encoding_again import SAMPLE, command, first, row, status, vectors
 
 
 @pytest.fixture

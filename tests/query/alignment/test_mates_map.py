@@ -15,7 +15,7 @@ from indexer.training.aligned_documents import ByConcept
 from indexer.training.mapping import Plan, learn, write
 from indexer.training.nca import LearntNetworks, learn_networks
 from query.alignment.mates_map import measured
-from tests.query.test_mates import rotated
+from tests.query.alignment.test_mates import rotated
 
 SPEC = EncoderSpec("rotated", "segments", 12, (), "rotated", "rotated")
 QUIET = Console(quiet=True)
