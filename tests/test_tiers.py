@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[1]
+from tests import ROOT
+
 _CONFTEST = "from tests.tiers import pytest_addoption, pytest_collection_modifyitems, pytest_configure\n"
 _TESTS = """
 import os

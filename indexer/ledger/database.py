@@ -29,7 +29,7 @@ _SHOWN = ("host", "port", "dbname", "service")
 
 
 class Base(DeclarativeBase):
-    """Declarative base of every table; the migrations in ``indexer/migrations`` make them."""
+    """Declarative base of every table; the migrations in ``indexer/ledger/migrations`` make them."""
 
 
 def now() -> dt.datetime:

@@ -1,12 +1,12 @@
 """The files of ``docker/`` as tests read them."""
 
 import re
-from pathlib import Path
 from typing import Any
 
 import yaml
 
-ROOT = Path(__file__).parent.parent.parent
+from tests import ROOT
+
 DOCKER = ROOT / "docker"
 
 

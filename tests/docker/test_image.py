@@ -13,8 +13,9 @@ from pathlib import Path
 
 import pytest
 
+from tests import ROOT
 from tests.conftest import skip_or_fail
-from tests.docker.files import DOCKER, ROOT, instructions
+from tests.docker.files import DOCKER, instructions
 
 _BIN = Path(sys.executable).parent
 

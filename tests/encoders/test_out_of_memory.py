@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
 from encoders.folder import ModelFolder
-
-ROOT = Path(__file__).parents[2]
+from tests import ROOT
 
 _IN_LITTLE_MEMORY = """
 import resource, sys

@@ -9,6 +9,7 @@ import pytest
 
 from encoders.document import FloatArray
 from encoders.maps.nca import Network, compared
+from tests import ROOT
 
 pytestmark = pytest.mark.torch
 
@@ -71,5 +72,5 @@ def test_a_process_without_torch_runs_it(graph: bytes, tmp_path: Path) -> None:
         "made = Network((folder / 'nca.onnx').read_bytes()).transform(np.load(folder / 'rows.npy'))\n"
         "np.save(folder / 'made.npy', made)\n"
     )
-    subprocess.run([sys.executable, "-c", program, str(tmp_path)], check=True, cwd=Path(__file__).parent.parent.parent)
+    subprocess.run([sys.executable, "-c", program, str(tmp_path)], check=True, cwd=ROOT)
     np.testing.assert_allclose(np.load(tmp_path / "made.npy"), transcribed(graph, rows(3, 6, 8)), atol=1e-5)

@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-import query
 from encoders.folder import ModelFolder
 from indexer.collection import collection as collections
 from indexer.collection.collection import Collection
@@ -22,10 +21,10 @@ from onnx_export.models import DEFAULT
 from query.cli import run
 from query.fitting import probe
 from query.fitting.fit import calibrate
+from tests import DEMO
 from tests.query.synthetic import make_word_model
 from tests.servers.shared import once
 
-DEMO = Path(query.__file__).parent / "demo"
 SOURCES = sorted(DEMO.glob("docs.*.jsonl"))
 
 

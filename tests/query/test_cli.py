@@ -10,16 +10,15 @@ from pathlib import Path
 
 import pytest
 
-import query
 from encoders.folder import ModelFolder, model_cache
 from indexer.index import alone
 from indexer.settings import Settings
 from query.cli import _COMMANDS, run
 from query.commands import index as index_command
-from tests.query.conftest import DEMO, copied
+from tests import DEMO, ROOT
+from tests.query.conftest import copied
 from tests.servers.shared import once
 
-ROOT = Path(query.__file__).parent.parent
 EVALUATE = ["evaluate", "--topics", str(DEMO / "topics.tsv"), "--qrels", str(DEMO / "qrels.txt")]
 
 

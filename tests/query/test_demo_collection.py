@@ -2,14 +2,12 @@
 
 import json
 from collections import defaultdict
-from pathlib import Path
 from typing import Any
 
-import query
 from query.evaluation.qrels import read_qrels
 from query.evaluation.topics import read_topics
+from tests import DEMO
 
-DEMO = Path(query.__file__).parent / "demo"
 LANGS = {"ar", "de", "en", "es", "fr", "ja", "pt", "ru", "tr", "zh"}
 
 

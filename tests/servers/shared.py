@@ -21,6 +21,7 @@ from typing import TypeVar
 
 from filelock import FileLock
 
+from tests import ROOT
 from tests.servers.process import S, end
 
 _VARIABLE = "TESTS_SHARED_FOLDER"
@@ -38,7 +39,7 @@ def shared_folder() -> Path:
         waiting = subprocess.Popen(
             [sys.executable, "-m", __name__, folder],
             stdin=subprocess.PIPE,
-            cwd=Path(__file__).parents[2],
+            cwd=ROOT,
             start_new_session=True,
         )
         atexit.register(waiting.communicate)

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
+from tests import ROOT
 from tests.conftest import until
 from tests.servers.process import ServerProcess, only_zombies
 from tests.servers.shared import lent, once
 
-ROOT = Path(__file__).parents[2]
 _RUN = """
 import time
 from tests.servers.shared import shared_folder, started

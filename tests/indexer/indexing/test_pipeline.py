@@ -32,10 +32,9 @@ from indexer.ledger.database import connect
 from indexer.readers import ReadOptions
 from indexer.settings import Settings
 from indexer.stores import drop_store, open_store
+from tests import DEMO, ROOT
 from tests.conftest import until
 from tests.indexer.counting import CountingEncoder
-
-DEMO = Path(pipeline.__file__).parent.parent / "query" / "demo"
 
 
 class Bench:
@@ -450,7 +449,7 @@ def test_killed_at_random_moments_it_ends_with_the_same_bytes(
     def start(home: Path) -> subprocess.Popen[bytes]:
         return subprocess.Popen(
             command,
-            env=dict(os.environ, DRAGOMAN_HOME=str(home), PYTHONPATH=str(DEMO.parent.parent)),
+            env=dict(os.environ, DRAGOMAN_HOME=str(home), PYTHONPATH=str(ROOT)),
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
         )
@@ -491,7 +490,7 @@ def test_ctrl_c_says_how_to_go_on_and_exits_with_130(tmp_path: Path, default_fol
     source.write_text(json.dumps({"id": "a", "lang": "en", "text": "rivers and floods " * 40_000}) + "\n")
     process = subprocess.Popen(
         [sys.executable, "-m", "query.cli", "index", str(source), "-c", "c", "--home", str(tmp_path / "home")],
-        env=dict(os.environ, PYTHONPATH=str(DEMO.parent.parent)),
+        env=dict(os.environ, PYTHONPATH=str(ROOT)),
         stderr=subprocess.PIPE,
         text=True,
     )

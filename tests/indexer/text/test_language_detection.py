@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
 from indexer.text.language_detection import SURE, Detection, Detector
+from tests import ROOT
 
 
 @pytest.fixture(scope="module")
@@ -73,7 +73,5 @@ def test_a_collection_of_one_language_or_none_loads_no_model() -> None:
         "found = Detector({'de'}).detect('flooding on the river'), Detector({'und'}).detect('flooding')\n"
         "print([item.lang for item in found], any(name.startswith('py3langid') for name in sys.modules))"
     )
-    run = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=Path(__file__).parents[2]
-    )
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=ROOT)
     assert run.stdout.strip() == "['de', 'und'] False"

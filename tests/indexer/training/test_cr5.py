@@ -6,7 +6,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import query
 from encoders.cr5.encoder import load_model
 from encoders.cr5.neighbours import neighbours
 from encoders.document import Document
@@ -15,8 +14,8 @@ from encoders.methods.registry import open_encoder
 from indexer.settings import Settings
 from query import Searcher
 from query.cli import run
+from tests import DEMO
 
-DEMO = Path(query.__file__).parent / "demo"
 SOURCES = [str(DEMO / f"docs.{lang}.jsonl") for lang in ("de", "en", "es", "ja")]
 
 

@@ -17,7 +17,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-import query
 from encoders.console import Console
 from encoders.document import Document, unit_rows
 from encoders.errors import BadInput
@@ -35,6 +34,7 @@ from indexer.training.hmde_material import prepared
 from onnx_export.hmde.settings import PRESETS, settings_of
 from query import Searcher
 from query.cli import run
+from tests import DEMO
 from tests.onnx_export.conftest import SaveModel, _exports_once, save_model  # noqa: F401
 
 pytestmark = [
@@ -42,7 +42,6 @@ pytestmark = [
     pytest.mark.skipif(find_spec("torch") is None, reason="needs the train extra"),
 ]
 
-DEMO = Path(query.__file__).parent / "demo"
 SOURCES = [str(DEMO / f"docs.{lang}.jsonl") for lang in ("de", "es")]
 FEW = ["--steps", "4", "--batch", "6", "--evaluate", "2"]
 

@@ -8,7 +8,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import query
 from encoders.folder import ModelFolder
 from encoders.methods.lawdr import load_density
 from encoders.methods.registry import open_encoder
@@ -17,8 +16,8 @@ from indexer.settings import Settings
 from indexer.training.lawdr import train_lawdr
 from query import Searcher
 from query.cli import run
+from tests import DEMO, ROOT
 
-DEMO = Path(query.__file__).parent / "demo"
 SOURCES = [str(DEMO / f"docs.{lang}.jsonl") for lang in ("de", "ja")]
 
 
@@ -133,6 +132,5 @@ def test_training_needs_no_torch(tmp_path: Path, small: ModelFolder) -> None:
         f"train_lawdr([{SOURCES[0]!r}], Path({str(tmp_path / 'm')!r}), sample=20, encoder={str(small.path)!r})\n"
         "sys.exit('torch' in sys.modules)"
     )
-    root = Path(query.__file__).parent.parent
-    done = subprocess.run([sys.executable, "-c", code], cwd=root, capture_output=True, text=True, check=False)
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

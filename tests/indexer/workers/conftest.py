@@ -32,11 +32,10 @@ from indexer.workers.publishing import spool
 from indexer.workers.registry import Identity
 from indexer.workers.stopping import Stop
 from indexer.workers.worker import ChunkWorker
+from tests import ROOT
 from tests.indexer.counting import CountingEncoder
 from tests.servers.postgres import PostgresServer
 from tests.servers.redis import RedisServer
-
-ROOT = Path(__file__).parents[3]
 
 
 def _database(request: pytest.FixtureRequest, tmp_path: Path) -> str:

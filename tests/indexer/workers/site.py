@@ -10,8 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from indexer.settings import Settings
-
-ROOT = Path(__file__).parents[3]
+from tests import ROOT
 
 
 class Site:

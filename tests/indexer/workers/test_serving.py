@@ -16,9 +16,9 @@ from encoders.folder import ModelFolder
 from indexer.workers import serving
 from indexer.workers.serving import Plan
 from onnx_export.models import DEFAULT
+from tests import ROOT
 from tests.servers.redis import RedisServer
 
-ROOT = Path(__file__).parents[3]
 _CHILDREN_FAIL = """
 import sys
 from encoders.console import Console

@@ -20,7 +20,8 @@ from query.fitting.statistics import calibration, draw
 from query.ranking.fair_ranker import Choice, FairRanker
 from query.ranking.options import RankingOptions
 from query.ranking.searcher import Searcher
-from tests.query.conftest import DEMO, copied
+from tests import DEMO
+from tests.query.conftest import copied
 from tests.query.synthetic import DIM, TopicEncoder, filled, page
 
 CENTRED = Choice(0.5, "absolute", passages=False)

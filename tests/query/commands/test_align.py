@@ -14,7 +14,8 @@ from indexer.ledger.database import connect
 from indexer.settings import Settings
 from indexer.stores import open_store
 from query.cli import run
-from tests.query.conftest import DEMO, copied
+from tests import DEMO
+from tests.query.conftest import copied
 
 
 @pytest.fixture(scope="module")

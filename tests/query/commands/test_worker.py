@@ -14,7 +14,6 @@ from pathlib import Path
 import psycopg
 import pytest
 
-import query
 from benchmarks.trial_documents import contents, sentences
 from encoders.console import Console
 from encoders.folder import ModelFolder
@@ -25,6 +24,7 @@ from indexer.settings import Settings
 from indexer.workers.progress import standing
 from indexer.workers.watching import look_on
 from query.cli import run
+from tests import DEMO
 from tests.conftest import until
 from tests.indexer.workers.conftest import answers_inspect, new_database
 from tests.indexer.workers.site import Site
@@ -32,8 +32,6 @@ from tests.servers.postgres import PostgresServer
 from tests.servers.process import free_port
 from tests.servers.rabbitmq import RabbitServer
 from tests.servers.redis import RedisServer
-
-DEMO = Path(query.__file__).parent / "demo"
 
 
 @pytest.fixture

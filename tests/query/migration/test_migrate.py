@@ -25,7 +25,8 @@ from query.migration.migrate import migrate
 from query.migration.reencode import is_migrating
 from query.query_log.tables import SearchRow
 from query.ranking.searcher import Searcher
-from tests.query.conftest import DEMO, Homes, copied
+from tests import DEMO
+from tests.query.conftest import Homes, copied
 
 
 @pytest.fixture

@@ -29,7 +29,8 @@ from query.migration.reencode import re_encode
 from query.query_log.tables import SearchRow
 from query.ranking.searcher import Searcher
 from query.ranking.two_field_ranker import TwoFields
-from tests.query.conftest import DEMO, SOURCES, copied, moved
+from tests import ROOT
+from tests.query.conftest import SOURCES, copied, moved
 from tests.query.migration.encoding_again import SAMPLE, command, first, row, status, vectors
 
 
@@ -61,7 +62,7 @@ run({command!r})
 def killed(settings: Settings, at: int) -> None:
     """Encode again in another process, which is killed when it is about to write for the nth time."""
     program = KILLED.format(sample=SAMPLE, at=at, command=command(row(settings).encoder))
-    environment = dict(os.environ, DRAGOMAN_HOME=str(settings.home), PYTHONPATH=str(DEMO.parent.parent))
+    environment = dict(os.environ, DRAGOMAN_HOME=str(settings.home), PYTHONPATH=str(ROOT))
     process = subprocess.run([sys.executable, "-c", program], env=environment, check=False, capture_output=True)
     assert process.returncode == -signal.SIGKILL, process.stderr.decode()
 

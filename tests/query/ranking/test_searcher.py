@@ -1,12 +1,10 @@
 """One call finds documents in every language."""
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-import query
 from encoders.document import Document
 from encoders.errors import BadInput, ModelMismatch
 from indexer.collection import collection as collections
@@ -15,8 +13,7 @@ from indexer.settings import Settings
 from query import Searcher
 from query.evaluation.qrels import read_qrels
 from query.evaluation.topics import read_topics
-
-DEMO = Path(query.__file__).parent / "demo"
+from tests import DEMO
 
 
 @pytest.fixture

@@ -8,7 +8,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import query
 from encoders.document import Document, unit_rows
 from encoders.errors import BadInput
 from query.cli import run
@@ -16,7 +15,6 @@ from query.reproduce.hmde_clef import PAPER_CLIR, PAPER_XLDC, Labelled, classify
 from query.reproduce.labelled_splits import by_concept, drawn, stored
 from query.reproduce.mldoc_data import read_mldoc
 
-DEMO = Path(query.__file__).parent / "demo"
 STORIES = {
     "CCAT": ("The company raised its dividend after profits grew.", "Das Unternehmen erhöht die Dividende."),
     "GCAT": ("The minister resigned after the vote in parliament.", "Der Minister trat nach der Abstimmung zurück."),

@@ -10,7 +10,6 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-import query
 from encoders.document import Passages, int8_rows, unit_rows
 from encoders.errors import BadInput
 from query.alignment.coverage import PassageRows
@@ -19,8 +18,7 @@ from query.cli import run
 from query.reproduce.lawdr import VARIANTS, wmt16, wmt19
 from query.reproduce.url_matching import match_urls, neutral
 from query.reproduce.wmt import lett_files, read_commentary, read_site
-
-DEMO = Path(query.__file__).parent / "demo"
+from tests import DEMO
 
 
 def demo(lang: str) -> list[dict[str, Any]]:

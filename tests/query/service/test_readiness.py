@@ -11,7 +11,6 @@ import httpx
 import pytest
 import sqlalchemy as sa
 
-import query
 from indexer.collection.collection import Collection
 from indexer.ledger.database import opened
 from indexer.settings import Settings
@@ -19,10 +18,9 @@ from query.cli import run
 from query.ranking.query_encoder import open_query_encoder
 from query.service import app
 from query.service.options import ServiceOptions
+from tests import DEMO
 from tests.conftest import until
 from tests.servers.service import serving
-
-DEMO = Path(query.__file__).parent / "demo"
 
 
 def readiness(client: httpx.Client) -> dict[str, Any]:

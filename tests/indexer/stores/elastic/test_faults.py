@@ -39,6 +39,7 @@ from indexer.stores.attached.address import Attachment
 from indexer.stores.contract import StoredDocument, VectorStore
 from indexer.stores.elastic import writing
 from indexer.stores.elastic.store import ElasticStore
+from tests import ROOT
 from tests.conftest import lent, skip_or_fail
 from tests.servers.elastic import LITTLE_ROOM, PASSWORD, PRESSURE, REQUEST, ElasticServer, client_of, running
 from tests.servers.process import ServerMissing, free_port
@@ -389,12 +390,12 @@ def test_a_client_killed_in_the_middle_of_writes_does_them_again(shop: Shop, ope
     place, who = f"{shop.server.url}/{shop.address.prefix}", shop.credentials
     command = [sys.executable, "-c", _WRITER, place, who.user, who.password, who.ca]
     for batches in (2, 5):
-        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=Path(__file__).parents[2]) as client:
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT) as client:
             assert client.stdout is not None
             for _ in range(batches):
                 assert client.stdout.readline()
             client.kill()
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, cwd=Path(__file__).parents[2])
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, cwd=ROOT)
     holds_exactly(opened(), items(range(2000)))
 
 
@@ -436,7 +437,7 @@ def test_after_kills_of_an_index_run_the_ledger_says_nothing_done_that_the_serve
     stored: set[str] = set()
     for killed in range(1, kills + 2):
         program = ("-c", _KILLED) if killed <= kills else ("-m", "query.cli")
-        done = subprocess.run([sys.executable, *program, *arguments], cwd=Path(__file__).parents[2], check=False)
+        done = subprocess.run([sys.executable, *program, *arguments], cwd=ROOT, check=False)
         assert done.returncode == (-signal.SIGKILL if killed <= kills else 0)
         with closing(open_store(elastic_url, "c", make=False)) as store:
             stored = set(store.ids())
