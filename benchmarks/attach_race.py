@@ -23,8 +23,8 @@ from indexer.elastic.connection import Credentials
 from indexer.ledger.database import connect
 from indexer.stores import open_attached
 from indexer.stores.attached.address import Attachment
-from tests.indexer.counting import CountingEncoder
-from tests.servers.elastic import running
+from trials.counting_encoder import CountingEncoder
+from trials.servers.elastic import running
 
 _IDS = 60
 _KINDS = ("index", "text", "other", "back", "old", "conditional", "delete", "external")

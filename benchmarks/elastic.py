@@ -25,7 +25,7 @@ from indexer.stores.elastic.store import ElasticStore
 from query.calibration import table as calibration_table
 from query.calibration.calibration import Calibration
 from query.ranking.fair_ranker import STRETCHES
-from tests.servers.elastic import running
+from trials.servers.elastic import running
 
 TYPES = ("flat", "hnsw", "int8_hnsw", "int4_hnsw", "bbq_hnsw")
 _BATCH = 512

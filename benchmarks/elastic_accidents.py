@@ -16,7 +16,7 @@ from encoders.document import Document, Passages, int8_rows, unit_rows
 from indexer.elastic.connection import Address, Credentials
 from indexer.stores.contract import StoredDocument
 from indexer.stores.elastic.store import ElasticStore
-from tests.servers.elastic import ElasticServer, running
+from trials.servers.elastic import ElasticServer, running
 
 MODEL, DIM, BATCH = "trial", 64, 64
 WRITERS = 3

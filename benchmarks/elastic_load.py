@@ -22,7 +22,7 @@ from indexer.settings import Settings
 from indexer.stores.contract import StoredDocument
 from indexer.stores.elastic.layout import Layout
 from indexer.stores.elastic.store import ElasticStore
-from tests.servers.elastic import running
+from trials.servers.elastic import running
 
 _PUT = 512
 _THREADS = 4

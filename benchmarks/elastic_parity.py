@@ -21,7 +21,7 @@ from indexer.settings import Settings
 from indexer.stores.elastic.store import ElasticStore
 from query.ranking.fair_ranker import PLAIN, STRETCHES, Choice
 from query.ranking.searcher import Searcher
-from tests.servers.elastic import running
+from trials.servers.elastic import running
 
 _WARMING, _TIMED = 5, 60
 """How often the queries are asked before they are timed (a server compiles what runs often), and how many there are."""

@@ -20,7 +20,7 @@ from onnx_export.models import DEFAULT
 from query.fitting.fit import calibrate
 from query.migration.migrate import migrate
 from query.ranking.searcher import Searcher
-from tests.servers.elastic import running
+from trials.servers.elastic import running
 
 _ASKED = "Zeilen einer Tabelle sortieren"
 

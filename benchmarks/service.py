@@ -24,7 +24,7 @@ from benchmarks.search import QUERIES, fill
 from indexer.settings import Settings
 from query.fitting.fit import calibrate
 from query.ranking.searcher import Searcher
-from tests.servers.elastic import running
+from trials.servers.elastic import running
 
 _PORT = 8399
 _URL = f"http://127.0.0.1:{_PORT}"

@@ -24,7 +24,7 @@ from benchmarks.encoding import documents
 from indexer.settings import Settings
 from query.cli import run
 from query.ranking.searcher import Searcher
-from tests.servers.elastic import ElasticServer, running
+from trials.servers.elastic import ElasticServer, running
 
 _PORT = 8398
 _URL = f"http://127.0.0.1:{_PORT}"

@@ -22,7 +22,6 @@ import sqlalchemy as sa
 from kombu import Connection
 
 from benchmarks import results
-from benchmarks.trial_documents import contents, findings, poison, sentences
 from encoders.errors import StoreError
 from indexer.collection import collection as collections
 from indexer.index import index
@@ -31,12 +30,13 @@ from indexer.ledger.database import connect, open_engine, transaction, upgrade
 from indexer.ledger.ledger import DONE, LEASED, READING, RUNNING, Chunk
 from indexer.settings import Settings
 from indexer.workers.hints import Hints, queue_of
-from tests.servers.elastic import ElasticServer
-from tests.servers.elastic import running as elastic_running
-from tests.servers.postgres import PostgresServer
-from tests.servers.process import ServerProcess, running
-from tests.servers.rabbitmq import RabbitServer
-from tests.servers.redis import RedisServer
+from trials.documents import contents, findings, poison, sentences
+from trials.servers.elastic import ElasticServer
+from trials.servers.elastic import running as elastic_running
+from trials.servers.postgres import PostgresServer
+from trials.servers.process import ServerProcess, running
+from trials.servers.rabbitmq import RabbitServer
+from trials.servers.redis import RedisServer
 
 ROOT = Path(__file__).parent.parent
 WORKERS = 2

@@ -28,14 +28,14 @@ from encoders.session import Device
 from indexer.settings import Settings
 from onnx_export.models import DEFAULT, default_path, find_model
 from tests import tiers
-from tests.servers import shared
-from tests.servers.elastic import ElasticServer, client_of, killable_server
-from tests.servers.postgres import PostgresServer
-from tests.servers.process import S, ServerMissing
-from tests.servers.rabbitmq import RabbitServer
-from tests.servers.redis import RedisServer
-from tests.servers.secured import secured_server
-from tests.servers.shared import once, shared_folder
+from trials.servers import shared
+from trials.servers.elastic import ElasticServer, client_of, killable_server
+from trials.servers.postgres import PostgresServer
+from trials.servers.process import S, ServerMissing
+from trials.servers.rabbitmq import RabbitServer
+from trials.servers.redis import RedisServer
+from trials.servers.secured import secured_server
+from trials.servers.shared import once, shared_folder
 
 _HERE = Path(__file__).parent
 

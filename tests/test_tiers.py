@@ -20,7 +20,7 @@ import types
 
 import pytest
 
-from tests.servers.redis import RedisServer
+from trials.servers.redis import RedisServer
 
 NAP = float(os.environ["NAP"])
 

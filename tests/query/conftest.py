@@ -23,7 +23,7 @@ from query.fitting import probe
 from query.fitting.fit import calibrate
 from tests import DEMO
 from tests.query.synthetic import make_word_model
-from tests.servers.shared import once
+from trials.servers.shared import once
 
 SOURCES = sorted(DEMO.glob("docs.*.jsonl"))
 

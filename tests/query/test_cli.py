@@ -17,7 +17,7 @@ from query.cli import _COMMANDS, run
 from query.commands import index as index_command
 from tests import DEMO, ROOT
 from tests.query.conftest import copied
-from tests.servers.shared import once
+from trials.servers.shared import once
 
 EVALUATE = ["evaluate", "--topics", str(DEMO / "topics.tsv"), "--qrels", str(DEMO / "qrels.txt")]
 

@@ -18,7 +18,7 @@ from query.ranking.options import RankingOptions
 from query.ranking.searcher import Searcher
 from tests import DEMO
 from tests.query import conftest
-from tests.servers.elastic import client_of
+from trials.servers.elastic import client_of
 
 QUERIES = (("en", "flood in the old town"), ("de", "Bienen im Garten"), ("ru", "шахматы"), ("ja", "山火事"))
 

@@ -28,8 +28,8 @@ from indexer.stores.attached.address import Attachment, is_attached
 from indexer.stores.attached.base import JoinedStore
 from indexer.stores.attached.same_index import detach as detach_from
 from indexer.stores.attached.users_index import UsersIndex, only_index
-from tests.indexer.counting import CountingEncoder
-from tests.servers.elastic import client_of
+from trials.counting_encoder import CountingEncoder
+from trials.servers.elastic import client_of
 
 MAPPING: dict[str, Any] = {
     "dynamic": "strict",

@@ -16,9 +16,9 @@ from indexer.readers import ReadOptions, count_records, read
 from indexer.settings import Settings
 from indexer.stores import drop_store, open_attached
 from indexer.stores.attached.address import Attachment
-from tests.indexer.counting import CountingEncoder
-from tests.servers.elastic import PASSWORD, ElasticServer
-from tests.servers.secured import admin, credentials
+from trials.counting_encoder import CountingEncoder
+from trials.servers.elastic import PASSWORD, ElasticServer
+from trials.servers.secured import admin, credentials
 
 
 @pytest.fixture(scope="module")

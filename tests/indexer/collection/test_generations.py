@@ -15,7 +15,7 @@ from indexer.indexing import pipeline
 from indexer.ledger.database import connect
 from indexer.settings import Settings
 from indexer.stores import stored_generations
-from tests.servers.elastic import client_of
+from trials.servers.elastic import client_of
 
 pytestmark = pytest.mark.usefixtures("default_folder")
 

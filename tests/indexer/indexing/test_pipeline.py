@@ -34,7 +34,7 @@ from indexer.settings import Settings
 from indexer.stores import drop_store, open_store
 from tests import DEMO, ROOT
 from tests.conftest import until
-from tests.indexer.counting import CountingEncoder
+from trials.counting_encoder import CountingEncoder
 
 
 class Bench:
@@ -403,7 +403,7 @@ import os, sys, time
 from encoders.methods.segments import Segments
 from indexer import index as indexing
 from query.cli import run
-from tests.indexer.counting import CountingEncoder
+from trials.counting_encoder import CountingEncoder
 
 kind = {"a stub": CountingEncoder, "the default encoder": Segments}[sys.argv[1]]
 encode = kind.encode_documents

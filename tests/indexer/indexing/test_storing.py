@@ -11,7 +11,7 @@ from indexer.indexing.reading import CHUNK_DOCUMENTS
 from indexer.indexing.storing import put_encoded, still_there
 from indexer.stores import open_store
 from indexer.stores.embedded import EmbeddedStore
-from tests.indexer.counting import CountingEncoder
+from trials.counting_encoder import CountingEncoder
 
 
 def test_one_document_that_is_gone_does_not_cost_a_question_for_each_of_its_chunk(

@@ -11,8 +11,8 @@ import pytest
 
 from encoders.errors import StoreError
 from indexer.ledger.database import connect, open_engine, shown
-from tests.servers.postgres import PostgresServer
-from tests.servers.process import free_port
+from trials.servers.postgres import PostgresServer
+from trials.servers.process import free_port
 
 
 @pytest.mark.parametrize(

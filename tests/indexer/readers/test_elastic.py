@@ -19,8 +19,8 @@ from indexer.ledger.ledger import findings, runs
 from indexer.readers import ReadOptions, Refusal, count_records, elastic, fingerprint, read
 from indexer.settings import Settings
 from indexer.stores import open_store
-from tests.indexer.counting import CountingEncoder
-from tests.servers.elastic import ElasticServer, client_of
+from trials.counting_encoder import CountingEncoder
+from trials.servers.elastic import ElasticServer, client_of
 
 
 class Place:

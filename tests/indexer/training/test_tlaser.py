@@ -23,7 +23,7 @@ from query import Searcher
 from query.cli import run
 from tests.conftest import until
 from tests.onnx_export.conftest import _exports_once  # noqa: F401
-from tests.servers.shared import once
+from trials.servers.shared import once
 
 pytestmark = pytest.mark.torch
 

@@ -13,7 +13,7 @@ from encoders.console import Console
 from encoders.document import Document, Encoded, Encoder
 from indexer.settings import Settings
 from indexer.workers import serving, worker
-from tests.indexer.counting import CountingEncoder
+from trials.counting_encoder import CountingEncoder
 
 
 class Actor(CountingEncoder):

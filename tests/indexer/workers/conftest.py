@@ -33,9 +33,9 @@ from indexer.workers.registry import Identity
 from indexer.workers.stopping import Stop
 from indexer.workers.worker import ChunkWorker
 from tests import ROOT
-from tests.indexer.counting import CountingEncoder
-from tests.servers.postgres import PostgresServer
-from tests.servers.redis import RedisServer
+from trials.counting_encoder import CountingEncoder
+from trials.servers.postgres import PostgresServer
+from trials.servers.redis import RedisServer
 
 
 def _database(request: pytest.FixtureRequest, tmp_path: Path) -> str:

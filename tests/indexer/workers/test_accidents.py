@@ -15,10 +15,10 @@ from indexer.ledger import ledger
 from indexer.workers.progress import standing
 from tests.conftest import skip_or_fail, until
 from tests.indexer.workers.conftest import Field, new_database, records
-from tests.servers.elastic import ElasticServer
-from tests.servers.postgres import PostgresServer
-from tests.servers.process import ServerMissing, ServerProcess, running
-from tests.servers.redis import RedisServer
+from trials.servers.elastic import ElasticServer
+from trials.servers.postgres import PostgresServer
+from trials.servers.process import ServerMissing, ServerProcess, running
+from trials.servers.redis import RedisServer
 
 COMMON = (
     "a worker killed",

@@ -12,7 +12,7 @@ from indexer.workers.leases import DIED
 from indexer.workers.progress import standing
 from tests.conftest import until
 from tests.indexer.workers.conftest import Field, records
-from tests.servers.redis import RedisServer
+from trials.servers.redis import RedisServer
 
 
 @pytest.mark.parametrize("documents", [2, pytest.param(8, marks=pytest.mark.long)])

@@ -32,8 +32,8 @@ from indexer.workers.serving import Plan
 from indexer.workers.spool import packed_ids, unpacked
 from indexer.workers.sweeping import sweep
 from query.commands import worker as worker_command
-from tests.indexer.counting import CountingEncoder
 from tests.indexer.workers.conftest import Field, records
+from trials.counting_encoder import CountingEncoder
 
 CHUNKS = 4
 

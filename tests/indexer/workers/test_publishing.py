@@ -35,8 +35,8 @@ from indexer.workers.controlling import cancel
 from indexer.workers.publishing import flags, spool
 from indexer.workers.spool import packed, unpacked
 from indexer.workers.sweeping import sweep
-from tests.indexer.counting import CountingEncoder
 from tests.indexer.workers.conftest import Field, records
+from trials.counting_encoder import CountingEncoder
 
 
 @pytest.fixture

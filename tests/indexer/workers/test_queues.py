@@ -19,9 +19,9 @@ from indexer.workers import hints
 from indexer.workers.hints import Hints, queue_of
 from tests.conftest import skip_or_fail, until
 from tests.indexer.workers.conftest import Field, records
-from tests.servers.process import ServerMissing, free_port, running
-from tests.servers.rabbitmq import RabbitServer
-from tests.servers.redis import RedisServer
+from trials.servers.process import ServerMissing, free_port, running
+from trials.servers.rabbitmq import RabbitServer
+from trials.servers.redis import RedisServer
 
 
 def test_on_rabbitmq_a_queue_is_a_quorum_queue(rabbitmq: RabbitServer) -> None:

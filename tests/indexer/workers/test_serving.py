@@ -17,7 +17,7 @@ from indexer.workers import serving
 from indexer.workers.serving import Plan
 from onnx_export.models import DEFAULT
 from tests import ROOT
-from tests.servers.redis import RedisServer
+from trials.servers.redis import RedisServer
 
 _CHILDREN_FAIL = """
 import sys

@@ -14,9 +14,9 @@ import pytest
 from indexer.workers.progress import standing
 from tests.conftest import until
 from tests.indexer.workers.conftest import Field, answers_inspect, new_database, records
-from tests.servers.postgres import PostgresServer
-from tests.servers.process import running
-from tests.servers.redis import RedisServer
+from trials.servers.postgres import PostgresServer
+from trials.servers.process import running
+from trials.servers.redis import RedisServer
 
 
 @pytest.fixture

@@ -33,10 +33,10 @@ from indexer.workers.sweeping import sweep
 from indexer.workers.worker import ChunkWorker
 from query.cli import run as run_command
 from tests.conftest import until
-from tests.indexer.counting import CountingEncoder
 from tests.indexer.workers.conftest import Field, new_database, records
-from tests.servers.postgres import PostgresServer
-from tests.servers.redis import RedisServer
+from trials.counting_encoder import CountingEncoder
+from trials.servers.postgres import PostgresServer
+from trials.servers.redis import RedisServer
 
 
 class Counted(Metrics):

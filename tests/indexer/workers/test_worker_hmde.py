@@ -20,7 +20,7 @@ from indexer.stores import open_store
 from indexer.workers.publishing import spool
 from indexer.workers.sweeping import sweep
 from tests.indexer.workers.conftest import Field
-from tests.servers.redis import RedisServer
+from trials.servers.redis import RedisServer
 
 pytestmark = pytest.mark.torch
 

@@ -18,7 +18,7 @@ from encoders.hmde.upper import UpperShape
 from onnx_export.graphs.parity import read_texts
 from onnx_export.hmde.settings import Settings
 from tests.onnx_export.conftest import SaveModel
-from tests.servers.shared import once
+from trials.servers.shared import once
 
 LANGS = ("de", "en", "fr")
 SETTINGS = Settings(

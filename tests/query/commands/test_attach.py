@@ -24,7 +24,7 @@ from indexer.stores.attached.address import Attachment
 from query import Searcher
 from query.cli import run
 from tests.conftest import read_documents
-from tests.servers.elastic import client_of
+from trials.servers.elastic import client_of
 
 LANGS = ("en", "de", "ja")
 

@@ -23,7 +23,7 @@ from query.cli import run
 from query.service.access import Token
 from query.service.options import LOOPBACK, ServiceOptions
 from tests.conftest import until
-from tests.servers.process import free_port
+from trials.servers.process import free_port
 
 BODY = b'{"query": "coffee", "lang": "en"}'
 SECRET = "a-token-of-thirty-two-characters"  # noqa: S105

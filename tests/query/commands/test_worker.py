@@ -14,7 +14,6 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from benchmarks.trial_documents import contents, sentences
 from encoders.console import Console
 from encoders.folder import ModelFolder
 from indexer.index import index, publish
@@ -28,10 +27,11 @@ from tests import DEMO
 from tests.conftest import until
 from tests.indexer.workers.conftest import answers_inspect, new_database
 from tests.indexer.workers.site import Site
-from tests.servers.postgres import PostgresServer
-from tests.servers.process import free_port
-from tests.servers.rabbitmq import RabbitServer
-from tests.servers.redis import RedisServer
+from trials.documents import contents, sentences
+from trials.servers.postgres import PostgresServer
+from trials.servers.process import free_port
+from trials.servers.rabbitmq import RabbitServer
+from trials.servers.redis import RedisServer
 
 
 @pytest.fixture

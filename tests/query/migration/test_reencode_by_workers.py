@@ -34,8 +34,8 @@ from tests.conftest import until
 from tests.indexer.workers.site import Site
 from tests.query.conftest import moved
 from tests.query.migration.encoding_again import SAMPLE, command, first, row, status, vectors
-from tests.servers.rabbitmq import RabbitServer
-from tests.servers.redis import RedisServer
+from trials.servers.rabbitmq import RabbitServer
+from trials.servers.redis import RedisServer
 
 CHUNK = 8
 """Documents of a chunk: few, so that there are many to be killed among."""

@@ -21,7 +21,7 @@ from query.service.metrics import Metrics
 from query.service.options import ServiceOptions
 from query.service.query_log import QueryLog
 from tests.conftest import until
-from tests.servers.service import serving
+from trials.servers.service import serving
 
 ASKED = (("de", "Wie backe ich Brot ohne gekaufte Hefe?"), ("ru", "ночные поезда"), ("ja", "眠れない夜"))
 

@@ -9,7 +9,7 @@ import pytest
 
 from indexer.settings import Settings
 from query.service.options import ServiceOptions
-from tests.servers.service import serving
+from trials.servers.service import serving
 
 
 @pytest.fixture(scope="session")

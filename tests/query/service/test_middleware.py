@@ -17,7 +17,7 @@ from indexer.settings import Settings
 from query.service import middleware as guard
 from query.service.access import Rates, Token, read_tokens
 from query.service.options import ServiceOptions
-from tests.servers.service import serving
+from trials.servers.service import serving
 
 SECRET = "a-token-of-thirty-two-characters"  # noqa: S105
 ASKED = {"query": "coffee", "lang": "en"}

@@ -20,7 +20,7 @@ from query.query_log.tables import SearchRow
 from query.service.options import ServiceOptions
 from query.service.page import Page
 from tests.conftest import skip_or_fail
-from tests.servers.service import serving
+from trials.servers.service import serving
 
 EVIL = '<img src=x onerror="window.ran=1"><script>window.ran=1</script>'
 

@@ -20,7 +20,7 @@ from query.service import app
 from query.service.options import ServiceOptions
 from tests import DEMO
 from tests.conftest import until
-from tests.servers.service import serving
+from trials.servers.service import serving
 
 
 def readiness(client: httpx.Client) -> dict[str, Any]:

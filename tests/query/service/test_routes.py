@@ -20,7 +20,7 @@ from query.commands.search import as_json_hit
 from query.migration.migrate import migrate
 from query.ranking.options import RankingOptions
 from query.service.options import ServiceOptions
-from tests.servers.service import serving
+from trials.servers.service import serving
 
 QUERIES = (
     ("de", "Wie backe ich Brot ohne gekaufte Hefe?"),

@@ -41,9 +41,9 @@ from indexer.stores.elastic import writing
 from indexer.stores.elastic.store import ElasticStore
 from tests import ROOT
 from tests.conftest import lent, skip_or_fail
-from tests.servers.elastic import LITTLE_ROOM, PASSWORD, PRESSURE, REQUEST, ElasticServer, client_of, running
-from tests.servers.process import ServerMissing, free_port
-from tests.servers.secured import admin, credentials, secured_server
+from trials.servers.elastic import LITTLE_ROOM, PASSWORD, PRESSURE, REQUEST, ElasticServer, client_of, running
+from trials.servers.process import ServerMissing, free_port
+from trials.servers.secured import admin, credentials, secured_server
 
 MODEL, DIM = "model-a", 32
 Opener = Callable[..., ElasticStore]

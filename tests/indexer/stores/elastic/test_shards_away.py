@@ -22,8 +22,8 @@ from indexer.stores.elastic import writing
 from indexer.stores.elastic.store import ElasticStore
 from tests.conftest import until
 from tests.indexer.attaching.test_attach import Owner, source, texts
-from tests.indexer.counting import CountingEncoder
-from tests.servers.elastic import ElasticServer, client_of
+from trials.counting_encoder import CountingEncoder
+from trials.servers.elastic import ElasticServer, client_of
 
 OPTIONS = ReadOptions(fields={"text": "content.body", "title": "headline"})
 

@@ -25,8 +25,8 @@ from indexer.stores.contract import StoredDocument
 from indexer.stores.elastic.layout import Layout
 from indexer.stores.elastic.store import ElasticStore
 from tests.conftest import read_documents
-from tests.indexer.counting import CountingEncoder
-from tests.servers.elastic import client_of
+from trials.counting_encoder import CountingEncoder
+from trials.servers.elastic import client_of
 
 MODEL, DIM = "model-a", 8
 

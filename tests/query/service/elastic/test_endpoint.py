@@ -22,8 +22,8 @@ from query.query_log.judged_queries import logged_searches
 from query.ranking.options import RankingOptions
 from query.service.options import ServiceOptions
 from tests.conftest import read_documents
-from tests.servers.elastic import client_of
-from tests.servers.service import serving
+from trials.servers.elastic import client_of
+from trials.servers.service import serving
 
 LANGS = ("en", "de", "ja")
 FIELDS = ("--text", "body", "--title", "headline", "--lang-field", "language", "--device", "cpu")

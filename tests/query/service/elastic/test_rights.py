@@ -19,9 +19,9 @@ from query.cli import run
 from query.service.access import Token
 from query.service.options import ServiceOptions
 from tests.conftest import read_documents, until
-from tests.servers.elastic import PASSWORD, ElasticServer, client_of
-from tests.servers.secured import admin, credentials
-from tests.servers.service import serving
+from trials.servers.elastic import PASSWORD, ElasticServer, client_of
+from trials.servers.secured import admin, credentials
+from trials.servers.service import serving
 
 SECRET = "a-token-of-thirty-two-characters"  # noqa: S105
 

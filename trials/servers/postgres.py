@@ -9,7 +9,7 @@ from pathlib import Path
 
 import psycopg
 
-from tests.servers.process import ServerProcess, free_port, program
+from trials.servers.process import ServerProcess, free_port, program
 
 
 class PostgresServer(ServerProcess):

@@ -7,7 +7,7 @@ import socket
 from collections.abc import Sequence
 from pathlib import Path
 
-from tests.servers.process import ServerProcess, free_port, program
+from trials.servers.process import ServerProcess, free_port, program
 
 
 class RedisServer(ServerProcess):

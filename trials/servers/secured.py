@@ -7,7 +7,7 @@ from pathlib import Path
 from elasticsearch import Elasticsearch
 
 from indexer.elastic.connection import Credentials
-from tests.servers.elastic import PASSWORD, ElasticServer, client_of
+from trials.servers.elastic import PASSWORD, ElasticServer, client_of
 
 _ROLES = """
 in_place:

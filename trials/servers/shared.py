@@ -1,7 +1,7 @@
 """Servers and other things that all processes of a test run share: the first process that needs a thing makes it.
 
 The process that was started first (with ``pytest -n`` the process that hands out the tests) makes a folder; the others
-find it by an environment variable. A helper, ``python -m tests.servers.shared FOLDER``, waits until that process ends,
+find it by an environment variable. A helper, ``python -m trials.servers.shared FOLDER``, waits until that process ends,
 however it ends; then it kills the servers and deletes the folder.
 """
 
@@ -22,7 +22,7 @@ from typing import TypeVar
 from filelock import FileLock
 
 from tests import ROOT
-from tests.servers.process import S, end
+from trials.servers.process import S, end
 
 _VARIABLE = "TESTS_SHARED_FOLDER"
 _PATIENCE = 900.0

@@ -19,9 +19,9 @@ from typing import Any
 
 from elasticsearch import Elasticsearch
 
-from tests.servers import process
-from tests.servers.process import ServerMissing, ServerProcess, free_port
-from tests.servers.shared import once
+from trials.servers import process
+from trials.servers.process import ServerMissing, ServerProcess, free_port
+from trials.servers.shared import once
 
 VERSION = "9.5.0"
 _ARTIFACT = f"org.elasticsearch.distribution.integ-test-zip:elasticsearch:{VERSION}:zip"

@@ -6,7 +6,7 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from tests.servers.process import ServerProcess, free_port, program
+from trials.servers.process import ServerProcess, free_port, program
 
 _PACKAGE = "rabbitmq-server"
 

@@ -13,13 +13,13 @@ import pytest
 
 from tests import ROOT
 from tests.conftest import until
-from tests.servers.process import ServerProcess, only_zombies
-from tests.servers.shared import lent, once
+from trials.servers.process import ServerProcess, only_zombies
+from trials.servers.shared import lent, once
 
 _RUN = """
 import time
-from tests.servers.shared import shared_folder, started
-from tests.servers.test_shared import Sleeper
+from trials.servers.shared import shared_folder, started
+from tests.trials.test_shared import Sleeper
 print(shared_folder(), started("sleeper", Sleeper).pid, flush=True)
 time.sleep(600)
 """

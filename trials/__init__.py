@@ -1,0 +1,1 @@
+"""What tests and benchmarks share: trials of accidents and races, an encoder that counts."""

@@ -1,0 +1,1 @@
+"""Real servers, each in a folder of its own: Elasticsearch, PostgreSQL, Redis, RabbitMQ, the service."""
