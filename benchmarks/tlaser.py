@@ -13,19 +13,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import permutations
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 
 from benchmarks import results
 from encoders.console import Console
 from encoders.document import Document, Encoder
-from encoders.errors import BadInput
 from encoders.folder import ModelFolder
 from encoders.methods.registry import open_encoder
 from encoders.tlaser.settings import NAMES, Variant, preset
 from encoders.tlaser.similarity import search_error
 from query.reproduce.classification import Averages, Labelled, Part, averages, split, zero_shot
+from trials.tlaser_runs import order, read_runs
 
 SPLITS = 5
 
@@ -147,54 +146,6 @@ def measure_all(work: Path, languages: Sequence[str], out: Path) -> None:
             if path.suffix != ".training":
                 measure(ModelFolder.open(path), variant, int(path.name.rpartition("-")[2]), rows, languages, out)
                 print(f"{path} measured")
-
-
-class Run(NamedTuple):
-    """A model's figures, means over pairs of languages and over splits."""
-
-    tokens: int
-    error: float
-    cross: float
-    same: float
-
-
-def read_runs(file: Path) -> dict[Variant, dict[int, Run]]:
-    """Runs by variant and seed; of two of one model the later.
-
-    Raises:
-        BadInput: they are not of the same languages and steps, or two of one seed not of the same tokens.
-    """
-    told = {
-        (run["variant"], run["seed"]): run for run in map(json.loads, file.read_text(encoding="utf-8").splitlines())
-    }
-    alike = {(tuple(run.get("languages", [])), run["steps"]) for run in told.values()}
-    tokens = {(run["seed"], run["tokens"]) for run in told.values()}
-    if len(alike) > 1 or not all(languages for languages, _ in alike) or len(tokens) > len(dict(tokens)):
-        raise BadInput(f"{file} has runs of unlike languages, steps or tokens; measure like ones into a new file")
-    runs: dict[Variant, dict[int, Run]] = {}
-    for (variant, seed), run in told.items():
-        means = (float(np.mean(values)) for values in (list(run["errors"].values()), run["cross"], run["same"]))
-        runs.setdefault(variant, {})[seed] = Run(run["tokens"], *means)
-    return runs
-
-
-def order(runs: Mapping[Variant, Mapping[int, Run]]) -> list[str]:
-    """In how many seeds cT-LASER is where the paper has it; nothing where it can't be compared."""
-    wins = {}
-    for other in ("t", "laser"):
-        seeds = sorted(runs.get("ct", {}).keys() & runs.get(other, {}).keys())
-        if seeds:
-            ours, theirs = ([runs[variant][seed] for seed in seeds] for variant in ("ct", other))
-            below = sum(a.error < b.error for a, b in zip(ours, theirs, strict=True))
-            wins[f"search error below {NAMES[other]}'s"] = below, len(seeds)
-            if other == "t":
-                least = sum(a.cross >= b.cross for a, b in zip(ours, theirs, strict=True))
-                wins[f"cross at least {NAMES[other]}'s"] = least, len(seeds)
-    if not wins:
-        return []
-    said = "; ".join(f"{what} in {count} of {seeds} seeds" for what, (count, seeds) in wins.items())
-    holds = all(count == seeds for count, seeds in wins.values())
-    return ["", f"cT-LASER: {said}. The paper's order {'holds' if holds else 'does not hold'} here."]
 
 
 def table(file: Path) -> None:

@@ -39,11 +39,11 @@ from indexer.workers.stopping import Stop
 from indexer.workers.sweeping import give_out
 from indexer.workers.worker import ChunkWorker
 from onnx_export.models import DEFAULT, find_model
+from trials import ROOT
 from trials.servers.postgres import PostgresServer
 from trials.servers.process import running
 from trials.servers.rabbitmq import RabbitServer
 
-ROOT = Path(__file__).parent.parent
 _CHUNKS = 1_000_000
 _CLAIMS = 400
 _MESSAGES = 500

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests import ROOT
+from trials import ROOT
 
 _CONFTEST = "from tests.tiers import pytest_addoption, pytest_collection_modifyitems, pytest_configure\n"
 _TESTS = """

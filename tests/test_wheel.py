@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests import ROOT
+from trials import ROOT
 
 
 def _uv(*arguments: str | Path) -> str:

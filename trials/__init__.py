@@ -1,1 +1,8 @@
-"""What tests and benchmarks share: trials of accidents and races, an encoder that counts."""
+"""What tests and benchmarks share: real servers, trials of accidents and races, an encoder that counts."""
+
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+"""The project's root."""
+DEMO = ROOT / "query" / "demo"
+"""The collection of ``dragoman demo``."""

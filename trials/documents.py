@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from pathlib import Path
 
 import sqlalchemy as sa
 
@@ -13,8 +12,7 @@ from indexer.ledger import ledger
 from indexer.ledger.database import connect, transaction
 from indexer.ledger.ledger import Finding
 from indexer.settings import Settings
-
-DEMO = Path(__file__).parent.parent / "query" / "demo"
+from trials import DEMO
 
 
 def sentences(documents: int, revision: int = 0) -> list[dict[str, object]]:

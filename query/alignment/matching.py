@@ -265,7 +265,7 @@ def _best_pairs(x: FloatArray, y: FloatArray, around: Neighbourhood, margin: Mar
 
 
 def _score(cosines: FloatArray, forward: FloatArray, backward: FloatArray, margin: Margin, memory: FloatArray) -> None:
-    """Turn a tile of cosines into ``query.calibration.margin.margin`` of them in their place: fresh memory costs more than that."""
+    """Replace a tile of cosines by their margins, in place: fresh memory costs more than the arithmetic."""
     if margin == "absolute":
         return
     np.add(forward / 2, backward / 2, out=memory)

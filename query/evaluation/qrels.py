@@ -21,8 +21,8 @@ _LONGEST = 4096
 def read_qrels(paths: Iterable[str | Path]) -> list[Qrel]:
     """Read the judgements of one or several files, which together judge one collection (one file a language, say).
 
-    A topic's id is normalised as in ``query.evaluation.topics``; a document's id may hold blanks; a judgement that stands twice
-    counts once.
+    A topic's id is normalised as in ``query.evaluation.topics``; a document's id may hold blanks; a judgement that
+    stands twice counts once.
 
     Returns:
         ``ir_measures.Qrel`` tuples in the files' order.

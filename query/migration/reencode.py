@@ -1,8 +1,8 @@
 """Encode a collection that has migrated again, in the background: what ``dragoman migrate --re-encode`` does.
 
 The new encoder's vectors fill a second field of the same store. Meanwhile every document is found, by its new vector if
-it has one and else by its old one through the map (``query.ranking.two_field_ranker``). At the end the second field is searched, and
-the old one stays for ``rollback``.
+it has one and else by its old one through the map (``query.ranking.two_field_ranker``). At the end the second field is
+searched, and the old one stays for ``rollback``.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ from typing import Any
 
 import yaml
 
-from tests import ROOT
+from trials import ROOT
 
 DOCKER = ROOT / "docker"
 

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from tests import ROOT
 from tests.conftest import skip_or_fail
 from tests.docker.files import DOCKER, instructions
+from trials import ROOT
 
 _BIN = Path(sys.executable).parent
 

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from encoders.folder import ModelFolder
-from tests import ROOT
+from trials import ROOT
 
 _IN_LITTLE_MEMORY = """
 import resource, sys

@@ -9,7 +9,7 @@ import pytest
 
 from encoders.document import FloatArray
 from encoders.maps.nca import Network, compared
-from tests import ROOT
+from trials import ROOT
 
 pytestmark = pytest.mark.torch
 

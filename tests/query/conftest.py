@@ -21,8 +21,8 @@ from onnx_export.models import DEFAULT
 from query.cli import run
 from query.fitting import probe
 from query.fitting.fit import calibrate
-from tests import DEMO
 from tests.query.synthetic import make_word_model
+from trials import DEMO
 from trials.servers.shared import once
 
 SOURCES = sorted(DEMO.glob("docs.*.jsonl"))

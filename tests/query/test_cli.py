@@ -15,8 +15,8 @@ from indexer.index import alone
 from indexer.settings import Settings
 from query.cli import _COMMANDS, run
 from query.commands import index as index_command
-from tests import DEMO, ROOT
 from tests.query.conftest import copied
+from trials import DEMO, ROOT
 from trials.servers.shared import once
 
 EVALUATE = ["evaluate", "--topics", str(DEMO / "topics.tsv"), "--qrels", str(DEMO / "qrels.txt")]

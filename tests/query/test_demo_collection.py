@@ -6,7 +6,7 @@ from typing import Any
 
 from query.evaluation.qrels import read_qrels
 from query.evaluation.topics import read_topics
-from tests import DEMO
+from trials import DEMO
 
 LANGS = {"ar", "de", "en", "es", "fr", "ja", "pt", "ru", "tr", "zh"}
 

@@ -16,8 +16,8 @@ from indexer.settings import Settings
 from query.cli import root
 from query.ranking.options import RankingOptions
 from query.ranking.searcher import Searcher
-from tests import DEMO
 from tests.query import conftest
+from trials import DEMO
 from trials.servers.elastic import client_of
 
 QUERIES = (("en", "flood in the old town"), ("de", "Bienen im Garten"), ("ru", "шахматы"), ("ja", "山火事"))

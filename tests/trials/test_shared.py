@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from tests import ROOT
 from tests.conftest import until
+from trials import ROOT
 from trials.servers.process import ServerProcess, only_zombies
 from trials.servers.shared import lent, once
 

@@ -21,7 +21,7 @@ from typing import TypeVar
 
 from filelock import FileLock
 
-from tests import ROOT
+from trials import ROOT
 from trials.servers.process import S, end
 
 _VARIABLE = "TESTS_SHARED_FOLDER"

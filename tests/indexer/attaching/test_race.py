@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from benchmarks.attach_race import race
+from trials.attach_race import race
 
 
 @pytest.mark.parametrize(

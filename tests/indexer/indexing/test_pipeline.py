@@ -32,8 +32,8 @@ from indexer.ledger.database import connect
 from indexer.readers import ReadOptions
 from indexer.settings import Settings
 from indexer.stores import drop_store, open_store
-from tests import DEMO, ROOT
 from tests.conftest import until
+from trials import DEMO, ROOT
 from trials.counting_encoder import CountingEncoder
 
 

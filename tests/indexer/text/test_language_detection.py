@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from indexer.text.language_detection import SURE, Detection, Detector
-from tests import ROOT
+from trials import ROOT
 
 
 @pytest.fixture(scope="module")

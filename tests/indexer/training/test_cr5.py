@@ -14,7 +14,7 @@ from encoders.methods.registry import open_encoder
 from indexer.settings import Settings
 from query import Searcher
 from query.cli import run
-from tests import DEMO
+from trials import DEMO
 
 SOURCES = [str(DEMO / f"docs.{lang}.jsonl") for lang in ("de", "en", "es", "ja")]
 

@@ -34,8 +34,8 @@ from indexer.training.hmde_material import prepared
 from onnx_export.hmde.settings import PRESETS, settings_of
 from query import Searcher
 from query.cli import run
-from tests import DEMO
 from tests.onnx_export.conftest import SaveModel, _exports_once, save_model  # noqa: F401
+from trials import DEMO
 
 pytestmark = [
     pytest.mark.torch,

@@ -16,7 +16,7 @@ from indexer.settings import Settings
 from indexer.training.lawdr import train_lawdr
 from query import Searcher
 from query.cli import run
-from tests import DEMO, ROOT
+from trials import DEMO, ROOT
 
 SOURCES = [str(DEMO / f"docs.{lang}.jsonl") for lang in ("de", "ja")]
 

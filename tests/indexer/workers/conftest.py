@@ -32,7 +32,7 @@ from indexer.workers.publishing import spool
 from indexer.workers.registry import Identity
 from indexer.workers.stopping import Stop
 from indexer.workers.worker import ChunkWorker
-from tests import ROOT
+from trials import ROOT
 from trials.counting_encoder import CountingEncoder
 from trials.servers.postgres import PostgresServer
 from trials.servers.redis import RedisServer

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from indexer.settings import Settings
-from tests import ROOT
+from trials import ROOT
 
 
 class Site:

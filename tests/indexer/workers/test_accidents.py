@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.worker_accidents import BROKERS, Servers, Trial
 from encoders.folder import ModelFolder
 from indexer.indexing.reading import CHUNK_DOCUMENTS
 from indexer.ledger import ledger
@@ -19,6 +18,7 @@ from trials.servers.elastic import ElasticServer
 from trials.servers.postgres import PostgresServer
 from trials.servers.process import ServerMissing, ServerProcess, running
 from trials.servers.redis import RedisServer
+from trials.worker_accidents import BROKERS, Servers, Trial
 
 COMMON = (
     "a worker killed",

@@ -16,7 +16,7 @@ from encoders.folder import ModelFolder
 from indexer.workers import serving
 from indexer.workers.serving import Plan
 from onnx_export.models import DEFAULT
-from tests import ROOT
+from trials import ROOT
 from trials.servers.redis import RedisServer
 
 _CHILDREN_FAIL = """

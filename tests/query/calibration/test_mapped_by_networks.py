@@ -18,10 +18,10 @@ from query.calibration.mapped_calibration import MappedCalibration, read_calibra
 from query.cli import run
 from query.ranking.fair_ranker import Choice, FairRanker
 from query.ranking.searcher import Searcher
-from tests import DEMO
 from tests.query.calibration.test_mapped_calibration import CENTRED, LANGS, collection
 from tests.query.conftest import copied
 from tests.query.synthetic import DIM, page
+from trials import DEMO
 
 pytestmark = pytest.mark.torch
 

@@ -20,9 +20,9 @@ from query.fitting.statistics import calibration, draw
 from query.ranking.fair_ranker import Choice, FairRanker
 from query.ranking.options import RankingOptions
 from query.ranking.searcher import Searcher
-from tests import DEMO
 from tests.query.conftest import copied
 from tests.query.synthetic import DIM, TopicEncoder, filled, page
+from trials import DEMO
 
 CENTRED = Choice(0.5, "absolute", passages=False)
 LANGS = ("de", "en", "fr")

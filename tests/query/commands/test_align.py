@@ -14,8 +14,8 @@ from indexer.ledger.database import connect
 from indexer.settings import Settings
 from indexer.stores import open_store
 from query.cli import run
-from tests import DEMO
 from tests.query.conftest import copied
+from trials import DEMO
 
 
 @pytest.fixture(scope="module")

@@ -23,10 +23,10 @@ from indexer.settings import Settings
 from indexer.workers.progress import standing
 from indexer.workers.watching import look_on
 from query.cli import run
-from tests import DEMO
 from tests.conftest import until
 from tests.indexer.workers.conftest import answers_inspect, new_database
 from tests.indexer.workers.site import Site
+from trials import DEMO
 from trials.documents import contents, sentences
 from trials.servers.postgres import PostgresServer
 from trials.servers.process import free_port

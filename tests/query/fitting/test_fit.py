@@ -24,8 +24,8 @@ from query.evaluation.topics import read_topics
 from query.fitting.fit import Judged, calibrate, keep_calibrated
 from query.fitting.probe import Setting
 from query.ranking.options import RankingOptions
-from tests import DEMO
 from tests.query.conftest import copied
+from trials import DEMO
 
 
 @pytest.fixture

@@ -25,8 +25,8 @@ from query.migration.migrate import migrate
 from query.migration.reencode import is_migrating
 from query.query_log.tables import SearchRow
 from query.ranking.searcher import Searcher
-from tests import DEMO
 from tests.query.conftest import Homes, copied
+from trials import DEMO
 
 
 @pytest.fixture

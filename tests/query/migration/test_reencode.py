@@ -29,9 +29,9 @@ from query.migration.reencode import re_encode
 from query.query_log.tables import SearchRow
 from query.ranking.searcher import Searcher
 from query.ranking.two_field_ranker import TwoFields
-from tests import ROOT
 from tests.query.conftest import SOURCES, copied, moved
 from tests.query.migration.encoding_again import SAMPLE, command, first, row, status, vectors
+from trials import ROOT
 
 
 @pytest.fixture

@@ -29,11 +29,11 @@ from query.migration import reencode as reencoding
 from query.migration.reencode import re_encode
 from query.ranking.searcher import Searcher
 from query.ranking.two_field_ranker import TwoFields
-from tests import DEMO
 from tests.conftest import until
 from tests.indexer.workers.site import Site
 from tests.query.conftest import moved
 from tests.query.migration.encoding_again import SAMPLE, command, first, row, status, vectors
+from trials import DEMO
 from trials.servers.rabbitmq import RabbitServer
 from trials.servers.redis import RedisServer
 

@@ -15,8 +15,8 @@ from indexer.settings import Settings
 from query import Searcher
 from query.cli import root, run
 from query.ranking.options import RankingOptions
-from tests import DEMO
 from tests.query.conftest import moved
+from trials import DEMO
 
 LANGS = ("de", "en", "es", "ja")
 SOURCES = [str(DEMO / f"docs.{lang}.jsonl") for lang in LANGS]

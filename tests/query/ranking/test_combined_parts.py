@@ -18,7 +18,7 @@ from query.cli import root, run
 from query.fitting import fit as calibrating
 from query.fitting.probe import Setting
 from query.ranking.options import RankingOptions
-from tests import DEMO
+from trials import DEMO
 
 SOURCES = [str(DEMO / f"docs.{lang}.jsonl") for lang in ("de", "en", "es")]
 QUERY = "flood in the old town"

@@ -29,8 +29,8 @@ from query.ranking import fair_ranker as ranking_module
 from query.ranking import two_field_ranker as two_fields
 from query.ranking.fair_ranker import Choice, FairRanker, opening
 from query.ranking.options import RankingOptions
-from tests import DEMO
 from tests.query.synthetic import TopicEncoder, filled, page
+from trials import DEMO
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from indexer.settings import Settings
 from query import Searcher
 from query.evaluation.qrels import read_qrels
 from query.evaluation.topics import read_topics
-from tests import DEMO
+from trials import DEMO
 
 
 @pytest.fixture

@@ -27,8 +27,8 @@ from query.fitting.probe import Setting
 from query.ranking.options import RankingOptions
 from query.report import sections
 from query.report.compose import report
-from tests import DEMO
 from tests.query.conftest import copied
+from trials import DEMO
 
 LANGUAGES = ("de", "en", "ja")
 SECTIONS = [

@@ -18,7 +18,7 @@ from query.cli import run
 from query.reproduce.lawdr import VARIANTS, wmt16, wmt19
 from query.reproduce.url_matching import match_urls, neutral
 from query.reproduce.wmt import lett_files, read_commentary, read_site
-from tests import DEMO
+from trials import DEMO
 
 
 def demo(lang: str) -> list[dict[str, Any]]:

@@ -11,7 +11,7 @@ from encoders.folder import ModelFolder
 from onnx_export.models import DEFAULT
 from query.cli import run
 from query.reproduce.mappings_data import read_jrc, read_wikicomp
-from tests import DEMO
+from trials import DEMO
 
 
 def demo(lang: str) -> list[dict[str, str]]:

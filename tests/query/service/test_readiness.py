@@ -18,8 +18,8 @@ from query.cli import run
 from query.ranking.query_encoder import open_query_encoder
 from query.service import app
 from query.service.options import ServiceOptions
-from tests import DEMO
 from tests.conftest import until
+from trials import DEMO
 from trials.servers.service import serving
 
 

@@ -39,8 +39,8 @@ from indexer.stores.attached.address import Attachment
 from indexer.stores.contract import StoredDocument, VectorStore
 from indexer.stores.elastic import writing
 from indexer.stores.elastic.store import ElasticStore
-from tests import ROOT
 from tests.conftest import lent, skip_or_fail
+from trials import ROOT
 from trials.servers.elastic import LITTLE_ROOM, PASSWORD, PRESSURE, REQUEST, ElasticServer, client_of, running
 from trials.servers.process import ServerMissing, free_port
 from trials.servers.secured import admin, credentials, secured_server

@@ -1,12 +1,12 @@
-"""What the benchmark of T-LASER makes of its runs."""
+"""What is made of the runs of T-LASER and its rivals."""
 
 import json
 from pathlib import Path
 
 import pytest
 
-from benchmarks.tlaser import order, read_runs
 from encoders.errors import BadInput
+from trials.tlaser_runs import order, read_runs
 
 
 def _line(variant: str, seed: int, error: float, **other: object) -> str:

@@ -1,1 +1,0 @@
-"""Real servers for the tests, started here and stopped at the end."""

@@ -1,0 +1,230 @@
+"""An owner's writes racing with attach: thousands at random, and then every text is theirs and has its vector."""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from elasticsearch import ConflictError, Elasticsearch, NotFoundError
+
+from encoders.document import Document
+from indexer.attaching.catch_up import keep_up
+from indexer.elastic.connection import Credentials
+from indexer.ledger.database import connect
+from indexer.stores import open_attached
+from indexer.stores.attached.address import Attachment
+from trials.counting_encoder import CountingEncoder
+
+_IDS = 60
+_KINDS = ("index", "text", "other", "back", "old", "conditional", "delete", "external")
+_VERSION = 1_700_000_000_000
+
+
+@dataclass
+class Writer:
+    """One of the owner's writers, with documents of its own: it knows what must be there at the end.
+
+    Attributes:
+        expected: the source of each document, as it was written last; None: it was deleted.
+        counts: writes by kind.
+        conflicts: conditional writes that had to be decided again, because we had written in between.
+    """
+
+    client: Elasticsearch
+    index: str
+    name: str
+    seed: int
+    expected: dict[str, dict[str, Any] | None] = field(default_factory=dict)
+    counts: Counter[str] = field(default_factory=Counter)
+    conflicts: int = 0
+    _read: dict[str, dict[str, Any]] = field(default_factory=dict)
+
+    def write(self, count: int) -> None:
+        """So many writes, each of a kind and to a document drawn at random."""
+        draw = random.Random(self.seed)
+        for number in range(count):
+            kind = draw.choice(_KINDS)
+            doc_id = f"{self.name}{'x' if kind == 'external' else ''}{draw.randrange(_IDS)}"
+            text = f"{draw.choice(('one', 'two', 'three', 'four'))} {draw.randrange(50)}"
+            self.counts[kind] += 1
+            getattr(self, f"_{kind}")(doc_id, text, number)
+
+    def _index(self, doc_id: str, text: str, number: int) -> None:
+        self.expected[doc_id] = {"body": text, "lang": "en", "number": number}
+        self.client.index(index=self.index, id=doc_id, document=self.expected[doc_id])
+
+    def _text(self, doc_id: str, text: str, number: int) -> None:
+        self._update(doc_id, {"body": text}, number)
+
+    def _other(self, doc_id: str, _: str, number: int) -> None:
+        self._update(doc_id, {"number": number}, number)
+
+    def _update(self, doc_id: str, changed: dict[str, Any], number: int) -> None:
+        before = self.expected.get(doc_id)
+        if before is None:
+            self._index(doc_id, "one", number)
+            return
+        self.client.update(index=self.index, id=doc_id, doc=changed, retry_on_conflict=20)
+        self.expected[doc_id] = before | changed
+
+    def _back(self, doc_id: str, text: str, number: int) -> None:
+        """Read, change, write back: the vectors are lost, for no reading has them."""
+        try:
+            read = self.client.get(index=self.index, id=doc_id)["_source"]
+        except NotFoundError:
+            self._index(doc_id, text, number)
+            return
+        self._read[doc_id] = read
+        self.client.index(index=self.index, id=doc_id, document=read | {"number": number})
+        self.expected[doc_id] = _theirs(read) | {"number": number}
+
+    def _old(self, doc_id: str, text: str, number: int) -> None:
+        """An old reading, ours in it, written back as an update: its hash beside another text's vector."""
+        read = self._read.get(doc_id)
+        if read is None or self.expected.get(doc_id) is None:
+            self._back(doc_id, text, number)
+            return
+        self.client.update(index=self.index, id=doc_id, doc=read, retry_on_conflict=20)
+        self.expected[doc_id] = _theirs(read)
+
+    def _conditional(self, doc_id: str, text: str, number: int) -> None:
+        while True:
+            try:
+                read = self.client.get(index=self.index, id=doc_id)
+            except NotFoundError:
+                self._index(doc_id, text, number)
+                return
+            seq_no, term = read["_seq_no"], read["_primary_term"]
+            written = _theirs(read["_source"]) | {"body": text}
+            try:
+                self.client.index(index=self.index, id=doc_id, document=written, if_seq_no=seq_no, if_primary_term=term)
+            except ConflictError:
+                self.conflicts += 1
+                continue
+            self.expected[doc_id] = written
+            return
+
+    def _delete(self, doc_id: str, _text: str, _number: int) -> None:
+        self.client.options(ignore_status=404).delete(index=self.index, id=doc_id)
+        self.expected[doc_id] = None
+
+    def _external(self, doc_id: str, text: str, number: int) -> None:
+        self.expected[doc_id] = {"body": text, "lang": "en", "number": number}
+        self.client.index(
+            index=self.index,
+            id=doc_id,
+            document=self.expected[doc_id],
+            version=_VERSION + number,
+            version_type="external",
+        )
+
+
+def _theirs(source: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in source.items() if name != "dragoman"}
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a race came to.
+
+    Attributes:
+        writes: the owner's, by kind.
+        conflicts: conditional writes of theirs that had to be made again.
+        looks: how often was looked at what changed.
+        encoded: documents encoded.
+        documents: at the end.
+        lost: ids whose source is not what the owner wrote last.
+        wrong: ids whose vector is missing, or is not that of the text, or should not be there.
+    """
+
+    writes: Counter[str]
+    conflicts: int
+    looks: int
+    encoded: int
+    documents: int
+    lost: list[str]
+    wrong: list[str]
+
+
+def race(server: str, prefix: str, database: str, writes: int, *, companion: bool, seed: int = 0) -> Outcome:
+    """Let two writers write so often while an index is followed, follow to the end, and compare.
+
+    Args:
+        server: an Elasticsearch server without security.
+        prefix: of the indices' names.
+        database: SQLAlchemy URL of a ledger.
+        writes: of each writer.
+        companion: keep the vectors in an index of our own.
+        seed: of what is drawn.
+    """
+    index, encoder, engine = f"{prefix}-race", CountingEncoder(), connect(database)
+    attachment = Attachment(server, index, "body", lang_field="lang", companion=prefix if companion else "")
+    client = Elasticsearch(server, request_timeout=120)
+    client.indices.create(index=index, mappings=_MAPPING, settings={"number_of_shards": 2, "number_of_replicas": 0})
+    writers = [Writer(client, index, name, seed + at) for at, name in enumerate("ab")]
+    over = threading.Event()
+    looks = 0
+    with ThreadPoolExecutor(len(writers)) as pool:
+        store = open_attached(attachment, "race", Credentials(), make=True)
+        keep_up(store, encoder, engine, "race")
+        writing = [pool.submit(writer.write, writes) for writer in writers]
+        while not over.is_set() or looks == 0:
+            last = all(one.done() for one in writing)
+            report = keep_up(store, encoder, engine, "race")
+            looks += 1
+            if last and not report.behind:
+                over.set()
+        for one in writing:
+            one.result()
+    client.indices.refresh(index=index)
+    expected = {doc_id: source for writer in writers for doc_id, source in writer.expected.items()}
+    lost, wrong = _compared(client, index, expected, _vectors(store, encoder.spec.model), companion=companion)
+    store.close()
+    client.close()
+    engine.dispose()
+    return Outcome(
+        writes=sum((writer.counts for writer in writers), Counter()),
+        conflicts=sum(writer.conflicts for writer in writers),
+        looks=looks,
+        encoded=len(encoder.encoded),
+        documents=sum(source is not None for source in expected.values()),
+        lost=lost,
+        wrong=wrong,
+    )
+
+
+_MAPPING = {"properties": {"body": {"type": "text"}, "lang": {"type": "keyword"}, "number": {"type": "long"}}}
+
+
+def _vectors(store: Any, model: str) -> dict[str, Any]:
+    return {item.document.doc_id: item.vector for page in store.scan(model) for item in page}
+
+
+def _compared(
+    client: Elasticsearch,
+    index: str,
+    expected: dict[str, dict[str, Any] | None],
+    vectors: dict[str, Any],
+    *,
+    companion: bool,
+) -> tuple[list[str], list[str]]:
+    lost, wrong = [], []
+    encoder = CountingEncoder()
+    hits = client.search(index=index, size=10_000)["hits"]["hits"]
+    there = {hit["_id"]: _theirs(hit["_source"]) for hit in hits}
+    for doc_id, source in expected.items():
+        if there.get(doc_id) != source:
+            lost.append(doc_id)
+        wanted = source is not None and (companion or "x" not in doc_id)
+        if wanted != (doc_id in vectors):
+            wrong.append(doc_id)
+        elif wanted and source is not None:
+            made = encoder.encode_queries([Document(doc_id, "en", source["body"])])[0]
+            if not np.allclose(made, vectors[doc_id], atol=1e-6):
+                wrong.append(doc_id)
+    return lost, wrong
