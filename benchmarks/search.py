@@ -26,8 +26,8 @@ from encoders.methods.vector_parts import VectorParts
 from indexer.collection import collection as collections
 from indexer.ledger.database import connect
 from indexer.settings import Settings
-from indexer.stores import open_store
 from indexer.stores.contract import StoredDocument
+from indexer.stores.factory import open_store
 from onnx_export.models import DEFAULT, find_model
 from query.calibration.calibration import Calibration
 from query.fitting.fit import calibrate

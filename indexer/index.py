@@ -23,8 +23,8 @@ from indexer.ledger.owner import owner_of
 from indexer.readers import ReadOptions, elastic
 from indexer.readers.irdatasets import PREFIX
 from indexer.settings import Settings
-from indexer.stores import open_store
 from indexer.stores.contract import VectorStore
+from indexer.stores.factory import open_store
 from indexer.workers.hints import Hints
 from indexer.workers.publishing import spool
 from indexer.workers.sweeping import give_out

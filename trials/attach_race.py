@@ -16,8 +16,8 @@ from encoders.document import Document
 from indexer.attaching.catch_up import keep_up
 from indexer.elastic.connection import Credentials
 from indexer.ledger.database import connect
-from indexer.stores import open_attached
 from indexer.stores.attached.address import Attachment
+from indexer.stores.factory import open_attached
 from trials.counting_encoder import CountingEncoder
 
 _IDS = 60

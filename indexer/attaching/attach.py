@@ -22,11 +22,11 @@ from indexer.ledger import attach_ledger
 from indexer.ledger.database import connect
 from indexer.ledger.owner import owner_of
 from indexer.settings import Settings
-from indexer.stores import open_attached
 from indexer.stores.attached import entry_checks as door
 from indexer.stores.attached.address import Attachment, is_attached
 from indexer.stores.attached.users_index import UsersIndex
 from indexer.stores.elastic.store import check_name
+from indexer.stores.factory import open_attached
 from onnx_export.models import DEFAULT, absolute, open_named
 
 if TYPE_CHECKING:

@@ -15,9 +15,9 @@ from indexer.ledger.attach_ledger import AttachedIndex
 from indexer.ledger.database import Base, now, transaction
 from indexer.ledger.owner import owner_of
 from indexer.settings import Settings
-from indexer.stores import drop_store, open_store, stored_generations
 from indexer.stores.attached.address import Attachment, is_attached
 from indexer.stores.contract import VectorStore
+from indexer.stores.factory import drop_store, open_store, stored_generations
 
 
 class Collection(Base):

@@ -20,7 +20,7 @@ from indexer.collection.collection import Collection
 from indexer.ledger.database import transaction
 from indexer.ledger.owner import owner_of
 from indexer.settings import Settings
-from indexer.stores import drop_store, open_store
+from indexer.stores.factory import drop_store, open_store
 
 
 @dataclass(frozen=True)

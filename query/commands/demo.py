@@ -17,13 +17,13 @@ from indexer.readers import ReadOptions
 from indexer.settings import Settings, place_options
 from query.calibration.table import NONE
 from query.commands.evaluate import evaluate_files
-from query.commands.search import as_json_hit, show
+from query.commands.search import show
 from query.evaluation import history
 from query.evaluation.fairness import OWN_LANGUAGE
 from query.evaluation.topics import read_topics
 from query.fitting.fit import Upkeep, keep_calibrated
 from query.ranking.fair_ranker import PLAIN
-from query.ranking.hits import Hit
+from query.ranking.hits import Hit, as_json
 from query.ranking.options import RankingOptions
 from query.ranking.searcher import Searcher
 from query.report.compose import report
@@ -108,7 +108,7 @@ def _search(
             "query": query.text,
             "lang": query.lang,
             "calibrated": searcher.calibration is not None and not plain,
-            "hits": [as_json_hit(hit) for hit in hits],
+            "hits": [as_json(hit) for hit in hits],
         }
     )
     if console.json:

@@ -6,7 +6,6 @@ import shutil
 import textwrap
 import unicodedata
 from collections.abc import Sequence
-from dataclasses import asdict
 from typing import TYPE_CHECKING, cast
 
 import click
@@ -18,7 +17,7 @@ from encoders.session import Device
 from indexer.settings import Settings, place_options
 from indexer.text.language_detection import SURE, preload
 from query.calibration.margin import exponent
-from query.ranking.hits import Hit, Parts
+from query.ranking.hits import Hit, Parts, as_json
 from query.ranking.options import RankingOptions, ranking_options
 
 if TYPE_CHECKING:
@@ -88,7 +87,7 @@ def command(
         console.say(f"query language: {said} (detected{unsure}; say another with --lang)")
     if console.json:
         console.emit(
-            {"query": text, "lang": language, "collection": collection, "hits": [as_json_hit(hit) for hit in hits]}
+            {"query": text, "lang": language, "collection": collection, "hits": [as_json(hit) for hit in hits]}
         )
     elif hits:
         if explain:
@@ -155,25 +154,3 @@ def how(choice: Choice, weights: Sequence[float] = ()) -> str:
 def _cells(text: str) -> int:
     """Columns of a terminal: a Chinese or Japanese character takes two."""
     return sum(2 if unicodedata.east_asian_width(character) in "WF" else 1 for character in text)
-
-
-def as_json_hit(hit: Hit) -> dict[str, object]:
-    """A hit as JSON carries it."""
-    passage = hit.passage
-    return {
-        "id": hit.doc_id,
-        "lang": hit.lang,
-        "score": round(hit.score, 6),
-        "cosine": round(hit.cosine, 6),
-        "title": hit.document.title,
-        "fields": dict(hit.document.fields),
-        "passage": {
-            "text": passage.text,
-            "start": passage.start,
-            "end": passage.end,
-            "cosine": round(passage.cosine, 6),
-        }
-        if passage
-        else None,
-        **({"parts": asdict(hit.parts)} if hit.parts else {}),
-    }

@@ -32,8 +32,8 @@ from indexer.ledger.ledger import Note, refuse_while_workers
 from indexer.ledger.owner import owner_of
 from indexer.reencode import hand_out_again, reencode
 from indexer.settings import Settings
-from indexer.stores import drop_store
 from indexer.stores.contract import VectorStore
+from indexer.stores.factory import drop_store
 from indexer.workers.hints import Hints
 from indexer.workers.sweeping import sweep
 from indexer.workers.watching import look_on

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 from encoders.document import Document, FloatArray, Passages
 
@@ -107,3 +107,25 @@ class Ranking:
     langs: Sequence[str]
     scores: FloatArray
     details: Sequence[Detail] | None = None
+
+
+def as_json(hit: Hit) -> dict[str, object]:
+    """A hit as JSON carries it."""
+    passage = hit.passage
+    return {
+        "id": hit.doc_id,
+        "lang": hit.lang,
+        "score": round(hit.score, 6),
+        "cosine": round(hit.cosine, 6),
+        "title": hit.document.title,
+        "fields": dict(hit.document.fields),
+        "passage": {
+            "text": passage.text,
+            "start": passage.start,
+            "end": passage.end,
+            "cosine": round(passage.cosine, 6),
+        }
+        if passage
+        else None,
+        **({"parts": asdict(hit.parts)} if hit.parts else {}),
+    }

@@ -13,9 +13,8 @@ from fastapi.responses import PlainTextResponse
 from encoders.errors import BadInput, DragomanError
 from encoders.languages import normalise
 from query.calibration import table as calibration_table
-from query.commands.search import as_json_hit
 from query.ranking.fair_ranker import Choice
-from query.ranking.hits import Hit
+from query.ranking.hits import Hit, as_json
 from query.ranking.options import RankingOptions
 from query.ranking.query_encoder import asked_by
 from query.ranking.searcher import Searcher, choose
@@ -117,7 +116,7 @@ class Api:
                 "took": found.took,
                 "unread": unread,
                 "search": found.logged,
-                "hits": [as_json_hit(hit) for hit in found.hits],
+                "hits": [as_json(hit) for hit in found.hits],
             }
         )
 

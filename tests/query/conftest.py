@@ -16,7 +16,7 @@ from indexer.collection.collection import Collection
 from indexer.index import index
 from indexer.ledger.database import connect, transaction
 from indexer.settings import Settings
-from indexer.stores import open_store
+from indexer.stores.factory import open_store
 from onnx_export.models import DEFAULT
 from query.cli import run
 from query.fitting import probe

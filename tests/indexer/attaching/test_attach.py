@@ -22,12 +22,12 @@ from indexer.elastic.connection import Credentials
 from indexer.ledger.database import connect
 from indexer.ledger.owner import owner_of
 from indexer.settings import Settings
-from indexer.stores import drop_store, open_attached, open_store
 from indexer.stores.attached import entry_checks as door
 from indexer.stores.attached.address import Attachment, is_attached
 from indexer.stores.attached.base import JoinedStore
 from indexer.stores.attached.same_index import detach as detach_from
 from indexer.stores.attached.users_index import UsersIndex, only_index
+from indexer.stores.factory import drop_store, open_attached, open_store
 from trials.counting_encoder import CountingEncoder
 from trials.servers.elastic import client_of
 

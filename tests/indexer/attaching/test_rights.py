@@ -14,8 +14,8 @@ from indexer.attaching.catch_up import keep_up
 from indexer.ledger.database import connect
 from indexer.readers import ReadOptions, count_records, read
 from indexer.settings import Settings
-from indexer.stores import drop_store, open_attached
 from indexer.stores.attached.address import Attachment
+from indexer.stores.factory import drop_store, open_attached
 from trials.counting_encoder import CountingEncoder
 from trials.servers.elastic import PASSWORD, ElasticServer
 from trials.servers.secured import admin, credentials

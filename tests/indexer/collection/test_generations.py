@@ -14,7 +14,7 @@ from indexer.collection.collection import Collection
 from indexer.indexing import pipeline
 from indexer.ledger.database import connect
 from indexer.settings import Settings
-from indexer.stores import stored_generations
+from indexer.stores.factory import stored_generations
 from trials.servers.elastic import client_of
 
 pytestmark = pytest.mark.usefixtures("default_folder")

@@ -31,7 +31,7 @@ from indexer.ledger import ledger
 from indexer.ledger.database import connect
 from indexer.readers import ReadOptions
 from indexer.settings import Settings
-from indexer.stores import drop_store, open_store
+from indexer.stores.factory import drop_store, open_store
 from tests.conftest import until
 from trials import DEMO, ROOT
 from trials.counting_encoder import CountingEncoder

@@ -9,8 +9,8 @@ import pytest
 from encoders.document import Document
 from indexer.indexing.reading import CHUNK_DOCUMENTS
 from indexer.indexing.storing import put_encoded, still_there
-from indexer.stores import open_store
 from indexer.stores.embedded import EmbeddedStore
+from indexer.stores.factory import open_store
 from trials.counting_encoder import CountingEncoder
 
 

@@ -18,7 +18,7 @@ from indexer.ledger.database import connect
 from indexer.ledger.ledger import findings, runs
 from indexer.readers import ReadOptions, Refusal, count_records, elastic, fingerprint, read
 from indexer.settings import Settings
-from indexer.stores import open_store
+from indexer.stores.factory import open_store
 from trials.counting_encoder import CountingEncoder
 from trials.servers.elastic import ElasticServer, client_of
 

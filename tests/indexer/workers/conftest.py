@@ -25,7 +25,7 @@ from indexer.ledger.database import connect, open_engine, upgrade
 from indexer.ledger.ledger import Ledger
 from indexer.readers import ReadOptions
 from indexer.settings import Settings
-from indexer.stores import open_store
+from indexer.stores.factory import open_store
 from indexer.workers.hints import Hints, make_app, queue_of
 from indexer.workers.metrics import Metrics
 from indexer.workers.publishing import spool

@@ -25,8 +25,8 @@ from indexer.ledger.ledger import ABANDONED, DONE, READING, REFUSED, Ledger, Not
 from indexer.readers import ReadOptions
 from indexer.reencode import hand_out_again, reencode
 from indexer.settings import Settings
-from indexer.stores import open_store
 from indexer.stores.contract import VectorStore
+from indexer.stores.factory import open_store
 from indexer.workers.controlling import cancel
 from indexer.workers.serving import Plan
 from indexer.workers.spool import packed_ids, unpacked

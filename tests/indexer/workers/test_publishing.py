@@ -29,7 +29,7 @@ from indexer.ledger.database import connect, transaction
 from indexer.ledger.ledger import DONE, READING, REFUSED, REMARK, Chunk, Ledger, Seen, Spool, runs
 from indexer.readers import ReadOptions
 from indexer.settings import Settings
-from indexer.stores import open_store
+from indexer.stores.factory import open_store
 from indexer.workers import sweeping
 from indexer.workers.controlling import cancel
 from indexer.workers.publishing import flags, spool

@@ -22,7 +22,7 @@ from indexer.ledger import ledger
 from indexer.ledger.database import transaction
 from indexer.ledger.ledger import CANCELLED, DONE, PENDING, Chunk, Spool
 from indexer.readers import ReadOptions
-from indexer.stores import drop_store, open_store
+from indexer.stores.factory import drop_store, open_store
 from indexer.workers import registry, worker
 from indexer.workers.controlling import cancel
 from indexer.workers.leases import MOST_ATTEMPTS

@@ -16,7 +16,7 @@ from indexer.collection import collection as collections
 from indexer.indexing.pipeline import index
 from indexer.ledger import ledger
 from indexer.readers import ReadOptions
-from indexer.stores import open_store
+from indexer.stores.factory import open_store
 from indexer.workers.publishing import spool
 from indexer.workers.sweeping import sweep
 from tests.indexer.workers.conftest import Field

@@ -12,7 +12,7 @@ from encoders.document import Encoder
 from indexer.collection import collection as collections
 from indexer.ledger.database import connect
 from indexer.settings import Settings
-from indexer.stores import open_store
+from indexer.stores.factory import open_store
 from query.cli import run
 from tests.query.conftest import copied
 from trials import DEMO

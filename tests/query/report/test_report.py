@@ -16,8 +16,8 @@ from indexer.collection import collection as collections
 from indexer.index import index
 from indexer.ledger.database import connect
 from indexer.settings import Settings
-from indexer.stores import open_store
 from indexer.stores.contract import StoredDocument
+from indexer.stores.factory import open_store
 from query.calibration.table import use
 from query.cli import run
 from query.commands.evaluate import evaluate_files

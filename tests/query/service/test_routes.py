@@ -16,8 +16,8 @@ from indexer.settings import Settings
 from onnx_export.models import DEFAULT
 from query import Searcher
 from query.calibration import table as calibration_table
-from query.commands.search import as_json_hit
 from query.migration.migrate import migrate
+from query.ranking.hits import as_json
 from query.ranking.options import RankingOptions
 from query.service.options import ServiceOptions
 from trials.servers.service import serving
@@ -55,7 +55,7 @@ def test_it_finds_what_the_command_finds(
     with Searcher.open("demo", calibrated, device="cpu", ranking=ranking) as searcher:
         for lang, text in QUERIES:
             found = search(service, text, lang=lang, explain=True, **asked)
-            ours = [as_json_hit(hit) for hit in searcher.search(text, lang=lang, explain=True)]
+            ours = [as_json(hit) for hit in searcher.search(text, lang=lang, explain=True)]
             assert found["hits"] == ours
             assert (found["lang"], found["confidence"], found["space"]) == (lang, None, searcher.space)
 
@@ -86,7 +86,7 @@ def test_words_count_where_it_is_served_so(calibrated: Settings) -> None:
             asked = {"lang": lang, "k": 30, "explain": True}
             found = [search(client, text, **asked, **more)["hits"] for more in ({}, {"hybrid": False})]
             ours = [searcher.search(text, lang=lang, k=30, explain=True) for searcher in (hybrid, usual)]
-            assert found == [[as_json_hit(hit) for hit in hits] for hits in ours]
+            assert found == [[as_json(hit) for hit in hits] for hits in ours]
             differ += found[0] != found[1]
         assert differ
 
@@ -109,7 +109,7 @@ def asked_by_another(settings: Settings, migrate: Callable[[], object]) -> None:
             assert after["model"] == searcher.spec.model != before["model"]
             for lang, text in QUERIES:
                 found = search(client, text, lang=lang, explain=True)
-                assert found["hits"] == [as_json_hit(hit) for hit in searcher.search(text, lang=lang, explain=True)]
+                assert found["hits"] == [as_json(hit) for hit in searcher.search(text, lang=lang, explain=True)]
                 assert found["space"] == searcher.space
 
 

@@ -34,11 +34,11 @@ from indexer.ledger.database import connect, transaction
 from indexer.ledger.database import opened as opened_database
 from indexer.ledger.ledger import DONE, Chunk, runs
 from indexer.settings import Settings
-from indexer.stores import open_store
 from indexer.stores.attached.address import Attachment
 from indexer.stores.contract import StoredDocument, VectorStore
 from indexer.stores.elastic import writing
 from indexer.stores.elastic.store import ElasticStore
+from indexer.stores.factory import open_store
 from tests.conftest import lent, skip_or_fail
 from trials import ROOT
 from trials.servers.elastic import LITTLE_ROOM, PASSWORD, PRESSURE, REQUEST, ElasticServer, client_of, running

@@ -16,10 +16,10 @@ from indexer.indexing import pipeline
 from indexer.ledger.database import connect
 from indexer.readers import ReadOptions, count_records, fingerprint, read
 from indexer.settings import Settings
-from indexer.stores import open_store
 from indexer.stores.contract import StoredDocument
 from indexer.stores.elastic import writing
 from indexer.stores.elastic.store import ElasticStore
+from indexer.stores.factory import open_store
 from tests.conftest import until
 from tests.indexer.attaching.test_attach import Owner, source, texts
 from trials.counting_encoder import CountingEncoder

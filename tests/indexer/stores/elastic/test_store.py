@@ -20,10 +20,10 @@ from indexer.elastic.connection import INDEX_TYPES, Address, Credentials, withou
 from indexer.ledger.database import opened
 from indexer.readers import ReadOptions, read
 from indexer.settings import Settings
-from indexer.stores import drop_store, open_store, stored_generations
 from indexer.stores.contract import StoredDocument
 from indexer.stores.elastic.layout import Layout
 from indexer.stores.elastic.store import ElasticStore
+from indexer.stores.factory import drop_store, open_store, stored_generations
 from tests.conftest import read_documents
 from trials.counting_encoder import CountingEncoder
 from trials.servers.elastic import client_of

@@ -1,0 +1,150 @@
+"""Where vectors live: one contract, two stores."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
+
+from encoders.errors import BadInput, StoreError
+from indexer.elastic.connection import SCHEMES, Address, Credentials
+from indexer.stores.attached.address import Attachment, is_attached
+from indexer.stores.contract import VectorStore
+from indexer.stores.elastic.generation_claims import Claim
+
+if TYPE_CHECKING:
+    from indexer.stores.attached.base import JoinedStore
+
+
+def open_store(
+    url: str,
+    collection: str,
+    generation: int = 1,
+    *,
+    make: bool = True,
+    credentials: Credentials | None = None,
+    owner: str = "",
+) -> VectorStore:
+    """Open the store of a collection by the store's URL.
+
+    Args:
+        url: where stores are: ``file:///folder`` or a folder's path, or ``https://host:9200/prefix`` of Elasticsearch.
+        collection: whose.
+        generation: which of its generations: a collection is built anew beside the one that is searched.
+        make: make the store where there is none.
+        credentials: for a server; those in the URL or the environment unless given.
+        owner: id of the database that has the collection: on a server, another's of the same name is not opened.
+
+    Raises:
+        BadInput: the URL is of no kind of store there is, the collection's name is none a store can carry, or what is
+            there is somebody else's.
+        MissingPart: the store needs a part that is not installed.
+        StoreError: the store can't be opened, or is not there and must be.
+    """
+    if is_attached(url):
+        who = credentials or Credentials.read(url)
+        return open_attached(Attachment.parse(url), collection, who, make=make, owner=owner)
+    if urlsplit(url).scheme in SCHEMES:
+        from indexer.stores.elastic.store import ElasticStore  # noqa: PLC0415 - half a second
+
+        who = credentials or Credentials.read(url)
+        return ElasticStore(Address.parse(url), collection, who, generation, make=make, owner=owner)
+    from indexer.stores.embedded import EmbeddedStore, path_of  # noqa: PLC0415 - with it comes SQLAlchemy
+
+    path = path_of(_folder(url), collection, generation)
+    if not make and not path.is_file():
+        raise StoreError(f"the store {path} is gone; bring it back, or remove the collection and index it again")
+    return EmbeddedStore(_folder(url), collection, generation)
+
+
+def open_attached(
+    attachment: Attachment, collection: str, credentials: Credentials, *, make: bool = False, owner: str = ""
+) -> JoinedStore:
+    """Open the store of a collection that is attached to somebody else's index.
+
+    Raises:
+        BadInput: that index is gone, or has become something that can't be attached to.
+        StoreError: the store can't be opened, or is not there and must be.
+    """
+    if attachment.companion:
+        from indexer.stores.attached.companion_index import CompanionStore  # noqa: PLC0415 - half a second
+
+        return CompanionStore(attachment, collection, credentials, make=make, owner=owner)
+    from indexer.stores.attached.same_index import AttachedStore  # noqa: PLC0415
+
+    return AttachedStore(attachment, credentials)
+
+
+def drop_store(
+    url: str, collection: str, generation: int = 1, *, credentials: Credentials | None = None, owner: str = ""
+) -> None:
+    """Remove a generation's store, also one that can't be opened any more, or that was never made.
+
+    Args:
+        url: where stores are.
+        collection: whose.
+        generation: which of its generations.
+        credentials: for a server; those in the URL or the environment unless given.
+        owner: id of the database that has the collection: on a server, what is another's stays.
+
+    Raises:
+        BadInput: the URL is of no kind of store there is.
+        StoreError: the store can't be removed.
+    """
+    if is_attached(url):
+        _drop_attached(Attachment.parse(url), collection, credentials or Credentials.read(url), owner)
+        return
+    if urlsplit(url).scheme in SCHEMES:
+        from indexer.stores.elastic.store import drop  # noqa: PLC0415
+
+        drop(Address.parse(url), Claim(collection, owner), credentials or Credentials.read(url), generation)
+        return
+    from indexer.stores.embedded import path_of, remove_file  # noqa: PLC0415
+
+    path = path_of(_folder(url), collection, generation)
+    try:
+        remove_file(path)
+    except OSError as error:
+        raise StoreError(f"the store {path} can't be removed ({error.strerror}); see that it is yours") from error
+
+
+def stored_generations(
+    url: str, collection: str, *, credentials: Credentials | None = None, owner: str = ""
+) -> list[int]:
+    """Numbers of a collection's generations that a store holds, also those that no row names any more.
+
+    Raises:
+        BadInput: the URL is of no kind of store there is.
+        StoreError: the server is away or refuses.
+    """
+    if is_attached(url):
+        return []  # it has one, whose name is known
+    if urlsplit(url).scheme in SCHEMES:
+        from indexer.stores.elastic.store import generations  # noqa: PLC0415
+
+        return generations(Address.parse(url), Claim(collection, owner), credentials or Credentials.read(url))
+    from indexer.stores import embedded  # noqa: PLC0415
+
+    return embedded.generations(_folder(url), collection)
+
+
+def _drop_attached(attachment: Attachment, collection: str, credentials: Credentials, owner: str) -> None:
+    if attachment.companion:
+        from indexer.stores.elastic.store import drop  # noqa: PLC0415
+
+        drop(attachment.address, Claim(collection, owner, attachment.index), credentials)
+        return
+    from indexer.stores.attached.same_index import detach  # noqa: PLC0415
+
+    detach(attachment, credentials)
+
+
+def _folder(url: str) -> Path:
+    parts = urlsplit(url)
+    if parts.scheme not in {"", "file"}:
+        raise BadInput(
+            f"there is no store for {parts.scheme}: URLs; give a folder, a file: URL of one, "
+            "or https://HOST:9200/PREFIX of Elasticsearch"
+        )
+    return Path(url2pathname(parts.path) if parts.scheme else url).expanduser()
