@@ -1,14 +1,13 @@
-"""What every command shares at the terminal: common options, progress, tables, one-sentence errors."""
+"""What every command shares at the terminal: results, remarks, tables, progress."""
 
 from __future__ import annotations
 
 import datetime as dt
-import functools
 import json
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -168,39 +167,3 @@ def _terminal_bar(description: str, total: int | None, unit: str) -> Iterator[Pr
     with bar:
         task = bar.add_task(description, total=total)
         yield Bar()
-
-
-def output_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add ``--json``, ``-q/--quiet`` and ``--debug``; the command gets a ``console`` for the first two.
-
-    ``--debug`` is looked at where errors are printed.
-    """
-
-    @functools.wraps(command)
-    def with_console(*, as_json: bool, quiet: bool, **others: Any) -> Any:
-        return command(console=Console(json=as_json, quiet=quiet), **others)
-
-    options = (
-        click.option(
-            "--debug", is_flag=True, expose_value=False, help=_help("Show the traceback of an error.", "DEBUG")
-        ),
-        click.option(
-            "-q",
-            "--quiet",
-            is_flag=True,
-            envvar="DRAGOMAN_QUIET",
-            help=_help("No progress and no remarks.", "QUIET"),
-        ),
-        click.option(
-            "--json",
-            "as_json",
-            is_flag=True,
-            envvar="DRAGOMAN_JSON",
-            help=_help("Print JSON on stdout, nothing else.", "JSON"),
-        ),
-    )
-    return functools.reduce(lambda wrapped, option: option(wrapped), options, with_console)
-
-
-def _help(text: str, variable: str) -> str:
-    return f"{text}  [env: DRAGOMAN_{variable}]"

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import functools
 import os
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
-import click
 import platformdirs
 
 from encoders.errors import BadInput
@@ -86,29 +82,3 @@ def _place(store: str) -> str:
     parts = urlsplit(store)
     folder = url2pathname(parts.path) if parts.scheme == "file" else "" if parts.scheme else store
     return str(Path(folder).expanduser().absolute()) if folder else store.rstrip("/")
-
-
-def place_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add ``--home``, ``--store``, ``--database`` and ``--broker``; the command gets them as ``settings``."""
-
-    @functools.wraps(command)
-    def with_settings(
-        *, home: str | None, store: str | None, database: str | None, broker: str | None, **others: Any
-    ) -> Any:
-        return command(settings=Settings.read(home, store, database, broker), **others)
-
-    options = (
-        ("broker", "URL", "Broker of workers, amqp://HOST or redis://HOST; none: work in this process."),
-        ("database", "URL", "SQL database of ledger and evaluation log; default: SQLite in the home."),
-        (
-            "store",
-            "URL",
-            "Vector store: a folder, or https://HOST:9200/PREFIX of Elasticsearch; default: a folder in the home.",
-        ),
-        ("home", "DIR", "Folder of everything Dragoman keeps."),
-    )
-    wrapped: Callable[..., Any] = with_settings
-    for name, metavar, text in options:
-        help_ = f"{text}  [env: DRAGOMAN_{name.upper()}]"
-        wrapped = click.option(f"--{name}", metavar=metavar, help=help_)(wrapped)
-    return wrapped

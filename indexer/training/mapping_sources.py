@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, cast
-
-import click
 
 from encoders.console import Console
 from encoders.document import EncoderSpec
 from encoders.errors import BadInput
-from encoders.languages import normalise
-from encoders.methods.registry import METHODS, open_encoder
+from encoders.methods.registry import open_encoder
 from encoders.session import Device
 from indexer.collection import collection as collections
 from indexer.ledger.database import connect
 from indexer.readers import ReadOptions
 from indexer.settings import Settings
 from indexer.training.aligned_documents import ByConcept, encoded_by_concept, stored_by_concept
-from onnx_export.models import DEFAULT, find_model
+from onnx_export.models import find_model
 
 
 @dataclass(frozen=True)
@@ -84,39 +79,3 @@ class AlignedSources:
             return stored_by_concept(store, found.model, self.languages, console), spec
         finally:
             store.close()
-
-
-def aligned_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add SOURCE…, ``-c``, ``--languages``, ``--encoder``, ``--method-of-documents``, ``--device``: ``aligned``.
-
-    Beside ``reading_options`` and ``place_options``, whose values it takes over.
-    """
-
-    @functools.wraps(command)
-    def with_options(
-        *,
-        sources: tuple[str, ...],
-        collection: str,
-        languages: str,
-        encoder: str,
-        document_method: str | None,
-        device: str,
-        options: ReadOptions,
-        settings: Settings,
-        **others: Any,
-    ) -> Any:
-        codes = [normalise(code) for code in languages.split(",") if code.strip()]
-        aligned = AlignedSources(
-            sources, collection, codes, encoder, document_method, cast("Device", device), options, settings
-        )
-        return command(aligned=aligned, **others)
-
-    options = (
-        click.option("--device", type=click.Choice(["auto", "cpu", "cuda"]), default="auto", show_default=True),
-        click.option("--document-method", type=click.Choice(METHODS), help="How a document's vector is made."),
-        click.option("--encoder", metavar="NAME|FOLDER", default=DEFAULT, show_default=True, help="For SOURCEs."),
-        click.option("--languages", default="", metavar="LANG,…", help="Languages to take.  [default: all]"),
-        click.option("-c", "--collection", default="", help="Take a collection's vectors instead of SOURCEs."),
-        click.argument("sources", nargs=-1, metavar="[SOURCE]…"),
-    )
-    return functools.reduce(lambda wrapped, option: option(wrapped), options, with_options)

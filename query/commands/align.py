@@ -11,7 +11,7 @@ from typing import Any, cast
 
 import click
 
-from encoders.console import Console, output_options
+from encoders.console import Console
 from encoders.document import Document, Encoder
 from encoders.errors import BadInput, ModelMismatch
 from encoders.languages import UNDETERMINED, normalise
@@ -22,13 +22,14 @@ from indexer.collection import collection as collections
 from indexer.ledger.database import connect
 from indexer.readers import ReadOptions, Refusal, read
 from indexer.readers.irdatasets import PREFIX
-from indexer.settings import Settings, place_options
+from indexer.settings import Settings
 from indexer.text.language_detection import Detector
 from onnx_export.models import DEFAULT, open_named
 from query.alignment.gold import Gold, recall_of, shared_values, stated_pairs
 from query.alignment.mining import Mined, Plan, mine
 from query.alignment.side import Side, encoded_side, stored_side
 from query.calibration.margin import MARGINS, Margin
+from query.commands.options import device_option, output_options, place_options
 from query.evaluation.file_patterns import writable, write_lines
 
 
@@ -62,7 +63,7 @@ class _Place:
 @click.option("--gold-file", type=click.Path(path_type=Path), help="Score the pairs: true ones, id_a TAB id_b a line.")
 @click.option("--encoder", metavar="NAME|FOLDER", help=f"Encoder of files.  [default: the collection's, or {DEFAULT}]")
 @click.option("--method", type=click.Choice(METHODS), help="How a document's vector is made.")
-@click.option("--device", type=click.Choice(["auto", "cpu", "cuda"]), default="auto", show_default=True)
+@device_option
 @place_options
 @output_options
 def command(

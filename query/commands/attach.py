@@ -9,17 +9,18 @@ from urllib.parse import urlsplit
 
 import click
 
-from encoders.console import Console, output_options
+from encoders.console import Console
 from encoders.errors import BadInput, StoreError
 from encoders.methods.registry import METHODS
 from encoders.session import Device
 from indexer.attaching.attach import Attaching
 from indexer.attaching.catch_up import AttachReport
 from indexer.elastic.connection import INDEX_TYPES, SCHEMES, Address, NoIndex, waits
-from indexer.settings import Settings, place_options
+from indexer.settings import Settings
 from indexer.stores.attached.address import Attachment
 from onnx_export.models import DEFAULT
 from query.commands.calibrate import tell_upkeep
+from query.commands.options import device_option, output_options, place_options
 from query.fitting.fit import is_calibrated, keep_calibrated
 
 _SHOWN = 10
@@ -43,7 +44,7 @@ _DRIFT = 0.1
 @click.option("--every", type=click.FloatRange(min=0.1), default=30.0, show_default=True, help="Seconds between looks.")
 @click.option("--encoder", metavar="NAME|FOLDER", help=f"Encoder of a new collection.  [default: {DEFAULT}]")
 @click.option("--method", type=click.Choice(METHODS), help="How a document's vector is made.")
-@click.option("--device", type=click.Choice(["auto", "cpu", "cuda"]), default="auto", show_default=True)
+@device_option
 @click.option("--no-calibration", is_flag=True, help="Leave the collection's calibration as it is, or without one.")
 @place_options
 @output_options

@@ -9,7 +9,7 @@ from typing import cast
 
 import click
 
-from encoders.console import Console, output_options
+from encoders.console import Console
 from encoders.document import Document
 from encoders.errors import BadInput
 from encoders.maps.networks import read_mapping
@@ -19,18 +19,18 @@ from encoders.wording import counted
 from indexer.collection import collection as collections
 from indexer.collection.collection import Collection
 from indexer.ledger.database import opened
-from indexer.settings import Settings, place_options
+from indexer.settings import Settings
 from query.calibration import table as calibration_table
 from query.calibration.lineage import give_up_if_left
 from query.calibration.margin import MARGINS, Margin
 from query.calibration.table import KeptCalibration
+from query.commands.options import device_option, output_options, place_options, weights_option
 from query.evaluation.file_patterns import expand
 from query.evaluation.qrels import read_qrels
 from query.evaluation.topics import read_topics
 from query.fitting.fit import CalibrationReport, Given, Judged, Upkeep, calibrate
 from query.fitting.probe import DEFAULT, Setting
 from query.query_log.judged_queries import logged_queries
-from query.ranking.options import weights_option
 
 
 @click.command("calibrate", short_help="Make languages comparable: after index by itself, again when wanted.")
@@ -65,7 +65,7 @@ from query.ranking.options import weights_option
     help="Rank with maps of dragoman train mapping.",
 )
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of the random samples.")
-@click.option("--device", type=click.Choice(["auto", "cpu", "cuda"]), default="auto", show_default=True)
+@device_option
 @place_options
 @output_options
 def command(

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import click
 
-from encoders.console import Console, output_options
+from encoders.console import Console
 from indexer.ledger.database import opened
-from indexer.settings import Settings, place_options
+from indexer.settings import Settings
 from indexer.workers.controlling import cancel
+from query.commands.options import output_options, place_options
 
 
 @click.command("cancel", short_help="Give up a run of workers; what is stored stays.")

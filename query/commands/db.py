@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import click
 
-from encoders.console import Console, output_options
+from encoders.console import Console
 from indexer.ledger.database import open_engine, upgrade
-from indexer.settings import Settings, place_options
+from indexer.settings import Settings
+from query.commands.options import output_options, place_options
 
 
 @click.group("db", short_help="Look after the SQL database.")

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import click
 import sqlalchemy as sa
 
-from encoders.console import Console, output_options
+from encoders.console import Console
 from encoders.errors import BadInput
 from encoders.wording import counted
 from indexer.collection import collection as collections
@@ -16,10 +16,11 @@ from indexer.collection.collection import Collection
 from indexer.index import alone
 from indexer.ledger.database import opened
 from indexer.ledger.owner import owner_of
-from indexer.settings import Settings, place_options
+from indexer.settings import Settings
 from indexer.stores.attached.address import is_attached
 from query.calibration import table as calibration_table
 from query.commands.detach import take_back
+from query.commands.options import output_options, place_options
 from query.evaluation import history
 from query.query_log import judged_queries as clicks
 

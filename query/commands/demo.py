@@ -10,13 +10,14 @@ from typing import Any
 
 import click
 
-from encoders.console import Console, output_options
+from encoders.console import Console
 from indexer.index import index
 from indexer.ledger.database import opened
 from indexer.readers import ReadOptions
-from indexer.settings import Settings, place_options
+from indexer.settings import Settings
 from query.calibration.table import NONE
 from query.commands.evaluate import evaluate_files
+from query.commands.options import output_options, place_options
 from query.commands.search import show
 from query.evaluation import history
 from query.evaluation.fairness import OWN_LANGUAGE

@@ -8,16 +8,17 @@ from typing import TYPE_CHECKING
 import click
 import sqlalchemy as sa
 
-from encoders.console import Console, output_options
+from encoders.console import Console
 from encoders.errors import BadInput
 from encoders.wording import counted
 from indexer.attaching.attach import detach
 from indexer.collection import collection as collections
 from indexer.collection.collection import Collection
 from indexer.ledger.database import opened
-from indexer.settings import Settings, place_options
+from indexer.settings import Settings
 from indexer.stores.attached.address import Attachment, is_attached
 from query.calibration import table as calibration_table
+from query.commands.options import output_options, place_options
 from query.evaluation import history
 from query.query_log import judged_queries as clicks
 

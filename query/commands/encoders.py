@@ -8,12 +8,13 @@ from dataclasses import asdict
 
 import click
 
-from encoders.console import Console, output_options
+from encoders.console import Console
 from encoders.errors import BadInput
 from encoders.folder import ModelFolder
 from encoders.methods.combined import BETWEEN
 from encoders.methods.registry import METHODS
 from onnx_export.models import DEFAULT, default_path, exported, find_model
+from query.commands.options import output_options
 
 
 @click.group("encoders", invoke_without_command=True, short_help="List encoders, or show one.")

@@ -11,12 +11,13 @@ from typing import Any
 import click
 import sqlalchemy as sa
 
-from encoders.console import Console, output_options
+from encoders.console import Console
 from encoders.errors import BadInput
 from encoders.folder import file_hash
 from encoders.languages import UNDETERMINED, language_list
 from indexer.ledger.database import opened
-from indexer.settings import Settings, place_options
+from indexer.settings import Settings
+from query.commands.options import output_options, place_options, ranking_options
 from query.commands.runs import comparison_json, found_json, show_comparisons, show_found
 from query.evaluation import history
 from query.evaluation.experiment import Plan, Result, by_language, experiment, score_external
@@ -28,7 +29,7 @@ from query.evaluation.significance import Comparison, compare, corrected
 from query.evaluation.topics import PARTS, Topic, read_topics
 from query.evaluation.trec_run import Run
 from query.query_log.judged_queries import logged_files
-from query.ranking.options import RankingOptions, ranking_options
+from query.ranking.options import RankingOptions
 from query.ranking.searcher import Searcher
 
 FIELDS = ("title", "description")

@@ -7,10 +7,11 @@ from typing import get_args
 
 import click
 
-from encoders.console import Console, output_options
+from encoders.console import Console
 from encoders.folder import Pooling, Precision
 from encoders.languages import normalise
 from onnx_export.huggingface.layout import Wishes
+from query.commands.options import output_options
 
 
 def _languages(_context: click.Context, _option: click.Parameter, value: str | None) -> tuple[str, ...] | None:

@@ -9,7 +9,7 @@ from typing import cast
 
 import click
 
-from encoders.console import Console, output_options
+from encoders.console import Console
 from encoders.errors import BadInput
 from encoders.methods.combined import BETWEEN
 from encoders.methods.registry import METHODS
@@ -17,11 +17,11 @@ from encoders.session import Device
 from indexer.index import index, publish
 from indexer.indexing.pipeline import IndexReport
 from indexer.readers import ReadOptions
-from indexer.readers.options import reading_options
-from indexer.settings import Settings, place_options
+from indexer.settings import Settings
 from indexer.workers.watching import look_on
 from onnx_export.models import DEFAULT
 from query.commands.calibrate import tell_upkeep
+from query.commands.options import device_option, output_options, place_options, reading_options
 from query.fitting.fit import is_calibrated, keep_calibrated
 
 
@@ -49,7 +49,7 @@ from query.fitting.fit import is_calibrated, keep_calibrated
     type=click.Choice(METHODS),
     help=f"How a document's vector is made.  [default: {METHODS[0]}; what the encoder was trained for]",
 )
-@click.option("--device", type=click.Choice(["auto", "cpu", "cuda"]), default="auto", show_default=True)
+@device_option
 @reading_options
 @click.option("--prune", is_flag=True, help="Remove documents that none of the SOURCEs has; name all of them.")
 @click.option(

@@ -7,18 +7,16 @@ from pathlib import Path
 
 import click
 
-from encoders.console import Console, output_options
+from encoders.console import Console
 from encoders.errors import BadInput
 from encoders.maps.mates import Mates
 from encoders.maps.parallel import Parallel
 from encoders.wording import counted
-from indexer.readers.options import reading_options
-from indexer.settings import place_options
-from indexer.training.mapping_sources import AlignedSources, aligned_options
+from indexer.training.mapping_sources import AlignedSources
 from query.alignment.mates import Method
 from query.alignment.mates_map import measured
 from query.alignment.mates_table import Sweep, mates_figure, swept
-from query.alignment.sweep_options import sweep_options
+from query.commands.options import aligned_options, output_options, place_options, reading_options, sweep_options
 from query.evaluation.plots import save_figure
 
 

@@ -7,11 +7,12 @@ from typing import cast
 
 import click
 
-from encoders.console import Console, output_options
+from encoders.console import Console
 from encoders.methods.registry import METHODS
 from encoders.session import Device
 from encoders.wording import counted
-from indexer.settings import Settings, place_options
+from indexer.settings import Settings
+from query.commands.options import device_option, output_options, place_options
 from query.migration.candidate_maps import FEWEST
 from query.migration.migrate import KEPT, SAMPLE, MigrationReport, migrate
 from query.migration.reencode import ReencodingReport, is_migrating
@@ -27,7 +28,7 @@ from query.migration.reencode import re_encode as encode_again
 @click.option("--anyway", is_flag=True, help="Migrate even where the sample advises to stay.")
 @click.option("--re-encode", is_flag=True, help="Encode the documents again too; broken off, the same command goes on.")
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of the sample.")
-@click.option("--device", type=click.Choice(["auto", "cpu", "cuda"]), default="auto", show_default=True)
+@device_option
 @place_options
 @output_options
 def command(

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import click
 
-from encoders.console import Console, output_options
+from encoders.console import Console
 from indexer.ledger.database import opened
-from indexer.settings import Settings, place_options
+from indexer.settings import Settings
 from indexer.workers.controlling import pause
+from query.commands.options import output_options, place_options
 
 
 @click.command("pause", short_help="Let workers rest; what they have they finish.")

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import click
 
-from encoders.console import Console, output_options
+from encoders.console import Console
 from encoders.wording import counted
-from indexer.settings import Settings, place_options
+from indexer.settings import Settings
+from query.commands.options import output_options, place_options
 from query.evaluation.file_patterns import writable, write_lines
 from query.query_log.judged_queries import require_searches, topic_lines
 

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import click
 
-from encoders.console import Console, output_options
-from indexer.settings import Settings, place_options
+from encoders.console import Console
+from indexer.settings import Settings
+from query.commands.options import output_options, place_options
 from query.evaluation.file_patterns import expand
 
 _FILE = click.Path(path_type=Path, dir_okay=False)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import click
 
-from encoders.console import Console, output_options
+from encoders.console import Console
 from indexer.ledger.database import opened
-from indexer.settings import Settings, place_options
+from indexer.settings import Settings
 from indexer.workers.controlling import resume
 from indexer.workers.hints import Hints
+from query.commands.options import output_options, place_options
 
 
 @click.command("resume", short_help="Let workers go on; bring back what a lost broker forgot.")

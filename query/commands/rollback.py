@@ -6,13 +6,14 @@ from dataclasses import asdict
 
 import click
 
-from encoders.console import Console, output_options
+from encoders.console import Console
 from indexer.collection import collection as collections
 from indexer.collection import generations
 from indexer.ledger.database import connect
-from indexer.settings import Settings, place_options
+from indexer.settings import Settings
 from query.calibration import table as calibration_table
 from query.calibration.lineage import leave
+from query.commands.options import output_options, place_options
 from query.ranking.query_encoder import asker_of
 
 

@@ -8,11 +8,12 @@ from typing import Any
 
 import click
 
-from encoders.console import Console, output_options
+from encoders.console import Console
 from encoders.errors import BadInput
 from indexer.collection import collection as collections
 from indexer.ledger.database import opened
-from indexer.settings import Settings, place_options
+from indexer.settings import Settings
+from query.commands.options import output_options, place_options
 from query.evaluation import history
 from query.evaluation.fairness import DEPTH, Found, is_fairness
 from query.evaluation.file_patterns import writable, write_lines

@@ -10,15 +10,16 @@ from typing import TYPE_CHECKING, cast
 
 import click
 
-from encoders.console import Console, output_options
+from encoders.console import Console
 from encoders.languages import UNDETERMINED, language_list, normalise
 from encoders.methods.vector_parts import shown_weights
 from encoders.session import Device
-from indexer.settings import Settings, place_options
+from indexer.settings import Settings
 from indexer.text.language_detection import SURE, preload
 from query.calibration.margin import exponent
+from query.commands.options import device_option, output_options, place_options, ranking_options
 from query.ranking.hits import Hit, Parts, as_json
-from query.ranking.options import RankingOptions, ranking_options
+from query.ranking.options import RankingOptions
 
 if TYPE_CHECKING:
     from query.ranking.fair_ranker import Choice
@@ -38,7 +39,7 @@ _INDENT = 11
 )
 @ranking_options
 @click.option("--explain", is_flag=True, help="Show what each score is made of.")
-@click.option("--device", type=click.Choice(["auto", "cpu", "cuda"]), default="auto", show_default=True)
+@device_option
 @place_options
 @output_options
 def command(

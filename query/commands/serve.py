@@ -10,10 +10,11 @@ from typing import cast
 
 import click
 
-from encoders.console import Console, output_options
+from encoders.console import Console
 from encoders.errors import BadInput, MissingPart
 from encoders.session import Device
-from indexer.settings import Settings, place_options
+from indexer.settings import Settings
+from query.commands.options import device_option, output_options, place_options
 
 
 @click.command("serve", short_help="HTTP: JSON, an Elasticsearch-shaped search, and a web page.")
@@ -65,7 +66,7 @@ from indexer.settings import Settings, place_options
     show_default=True,
     help="How long: what is older is removed while a service runs with --log.",
 )
-@click.option("--device", type=click.Choice(["auto", "cpu", "cuda"]), default="auto", show_default=True)
+@device_option
 @place_options
 @output_options
 def command(

@@ -8,7 +8,7 @@ from typing import Any
 import click
 import sqlalchemy as sa
 
-from encoders.console import Console, output_options
+from encoders.console import Console
 from encoders.errors import DragomanError
 from encoders.methods.vector_parts import shown_weights
 from encoders.wording import counted
@@ -16,11 +16,12 @@ from indexer.collection import collection as collections
 from indexer.collection.collection import Collection
 from indexer.ledger import ledger
 from indexer.ledger.database import opened
-from indexer.settings import Settings, place_options
+from indexer.settings import Settings
 from indexer.workers.controlling import last_run
 from indexer.workers.watching import watch
 from query.calibration import table as calibration_table
 from query.calibration.lineage import leads_to
+from query.commands.options import output_options, place_options
 from query.ranking.two_field_ranker import second_field
 
 

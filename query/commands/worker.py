@@ -7,22 +7,23 @@ from typing import cast
 
 import click
 
-from encoders.console import Console, output_options
+from encoders.console import Console
 from encoders.methods.registry import METHODS
 from encoders.session import Device
 from indexer.collection import collection as collections
 from indexer.ledger.database import opened
 from indexer.ledger.ledger import encoding_again
-from indexer.settings import Settings, place_options
+from indexer.settings import Settings
 from indexer.workers.serving import Plan, serve
 from onnx_export.models import DEFAULT
+from query.commands.options import device_option, output_options, place_options
 
 
 @click.command("worker", short_help="Encode and store what index runs with --broker hand out.")
 @click.option("-c", "--collection", "name", help="Collection whose encoder to load; others of the same are served too.")
 @click.option("--encoder", metavar="NAME|FOLDER", help=f"Encoder to load.  [default: {DEFAULT}, or the collection's]")
 @click.option("--method", type=click.Choice(METHODS), help="How a document's vector is made.")
-@click.option("--device", type=click.Choice(["auto", "cpu", "cuda"]), default="auto", show_default=True)
+@device_option
 @click.option(
     "--concurrency", type=click.IntRange(1), default=1, show_default=True, help="Processes, which share the cores."
 )

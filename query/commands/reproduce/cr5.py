@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import click
 
-from encoders.console import Console, output_options
+from encoders.console import Console
 from encoders.cr5.settings import Pairs, Settings
 from encoders.languages import normalise
+from query.commands.options import output_options
 
 if TYPE_CHECKING:
     from query.reproduce.cr5 import Published, Retrieved

@@ -8,13 +8,14 @@ from typing import Any, cast
 
 import click
 
-from encoders.console import Console, output_options
+from encoders.console import Console
 from encoders.document import Document, Encoder
 from encoders.methods.registry import METHODS
 from encoders.session import Device
 from onnx_export.models import DEFAULT, open_named
 from query.alignment.gold import stated_pairs
 from query.alignment.side import Side, encoded_side
+from query.commands.options import device_option, output_options
 from query.commands.reproduce import cr5 as reproduce_cr5_command
 from query.commands.reproduce import hmde_clef as reproduce_hmde_command
 from query.commands.reproduce import hmde_mldoc as reproduce_mldoc_command
@@ -48,7 +49,7 @@ command.add_command(reproduce_mappings_command.command)
 @click.option("--rank", type=click.IntRange(0), default=0, show_default=True, help="Of the subspace; 0: the mean.")
 @click.option("--encoder", metavar="NAME|FOLDER", default=DEFAULT, show_default=True)
 @click.option("--method", type=click.Choice(METHODS), help="How a document's vector is made.")
-@click.option("--device", type=click.Choice(["auto", "cpu", "cuda"]), default="auto", show_default=True)
+@device_option
 @output_options
 def lawdr(
     lett: Path | None,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, cast
 
 import click
 
-from encoders.console import Console, output_options
+from encoders.console import Console
 from encoders.document import Document
 from encoders.errors import BadInput
 from encoders.languages import normalise
@@ -17,6 +17,7 @@ from encoders.session import Device
 from encoders.wording import counted
 from indexer.readers import Reading, ReadOptions, Refusal, Remark, read
 from onnx_export.models import DEFAULT
+from query.commands.options import device_option, output_options
 from query.reproduce.hmde_methods import METHODS, open_method
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ def _by_language(_context: click.Context, option: click.Parameter, values: Seque
 )
 @click.option("--encoder", metavar="NAME|FOLDER", default=DEFAULT, show_default=True)
 @click.option("--method", type=click.Choice(METHODS), help="How a document's vector is made; longformer needs PyTorch.")
-@click.option("--device", type=click.Choice(["auto", "cpu", "cuda"]), default="auto", show_default=True)
+@device_option
 @output_options
 def clef(
     documents: dict[str, list[str]],

@@ -11,12 +11,13 @@ import click
 import numpy as np
 import numpy.typing as npt
 
-from encoders.console import Console, output_options
+from encoders.console import Console
 from encoders.document import Document, Encoder
 from encoders.languages import normalise
 from encoders.session import Device
 from onnx_export.hmde.settings import FineTuning
 from onnx_export.models import DEFAULT
+from query.commands.options import device_option, output_options
 from query.reproduce.hmde_methods import METHODS, open_method
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ Reached = Sequence[Mapping[str, float]]
 )
 @click.option("--epochs", type=click.IntRange(1), help=f"With it.  [default: {FineTuning.epochs}]")
 @click.option("--rate", type=click.FloatRange(0, min_open=True), help=f"With it.  [default: {FineTuning.rate:g}]")
-@click.option("--device", type=click.Choice(["auto", "cpu", "cuda"]), default="auto", show_default=True)
+@device_option
 @output_options
 def mldoc(
     mldoc: Path | None,

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import click
 
-from encoders.console import Console, output_options
+from encoders.console import Console
 from encoders.document import Document, Encoder
 from encoders.languages import normalise
 from encoders.methods.registry import METHODS, open_encoder
@@ -17,7 +17,7 @@ from indexer.training.aligned_documents import ByConcept, encoded
 from onnx_export.models import DEFAULT, find_model
 from query.alignment.mates import Method
 from query.alignment.mates_table import Point, Sweep, mates_figure, swept
-from query.alignment.sweep_options import sweep_options
+from query.commands.options import device_option, output_options, sweep_options
 from query.evaluation.plots import save_figure
 from query.reproduce.mappings_data import read_jrc, read_wikicomp
 
@@ -50,7 +50,7 @@ def _codes(_context: click.Context, _option: click.Parameter, value: str) -> tup
 @click.option("--documents", type=click.IntRange(1), default=6538, show_default=True, help="Of a language, at most.")
 @click.option("--encoder", metavar="NAME|FOLDER", default=DEFAULT, show_default=True)
 @click.option("--method", type=click.Choice(METHODS), default="first", show_default=True, help="The paper's: first.")
-@click.option("--device", type=click.Choice(["auto", "cpu", "cuda"]), default="auto", show_default=True)
+@device_option
 @sweep_options
 @output_options
 def command(

@@ -10,7 +10,7 @@ import click
 import numpy as np
 import numpy.typing as npt
 
-from encoders.console import Console, output_options
+from encoders.console import Console
 from encoders.cr5.encoder import BagsOfWords, is_cr5
 from encoders.document import Document, Encoder
 from encoders.errors import BadInput
@@ -20,6 +20,7 @@ from encoders.methods.first import First
 from encoders.methods.registry import SENTENCE_METHODS
 from encoders.session import Device
 from onnx_export.models import find_model, open_named
+from query.commands.options import device_option, output_options
 
 if TYPE_CHECKING:
     from query.report.language_pairs import PairTable
@@ -56,7 +57,7 @@ PAPER_PAIRS = {
 @click.option(
     "--method", type=click.Choice(SENTENCE_METHODS), help="How a document's vector is made.  [default: as for index]"
 )
-@click.option("--device", type=click.Choice(["auto", "cpu", "cuda"]), default="auto", show_default=True)
+@device_option
 @output_options
 def command(
     encoder: str,

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Literal, cast, get_args
 
 import click
 
-from encoders.console import Console, output_options
+from encoders.console import Console
 from encoders.cr5.settings import Pairs, Settings
 from encoders.languages import normalise
 from encoders.session import Device
 from encoders.wording import counted
 from indexer.readers import ReadOptions, Refusal
-from indexer.readers.options import reading_options
 from indexer.training.lawdr import SAMPLE, LawdrReport, train_lawdr
 from onnx_export.models import DEFAULT
+from query.commands.options import device_option, output_options, reading_options
 from query.commands.train import mapping as train_mapping_command
 from query.commands.train.hmde import command as hmde_command
 from query.commands.train.tlaser import command as tlaser_command
@@ -68,7 +68,7 @@ command.add_command(train_mapping_command.command)
     help="Sentences to fit on, as many of each language.",
 )
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Another one draws another sample.")
-@click.option("--device", type=click.Choice(["auto", "cpu", "cuda"]), default="auto", show_default=True)
+@device_option
 @reading_options
 @output_options
 def lawdr_command(

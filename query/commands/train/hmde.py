@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Any, cast, get_args
 
 import click
 
-from encoders.console import Console, output_options
+from encoders.console import Console
 from encoders.folder import Precision
 from encoders.hmde.upper import Form
 from encoders.languages import normalise
 from encoders.session import Device
 from encoders.wording import counted
 from indexer.readers import ReadOptions
-from indexer.readers.options import reading_options
 from onnx_export.hmde.settings import PRESETS, Preset, settings_of
 from onnx_export.models import DEFAULT
+from query.commands.options import device_option, output_options, reading_options
 
 if TYPE_CHECKING:
     from indexer.training.hmde import HmdeReport
@@ -64,7 +64,7 @@ _SHOWN = 10
     "--precision", type=click.Choice(get_args(Precision)), default="int8", show_default=True, help="Of the graphs."
 )
 @click.option("--seed", type=click.IntRange(0), help="Another one draws other triples and other weights.  [default: 0]")
-@click.option("--device", type=click.Choice(["auto", "cpu", "cuda"]), default="auto", show_default=True)
+@device_option
 @click.option("--force", is_flag=True, help="Publish below the parity bar; the report says so.")
 @reading_options
 @output_options

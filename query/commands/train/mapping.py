@@ -7,14 +7,13 @@ from typing import Literal
 
 import click
 
-from encoders.console import Console, output_options
+from encoders.console import Console
 from encoders.languages import normalise
 from encoders.wording import counted
-from indexer.readers.options import reading_options
-from indexer.settings import place_options
 from indexer.training.mapping import Learnt, Plan, free, learn, write
-from indexer.training.mapping_sources import AlignedSources, aligned_options
+from indexer.training.mapping_sources import AlignedSources
 from indexer.training.nca import LearntNetworks, learn_networks
+from query.commands.options import aligned_options, output_options, place_options, reading_options
 
 
 @click.command("mapping", short_help="Learn maps between the languages of an encoder.")

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, cast, get_args
 
 import click
 
-from encoders.console import Console, output_options
+from encoders.console import Console
 from encoders.folder import Precision
 from encoders.languages import language_list
 from encoders.session import Device
 from encoders.tlaser.settings import NAMES, Plan, Preset, Variant, preset
+from query.commands.options import device_option, output_options
 
 if TYPE_CHECKING:
     from indexer.training.tlaser import TlaserReport
@@ -58,7 +59,7 @@ _COUNT = click.IntRange(1)
     "--seed", type=click.IntRange(0), default=0, show_default=True, help="Of weights, order, dropout and negatives."
 )
 @click.option("--precision", type=click.Choice(get_args(Precision)), default="int8", show_default=True)
-@click.option("--device", type=click.Choice(["auto", "cpu", "cuda"]), default="auto", show_default=True)
+@device_option
 @click.option("--force", is_flag=True, help="Publish below the parity bar; the report says so.")
 @output_options
 def command(
