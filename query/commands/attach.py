@@ -20,10 +20,10 @@ from indexer.settings import Settings
 from indexer.stores.attached.address import Attachment
 from onnx_export.models import DEFAULT
 from query.commands.calibrate import tell_upkeep
+from query.commands.notes import show_notes
 from query.commands.options import device_option, output_options, place_options
 from query.fitting.fit import is_calibrated, keep_calibrated
 
-_SHOWN = 10
 _DRIFT = 0.1
 """Share of the documents that must have come since the calibration was last looked at, while an index is followed."""
 
@@ -173,10 +173,7 @@ def _tell(report: AttachReport, name: str, console: Console) -> AttachReport:
     parts += [f"{report.removed:,} removed"] if report.removed else []
     parts += [f"{len(report.refused):,} refused"] if report.refused else []
     console.result(f"{name}: {', '.join(parts)} in {report.seconds:,.1f} s")
-    for note in report.refused[:_SHOWN]:
-        console.say(f"  {note.place}: {note.text}")
-    if len(report.refused) > _SHOWN:
-        console.say(f"  … and {len(report.refused) - _SHOWN:,} more: dragoman status -c {name}")
+    show_notes([(note.place, note.text) for note in report.refused], console, f"dragoman status -c {name}")
     if report.behind:
         console.warn(f"documents change faster than they are encoded; go on with: dragoman attach -c {name} --follow")
     return report

@@ -21,6 +21,7 @@ from indexer.settings import Settings
 from indexer.workers.watching import look_on
 from onnx_export.models import DEFAULT
 from query.commands.calibrate import tell_upkeep
+from query.commands.notes import show_notes
 from query.commands.options import device_option, output_options, place_options, reading_options
 from query.fitting.fit import is_calibrated, keep_calibrated
 
@@ -135,11 +136,5 @@ def _tell(report: IndexReport, name: str, console: Console) -> None:
     parts += [f"{report.pruned:,} pruned"] if report.pruned else []
     parts += [f"{len(report.refused):,} refused"] if report.refused else []
     console.result(f"{name}: {', '.join(parts)} in {report.seconds:,.1f} s")
-    for note in [*report.refused, *report.remarks][:_SHOWN]:
-        console.say(f"  {note.place}: {note.text}")
-    more = len(report.refused) + len(report.remarks) - _SHOWN
-    if more > 0:
-        console.say(f"  … and {more:,} more: dragoman status -c {name}")
-
-
-_SHOWN = 10
+    notes = [(note.place, note.text) for note in (*report.refused, *report.remarks)]
+    show_notes(notes, console, f"dragoman status -c {name}")

@@ -13,7 +13,7 @@ import pytest
 from encoders.folder import ModelFolder, model_cache
 from indexer.index import alone
 from indexer.settings import Settings
-from query.cli import _COMMANDS, run
+from query.cli import _LINES, run
 from query.commands import index as index_command
 from tests.query.conftest import copied
 from trials import DEMO, ROOT
@@ -43,12 +43,12 @@ def test_help_lists_every_command_and_imports_nothing_heavy() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    for command in _COMMANDS:
+    for command in _LINES:
         assert f"\n  {command} " in done.stdout
 
 
 def test_every_command_has_help(capsys: pytest.CaptureFixture[str]) -> None:
-    for command in _COMMANDS:
+    for command in _LINES:
         assert run([command, "--help"]) == 0
         assert f"dragoman {command}" in capsys.readouterr().out
 

@@ -1,1 +1,27 @@
-"""``dragoman reproduce``: one file a paper."""
+"""``dragoman reproduce``: one file a paper's table."""
+
+from __future__ import annotations
+
+import click
+
+from query.commands.lazy_group import LazyGroup
+
+_LINES = {
+    "cr5": "Document retrieval on Wikipedia, sentences of Europarl, words of Dinu et al.",
+    "hmde-clef": "Retrieval between languages by plain cosine, title and description (table 2).",
+    "hmde-mldoc": "Classification in languages without training data (table 1).",
+    "lawdr": "Document alignment on WMT16 and WMT19, and the language probe.",
+    "mappings": "Mate retrieval over all ordered pairs of languages of JRC-Acquis or Wikipedia.",
+    "tlaser": "Topic classification from each language to each other, and similarity search.",
+}
+
+
+@click.group(
+    "reproduce",
+    cls=LazyGroup,
+    package=__name__,
+    lines=_LINES,
+    short_help="Compute a paper's table, its figures beside ours.",
+)
+def command() -> None:
+    """Compute a paper's table from the data it names, and print the paper's figures beside ours."""

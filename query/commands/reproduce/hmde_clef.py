@@ -50,7 +50,7 @@ def _by_language(_context: click.Context, option: click.Parameter, values: Seque
 @click.option("--method", type=click.Choice(METHODS), help="How a document's vector is made; longformer needs PyTorch.")
 @device_option
 @output_options
-def clef(
+def command(
     documents: dict[str, list[str]],
     qrels: dict[str, list[str]],
     topics: tuple[Path, ...],

@@ -49,7 +49,7 @@ Reached = Sequence[Mapping[str, float]]
 @click.option("--rate", type=click.FloatRange(0, min_open=True), help=f"With it.  [default: {FineTuning.rate:g}]")
 @device_option
 @output_options
-def mldoc(
+def command(
     mldoc: Path | None,
     documents: tuple[str, ...],
     taught: str,

@@ -16,12 +16,11 @@ from encoders.wording import counted
 from indexer.readers import ReadOptions
 from onnx_export.hmde.settings import PRESETS, Preset, settings_of
 from onnx_export.models import DEFAULT
+from query.commands.notes import show_notes
 from query.commands.options import device_option, output_options, reading_options
 
 if TYPE_CHECKING:
     from indexer.training.hmde import HmdeReport
-
-_SHOWN = 10
 
 
 @click.command("hmde", short_help="Train a document encoder: a small transformer over sentence vectors.")
@@ -168,10 +167,7 @@ def _tell(report: HmdeReport, console: Console) -> None:
     )
     notes = [(note.where, note.reason) for note in report.refused]
     notes += [(note.where, note.text) for note in report.remarks]
-    for where, text in notes[:_SHOWN]:
-        console.say(f"  {where}: {text}")
-    if len(notes) > _SHOWN:
-        console.say(f"  … and {len(notes) - _SHOWN:,} more")
+    show_notes(notes, console)
     if report.single:
         console.say(
             f"{counted(report.single, 'concept has', 'concepts have')} pages in one language only and taught nothing"

@@ -13,12 +13,11 @@ from encoders.folder import Precision
 from encoders.languages import language_list
 from encoders.session import Device
 from encoders.tlaser.settings import NAMES, Plan, Preset, Variant, preset
+from query.commands.notes import show_notes
 from query.commands.options import device_option, output_options
 
 if TYPE_CHECKING:
     from indexer.training.tlaser import TlaserReport
-
-_SHOWN = 10
 _COUNT = click.IntRange(1)
 
 
@@ -174,10 +173,7 @@ def _tell(report: TlaserReport, variant: Variant, console: Console) -> None:
             "refused": [{"place": note.where, "text": note.reason} for note in report.refused],
         }
     )
-    for note in report.refused[:_SHOWN]:
-        console.say(f"  {note.where}: {note.reason}")
-    if len(report.refused) > _SHOWN:
-        console.say(f"  … and {len(report.refused) - _SHOWN:,} more")
+    show_notes([(note.where, note.reason) for note in report.refused], console)
     for remark in report.remarks:
         console.warn(remark)
     speed = f" ({report.words:,.0f} words/s)" if report.rate else ""

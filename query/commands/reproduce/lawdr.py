@@ -1,4 +1,4 @@
-"""``dragoman reproduce``: a paper's table, its figures beside ours."""
+"""``dragoman reproduce lawdr``."""
 
 from __future__ import annotations
 
@@ -16,11 +16,6 @@ from onnx_export.models import DEFAULT, open_named
 from query.alignment.gold import stated_pairs
 from query.alignment.side import Side, encoded_side
 from query.commands.options import device_option, output_options
-from query.commands.reproduce import cr5 as reproduce_cr5_command
-from query.commands.reproduce import hmde_clef as reproduce_hmde_command
-from query.commands.reproduce import hmde_mldoc as reproduce_mldoc_command
-from query.commands.reproduce import mappings as reproduce_mappings_command
-from query.commands.reproduce import tlaser as reproduce_tlaser_command
 from query.reproduce.lawdr import PAPER, PAPER_PROBE, VARIANTS, Probe, Recalls, probe, wmt16, wmt19
 from query.reproduce.wmt import lett_files, read_commentary, read_site
 
@@ -28,19 +23,7 @@ _FOLDER = click.Path(path_type=Path, exists=False)
 _FIRST, _SECOND = "en", "fr"
 
 
-@click.group("reproduce", short_help="Compute a paper's table, its figures beside ours.")
-def command() -> None:
-    """Compute a paper's table from the data it names, and print the paper's figures beside ours."""
-
-
-command.add_command(reproduce_cr5_command.command)
-command.add_command(reproduce_hmde_command.clef)
-command.add_command(reproduce_mldoc_command.mldoc)
-command.add_command(reproduce_tlaser_command.command)
-command.add_command(reproduce_mappings_command.command)
-
-
-@command.command("lawdr")
+@click.command("lawdr")
 @click.option("--wmt16", "lett", type=_FOLDER, metavar="DIR", help="Folder of DOMAIN.lett.gz files.")
 @click.option("--pairs", type=_FOLDER, metavar="FILE", help="True pairs of WMT16: URL in English, tab, in French.")
 @click.option(
@@ -51,7 +34,7 @@ command.add_command(reproduce_mappings_command.command)
 @click.option("--method", type=click.Choice(METHODS), help="How a document's vector is made.")
 @device_option
 @output_options
-def lawdr(
+def command(
     lett: Path | None,
     pairs: Path | None,
     commentary: Path | None,

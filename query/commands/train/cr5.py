@@ -1,29 +1,22 @@
-"""``dragoman train``: fit an encoder on documents."""
+"""``dragoman train cr5``."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, cast, get_args
+from typing import TYPE_CHECKING, Literal, get_args
 
 import click
 
 from encoders.console import Console
 from encoders.cr5.settings import Pairs, Settings
 from encoders.languages import normalise
-from encoders.session import Device
 from encoders.wording import counted
-from indexer.readers import ReadOptions, Refusal
-from indexer.training.lawdr import SAMPLE, LawdrReport, train_lawdr
-from onnx_export.models import DEFAULT
-from query.commands.options import device_option, output_options, reading_options
-from query.commands.train import mapping as train_mapping_command
-from query.commands.train.hmde import command as hmde_command
-from query.commands.train.tlaser import command as tlaser_command
+from indexer.readers import ReadOptions
+from query.commands.notes import show_notes
+from query.commands.options import output_options, reading_options
 
 if TYPE_CHECKING:
     from indexer.training.cr5 import Cr5Report
-
 
 _MOST_RIDGE = 1e30
 """A ridge that leaves nothing of any document, and is still a number in float32."""
@@ -46,60 +39,7 @@ class _RidgeValue(click.ParamType[float | None]):
         return number
 
 
-@click.group("train", short_help="Fit an encoder on documents.")
-def command() -> None:
-    """Fit an encoder on documents; what it makes is a folder that --encoder takes."""
-
-
-command.add_command(hmde_command)
-command.add_command(tlaser_command)
-command.add_command(train_mapping_command.command)
-
-
-@command.command("lawdr", short_help="Weigh sentences by how rare what they say is.")
-@click.argument("sources", nargs=-1, required=True, metavar="SOURCE…")
-@click.option("-o", "--output", type=click.Path(path_type=Path), required=True, help="Folder to make.")
-@click.option("--encoder", metavar="NAME|FOLDER", help=f"Encoder of the sentences.  [default: {DEFAULT}]")
-@click.option(
-    "--sample",
-    type=click.IntRange(min=1),
-    default=SAMPLE,
-    show_default=True,
-    help="Sentences to fit on, as many of each language.",
-)
-@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Another one draws another sample.")
-@device_option
-@reading_options
-@output_options
-def lawdr_command(
-    sources: tuple[str, ...],
-    output: Path,
-    encoder: str | None,
-    sample: int,
-    seed: int,
-    device: str,
-    options: ReadOptions,
-    console: Console,
-) -> None:
-    """Fit the density of sentences in SOURCEs, so that a document is the sum of its sentences weighted by rarity.
-
-    Needs no labels and no torch; takes a few minutes. SOURCEs are as for index: best the documents to be indexed, or
-    some like them. FOLDER then makes documents' vectors by method lawdr.
-    """
-    report = train_lawdr(
-        sources,
-        output,
-        options=options,
-        encoder=encoder,
-        sample=sample,
-        seed=seed,
-        device=cast("Device", device),
-        console=console,
-    )
-    _tell(report, console)
-
-
-@command.command("cr5", short_help="Learn a space of words from documents about the same concepts.")
+@click.command("cr5", short_help="Learn a space of words from documents about the same concepts.")
 @click.argument("sources", nargs=-1, required=True, metavar="SOURCE…")
 @click.option("-o", "--output", type=click.Path(path_type=Path), required=True, help="Folder to make.")
 @click.option("--dimensions", type=click.IntRange(1), default=300, show_default=True, help="Width of the vectors.")
@@ -126,7 +66,7 @@ def lawdr_command(
 )
 @reading_options
 @output_options
-def cr5_command(
+def command(
     sources: tuple[str, ...],
     output: Path,
     dimensions: int,
@@ -164,10 +104,10 @@ def cr5_command(
         console=console,
     )
     for report in reports:
-        _tell_cr5(report, console)
+        _tell(report, console)
 
 
-def _tell_cr5(report: Cr5Report, console: Console) -> None:
+def _tell(report: Cr5Report, console: Console) -> None:
     folder = report.folder
     console.emit(
         {
@@ -184,7 +124,7 @@ def _tell_cr5(report: Cr5Report, console: Console) -> None:
             "refused": [{"place": note.where, "text": note.reason} for note in report.refused],
         }
     )
-    _tell_refused(report.refused, console)
+    show_notes([(note.where, note.reason) for note in report.refused], console)
     for remark in report.remarks:
         console.warn(remark)
     if not console.quiet:
@@ -196,35 +136,3 @@ def _tell_cr5(report: Cr5Report, console: Console) -> None:
         f"ridge {report.ridge:g}{chosen}; use it: dragoman index SOURCE… -c NAME --encoder {folder.path}"
     )
     console.result(str(folder.path))
-
-
-def _tell(report: LawdrReport, console: Console) -> None:
-    density, folder = report.density, report.folder
-    console.emit(
-        {
-            "folder": str(folder.path),
-            "name": folder.config.name,
-            "density": density.id,
-            "documents": report.documents,
-            "sentences": report.languages,
-            "bandwidth": density.bandwidth,
-            "b": density.b,
-            "refused": [{"place": note.where, "text": note.reason} for note in report.refused],
-        }
-    )
-    _tell_refused(report.refused, console)
-    console.say(
-        f"{counted(sum(report.languages.values()), 'sentence')} in {counted(len(report.languages), 'language')} "
-        f"of {counted(report.documents, 'document')}; use it: dragoman index SOURCE… -c NAME --encoder {folder.path}"
-    )
-    console.result(str(folder.path))
-
-
-def _tell_refused(refused: Sequence[Refusal], console: Console) -> None:
-    for note in refused[:_SHOWN]:
-        console.say(f"  {note.where}: {note.reason}")
-    if len(refused) > _SHOWN:
-        console.say(f"  … and {len(refused) - _SHOWN:,} more")
-
-
-_SHOWN = 10

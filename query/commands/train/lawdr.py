@@ -1,0 +1,82 @@
+"""``dragoman train lawdr``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import cast
+
+import click
+
+from encoders.console import Console
+from encoders.session import Device
+from encoders.wording import counted
+from indexer.readers import ReadOptions
+from indexer.training.lawdr import SAMPLE, LawdrReport, train_lawdr
+from onnx_export.models import DEFAULT
+from query.commands.notes import show_notes
+from query.commands.options import device_option, output_options, reading_options
+
+
+@click.command("lawdr", short_help="Weigh sentences by how rare what they say is.")
+@click.argument("sources", nargs=-1, required=True, metavar="SOURCE…")
+@click.option("-o", "--output", type=click.Path(path_type=Path), required=True, help="Folder to make.")
+@click.option("--encoder", metavar="NAME|FOLDER", help=f"Encoder of the sentences.  [default: {DEFAULT}]")
+@click.option(
+    "--sample",
+    type=click.IntRange(min=1),
+    default=SAMPLE,
+    show_default=True,
+    help="Sentences to fit on, as many of each language.",
+)
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Another one draws another sample.")
+@device_option
+@reading_options
+@output_options
+def command(
+    sources: tuple[str, ...],
+    output: Path,
+    encoder: str | None,
+    sample: int,
+    seed: int,
+    device: str,
+    options: ReadOptions,
+    console: Console,
+) -> None:
+    """Fit the density of sentences in SOURCEs, so that a document is the sum of its sentences weighted by rarity.
+
+    Needs no labels and no torch; takes a few minutes. SOURCEs are as for index: best the documents to be indexed, or
+    some like them. FOLDER then makes documents' vectors by method lawdr.
+    """
+    report = train_lawdr(
+        sources,
+        output,
+        options=options,
+        encoder=encoder,
+        sample=sample,
+        seed=seed,
+        device=cast("Device", device),
+        console=console,
+    )
+    _tell(report, console)
+
+
+def _tell(report: LawdrReport, console: Console) -> None:
+    density, folder = report.density, report.folder
+    console.emit(
+        {
+            "folder": str(folder.path),
+            "name": folder.config.name,
+            "density": density.id,
+            "documents": report.documents,
+            "sentences": report.languages,
+            "bandwidth": density.bandwidth,
+            "b": density.b,
+            "refused": [{"place": note.where, "text": note.reason} for note in report.refused],
+        }
+    )
+    show_notes([(note.where, note.reason) for note in report.refused], console)
+    console.say(
+        f"{counted(sum(report.languages.values()), 'sentence')} in {counted(len(report.languages), 'language')} "
+        f"of {counted(report.documents, 'document')}; use it: dragoman index SOURCE… -c NAME --encoder {folder.path}"
+    )
+    console.result(str(folder.path))
