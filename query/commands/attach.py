@@ -19,9 +19,9 @@ from indexer.elastic.connection import INDEX_TYPES, SCHEMES, Address, NoIndex, w
 from indexer.settings import Settings
 from indexer.stores.attached.address import Attachment
 from onnx_export.models import DEFAULT
-from query.commands.calibrate import tell_upkeep
-from query.commands.notes import show_notes
 from query.commands.options import device_option, output_options, place_options
+from query.commands.output.calibrations import show_upkeep
+from query.commands.output.notes import show_notes
 from query.fitting.fit import is_calibrated, keep_calibrated
 
 _DRIFT = 0.1
@@ -144,7 +144,7 @@ class _Upkeep:
             self.settings, store_stated=False
         )  # what was stated is the server, and not the collection's store
         kept = keep_calibrated(self.name, here, device=self.device, console=self.console)
-        tell_upkeep(kept, self.name, self.console)
+        show_upkeep(kept, self.name, self.console)
 
     def _is_due(self, report: AttachReport) -> bool:
         if self.seen is None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import cast
 
@@ -13,22 +12,20 @@ from encoders.console import Console
 from encoders.document import Document
 from encoders.errors import BadInput
 from encoders.maps.networks import read_mapping
-from encoders.methods.vector_parts import parsed_weights, shown_weights
+from encoders.methods.vector_parts import parsed_weights
 from encoders.session import Device
-from encoders.wording import counted
 from indexer.collection import collection as collections
-from indexer.collection.collection import Collection
 from indexer.ledger.database import opened
 from indexer.settings import Settings
 from query.calibration import table as calibration_table
 from query.calibration.lineage import give_up_if_left
 from query.calibration.margin import MARGINS, Margin
-from query.calibration.table import KeptCalibration
 from query.commands.options import device_option, output_options, place_options, weights_option
+from query.commands.output.calibrations import show_calibration, show_calibrations
 from query.evaluation.file_patterns import expand
 from query.evaluation.qrels import read_qrels
 from query.evaluation.topics import read_topics
-from query.fitting.fit import CalibrationReport, Given, Judged, Upkeep, calibrate
+from query.fitting.fit import Given, Judged, calibrate
 from query.fitting.probe import DEFAULT, Setting
 from query.query_log.judged_queries import logged_queries
 
@@ -102,7 +99,7 @@ def command(
             chosen = calibration_table.use(engine, name, wanted)
             give_up_if_left(engine, name)
             console.result(f"{name} is searched with {f'calibration {chosen.id}' if chosen else 'plain cosine'} now")
-        _list(calibration_table.every(engine, name), found, console)
+        show_calibrations(calibration_table.every(engine, name), found, console)
         return
     if mapping and rank:
         raise click.UsageError("--map and --rank don't go together: maps are of what the mean's removal leaves")
@@ -129,7 +126,7 @@ def command(
         device=cast("Device", device),
         console=console,
     )
-    show(report, name, console)
+    show_calibration(report, name, console)
 
 
 def _queries(names: Sequence[str], what: str) -> list[Document]:
@@ -138,141 +135,3 @@ def _queries(names: Sequence[str], what: str) -> list[Document]:
     if names and not any(query.text.strip() for query in queries):
         raise BadInput(f"none of the {what} has a title or a description to ask with")
     return [query for query in queries if query.text.strip()]
-
-
-_DECIDED = {
-    "judgements": "by your judgements: MAP on half of the topics",
-    "concepts": "by documents of one concept: MAP of half of the titles and first sentences",
-    "titles": "by titles that find the rest of their own document, and by their neighbours' languages",
-    "languages": "by its languages, which a linear classifier can't tell apart",
-    "you": "by you",
-    "default": "by default: there was nothing to decide by",
-}
-
-
-def directions(rank: int) -> str:
-    """A rank in words; nothing for 0."""
-    return counted(rank, "direction") if rank else ""
-
-
-def show(report: CalibrationReport, name: str, console: Console, *, table: bool = True) -> None:
-    """Say what was decided, and by what."""
-    console.emit(
-        {
-            "collection": name,
-            "calibration": report.kept.id,
-            **asdict(report.setting),
-            "decided_by": report.decided_by,
-            "taken_over": report.taken_over,
-            "languages": report.kept.summary["languages"],
-            "few": dict(report.few),
-            "drift": dict(report.drift),
-            "told_apart": report.kept.summary.get("told_apart"),
-            "probe": [one.as_dict() for one in report.tried],
-        }
-    )
-    measure = "own title" if report.decided_by in ("titles", "languages") else "MAP"
-    weights = shown_weights(report.kept.summary["weights"])
-    if report.tried and table and not console.json:
-        rows = [
-            [
-                directions(one.setting.rank) or "the mean",
-                one.setting.margin,
-                f"{one.setting.balance:g}",
-                *([shown_weights(one.setting.weights) or "equal"] if weights else []),
-                f"{one.value:.3f}",
-                f"{one.held_out:.3f}",
-                f"{one.own_language:.0%}",
-                "chosen" if one.chosen else "",
-            ]
-            for one in report.tried
-        ]
-        console.table(
-            [
-                *("taken out", "margin", ">balance", *([">weights"] if weights else [])),
-                *(f">{measure}", ">other half", ">own language", ""),
-            ],
-            rows,
-            title="What the probe tried",
-        )
-    rank = directions(report.setting.rank)
-    taken = f"{rank} of each language" if rank else "the language mean"
-    weighed = f", weights {weights}" if weights else ""
-    console.result(
-        f"{name}: calibration {report.kept.id}, balance {report.setting.balance:g}, {report.setting.margin} margin, "
-        f"{taken} taken out{weighed}; {'as it was,' if report.taken_over else 'decided'} {_DECIDED[report.decided_by]}"
-    )
-    if apart := report.kept.summary.get("told_apart"):
-        console.say(
-            f"a linear classifier tells the language of {apart['accuracy']:.0%} of documents, of {apart['languages']} "
-            f"languages; below {apart['bar']:.0%} nothing would be balanced"
-        )
-    if report.maps_left:
-        console.warn(
-            "the calibration before ranked with maps, and this one doesn't; it is still there: --list, --use ID"
-        )
-    if mapping := report.kept.summary.get("map"):
-        console.say(f"with maps: {mapping['method']}")
-        if mapping["unknown"]:
-            ranked = "by the mean of the languages' maps" if mapping["stands_in"] else "as without maps"
-            console.warn(f"the maps know nothing of {', '.join(mapping['unknown'])}: ranked {ranked}")
-    if report.few:
-        listed = ", ".join(f"{lang} {count}" for lang, count in sorted(report.few.items()))
-        console.say(f"few documents, so drawn towards the mean of all languages: {listed}")
-    if report.drift:
-        worst = max(report.drift, key=report.drift.__getitem__)
-        console.say(f"first tens that are others than before: {report.drift[worst]:.0%} in {worst}, the most")
-
-
-def tell_upkeep(upkeep: Upkeep, name: str, console: Console) -> None:
-    """Say what became of the calibration after documents came or went."""
-    if upkeep.report:
-        console.say(f"{name} is calibrated anew: {upkeep.reason}")
-        show(upkeep.report, name, console, table=False)
-    else:
-        console.say(f"{name} keeps its calibration: {upkeep.reason}")
-
-
-def _list(kept: Sequence[KeptCalibration], collection: Collection, console: Console) -> None:
-    name, active = collection.name, {one.id for one in kept if one.active and one.model == collection.model}
-    for one in kept:
-        console.emit(
-            {"calibration": one.id, "active": one.id in active, "created": one.created.isoformat(timespec="seconds")}
-            | dict(one.summary)
-        )
-    if console.json:
-        return
-    if not kept:
-        console.result(
-            f"{name} has no calibration and is searched by plain cosine; make one: dragoman calibrate -c {name}"
-        )
-        return
-    combined = any(_weights(one) for one in kept)
-    rows = [
-        [
-            one.id,
-            f"{one.created:%Y-%m-%d %H:%M}",
-            f"{one.summary['balance']:g}",
-            one.summary["margin"],
-            str(one.summary["rank"] or "mean"),
-            *([_weights(one)] if combined else []),
-            f"{len(one.summary['languages'])}",
-            one.summary["decided_by"] + (", maps" if "map" in one.summary else ""),
-            "active" if one.id in active else "" if one.model == collection.model else "of another model",
-        ]
-        for one in kept
-    ]
-    console.table(
-        [
-            *("calibration", "made (UTC)", ">balance", "margin", ">taken out", *([">weights"] if combined else [])),
-            *(">languages", "decided by", ""),
-        ],
-        rows,
-        title=f"Calibrations of {name}",
-    )
-    if not active:
-        console.say(f"none is active: plain cosine; choose one with: dragoman calibrate --use ID -c {name}")
-
-
-def _weights(kept: KeptCalibration) -> str:
-    return shown_weights(kept.summary.get("weights", ()))

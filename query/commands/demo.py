@@ -6,21 +6,22 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from importlib.resources import as_file, files
 from pathlib import Path
-from typing import Any
 
 import click
 
 from encoders.console import Console
 from indexer.index import index
-from indexer.ledger.database import opened
 from indexer.readers import ReadOptions
 from indexer.settings import Settings
 from query.calibration.table import NONE
-from query.commands.evaluate import evaluate_files
 from query.commands.options import output_options, place_options
-from query.commands.search import show
-from query.evaluation import history
+from query.commands.output.evaluations import evaluation_json, show_evaluation
+from query.commands.output.hits import show_hits
+from query.evaluation.evaluate import evaluate_collection
+from query.evaluation.experiment import Plan
 from query.evaluation.fairness import OWN_LANGUAGE
+from query.evaluation.measures import DEFAULT_MEASURES, parse_measures
+from query.evaluation.topic_set import read_topic_set
 from query.evaluation.topics import read_topics
 from query.fitting.fit import Upkeep, keep_calibrated
 from query.ranking.fair_ranker import PLAIN
@@ -116,7 +117,7 @@ def _search(
         return
     option = f" --calibration {NONE}" if plain else ""
     console.result(f'$ dragoman search "{query.text}" -c {COLLECTION}{option}   # {query.meaning}')
-    show(hits if passages else [replace(hit, passage=None) for hit in hits])
+    show_hits(hits if passages else [replace(hit, passage=None) for hit in hits])
     console.result(f"   {_languages(hits)}\n")
 
 
@@ -128,32 +129,29 @@ def _languages(hits: Sequence[Hit]) -> str:
 
 def _score(folder: Path, settings: Settings, console: Console) -> None:
     """Evaluate by plain cosine, which gets a line, and calibrated, which gets its table."""
-    topics, qrels = [folder / "topics.tsv"], [folder / "qrels.txt"]
-    asked = read_topics(topics[0])
+    topics = folder / "topics.tsv"
+    asked = read_topics(topics)
     count, langs = len({topic.qid for topic in asked}), len({topic.lang for topic in asked})
     console.result(f"3. Scoring {count} topics, asked in each of {langs} languages\n")
-    aside = console if console.json else _Aside(quiet=console.quiet)
-    plain = evaluate_files(
-        topics, qrels, COLLECTION, settings, aside, baseline=False, ranking=RankingOptions(calibration=NONE)
+    topic_set = read_topic_set([topics], [folder / "qrels.txt"])
+    plan = Plan(parse_measures(DEFAULT_MEASURES), "")
+    plain = evaluate_collection(
+        COLLECTION,
+        topic_set,
+        settings,
+        replace(plan, baseline=False),
+        ranking=RankingOptions(calibration=NONE),
+        console=console,
     )
-    with opened(settings.database) as engine:
-        means = history.find(engine, str(plain)).means
+    console.emit(evaluation_json(plain, []))
+    means = plain.result.main.scores.means
     own = next(mean for measure, mean in means.items() if measure.startswith(OWN_LANGUAGE))
-    console.result(f"plain cosine, evaluation {plain}: MAP {means['AP']:.3f}, own language {own:.0%}; calibrated:\n")
-    evaluate_files(topics, qrels, COLLECTION, settings, console)
-
-
-class _Aside(Console):
-    """Progress is shown; the result is not, for a line will say what matters of it."""
-
-    def result(self, text: str) -> None:
-        """Nothing."""
-
-    def table(self, *_: Any, **__: Any) -> None:
-        """Nothing."""
-
-    def say(self, sentence: str) -> None:
-        """Nothing."""
+    console.result(
+        f"plain cosine, evaluation {plain.number}: MAP {means['AP']:.3f}, own language {own:.0%}; calibrated:\n"
+    )
+    calibrated = evaluate_collection(COLLECTION, topic_set, settings, plan, console=console)
+    show_evaluation(calibrated, console)
+    console.emit(evaluation_json(calibrated, []))
 
 
 _NEXT = f"""

@@ -20,9 +20,9 @@ from indexer.readers import ReadOptions
 from indexer.settings import Settings
 from indexer.workers.watching import look_on
 from onnx_export.models import DEFAULT
-from query.commands.calibrate import tell_upkeep
-from query.commands.notes import show_notes
 from query.commands.options import device_option, output_options, place_options, reading_options
+from query.commands.output.calibrations import show_upkeep
+from query.commands.output.notes import show_notes
 from query.fitting.fit import is_calibrated, keep_calibrated
 
 
@@ -106,7 +106,7 @@ def command(
         raise BadInput(f"nothing of the sources could be indexed; see why: dragoman status -c {name}")
     if not no_calibration and (report.encoded or report.pruned or report.resumed or not is_calibrated(name, settings)):
         with _said_how_to_go_on(console):
-            tell_upkeep(keep_calibrated(name, settings, device=cast("Device", device), console=console), name, console)
+            show_upkeep(keep_calibrated(name, settings, device=cast("Device", device), console=console), name, console)
 
 
 @contextmanager

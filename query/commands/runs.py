@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -14,11 +13,12 @@ from indexer.collection import collection as collections
 from indexer.ledger.database import opened
 from indexer.settings import Settings
 from query.commands.options import output_options, place_options
+from query.commands.output.evaluations import comparison_json, run_json, show_comparisons, show_found
 from query.evaluation import history
-from query.evaluation.fairness import DEPTH, Found, is_fairness
+from query.evaluation.fairness import is_fairness
 from query.evaluation.file_patterns import writable, write_lines
 from query.evaluation.measures import JUDGED
-from query.evaluation.significance import Comparison, compare, corrected
+from query.evaluation.significance import compare, corrected
 
 _FILE = click.Path(path_type=Path, dir_okay=False)
 
@@ -113,16 +113,7 @@ def show_run(
     ]
     rows.append(["mean", *(f"{mean:.4f}" for mean in run.means.values())])
     console.table(["topic", *(f">{measure}" for measure in run.means)], rows)
-    show_found(console, run.found)
-
-
-def show_found(console: Console, found: Mapping[str, Found]) -> None:
-    """A table of the relevant documents among the first hundred, by their language; nothing where none was counted."""
-    if found:
-        console.table(
-            ["documents in", ">relevant", f">in the first {DEPTH}", ">share"],
-            [[lang, f"{one.relevant:,}", f"{one.found:,}", f"{one.share:.1%}"] for lang, one in found.items()],
-        )
+    show_found(run.found, console)
 
 
 def _some(names: Sequence[str]) -> str:
@@ -161,7 +152,7 @@ def compare_runs(
             for comparison in compare(first[0].id, first[1], run.id, scores, chosen, topic=run.topic)
         ]
     )
-    show_comparisons(console, comparisons)
+    show_comparisons(comparisons, console)
     for run, _ in others:
         if not run.judged_as(first[0]):
             console.warn(
@@ -209,76 +200,3 @@ def export_run(
     else:
         for line in lines:
             click.echo(line, nl=False)
-
-
-def show_comparisons(console: Console, comparisons: Sequence[Comparison]) -> None:
-    """A table of comparisons, and how many topics they left out."""
-    console.table(
-        [
-            "measure",
-            "run",
-            ">mean",
-            "against",
-            ">mean",
-            ">difference",
-            ">effect",
-            ">better/worse/equal",
-            ">p",
-            ">p t-test",
-            ">p Holm",
-        ],
-        [
-            [
-                one.measure,
-                one.b,
-                f"{one.mean_b:.3f}",
-                one.a,
-                f"{one.mean_a:.3f}",
-                f"{one.difference:+.3f}",
-                "–" if one.effect == 0 != one.difference else f"{one.effect:+.2f}",  # every topic by the same amount
-                f"{one.wins}/{one.losses}/{one.ties}",
-                _p(one.p_randomisation),
-                "–" if one.p_t is None or one.effect == 0 != one.difference else _p(one.p_t),
-                _p(one.p_holm) + ("*" if one.p_holm < 0.05 else ""),
-            ]
-            for one in comparisons
-        ],
-    )
-    console.result(
-        "p: two-sided randomisation test over topics; Holm: p corrected for all comparisons shown; *: below 0.05; "
-        "effect: difference in standard deviations."
-    )
-    for a, b, left_out in dict.fromkeys((one.a, one.b, one.left_out) for one in comparisons):
-        if left_out:
-            console.warn(f"topics that only one of {a} and {b} has, and are left out: {left_out}")
-
-
-def _p(p: float) -> str:
-    return f"{p:.3f}" if p >= 0.001 else f"{p:.0e}"
-
-
-def comparison_json(comparison: Comparison) -> dict[str, Any]:
-    """A comparison as JSON values."""
-    return {**comparison.__dict__, "topics": dict(comparison.topics)}
-
-
-def run_json(run: history.LoggedRun) -> dict[str, Any]:
-    """A logged run as JSON values."""
-    setup = {**run.setup.__dict__, "settings": dict(run.setup.settings)}
-    own = {key: value for key, value in run.__dict__.items() if key not in {"setup", "found"}}
-    return {
-        **own,
-        "created": f"{run.created.isoformat()}Z",
-        **setup,
-        "topics": run.topics,
-        "topic_files": run.setup.topics,
-        "found": found_json(run.found),
-    }
-
-
-def found_json(found: Mapping[str, Found]) -> dict[str, Any]:
-    """Relevant documents found, by language, as JSON values."""
-    return {
-        lang: {"found": one.found, "relevant": one.relevant, "share": round(one.share, 6)}
-        for lang, one in found.items()
-    }

@@ -21,6 +21,8 @@ from query.ranking.hits import Ranking
 if TYPE_CHECKING:
     from ir_measures import Qrel
 
+FIELDS = ("title", "description")
+"""Parts of a topic that make the query."""
 _IDS_AT_ONCE = 500
 
 
@@ -66,7 +68,7 @@ class Plan:
 
     measures: Sequence[Measure]
     tag: str
-    fields: Sequence[str] = ("title", "description")
+    fields: Sequence[str] = FIELDS
     to: Sequence[str] | None = None
     depth: int = 1000
     baseline: bool = True

@@ -3,25 +3,27 @@
 from __future__ import annotations
 
 import datetime as dt
+import hashlib
 import json
-import tempfile
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
 
-from encoders.console import Console
 from encoders.document import Document, short_hash
 from encoders.errors import BadInput
+from encoders.folder import file_hash
 from indexer.ledger.database import connect, transaction
+from indexer.readers.record import one_line
 from indexer.settings import Settings
+from query.evaluation.experiment import by_language
 from query.evaluation.measures import evaluate, parse_measures
 from query.evaluation.qrels import read_qrels
-from query.evaluation.topics import normalise_qid
+from query.evaluation.topic_set import TopicSet
+from query.evaluation.topics import Topic, normalise_qid
 from query.evaluation.trec_run import Run
 from query.query_log.tables import ClickRow, SearchRow
 
@@ -148,44 +150,66 @@ def by_week(searches: Sequence[Asked]) -> dict[str, tuple[int, float]]:
     return scores
 
 
-@contextmanager
-def logged_files(
-    collection: str, settings: Settings, judgements: Sequence[Path], console: Console
-) -> Iterator[tuple[list[Path], list[Path]]]:
-    """Topics' and judgements' files made of the log; by the way what was shown is scored by week.
+def logged_topic_set(
+    collection: str, settings: Settings, judgements: Sequence[Path] = (), langs: Sequence[str] = ()
+) -> tuple[TopicSet, dict[str, tuple[int, float]]]:
+    """Topics and judgements made of the log, and what was shown, scored by week.
 
     Args:
-        collection: which one's log.
+        collection: whose log.
         settings: where the log is.
         judgements: files that judge queries of the log by the ids that ``topic_lines`` gives them; with none of them
             what was opened is relevant.
-        console: where the weeks are shown.
+        langs: languages of queries wanted; all where none is named.
 
     Raises:
         BadInput: nothing was opened yet, or no query was judged that was asked.
     """
     searches = require_searches(collection, settings)
     if judgements:
-        searches = judged(searches, read_qrels(judgements))
+        qrels = read_qrels(judgements)
+        searches = judged(searches, qrels)
         if not searches:
             raise BadInput(
                 f"the qrels find nothing relevant for a query of {collection}'s log; "
                 f"the queries' ids are in: dragoman queries -c {collection} -o FILE"
             )
     else:
-        searches = [one for one in searches if one.relevant]
+        searches = [search for search in searches if search.relevant]
         if not searches:
             raise BadInput(
                 f"the log has no query of {collection} of which a hit was opened; judge some: dragoman queries "
                 f"-c {collection} -o FILE, then dragoman evaluate --from-log --qrels JUDGED -c {collection}"
             )
-    _show(by_week(searches), console)
-    with tempfile.TemporaryDirectory() as folder:
-        topics, qrels = Path(folder) / "query-log.jsonl", Path(folder) / "query-log.qrels"
-        topics.write_text("".join(topic_lines(searches)), encoding="utf-8")
-        relevant = sorted({(one.qid, doc_id) for one in searches for doc_id in one.relevant})
-        qrels.write_text("".join(f"{qid} 0 {doc_id} 1\n" for qid, doc_id in relevant), encoding="utf-8")
-        yield [topics], list(judgements) or [qrels]
+        qrels = _opened(searches)
+    topics = {search.qid: Topic(search.qid, search.lang, one_line(search.query)) for search in searches}
+    topic_set = TopicSet(
+        by_language(list(topics.values()), langs),
+        qrels,
+        "query-log.jsonl",
+        _content_hash(topic_lines(searches)),
+        file_hash(*judgements) if judgements else _content_hash(_qrel_lines(qrels)),
+    )
+    return topic_set, by_week(searches)
+
+
+def _opened(searches: Iterable[Asked]) -> list[Qrel]:
+    """What was opened, as judgements."""
+    from ir_measures import Qrel  # noqa: PLC0415 - half a second
+
+    return [
+        Qrel(qid, doc_id, 1)
+        for qid, doc_id in sorted({(one.qid, doc_id) for one in searches for doc_id in one.relevant})
+    ]
+
+
+def _qrel_lines(qrels: Iterable[Qrel]) -> Iterator[str]:
+    return (f"{qrel.query_id} 0 {qrel.doc_id} {qrel.relevance}\n" for qrel in qrels)
+
+
+def _content_hash(lines: Iterable[str]) -> str:
+    """As of a file of these lines."""
+    return hashlib.sha256("".join(lines).encode()).hexdigest()[:16]
 
 
 def topic_lines(searches: Iterable[Asked]) -> Iterator[str]:
@@ -207,9 +231,3 @@ def topic_lines(searches: Iterable[Asked]) -> Iterator[str]:
             "relevant": sorted({doc_id for one in same for doc_id in one.relevant}),
         }
         yield json.dumps(topic, ensure_ascii=False) + "\n"
-
-
-def _show(weeks: Mapping[str, tuple[int, float]], console: Console) -> None:
-    rows = [[week, f"{searches:,}", f"{value:.3f}"] for week, (searches, value) in weeks.items()]
-    console.table(["week of", ">searches", ">MAP of what was shown"], rows, title="by week")
-    console.emit({"weeks": {week: {"searches": many, "AP": value} for week, (many, value) in weeks.items()}})

@@ -12,8 +12,8 @@ from encoders.cr5.settings import Pairs, Settings
 from encoders.languages import normalise
 from encoders.wording import counted
 from indexer.readers import ReadOptions
-from query.commands.notes import show_notes
 from query.commands.options import output_options, reading_options
+from query.commands.output.notes import show_notes
 
 if TYPE_CHECKING:
     from indexer.training.cr5 import Cr5Report

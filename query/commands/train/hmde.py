@@ -16,8 +16,8 @@ from encoders.wording import counted
 from indexer.readers import ReadOptions
 from onnx_export.hmde.settings import PRESETS, Preset, settings_of
 from onnx_export.models import DEFAULT
-from query.commands.notes import show_notes
 from query.commands.options import device_option, output_options, reading_options
+from query.commands.output.notes import show_notes
 
 if TYPE_CHECKING:
     from indexer.training.hmde import HmdeReport

@@ -13,8 +13,8 @@ from encoders.wording import counted
 from indexer.readers import ReadOptions
 from indexer.training.lawdr import SAMPLE, LawdrReport, train_lawdr
 from onnx_export.models import DEFAULT
-from query.commands.notes import show_notes
 from query.commands.options import device_option, output_options, reading_options
+from query.commands.output.notes import show_notes
 
 
 @click.command("lawdr", short_help="Weigh sentences by how rare what they say is.")

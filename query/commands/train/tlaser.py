@@ -13,8 +13,8 @@ from encoders.folder import Precision
 from encoders.languages import language_list
 from encoders.session import Device
 from encoders.tlaser.settings import NAMES, Plan, Preset, Variant, preset
-from query.commands.notes import show_notes
 from query.commands.options import device_option, output_options
+from query.commands.output.notes import show_notes
 
 if TYPE_CHECKING:
     from indexer.training.tlaser import TlaserReport

@@ -17,7 +17,7 @@ from indexer.settings import Settings
 from indexer.stores.embedded import EmbeddedStore
 from query import Searcher
 from query.calibration.calibration import Calibration
-from query.commands.search import explained, how
+from query.commands.output.hits import explained, scoring
 from query.evaluation.measures import evaluate, parse_measures
 from query.evaluation.qrels import read_qrels
 from query.evaluation.topics import read_topics
@@ -366,8 +366,8 @@ def test_the_parts_of_a_hit_make_its_score(searcher: Searcher, hybrid: bool) -> 
     else:
         assert {parts.words for parts in all_parts} == {None}
         assert own == pytest.approx([hit.score for hit in hits], rel=1e-5)
-    assert ("words change the order" in how(choice)) == hybrid
-    assert "to the power 0.5" in how(choice)
+    assert ("words change the order" in scoring(choice)) == hybrid
+    assert "to the power 0.5" in scoring(choice)
 
 
 def test_plain_cosine_says_nothing_of_neighbours(demo: Settings) -> None:

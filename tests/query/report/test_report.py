@@ -20,8 +20,11 @@ from indexer.stores.contract import StoredDocument
 from indexer.stores.factory import open_store
 from query.calibration.table import use
 from query.cli import run
-from query.commands.evaluate import evaluate_files
 from query.evaluation import history
+from query.evaluation.evaluate import evaluate_collection
+from query.evaluation.experiment import Plan
+from query.evaluation.measures import DEFAULT_MEASURES, parse_measures
+from query.evaluation.topic_set import read_topic_set
 from query.fitting.fit import calibrate
 from query.fitting.probe import Setting
 from query.ranking.options import RankingOptions
@@ -42,6 +45,13 @@ QUIET = Console(json=True, quiet=True)
 SPEC = EncoderSpec("toy", "segments", 8, (), "toy-model", "toy-build")
 
 
+def evaluate_demo(settings: Settings, langs: Sequence[str], ranking: RankingOptions | None = None) -> None:
+    """Ask the demo's topics in some languages, without baselines."""
+    topic_set = read_topic_set([DEMO / "topics.tsv"], [DEMO / "qrels.txt"], langs=langs)
+    plan = Plan(parse_measures(DEFAULT_MEASURES), "", baseline=False)
+    evaluate_collection("demo", topic_set, settings, plan, ranking=ranking)
+
+
 @pytest.fixture(scope="session")
 def evaluated(tmp_path_factory: pytest.TempPathFactory, word_model: ModelFolder) -> Settings:
     """Three languages of the demo by the word model, calibrated; evaluation 1 is plain, 2 is calibrated."""
@@ -50,16 +60,7 @@ def evaluated(tmp_path_factory: pytest.TempPathFactory, word_model: ModelFolder)
     index(sources, "demo", settings=place, encoder=str(word_model.path), device="cpu")
     calibrate("demo", place, device="cpu")
     for calibration in ("none", ""):
-        evaluate_files(
-            [DEMO / "topics.tsv"],
-            [DEMO / "qrels.txt"],
-            "demo",
-            place,
-            Console(quiet=True, json=True),
-            langs=LANGUAGES,
-            baseline=False,
-            ranking=RankingOptions(calibration=calibration),
-        )
+        evaluate_demo(place, LANGUAGES, ranking=RankingOptions(calibration=calibration))
     return place
 
 
@@ -203,7 +204,7 @@ def test_a_single_evaluation_says_how_to_make_the_other(home: Settings) -> None:
     page = page_of(home)
     assert "Nothing is evaluated yet" in section(page, sections.TOPICS)
     assert "titles and first sentences" in section(page, sections.PAIRS)
-    evaluate_files([DEMO / "topics.tsv"], [DEMO / "qrels.txt"], "demo", home, QUIET, langs=["de"], baseline=False)
+    evaluate_demo(home, ["de"])
     said = section(page_of(home), sections.TOPICS)
     assert "only one of its topics" in said
     assert "<code>--calibration</code> none" in said

@@ -1,0 +1,1 @@
+"""What commands print: a result becomes lines, a table, or JSON."""

@@ -1,0 +1,151 @@
+"""Calibrations for a person, and as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+
+from encoders.console import Console
+from encoders.methods.vector_parts import shown_weights
+from encoders.wording import counted
+from indexer.collection.collection import Collection
+from query.calibration.table import KeptCalibration
+from query.fitting.fit import CalibrationReport, Upkeep
+
+_DECIDED = {
+    "judgements": "by your judgements: MAP on half of the topics",
+    "concepts": "by documents of one concept: MAP of half of the titles and first sentences",
+    "titles": "by titles that find the rest of their own document, and by their neighbours' languages",
+    "languages": "by its languages, which a linear classifier can't tell apart",
+    "you": "by you",
+    "default": "by default: there was nothing to decide by",
+}
+
+
+def _directions(rank: int) -> str:
+    """A rank in words; nothing for 0."""
+    return counted(rank, "direction") if rank else ""
+
+
+def show_calibration(report: CalibrationReport, name: str, console: Console, *, table: bool = True) -> None:
+    """Say what was decided, and by what."""
+    console.emit(
+        {
+            "collection": name,
+            "calibration": report.kept.id,
+            **asdict(report.setting),
+            "decided_by": report.decided_by,
+            "taken_over": report.taken_over,
+            "languages": report.kept.summary["languages"],
+            "few": dict(report.few),
+            "drift": dict(report.drift),
+            "told_apart": report.kept.summary.get("told_apart"),
+            "probe": [one.as_dict() for one in report.tried],
+        }
+    )
+    measure = "own title" if report.decided_by in ("titles", "languages") else "MAP"
+    weights = shown_weights(report.kept.summary["weights"])
+    if report.tried and table and not console.json:
+        rows = [
+            [
+                _directions(one.setting.rank) or "the mean",
+                one.setting.margin,
+                f"{one.setting.balance:g}",
+                *([shown_weights(one.setting.weights) or "equal"] if weights else []),
+                f"{one.value:.3f}",
+                f"{one.held_out:.3f}",
+                f"{one.own_language:.0%}",
+                "chosen" if one.chosen else "",
+            ]
+            for one in report.tried
+        ]
+        console.table(
+            [
+                *("taken out", "margin", ">balance", *([">weights"] if weights else [])),
+                *(f">{measure}", ">other half", ">own language", ""),
+            ],
+            rows,
+            title="What the probe tried",
+        )
+    rank = _directions(report.setting.rank)
+    taken = f"{rank} of each language" if rank else "the language mean"
+    weighed = f", weights {weights}" if weights else ""
+    console.result(
+        f"{name}: calibration {report.kept.id}, balance {report.setting.balance:g}, {report.setting.margin} margin, "
+        f"{taken} taken out{weighed}; {'as it was,' if report.taken_over else 'decided'} {_DECIDED[report.decided_by]}"
+    )
+    if apart := report.kept.summary.get("told_apart"):
+        console.say(
+            f"a linear classifier tells the language of {apart['accuracy']:.0%} of documents, of {apart['languages']} "
+            f"languages; below {apart['bar']:.0%} nothing would be balanced"
+        )
+    if report.maps_left:
+        console.warn(
+            "the calibration before ranked with maps, and this one doesn't; it is still there: --list, --use ID"
+        )
+    if mapping := report.kept.summary.get("map"):
+        console.say(f"with maps: {mapping['method']}")
+        if mapping["unknown"]:
+            ranked = "by the mean of the languages' maps" if mapping["stands_in"] else "as without maps"
+            console.warn(f"the maps know nothing of {', '.join(mapping['unknown'])}: ranked {ranked}")
+    if report.few:
+        listed = ", ".join(f"{lang} {count}" for lang, count in sorted(report.few.items()))
+        console.say(f"few documents, so drawn towards the mean of all languages: {listed}")
+    if report.drift:
+        worst = max(report.drift, key=report.drift.__getitem__)
+        console.say(f"first tens that are others than before: {report.drift[worst]:.0%} in {worst}, the most")
+
+
+def show_upkeep(upkeep: Upkeep, name: str, console: Console) -> None:
+    """Say what became of the calibration after documents came or went."""
+    if upkeep.report:
+        console.say(f"{name} is calibrated anew: {upkeep.reason}")
+        show_calibration(upkeep.report, name, console, table=False)
+    else:
+        console.say(f"{name} keeps its calibration: {upkeep.reason}")
+
+
+def show_calibrations(kept: Sequence[KeptCalibration], collection: Collection, console: Console) -> None:
+    """List the calibrations of a collection."""
+    name, active = collection.name, {one.id for one in kept if one.active and one.model == collection.model}
+    for one in kept:
+        console.emit(
+            {"calibration": one.id, "active": one.id in active, "created": one.created.isoformat(timespec="seconds")}
+            | dict(one.summary)
+        )
+    if console.json:
+        return
+    if not kept:
+        console.result(
+            f"{name} has no calibration and is searched by plain cosine; make one: dragoman calibrate -c {name}"
+        )
+        return
+    combined = any(_weights(one) for one in kept)
+    rows = [
+        [
+            one.id,
+            f"{one.created:%Y-%m-%d %H:%M}",
+            f"{one.summary['balance']:g}",
+            one.summary["margin"],
+            str(one.summary["rank"] or "mean"),
+            *([_weights(one)] if combined else []),
+            f"{len(one.summary['languages'])}",
+            one.summary["decided_by"] + (", maps" if "map" in one.summary else ""),
+            "active" if one.id in active else "" if one.model == collection.model else "of another model",
+        ]
+        for one in kept
+    ]
+    console.table(
+        [
+            *("calibration", "made (UTC)", ">balance", "margin", ">taken out", *([">weights"] if combined else [])),
+            *(">languages", "decided by", ""),
+        ],
+        rows,
+        title=f"Calibrations of {name}",
+    )
+    if not active:
+        console.say(f"none is active: plain cosine; choose one with: dragoman calibrate --use ID -c {name}")
+
+
+def _weights(kept: KeptCalibration) -> str:
+    return shown_weights(kept.summary.get("weights", ()))

@@ -1,0 +1,199 @@
+"""Evaluations, logged runs and comparisons for a person, and as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from encoders.console import Console
+from query.evaluation import history
+from query.evaluation.evaluate import Evaluation
+from query.evaluation.experiment import Plan, Result
+from query.evaluation.fairness import DEPTH, OWN_LANGUAGE, PEER, Found, is_fairness
+from query.evaluation.measures import pooled
+from query.evaluation.significance import Comparison
+
+
+def show_evaluation(evaluation: Evaluation, console: Console) -> None:
+    """Show an evaluation's remarks and its table of runs."""
+    number, result, plan = evaluation.number, evaluation.result, evaluation.plan
+    for remark in result.remarks:
+        console.warn(remark)
+    own = _own_language_means(result, plan)
+    measures = [str(measure) for measure in plan.measures]
+    fair = [measure for measure in result.main.scores.means if is_fairness(measure)]
+    columns = ["topics in", ">topics", *(f">{_heading(measure)}" for measure in [*measures, *fair])]
+    columns += [f">{_heading(measures[0])} same\nlanguage", ">BM25\nthere"] if own else []
+    rows = []
+    for outcome in result.outcomes:
+        if outcome.kind not in {"language", "pooled"}:
+            continue
+        row = ["all, pooled" if outcome.kind == "pooled" else outcome.lang, f"{len(outcome.scores.topics):,}"]
+        row += [_figure(measure, outcome.scores.means.get(measure)) for measure in [*measures, *fair]]
+        if own:
+            row += [f"{mean:.3f}" if mean is not None else "–" for mean in own.get(outcome.lang, (None, None))]
+        rows.append([*row, f"{number}.{outcome.name}"])
+    console.table([*columns, "run"], rows, title=f"{plan.tag}, evaluation {number}")
+    for measure in fair:
+        console.result(_meaning(measure))
+    show_found(result.main.found, console)
+    for sentence in _left_out(result):
+        console.say(sentence)
+    console.say(f"Logged as evaluation {number}; every topic's scores: dragoman runs show {number}")
+
+
+def _own_language_means(result: Result, plan: Plan) -> dict[str, tuple[float | None, float | None]]:
+    """By topic language, the first measure within that language: the encoder's and BM25's; ``mul`` is the pool."""
+    measure = str(plan.measures[0])
+    same, bm25 = result.of_kind("same"), result.of_kind("bm25")
+    if not same:
+        return {}
+    means: dict[str, tuple[float | None, float | None]] = {
+        lang: (same[lang].means[measure], bm25[lang].means[measure]) for lang in same
+    }
+    means["mul"] = (pooled(same, plan.measures).means[measure], pooled(bm25, plan.measures).means[measure])
+    return means
+
+
+def _left_out(result: Result) -> Iterable[str]:
+    for outcome in result.outcomes:
+        if outcome.kind == "language" and (count := len(outcome.scores.unjudged)):
+            yield f"topics in {outcome.lang} that have nothing relevant in the qrels, and are left out: {count}"
+        if outcome.kind == "language" and (count := len(outcome.scores.without_hits)):
+            yield f"topics in {outcome.lang} that found nothing, and count 0: {count}"
+
+
+def _heading(measure: str) -> str:
+    if measure == "AP":
+        return "MAP"
+    return "own\nlanguage" if measure.startswith(OWN_LANGUAGE) else measure
+
+
+def _figure(measure: str, mean: float | None) -> str:
+    if mean is None:
+        return "–"
+    return f"{mean:.0%}" if measure.startswith(OWN_LANGUAGE) else f"{mean:.3f}"
+
+
+def _meaning(measure: str) -> str:
+    if measure == PEER:
+        return f"{PEER}: 1 where equally relevant documents stand at equal ranks whatever their language, 0 where not."
+    targets = int(measure.removeprefix(f"{OWN_LANGUAGE}@"))
+    return (
+        f"own language: of the first {targets} hits, the share in the topic's language; "
+        f"{1 / targets:.0%} would be fair, one hit for each of the {targets} languages."
+    )
+
+
+def evaluation_json(evaluation: Evaluation, comparisons: Sequence[Comparison]) -> dict[str, Any]:
+    """An evaluation as JSON values."""
+    number, result = evaluation.number, evaluation.result
+    return {
+        "evaluation": number,
+        **asdict(evaluation.setup),
+        "runs": [
+            {
+                "id": f"{number}.{outcome.name}",
+                "kind": outcome.kind,
+                "lang": outcome.lang,
+                "topics": len(outcome.scores.topics),
+                "means": dict(outcome.scores.means),
+                "found": found_json(outcome.found),
+                "unjudged": list(outcome.scores.unjudged),
+                "without_hits": list(outcome.scores.without_hits),
+            }
+            for outcome in result.outcomes
+        ],
+        "comparisons": [comparison_json(comparison) for comparison in comparisons],
+        "remarks": result.remarks,
+    }
+
+
+def show_found(found: Mapping[str, Found], console: Console) -> None:
+    """A table of the relevant documents among the first hundred, by their language; nothing where none was counted."""
+    if found:
+        console.table(
+            ["documents in", ">relevant", f">in the first {DEPTH}", ">share"],
+            [[lang, f"{one.relevant:,}", f"{one.found:,}", f"{one.share:.1%}"] for lang, one in found.items()],
+        )
+
+
+def show_comparisons(comparisons: Sequence[Comparison], console: Console) -> None:
+    """A table of comparisons, and how many topics they left out."""
+    console.table(
+        [
+            "measure",
+            "run",
+            ">mean",
+            "against",
+            ">mean",
+            ">difference",
+            ">effect",
+            ">better/worse/equal",
+            ">p",
+            ">p t-test",
+            ">p Holm",
+        ],
+        [
+            [
+                one.measure,
+                one.b,
+                f"{one.mean_b:.3f}",
+                one.a,
+                f"{one.mean_a:.3f}",
+                f"{one.difference:+.3f}",
+                "–" if one.effect == 0 != one.difference else f"{one.effect:+.2f}",  # every topic by the same amount
+                f"{one.wins}/{one.losses}/{one.ties}",
+                _p(one.p_randomisation),
+                "–" if one.p_t is None or one.effect == 0 != one.difference else _p(one.p_t),
+                _p(one.p_holm) + ("*" if one.p_holm < 0.05 else ""),
+            ]
+            for one in comparisons
+        ],
+    )
+    console.result(
+        "p: two-sided randomisation test over topics; Holm: p corrected for all comparisons shown; *: below 0.05; "
+        "effect: difference in standard deviations."
+    )
+    for a, b, left_out in dict.fromkeys((one.a, one.b, one.left_out) for one in comparisons):
+        if left_out:
+            console.warn(f"topics that only one of {a} and {b} has, and are left out: {left_out}")
+
+
+def _p(p: float) -> str:
+    return f"{p:.3f}" if p >= 0.001 else f"{p:.0e}"
+
+
+def comparison_json(comparison: Comparison) -> dict[str, Any]:
+    """A comparison as JSON values."""
+    return {**comparison.__dict__, "topics": dict(comparison.topics)}
+
+
+def run_json(run: history.LoggedRun) -> dict[str, Any]:
+    """A logged run as JSON values."""
+    setup = {**run.setup.__dict__, "settings": dict(run.setup.settings)}
+    own = {key: value for key, value in run.__dict__.items() if key not in {"setup", "found"}}
+    return {
+        **own,
+        "created": f"{run.created.isoformat()}Z",
+        **setup,
+        "topics": run.topics,
+        "topic_files": run.setup.topics,
+        "found": found_json(run.found),
+    }
+
+
+def found_json(found: Mapping[str, Found]) -> dict[str, Any]:
+    """Relevant documents found, by language, as JSON values."""
+    return {
+        lang: {"found": one.found, "relevant": one.relevant, "share": round(one.share, 6)}
+        for lang, one in found.items()
+    }
+
+
+def show_weeks(weeks: Mapping[str, tuple[int, float]], console: Console) -> None:
+    """MAP of what people were shown, by week."""
+    rows = [[week, f"{searches:,}", f"{value:.3f}"] for week, (searches, value) in weeks.items()]
+    console.table(["week of", ">searches", ">MAP of what was shown"], rows, title="by week")
+    console.emit({"weeks": {week: {"searches": many, "AP": value} for week, (many, value) in weeks.items()}})
