@@ -5,41 +5,25 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
 import click
 
 from encoders.console import Console
-from encoders.document import Document, Encoder
-from encoders.errors import BadInput, ModelMismatch
-from encoders.languages import UNDETERMINED, normalise
+from encoders.errors import BadInput
 from encoders.methods.registry import METHODS
 from encoders.session import Device
 from encoders.wording import counted
-from indexer.collection import collection as collections
-from indexer.ledger.database import connect
-from indexer.readers import ReadOptions, Refusal, read
-from indexer.readers.irdatasets import PREFIX
 from indexer.settings import Settings
-from indexer.text.language_detection import Detector
-from onnx_export.models import DEFAULT, open_named
+from onnx_export.models import DEFAULT
 from query.alignment.gold import Gold, recall_of, shared_values, stated_pairs
 from query.alignment.mining import Mined, Plan, mine
-from query.alignment.side import Side, encoded_side, stored_side
+from query.alignment.side import Side
+from query.alignment.sides import Sides
 from query.calibration.margin import MARGINS, Margin
 from query.commands.options import device_option, output_options, place_options
 from query.evaluation.file_patterns import writable, write_lines
-
-
-@dataclass(frozen=True)
-class _Place:
-    """What A or B names: a collection's language, or a source of documents."""
-
-    name: str
-    collection: collections.Collection | None = None
-    lang: str = ""
 
 
 @click.command("align", short_help="Pair the documents of two languages one to one.")
@@ -104,8 +88,7 @@ def command(
     if output:
         writable(output)
     truth = stated_pairs(gold_file) if gold_file else None
-    opener = _Opener(settings, console, gold, encoder, method, cast("Device", device))
-    sides = opener.sides(a, b)
+    sides = Sides(settings, console, gold, encoder, method, cast("Device", device)).open(a, b)
     expected = truth or (shared_values(*sides, gold) if gold else None)
     with console.progress("aligning", None, "documents") as progress:
         mined = mine(*sides, plan)
@@ -121,107 +104,6 @@ def _rank(text: str) -> int | None:
     if not (text.isascii() and text.isdigit() and 0 < int(text) <= 1000):
         raise click.UsageError(f"--debias takes none, mean, or a rank such as 1, not {text!r}")
     return int(text)
-
-
-@dataclass(frozen=True)
-class _Opener:
-    settings: Settings
-    console: Console
-    gold: str
-    encoder: str | None
-    method: str | None
-    device: Device
-
-    def sides(self, a: str, b: str) -> tuple[Side, Side]:
-        """Both sides, of one model.
-
-        Raises:
-            ModelMismatch: they are not.
-        """
-        places = self._place(a), self._place(b)
-        if (places[0].collection and places[0] == places[1]) or a == b:
-            raise BadInput(f"{a} would be aligned with itself; name two languages or two files")
-        found = [place.collection for place in places if place.collection]
-        if len(found) == 2 and found[0].model != found[1].model:
-            raise ModelMismatch(
-                f"collection {found[0].name} holds vectors of {found[0].encoder} by {found[0].method} "
-                f"and {found[1].name} of {found[1].encoder} by {found[1].method}; index one with the other's encoder"
-            )
-        if len(found) == 2 and (self.encoder or self.method):
-            raise BadInput("both sides are encoded already; leave --encoder and --method out")
-        encoder = self._encoder(found[0] if found else None) if len(found) < 2 else None
-        first, second = (self._side(place, encoder) for place in places)
-        return first, second
-
-    def _place(self, name: str) -> _Place:
-        if name.startswith(PREFIX) or Path(name).expanduser().exists():
-            return _Place(name)
-        collection, colon, lang = name.rpartition(":")
-        if not (colon and collection and lang):
-            raise BadInput(f"{name} is no file or folder; name one, or COLLECTION:LANG as in news:de")
-        engine = connect(self.settings.database)
-        try:
-            return _Place(name, collections.require(engine, collection), normalise(lang))
-        finally:
-            engine.dispose()
-
-    def _encoder(self, beside: collections.Collection | None) -> Encoder:
-        reference = self.encoder or (beside.encoder if beside else DEFAULT)
-        method = self.method or (beside.method if beside else None)
-        encoder = open_named(reference, method, self.console, device=self.device)
-        if beside:
-            beside.check(encoder.spec)
-        return encoder
-
-    def _side(self, place: _Place, encoder: Encoder | None) -> Side:
-        if place.collection or encoder is None:
-            side = self._stored(place)
-        else:
-            documents = self._read(place.name)
-            with self.console.progress(f"encoding {place.name}", None, "documents") as progress:
-                side = encoded_side(place.name, documents, encoder, self.gold, progress)
-        if side.unknown:
-            self.console.warn(
-                f"{counted(len(side.unknown), 'document is', 'documents are')} left out of {place.name}: the encoder "
-                f"knows nothing there; the first is {side.unknown[0]}"
-            )
-        if not side.doc_ids:
-            raise BadInput(f"{place.name} has no documents to align; name a source that has some")
-        return side
-
-    def _stored(self, place: _Place) -> Side:
-        if place.collection is None:
-            raise BadInput(f"{place.name} is no collection; name a file, or COLLECTION:LANG")
-        self.settings.check_store(place.collection.name, place.collection.store or self.settings.home_store)
-        store = place.collection.open_store(self.settings)
-        try:
-            languages = store.count()
-            if place.lang not in languages:
-                raise BadInput(
-                    f"{place.name}: the collection {place.collection.name} has no documents in {place.lang!r}; "
-                    f"it has {', '.join(sorted(languages)) or 'none at all'}"
-                )
-            return stored_side(place.name, store, place.collection.model, place.lang, self.gold)
-        finally:
-            store.close()
-
-    def _read(self, source: str) -> Iterator[Document]:
-        detector: Detector | None = None
-        refusals: list[Refusal] = []
-        for reading in read(source, ReadOptions()):
-            if isinstance(reading, Refusal):
-                refusals.append(reading)
-            elif isinstance(reading, Document):
-                if reading.lang == UNDETERMINED:
-                    detector = detector or Detector(None)
-                    yield replace(reading, lang=detector.detect(reading.content).lang)
-                else:
-                    yield reading
-        if refusals:
-            self.console.warn(
-                f"{counted(len(refusals), 'record')} of {source} could not be read; "
-                f"the first, {refusals[0].where}: {refusals[0].reason}"
-            )
 
 
 def _report(

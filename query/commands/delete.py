@@ -13,16 +13,13 @@ from encoders.errors import BadInput
 from encoders.wording import counted
 from indexer.collection import collection as collections
 from indexer.collection.collection import Collection
-from indexer.index import alone
 from indexer.ledger.database import opened
 from indexer.ledger.owner import owner_of
 from indexer.settings import Settings
 from indexer.stores.attached.address import is_attached
-from query.calibration import table as calibration_table
-from query.commands.detach import take_back
 from query.commands.options import output_options, place_options
-from query.evaluation import history
-from query.query_log import judged_queries as clicks
+from query.commands.output.detached import show_detached
+from query.removal import remove_collection
 
 
 @click.command("delete", short_help="Remove documents, or a whole collection.")
@@ -68,14 +65,10 @@ def _remove(
     what = "what was attached (their documents stay)" if attached else "its documents"
     if asks:
         click.confirm(f"Remove {name} with {what}, runs and evaluations?", abort=True, err=True)
+    detached = remove_collection(engine, collection, settings, forget=forget)
     if attached:
-        take_back(engine, collection, settings, console, forget=forget)
+        show_detached(collection, detached, console, forget=forget)
         return
-    with alone(settings, name):
-        collections.remove(engine, collection, settings, forget=forget)
-    history.forget(engine, name)
-    calibration_table.forget(engine, name)
-    clicks.forget(engine, name)
     console.emit({"collection": name, "collection_deleted": True, "forgotten": forget})
     if forget:
         console.result(f"{name} is forgotten; what it has in {collection.place(settings)} stays there")
