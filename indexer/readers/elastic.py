@@ -12,11 +12,11 @@ from urllib.parse import quote, unquote, urlsplit
 from encoders.errors import BadInput, StoreError
 from indexer.elastic import changes, connection
 from indexer.elastic.connection import SCHEMES, Credentials
+from indexer.elastic.ours import is_ours
 from indexer.elastic.readable import keeps_no_source, refuse_partial
 from indexer.elastic.values import joined, values, without
 from indexer.readers.record import make_document
 from indexer.readers.source import Reading, ReadOptions
-from indexer.stores.elastic.layout import Layout
 
 if TYPE_CHECKING:
     from elasticsearch import Elasticsearch
@@ -127,7 +127,7 @@ def _ours(client: Elasticsearch, server: str, index: str) -> list[str]:
         raise BadInput(
             f"{index} keeps no _source, so its texts can't be read; index the documents from where they came"
         )
-    return [field for field, mapped in mapping.get("properties", {}).items() if Layout(field).is_ours(mapped)]
+    return [field for field, mapped in mapping.get("properties", {}).items() if is_ours(mapped)]
 
 
 def _readings(

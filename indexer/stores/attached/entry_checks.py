@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from encoders.errors import BadInput, StoreError
 from indexer.elastic import connection
+from indexer.elastic.ours import is_ours
 from indexer.elastic.readable import keeps_no_source
 from indexer.stores.attached.users_index import UsersIndex
 from indexer.stores.elastic.layout import Layout
@@ -132,7 +133,7 @@ def _check_field(client: Elasticsearch, users: UsersIndex, model: str) -> None:
     mapped = users.properties.get(field)
     if mapped is None:
         return
-    if not layout.is_ours(mapped):
+    if not is_ours(mapped):
         raise BadInput(f"{users.name} has a field {field!r} that is not Dragoman's; name ours otherwise with --field")
     reads = mapped["properties"]["id"].get("meta", users.attachment.reads)
     if reads != users.attachment.reads and _has(client, users, layout.name("id")):

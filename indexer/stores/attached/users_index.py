@@ -12,13 +12,13 @@ from encoders.document import Document
 from encoders.errors import BadInput
 from encoders.languages import UNDETERMINED
 from indexer.elastic import connection
+from indexer.elastic.ours import is_ours
 from indexer.elastic.paging import pages
 from indexer.elastic.readable import refuse_partial
 from indexer.elastic.values import joined, steps, values, without
 from indexer.readers.record import make_document
 from indexer.readers.source import ReadOptions, Refusal
 from indexer.stores.attached.address import Attachment
-from indexer.stores.elastic.layout import Layout
 from indexer.text.language_detection import Detector
 
 if TYPE_CHECKING:
@@ -139,7 +139,7 @@ class UsersIndex:
     @cached_property
     def ours(self) -> list[str]:
         """Objects in it that hold what we put, by whatever name: no part of the documents."""
-        return [name for name, mapped in self.properties.items() if Layout(name).is_ours(mapped)]
+        return [name for name, mapped in self.properties.items() if is_ours(mapped)]
 
     def document(self, doc_id: str, source: Mapping[str, Any], *, assumed: str = "") -> Document | Refusal:
         """A document of theirs as ours, or why it is none.
@@ -244,6 +244,6 @@ def _text_fields(properties: Mapping[str, Any], above: str = "") -> list[str]:
     for name, mapped in properties.items():
         if mapped.get("type") in _ANALYSED:
             names.append(f"{above}{name}")
-        elif mapped.get("type", "object") == "object" and not Layout(name).is_ours(mapped):
+        elif mapped.get("type", "object") == "object" and not is_ours(mapped):
             names += _text_fields(mapped.get("properties", {}), f"{above}{name}.")
     return names

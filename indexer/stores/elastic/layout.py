@@ -23,6 +23,7 @@ import numpy as np
 import pybase64
 
 from encoders.document import Document, FloatArray, Passages
+from indexer.elastic.ours import FIELDS, is_ours
 from indexer.stores.contract import Filters, Stamp, StoredDocument
 from indexer.text.terms import analyser
 
@@ -91,9 +92,7 @@ class Layout:
 
     def properties(self, inner: Mapping[str, Any]) -> dict[str, Any]:
         """Our object field, with ``models`` and ``words`` in it as given."""
-        keyword = {"type": "keyword"}
-        fields = {"id": keyword, "lang": keyword, "text_hash": keyword, "fields_hash": keyword}
-        ours = {**fields, "revision": {"type": "long"}, **{name: {"properties": made} for name, made in inner.items()}}
+        ours = {**FIELDS, **{name: {"properties": made} for name, made in inner.items()}}
         return {self.ours: {"dynamic": False, "properties": ours}}
 
     def model_properties(self, model: str, dim: int, vectors: str) -> dict[str, Any]:
@@ -117,18 +116,12 @@ class Layout:
         field = {"type": "text", "analyzer": "whitespace", "index_options": "freqs"}
         return self.properties({"words": dict.fromkeys(langs, field)})
 
-    def is_ours(self, mapped: Mapping[str, Any]) -> bool:
-        """Whether a field's mapping is that of an object of ours, and not of somebody else's of the same name."""
-        made = self.properties({})[self.ours]["properties"]
-        there = mapped.get("properties", {})
-        return all(there.get(name, {}).get("type") == one["type"] for name, one in made.items())
-
     def differs(self, mapping: Mapping[str, Any]) -> str:
         """Which field of a mapping is not as an index of our own has it; empty if all are."""
         there = mapping.get("properties", {})
         for name, made in self.mapping()["properties"].items():
             mapped = there.get(name, {})
-            if name == self.ours and not self.is_ours(mapped):
+            if name == self.ours and not is_ours(mapped):
                 return f"another field {name!r}"
             if name != self.ours and mapped != made:
                 return f"another field {name!r}"
