@@ -17,9 +17,9 @@ from indexer.ledger.database import opened
 from indexer.ledger.owner import owner_of
 from indexer.settings import Settings
 from indexer.stores.attached.address import is_attached
+from query.collections.removal import remove_collection
 from query.commands.options import output_options, place_options
 from query.commands.output.detached import show_detached
-from query.removal import remove_collection
 
 
 @click.command("delete", short_help="Remove documents, or a whole collection.")

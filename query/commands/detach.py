@@ -10,9 +10,9 @@ from indexer.collection import collection as collections
 from indexer.ledger.database import opened
 from indexer.settings import Settings
 from indexer.stores.attached.address import is_attached
+from query.collections.removal import remove_collection
 from query.commands.options import output_options, place_options
 from query.commands.output.detached import show_detached
-from query.removal import remove_collection
 
 
 @click.command("detach", short_help="Take back what attach added to an index.")

@@ -15,8 +15,8 @@ from indexer.ledger.database import opened
 from indexer.settings import Settings
 from indexer.workers.controlling import last_run
 from indexer.workers.watching import watch
+from query.collections.status import describe
 from query.commands.options import output_options, place_options
-from query.status import describe
 
 
 @click.command("status", short_help="Collections, languages, encoders, calibrations, index runs, refusals.")

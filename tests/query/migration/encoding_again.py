@@ -8,8 +8,8 @@ from indexer.collection import collection as collections
 from indexer.collection.collection import Collection
 from indexer.ledger.database import connect
 from indexer.settings import Settings
+from query.collections.status import describe
 from query.ranking.searcher import Searcher
-from query.status import describe
 
 
 def command(encoder: str) -> list[str]:
