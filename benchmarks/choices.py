@@ -25,7 +25,7 @@ from query.evaluation.topics import read_topics
 from query.evaluation.trec_run import Run
 from query.fitting.drift import beyond_chance, changes, with_documents
 from query.fitting.statistics import calibration, document_moments, draw
-from query.ranking.fair_ranker import PLAIN, Choice
+from query.ranking.choice import PLAIN, Choice
 from query.ranking.options import RankingOptions
 from query.ranking.searcher import Searcher
 

@@ -38,7 +38,7 @@ from indexer.text.language_detection import Detector
 from query.fitting import evidence
 from query.fitting.probe import Setting, probe
 from query.fitting.statistics import calibration, draw
-from query.ranking.fair_ranker import PLAIN, Choice
+from query.ranking.choice import PLAIN, Choice
 from query.ranking.options import RankingOptions
 from query.ranking.searcher import Searcher
 

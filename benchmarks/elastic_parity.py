@@ -19,7 +19,8 @@ from benchmarks.fairness import Row, asked, judged, scored
 from encoders.document import Document, FloatArray
 from indexer.settings import Settings
 from indexer.stores.elastic.store import ElasticStore
-from query.ranking.fair_ranker import PLAIN, STRETCHES, Choice
+from query.ranking.choice import PLAIN, Choice
+from query.ranking.fair_ranker import STRETCHES
 from query.ranking.searcher import Searcher
 from trials.servers.elastic import running
 

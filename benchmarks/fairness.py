@@ -26,7 +26,7 @@ from query.evaluation.trec_run import Run
 from query.fitting.evidence import from_judgements
 from query.fitting.probe import BALANCES, RANKS, Setting, probe
 from query.fitting.statistics import calibration, draw
-from query.ranking.fair_ranker import PLAIN, Choice
+from query.ranking.choice import PLAIN, Choice
 from query.ranking.options import RankingOptions
 from query.ranking.searcher import Searcher
 

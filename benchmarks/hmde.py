@@ -43,7 +43,7 @@ from query.evaluation.trec_run import Run
 from query.fitting import evidence
 from query.fitting.probe import Setting, probe
 from query.fitting.statistics import calibration, draw
-from query.ranking.fair_ranker import PLAIN, Choice
+from query.ranking.choice import PLAIN, Choice
 from query.ranking.searcher import Searcher
 from query.reproduce.classification import Labelled, averages, split, zero_shot
 from query.reproduce.classification import Part as Share

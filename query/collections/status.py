@@ -13,7 +13,7 @@ from indexer.ledger import ledger
 from indexer.settings import Settings
 from query.calibration import table as calibration_table
 from query.calibration.lineage import leads_to
-from query.ranking.two_field_ranker import second_field
+from query.calibration.loading import second_field
 
 
 def describe(engine: sa.Engine, collection: Collection, settings: Settings) -> dict[str, Any]:

@@ -19,7 +19,8 @@ from indexer.stores.contract import VectorStore
 from query.calibration.calibration import Calibration
 from query.fitting.shrinkage import ShrunkParts
 from query.fitting.statistics import SAMPLE, document_moments
-from query.ranking.fair_ranker import Choice, FairRanker
+from query.ranking.choice import Choice
+from query.ranking.fair_ranker import FairRanker
 
 QUERIES = 256
 """Pseudo-queries over all languages, at most; of many languages a few more."""

@@ -33,7 +33,7 @@ from query.fitting.statistics import calibration, draw
 from query.migration.candidate_maps import Way, Worth, chosen, learnt
 from query.migration.overlap import Compared, overlap
 from query.migration.sample import both_of
-from query.ranking.fair_ranker import Choice
+from query.ranking.choice import Choice
 from query.ranking.searcher import Searcher
 
 SAMPLE = 2000

@@ -11,20 +11,19 @@ first hits are the same however many are asked for: what an evaluation to depth 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 
 from encoders.document import BoolArray, FloatArray, Int32Array, Passages, unit_rows
 from encoders.methods.vector_parts import VectorParts
-from indexer.stores.contract import Candidates, Filters, VectorStore, Wording
+from indexer.stores.contract import Filters, VectorStore, Wording
 from indexer.stores.matrix import largest
 from query.calibration.calibration import Calibration
-from query.calibration.margin import Margin, centring, check, exponent, margin, neighbourhood
-from query.ranking.fusion import DEPTH, fuse, lexical_scores, strongest
+from query.calibration.margin import centring, exponent, margin, neighbourhood
+from query.ranking.candidates import SAME, Documents, DocumentsWithPassages, Found, Level, Rows, Scored, Words
+from query.ranking.choice import Choice
+from query.ranking.fusion import DEPTH, lexical_scores, strongest
 from query.ranking.hits import Detail, Parts, Ranking
 
 STRETCHES = (50, 1_000, 10_000)
@@ -36,171 +35,11 @@ languages a hundred hold 99.6 % of the exact ten best, fifty 97.4 (docs/decision
 RESCORED = 150
 """Documents at the head of the merged ranking compared by their passages too; as many as a stretch has if more."""
 
-Words = Mapping[str, Sequence[tuple[str, float]]]
-"""What the lexical arm found for a query: ids and BM25 scores by language."""
 
 _WINDOW = 500
 """Characters of an opening: about the 128 tokens of a window in an alphabet."""
 
 _NEXT_TO_NOTHING = 1e-9
-
-_Rows = npt.NDArray[np.intp]
-
-Found = Sequence[tuple[str, Sequence[Candidates]]]
-"""By language what each query found there; what is of one language stands together."""
-
-
-@dataclass(frozen=True)
-class Choice:
-    """How to rank with a calibration.
-
-    Attributes:
-        balance: 0: nothing is balanced … 1: every language is equal.
-        margin: form of the margin.
-        passages: compare the head of the ranking by passages too.
-        hybrid: let the words that a query shares with documents change their order within a language.
-
-    Raises:
-        BadInput: the balance is not between 0 and 1, or there is no such margin.
-    """
-
-    balance: float
-    margin: Margin
-    passages: bool = True
-    hybrid: bool = False
-
-    def __post_init__(self) -> None:
-        """See that it is one."""
-        check(self.balance, self.margin)
-
-    @classmethod
-    def of(cls, calibration: Calibration) -> Choice:
-        """What the calibration found best."""
-        return cls(calibration.balance, calibration.margin)
-
-
-PLAIN = Choice(0.0, "absolute", passages=False)
-"""Plain cosine: how a collection without a calibration is ranked."""
-
-
-@dataclass(frozen=True)
-class Documents:
-    """Documents of several languages, to be held against queries.
-
-    Attributes:
-        doc_ids: (n,) ids, one language's after the other's.
-        languages: rows of each language, as a slice.
-        raw: (n, dim) vectors as the encoder made them.
-        vectors: (n, dim) corrected unit vectors.
-        parts: what vectors are made of, and how much each part counts.
-    """
-
-    doc_ids: Sequence[str]
-    languages: Mapping[str, slice]
-    raw: FloatArray
-    vectors: FloatArray
-    parts: VectorParts
-
-    @cached_property
-    def langs(self) -> list[str]:
-        """(n,) the language of each."""
-        return [lang for lang, rows in self.languages.items() for _ in range(rows.stop - rows.start)]
-
-    def cosines(self, queries: FloatArray) -> FloatArray:
-        """(n, queries)."""
-        return self.parts.cosines(self.vectors, queries)
-
-    def fused(self, rows: _Rows, scores: FloatArray, words: Words) -> _Rows:
-        """Ranked rows in the order that words give them within each language."""
-        lexical = lexical_scores([self.doc_ids[int(row)] for row in rows], words)
-        return rows[fuse([self.langs[int(row)] for row in rows], scores, lexical, strongest(words))]
-
-    def ranking(self, rows: _Rows, scores: FloatArray, details: Sequence[Detail] | None) -> Ranking:
-        """The documents of some rows."""
-        return Ranking(
-            [self.doc_ids[int(row)] for row in rows], [self.langs[int(row)] for row in rows], scores, details
-        )
-
-
-@dataclass(frozen=True)
-class _WithPassages(Documents):
-    """The same with their passages.
-
-    Attributes:
-        stored: (n,) passages as they are stored.
-        passages: (p, dim) corrected unit vectors, one document's after the other's.
-        starts: (n,) first passage of each.
-        openings: (n, dim) corrected unit vectors of the opening passages together.
-    """
-
-    stored: Sequence[Passages]
-    passages: FloatArray
-    starts: _Rows
-    openings: FloatArray
-
-    def cosines(self, queries: FloatArray) -> FloatArray:
-        """(n, queries) mean over document, best passage and opening."""
-        best, opening = self.passage_cosines(queries)
-        mean: FloatArray = (super().cosines(queries) + best + opening) / np.float32(3)
-        return mean
-
-    def passage_cosines(self, queries: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """(n, queries) of the best passage, and of the opening."""
-        near = self.parts.cosines(self.passages, queries)
-        if not len(self.starts):
-            return near, near
-        best: FloatArray = np.maximum.reduceat(near, self.starts, axis=0)
-        return best, self.parts.cosines(self.openings, queries)
-
-
-@dataclass(frozen=True)
-class Level:
-    """What puts documents that are compared by vectors of different kinds on one scale.
-
-    Attributes:
-        lift: (queries, n) added to the neighbourhoods.
-        rate: (queries, n) that scores are multiplied by.
-    """
-
-    lift: FloatArray | np.float32
-    rate: FloatArray | np.float32
-
-
-SAME = Level(np.float32(0), np.float32(1))
-"""Nothing is to be done: there is one kind."""
-
-
-@dataclass(frozen=True)
-class _Scored:
-    """Documents compared with queries.
-
-    Attributes:
-        documents: which, and how they are compared.
-        cosines: (queries, n).
-        fwd: (queries, n) mean of the query's largest in the document's language; none where no margin is taken.
-        bwd: (n,) mean of the document's largest with the bank of pseudo-queries; likewise.
-        scores: (queries, n) by margin; −∞ where a document is no candidate of that query.
-    """
-
-    documents: Documents
-    cosines: FloatArray
-    fwd: FloatArray | None
-    bwd: FloatArray | None
-    scores: FloatArray
-
-    def best(self, query: int, k: int, among: BoolArray) -> tuple[_Rows, FloatArray]:
-        """Rows of a query's k best among some and their scores, best first; equal ones in their order."""
-        scores = np.where(among, self.scores[query], np.float32(-np.inf))
-        order = largest(scores, k)
-        finite: _Rows = order[np.isfinite(scores[order])]
-        return finite, scores[finite]
-
-    def stretch(self, query: int, k: int, among: BoolArray, words: Words | None) -> tuple[_Rows, FloatArray]:
-        """The same, in the order that words give them, where there are some."""
-        if words is None:
-            return self.best(query, k, among)
-        rows, scores = self.best(query, len(among), among)
-        return self.documents.fused(rows, scores, words)[:k], scores[:k]
 
 
 class FairRanker:
@@ -337,13 +176,13 @@ class FairRanker:
 
     def _scored(
         self, documents: Documents, queries: FloatArray, query_lang: str, members: Sequence[BoolArray]
-    ) -> _Scored:
+    ) -> Scored:
         """Margins of documents, those of each query that the last stretch has, by the neighbourhoods of the first."""
         cosines = documents.cosines(queries).T
         level = self._level(documents, queries, members[0])
         if self._beta == 0.0 or self.choice.margin == "absolute":
             scores = cosines * level.rate
-            return _Scored(documents, cosines, None, None, np.where(members[-1], scores, np.float32(-np.inf)))
+            return Scored(documents, cosines, None, None, np.where(members[-1], scores, np.float32(-np.inf)))
         fwd = self._neighbourhoods(documents, np.where(members[0], cosines, np.float32(-np.inf))) + level.lift
         bank, sources = self._bank(query_lang)
         near = documents.cosines(bank)
@@ -352,7 +191,7 @@ class FairRanker:
                 near[row, sources[doc_id]] = -np.inf
         bwd = neighbourhood(near, min(self.calibration.neighbours, max(1, len(bank) // 8)))
         scores = margin(cosines, fwd, bwd, self.choice.margin, self._beta) * level.rate
-        return _Scored(documents, cosines, fwd, bwd, np.where(members[-1], scores, np.float32(-np.inf)))
+        return Scored(documents, cosines, fwd, bwd, np.where(members[-1], scores, np.float32(-np.inf)))
 
     def _level(self, documents: Documents, queries: FloatArray, members: BoolArray) -> Level:  # noqa: ARG002
         """What makes documents of several kinds comparable: there is one kind."""
@@ -374,7 +213,7 @@ class FairRanker:
             self._banks[lang] = vectors, rows
         return self._banks[lang]
 
-    def _shortlists(self, scored: _Scored, members: Sequence[BoolArray], ends: Sequence[int]) -> list[BoolArray]:
+    def _shortlists(self, scored: Scored, members: Sequence[BoolArray], ends: Sequence[int]) -> list[BoolArray]:
         """(queries, n) for each stretch what is at the head of its ranking and not in a shortlist before.
 
         In the first each language's best, too, which make its neighbourhood.
@@ -391,7 +230,7 @@ class FairRanker:
             shortlists.append(shortlist.copy())
         return shortlists
 
-    def _with_passages(self, candidates: Documents, rows: _Rows) -> _WithPassages:
+    def _with_passages(self, candidates: Documents, rows: Rows) -> DocumentsWithPassages:
         """Some of the candidates with their passages; a document without any is its own passage."""
         doc_ids = [candidates.doc_ids[int(row)] for row in rows]
         languages = {
@@ -409,16 +248,18 @@ class FairRanker:
         raw, vectors = candidates.raw[rows], candidates.vectors[rows]
         parts = self.calibration.parts
         openings = _openings(parts, corrected, borders[:-1], [opening(one.offsets) for one in stored])
-        return _WithPassages(doc_ids, languages, raw, vectors, parts, stored, corrected, borders[:-1], openings)
+        return DocumentsWithPassages(doc_ids, languages, raw, vectors, parts, stored, corrected, borders[:-1], openings)
 
     def _details(
-        self, scored: _Scored, query: int, rows: _Rows, raw: FloatArray, corrected: FloatArray, words: Words | None
+        self, scored: Scored, query: int, rows: Rows, raw: FloatArray, corrected: FloatArray, words: Words | None
     ) -> list[Detail]:
         """What hits show of their documents; passages that the ranking had are not asked for again."""
         documents = scored.documents
         parts = _parts(scored, query, rows, raw, corrected, words)
         order = np.argsort(rows)
-        shown = documents if isinstance(documents, _WithPassages) else self._with_passages(documents, rows[order])
+        shown = (
+            documents if isinstance(documents, DocumentsWithPassages) else self._with_passages(documents, rows[order])
+        )
         places = rows if shown is documents else np.argsort(order)
         near = shown.parts.cosines(shown.passages, corrected[None])[:, 0]
         ends = [*shown.starts[1:], len(near)]
@@ -429,8 +270,8 @@ class FairRanker:
 
 
 def _in_stretches(
-    scored: _Scored, query: int, members: Sequence[BoolArray], ends: Sequence[int], words: Words | None
-) -> tuple[_Rows, FloatArray]:
+    scored: Scored, query: int, members: Sequence[BoolArray], ends: Sequence[int], words: Words | None
+) -> tuple[Rows, FloatArray]:
     """A query's ranking: each stretch below the one before, its scores lowered as far as that takes."""
     rows, scores = np.zeros(0, dtype=np.intp), np.zeros(0, dtype=np.float32)
     for member, end in zip(members, ends, strict=True):
@@ -453,7 +294,7 @@ def opening(offsets: Int32Array) -> int:
     return max(1, int(np.searchsorted(offsets[:, 1], _WINDOW, side="right")))
 
 
-def _openings(parts: VectorParts, passages: FloatArray, starts: _Rows, lengths: Sequence[int]) -> FloatArray:
+def _openings(parts: VectorParts, passages: FloatArray, starts: Rows, lengths: Sequence[int]) -> FloatArray:
     """(n, dim) unit vectors of the first so many passages of each document together."""
     if max(lengths, default=1) == 1:
         return passages[starts]
@@ -462,12 +303,12 @@ def _openings(parts: VectorParts, passages: FloatArray, starts: _Rows, lengths: 
 
 
 def _parts(
-    scored: _Scored, query: int, rows: _Rows, raw: FloatArray, corrected: FloatArray, words: Words | None
+    scored: Scored, query: int, rows: Rows, raw: FloatArray, corrected: FloatArray, words: Words | None
 ) -> list[Parts]:
     """What the scores of some documents are made of, for a query as the encoder made it and as it was corrected."""
     documents = scored.documents
     best = opening = None
-    if isinstance(documents, _WithPassages):
+    if isinstance(documents, DocumentsWithPassages):
         best, opening = (cosines[:, 0] for cosines in documents.passage_cosines(corrected[None]))
     lexical = None
     if words is not None:

@@ -24,7 +24,8 @@ from indexer.text.language_detection import Detection, Detector
 from query.calibration import table as calibration_table
 from query.calibration.calibration import Calibration
 from query.ranking import two_field_ranker as two_fields
-from query.ranking.fair_ranker import PLAIN, Choice, FairRanker
+from query.ranking.choice import PLAIN, Choice
+from query.ranking.fair_ranker import FairRanker
 from query.ranking.hits import Detail, Hit, Passage, Ranking
 from query.ranking.options import RankingOptions
 from query.ranking.query_encoder import open_query_encoder

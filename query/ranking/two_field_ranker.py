@@ -1,89 +1,22 @@
-"""A collection while it is encoded again: some documents have the new encoder's vector, the others the old one's.
+"""Ranks a collection that is being encoded again.
 
-Both compare in the new encoder's space: an old vector through the migration's map, a new one as it is. A document is
-held as both vectors side by side, with zeros in place of the one that does not count: of two it is the old one.
-Cosines through a map are smaller or larger than true ones, so what the map says of the documents that have both is held
-against what their new vectors say, query by query, and the others are put on that scale.
+Cosines through a map are smaller or larger than true cosines. So what the map says of the documents that have both
+vectors is held against what their new vectors say, query by query, and the others are put on that scale.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
-import sqlalchemy as sa
 
-from encoders.document import BoolArray, FloatArray, Passages, short_hash
-from indexer.collection.collection import Collection
+from encoders.document import BoolArray, FloatArray, Passages
 from indexer.stores.contract import Filters, VectorStore, Wording
-from query.calibration import table as calibration_table
-from query.calibration.calibration import Calibration
-from query.calibration.mapped_calibration import MappedCalibration
 from query.calibration.margin import FLOOR
-from query.calibration.table import KeptCalibration
-from query.ranking.fair_ranker import SAME, Choice, Documents, FairRanker, Found, Level, Words
-
-SECOND_FIELD = "second_field"
-"""Entry of a calibration's summary: it is of vectors that are made beside those of another model and generation."""
-
-
-@dataclass(frozen=True)
-class TwoFields(MappedCalibration):
-    """A migration's calibration, and one of the new encoder's own vectors.
-
-    Attributes:
-        fresh: of documents that have a vector of the new encoder.
-    """
-
-    fresh: Calibration = field(kw_only=True)
-
-    @classmethod
-    def beside(cls, mapped: MappedCalibration, fresh: Calibration) -> TwoFields:
-        """Take both."""
-        parts = {name: getattr(mapped, name) for name in MappedCalibration.__dataclass_fields__}
-        return cls(**parts, fresh=fresh)
-
-    @cached_property
-    def mapped(self) -> MappedCalibration:
-        """Of documents that have none."""
-        return MappedCalibration(**{name: getattr(self, name) for name in MappedCalibration.__dataclass_fields__})
-
-    @cached_property
-    def id(self) -> str:
-        """Hash of all that decides a ranking."""
-        return short_hash(self.mapped.id, self.fresh.id)
-
-    @property
-    def old_width(self) -> int:
-        """Of the old vectors: where the new ones begin."""
-        return len(self.pooled.mean)
-
-    def is_fresh(self, vectors: FloatArray) -> BoolArray:
-        """(n,) rows with a new vector."""
-        return np.asarray(vectors[:, self.old_width :].any(axis=1), dtype=np.bool_)
-
-    def mixed(self, vectors: FloatArray, languages: Mapping[str, slice], share: float = 1.0) -> FloatArray:
-        """Documents of several languages, (n, old dim + new dim), in the new encoder's space: unit rows."""
-        fresh, width = self.is_fresh(vectors), self.old_width
-        found = np.empty((len(vectors), self.width), dtype=np.float32)
-        found[~fresh] = self.mapped.mixed(vectors[~fresh, :width], among(languages, ~fresh), share)
-        found[fresh] = self.fresh.mixed(vectors[fresh, width:], among(languages, fresh), share)
-        return found
-
-    def passages(self, vectors: FloatArray, languages: Mapping[str, slice], share: float = 1.0) -> FloatArray:
-        """Passages likewise."""
-        fresh, width = self.is_fresh(vectors), self.old_width
-        found = np.empty((len(vectors), self.width), dtype=np.float32)
-        found[~fresh] = self.mapped.passages(vectors[~fresh, :width], among(languages, ~fresh), share)
-        found[fresh] = self.fresh.passages(vectors[fresh, width:], among(languages, fresh), share)
-        return found
-
-    def as_stored(self, queries: FloatArray, lang: str) -> FloatArray:
-        """Queries as both kinds of vectors, side by side."""
-        return np.concatenate([super().as_stored(queries, lang), queries], axis=1)
+from query.calibration.two_fields import TwoFields, among
+from query.ranking.candidates import SAME, Documents, Found, Level, Words
+from query.ranking.choice import Choice
+from query.ranking.fair_ranker import FairRanker
 
 
 class TwoFieldRanker(FairRanker):
@@ -196,12 +129,6 @@ class TwoFieldRanker(FairRanker):
 _NOT = np.float32(-np.inf)
 
 
-def among(languages: Mapping[str, slice], chosen: BoolArray) -> dict[str, slice]:
-    """Rows of each language, where only some rows are left."""
-    before = np.concatenate(([0], np.cumsum(chosen)))
-    return {lang: slice(int(before[rows.start]), int(before[rows.stop])) for lang, rows in languages.items()}
-
-
 def _mean(values: FloatArray, counted: BoolArray) -> FloatArray:
     """(queries, 1) mean of what counts in each row; never next to nothing."""
     total = np.where(counted, values, np.float32(0)).sum(axis=1, keepdims=True)
@@ -217,42 +144,3 @@ def _widened(passages: Passages, columns: slice, width: int) -> Passages:
     vectors = np.zeros((len(passages.vectors), width), dtype=np.int8)
     vectors[:, columns] = passages.vectors
     return Passages(vectors, passages.offsets)
-
-
-def ranker(store: VectorStore, calibration: Calibration, choice: Choice, documents: int) -> FairRanker:
-    """What ranks by a calibration, the largest language having so many documents."""
-    if isinstance(calibration, TwoFields):
-        return TwoFieldRanker(store, calibration, choice, documents)
-    return FairRanker(store, calibration, choice, documents)
-
-
-def load(engine: sa.Engine, collection: Collection, wanted: str = "") -> Calibration | None:
-    """What a collection is searched with: a calibration, with the second field's where there is one being filled.
-
-    Raises:
-        BadInput: no id, or more than one, begins like this.
-        ModelMismatch: the calibration is of another model than the collection's vectors.
-        StoreError: the artifact can't be read.
-    """
-    found = calibration_table.load(engine, collection, wanted)
-    if not isinstance(found, MappedCalibration) or found.maps.asker is None:
-        return found
-    kept = second_field(engine, collection, found.maps.asker.model)
-    return TwoFields.beside(found, calibration_table.read(engine, collection.name, kept.id)) if kept else found
-
-
-def place(collection: Collection) -> dict[str, Any]:
-    """What tells one second field of a collection from another, in a summary."""
-    return {"generation": collection.generation, "beside": collection.model}
-
-
-def second_field(engine: sa.Engine, collection: Collection, model: str = "") -> KeptCalibration | None:
-    """The calibration of a second field, of any model unless one is named; none where there is no such field."""
-    return next(
-        (
-            one
-            for one in reversed(calibration_table.every(engine, collection.name))
-            if one.active and model in {"", one.model} and one.summary.get(SECOND_FIELD) == place(collection)
-        ),
-        None,
-    )

@@ -11,7 +11,8 @@ from encoders.document import unit_rows
 from indexer.stores.contract import VectorStore
 from query.calibration.calibration import Calibration
 from query.evaluation.fairness import own_language_share
-from query.ranking.fair_ranker import Choice, FairRanker
+from query.ranking.choice import Choice
+from query.ranking.fair_ranker import FairRanker
 
 QUERIES = 128
 """Pseudo-queries over all languages, at most; of many languages a few more."""

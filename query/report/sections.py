@@ -15,7 +15,7 @@ from query.fitting import bias
 from query.fitting.bias import NEIGHBOURS, Sample
 from query.fitting.probe import BALANCES
 from query.fitting.separability import separability
-from query.ranking.fair_ranker import PLAIN, Choice
+from query.ranking.choice import PLAIN, Choice
 from query.report.figures import (
     DialPoint,
     dial_figure,

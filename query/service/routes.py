@@ -13,7 +13,7 @@ from fastapi.responses import PlainTextResponse
 from encoders.errors import BadInput, DragomanError
 from encoders.languages import normalise
 from query.calibration import table as calibration_table
-from query.ranking.fair_ranker import Choice
+from query.ranking.choice import Choice
 from query.ranking.hits import Hit, as_json
 from query.ranking.options import RankingOptions
 from query.ranking.query_encoder import asked_by

@@ -15,7 +15,7 @@ from query.calibration.margin import exponent
 from query.ranking.hits import Hit, Parts
 
 if TYPE_CHECKING:
-    from query.ranking.fair_ranker import Choice
+    from query.ranking.choice import Choice
 
 _PASSAGE_CHARACTERS = 240
 _INDENT = 11

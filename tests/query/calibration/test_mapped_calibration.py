@@ -17,7 +17,8 @@ from query.calibration.margin import FLOOR
 from query.cli import run
 from query.fitting.fit import Given, calibrate
 from query.fitting.statistics import calibration, draw
-from query.ranking.fair_ranker import Choice, FairRanker
+from query.ranking.choice import Choice
+from query.ranking.fair_ranker import FairRanker
 from query.ranking.options import RankingOptions
 from query.ranking.searcher import Searcher
 from tests.query.conftest import copied

@@ -23,12 +23,12 @@ from indexer.stores.contract import PutReport, StoredDocument
 from indexer.stores.elastic.store import ElasticStore
 from indexer.stores.embedded import EmbeddedStore
 from query.calibration.lineage import leave
+from query.calibration.two_fields import TwoFields
 from query.cli import run
 from query.migration import reencode as reencoding
 from query.migration.reencode import re_encode
 from query.query_log.tables import SearchRow
 from query.ranking.searcher import Searcher
-from query.ranking.two_field_ranker import TwoFields
 from tests.query.conftest import SOURCES, copied, moved
 from tests.query.migration.encoding_again import SAMPLE, command, first, row, status, vectors
 from trials import ROOT

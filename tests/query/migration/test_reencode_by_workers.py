@@ -24,11 +24,11 @@ from indexer.workers.progress import standing
 from onnx_export.models import DEFAULT
 from query.calibration import table as calibration_table
 from query.calibration.lineage import BEFORE, leave
+from query.calibration.two_fields import TwoFields
 from query.cli import run
 from query.migration import reencode as reencoding
 from query.migration.reencode import re_encode
 from query.ranking.searcher import Searcher
-from query.ranking.two_field_ranker import TwoFields
 from tests.conftest import until
 from tests.indexer.workers.site import Site
 from tests.query.conftest import moved

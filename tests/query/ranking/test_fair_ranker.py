@@ -27,7 +27,8 @@ from query.fitting.probe import DEFAULT, Setting
 from query.fitting.statistics import calibration, draw
 from query.ranking import fair_ranker as ranking_module
 from query.ranking import two_field_ranker as two_fields
-from query.ranking.fair_ranker import Choice, FairRanker, opening
+from query.ranking.choice import Choice
+from query.ranking.fair_ranker import FairRanker, opening
 from query.ranking.options import RankingOptions
 from tests.query.synthetic import TopicEncoder, filled, page
 from trials import DEMO

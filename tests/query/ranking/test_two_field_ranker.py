@@ -11,9 +11,11 @@ from encoders.maps.space import ANY, Asker, SpaceMaps
 from indexer.stores.contract import StoredDocument
 from indexer.stores.embedded import EmbeddedStore
 from query.calibration.mapped_calibration import MappedCalibration
+from query.calibration.two_fields import TwoFields
 from query.fitting.statistics import calibration, draw
-from query.ranking.fair_ranker import Choice, FairRanker
-from query.ranking.two_field_ranker import TwoFieldRanker, TwoFields
+from query.ranking.choice import Choice
+from query.ranking.fair_ranker import FairRanker
+from query.ranking.two_field_ranker import TwoFieldRanker
 from tests.query.synthetic import DIM, TopicEncoder, filled, page
 
 LANGS = ("de", "en", "fr")
