@@ -26,6 +26,7 @@ from indexer.settings import Settings
 from indexer.training.aligned_documents import ByConcept, stored_by_concept
 from indexer.training.mapping import Plan, learn
 from indexer.training.nca import learn_networks
+from query.calibration import loading
 from query.calibration import table as calibration_table
 from query.calibration.calibration import Calibration
 from query.calibration.mapped_calibration import MappedCalibration
@@ -33,8 +34,8 @@ from query.evaluation.measures import evaluate, parse_measures
 from query.evaluation.qrels import read_qrels
 from query.evaluation.topics import read_topics
 from query.evaluation.trec_run import Run
-from query.ranking import two_field_ranker as two_fields
 from query.ranking.options import RankingOptions
+from query.ranking.ranker import ranker_of
 from query.ranking.searcher import Searcher
 
 if TYPE_CHECKING:
@@ -125,7 +126,7 @@ def precision(
     qrels: Iterable[Qrel],
 ) -> dict[str, float]:
     """Average precision of each query, to a depth of fifty."""
-    ranker = two_fields.ranker(searcher.store, calibration, searcher.choice, max(searcher.languages.values()))
+    ranker = ranker_of(searcher.store, calibration, searcher.choice, max(searcher.languages.values()))
     run: dict[str, list[tuple[str, float]]] = {}
     for lang in sorted({query.lang for query in queries}):
         rows = [row for row, query in enumerate(queries) if query.lang == lang]
@@ -218,7 +219,7 @@ def speed_rows(home: Path) -> list[str]:
         vectors = [searcher.encoder.encode_queries([query]) for query in asked]
 
         def ranking(calibration: Calibration) -> Callable[[], object]:
-            ranker = two_fields.ranker(searcher.store, calibration, searcher.choice, max(searcher.languages.values()))
+            ranker = ranker_of(searcher.store, calibration, searcher.choice, max(searcher.languages.values()))
             return lambda: [
                 ranker.rank(vector, query.lang, targets, 10) for query, vector in zip(asked, vectors, strict=True)
             ]
@@ -385,7 +386,7 @@ def reencoding_rows(old_home: Path, new_home: Path, encoder: str, shares: Sequen
                 calibration = searcher.calibration
                 if done:
                     calibrate_second_field(engine, found, store, searcher.encoder, calibration, Console(quiet=True))
-                    loaded = two_fields.load(engine, found)
+                    loaded = loading.load(engine, found)
                     assert loaded is not None
                     calibration = loaded
                 vectors = searcher.encoder.encode_queries(asked)

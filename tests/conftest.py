@@ -21,7 +21,7 @@ import pytest
 from encoders.console import Console
 from encoders.document import Document, Encoder
 from encoders.folder import ModelFolder
-from encoders.methods import registry as methods
+from encoders.methods import registry
 from encoders.methods.segments import Segments
 from encoders.methods.sentence import SentenceEncoder
 from encoders.session import Device
@@ -130,7 +130,7 @@ def default_opened_once() -> Iterator[None]:
         return SentenceEncoder(folder, device=device, threads=threads)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(methods, "SentenceEncoder", opened)
+        patch.setattr(registry, "SentenceEncoder", opened)
         yield
 
 

@@ -22,7 +22,7 @@ from indexer.ledger import attach_ledger
 from indexer.ledger.database import connect
 from indexer.ledger.owner import owner_of
 from indexer.settings import Settings
-from indexer.stores.attached import entry_checks as door
+from indexer.stores.attached import entry_checks
 from indexer.stores.attached.address import Attachment, is_attached
 from indexer.stores.attached.users_index import UsersIndex
 from indexer.stores.elastic.store import check_name
@@ -95,7 +95,7 @@ class Attaching:
                 with connection.connect(attachment.server, settings.credentials) as client:
                     users = UsersIndex.open(client, attachment)
                     _refuse_shared_field(engine, users)
-                    door.check(client, users, loaded.spec.model)
+                    entry_checks.check(client, users, loaded.spec.model)
             with alone(settings, name):
                 if not found:
                     collections.register(engine, name, replace(settings, store=attachment.url), reference, loaded.spec)

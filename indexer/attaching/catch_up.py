@@ -24,7 +24,7 @@ from indexer.ledger import attach_ledger
 from indexer.ledger.attach_ledger import AttachLedger
 from indexer.ledger.ledger import REFUSED, Note
 from indexer.readers import Refusal
-from indexer.stores.attached import entry_checks as door
+from indexer.stores.attached import entry_checks
 from indexer.stores.attached.base import JoinedStore
 from indexer.stores.contract import Stamp, StoredDocument
 
@@ -234,7 +234,7 @@ class _Pass:
 
     def _is_untouchable(self, hit: Mapping[str, Any]) -> bool:
         """Whether any update of a document would harm its owner, also one that takes our field away."""
-        return not self.store.users.attachment.companion and door.is_external(hit)
+        return not self.store.users.attachment.companion and entry_checks.is_external(hit)
 
     def _end(self) -> None:
         page, encoding = self.under_way.popleft()

@@ -38,6 +38,7 @@ from indexer.workers.hints import Hints
 from indexer.workers.sweeping import sweep
 from indexer.workers.watching import look_on
 from onnx_export.models import absolute
+from query.calibration import loading
 from query.calibration import table as calibration_table
 from query.calibration.calibration import Calibration
 from query.calibration.lineage import give_up_if_left, leads_to, origin
@@ -46,7 +47,6 @@ from query.fitting.sampling import drawn
 from query.fitting.statistics import calibration, draw
 from query.migration.overlap import Compared, overlap
 from query.query_log.judged_queries import most_asked
-from query.ranking import two_field_ranker as two_fields
 from query.ranking.options import RankingOptions
 from query.ranking.query_encoder import asker_of, open_asker
 from query.ranking.searcher import Searcher
@@ -190,7 +190,7 @@ class _Filling:
         hints = Hints(self.settings.broker) if self.settings.broker else None
         if hints:
             hints.waiting(self.asker.model)  # a broker that is away is said before anything is encoded
-        if two_fields.second_field(self.engine, self.collection, self.asker.model) is None:
+        if loading.second_field(self.engine, self.collection, self.asker.model) is None:
             self._encode(self._sample(), only_first=True)
             calibrate_second_field(self.engine, self.collection, self.store, self.encoder, self.active, self.console)
         first = most_asked(self.engine, self.collection.name)
@@ -254,7 +254,7 @@ def calibrate_second_field(
     about = {
         "decided_by": "the migration",
         "few": samples.few(),
-        two_fields.SECOND_FIELD: two_fields.place(found),
+        loading.SECOND_FIELD: loading.place(found),
     }
     calibration_table.keep(engine, found.name, made, about)
 

@@ -10,7 +10,7 @@ from query.ranking.fair_ranker import FairRanker
 from query.ranking.two_field_ranker import TwoFieldRanker
 
 
-def ranker(store: VectorStore, calibration: Calibration, choice: Choice, documents: int) -> FairRanker:
+def ranker_of(store: VectorStore, calibration: Calibration, choice: Choice, documents: int) -> FairRanker:
     """What ranks by a calibration, the largest language having so many documents."""
     if isinstance(calibration, TwoFields):
         return TwoFieldRanker(store, calibration, choice, documents)

@@ -21,14 +21,15 @@ from indexer.ledger.database import connect
 from indexer.settings import Settings
 from indexer.stores.contract import Edited, Filters, VectorStore
 from indexer.text.language_detection import Detection, Detector
+from query.calibration import loading
 from query.calibration import table as calibration_table
 from query.calibration.calibration import Calibration
-from query.ranking import two_field_ranker as two_fields
 from query.ranking.choice import PLAIN, Choice
 from query.ranking.fair_ranker import FairRanker
 from query.ranking.hits import Detail, Hit, Passage, Ranking
 from query.ranking.options import RankingOptions
 from query.ranking.query_encoder import open_query_encoder
+from query.ranking.ranker import ranker_of
 
 _ATTEMPTS = 3
 _WORDS_A_SECOND = 1_000
@@ -113,7 +114,7 @@ class Searcher:
             found = collections.require(engine, collection)
             settings.check_store(collection, found.store or settings.home_store)
             plain = ranking.calibration == calibration_table.NONE
-            calibrated = None if plain else two_fields.load(engine, found, ranking.calibration)
+            calibrated = None if plain else loading.load(engine, found, ranking.calibration)
         finally:
             engine.dispose()
         choice = choose(collection, calibrated, ranking)
@@ -337,7 +338,7 @@ class Searcher:
         """One that is kept, with the pseudo-queries it corrected: the usual one, and some that a dial was at lately."""
         ranker = self._rankers.get(choice)
         if ranker is None:
-            ranker = self._rankers[choice] = two_fields.ranker(
+            ranker = self._rankers[choice] = ranker_of(
                 self.store, self._applied, choice, max(self.languages.values(), default=0)
             )
             for oldest in [one for one in list(self._rankers) if one != self.choice][:-_RANKERS]:

@@ -15,7 +15,7 @@ from encoders.document import Document
 from encoders.errors import BadInput
 from encoders.languages import normalise
 from indexer.readers.files import text_lines
-from query.reproduce import mldoc_data as mldoc
+from query.reproduce import mldoc_data
 from query.reproduce.classification import Part
 
 _PAIR = re.compile(r"^tatoeba\.([a-z]{3})-([a-z]{3})\.\1$")
@@ -28,7 +28,7 @@ def read_mldoc(folder: Path) -> dict[str, dict[Part, list[Document]]]:
         BadInput: the folder has no language whole, or a line has no class.
     """
     found: dict[str, dict[Part, list[Document]]] = {}
-    for document in mldoc.read_mldoc(folder):
+    for document in mldoc_data.read_mldoc(folder):
         found.setdefault(document.lang, {}).setdefault(document.fields["split"], []).append(document)
     whole = {lang: parts for lang, parts in found.items() if len(parts) == len(get_args(Part))}
     if not whole:

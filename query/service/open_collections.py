@@ -19,9 +19,9 @@ from indexer.collection.collection import Collection
 from indexer.ledger.database import connect
 from indexer.settings import Settings
 from indexer.text.language_detection import Detector
+from query.calibration import loading
 from query.calibration.calibration import Calibration
 from query.calibration.table import NONE
-from query.ranking import two_field_ranker as two_fields
 from query.ranking.options import RankingOptions
 from query.ranking.query_encoder import asked_by, open_query_encoder
 from query.ranking.searcher import Searcher, choose
@@ -201,7 +201,7 @@ class Shelf:
 
     def _opened(self, name: str) -> Searcher:
         row = collections.require(self._engine, name)
-        encoder = self._encoder(row, two_fields.load(self._engine, row))
+        encoder = self._encoder(row, loading.load(self._engine, row))
         ranking = RankingOptions(hybrid=self._hybrid)
         searcher = Searcher.open(
             name, self._settings, device=self._device, ranking=ranking, encoder=encoder, console=Console()
@@ -239,7 +239,7 @@ class Shelf:
         """The same store and encoder by another calibration."""
         row = collections.require(self._engine, searcher.collection)
         plain = wanted == NONE
-        calibration = None if plain else two_fields.load(self._engine, row, wanted)
+        calibration = None if plain else loading.load(self._engine, row, wanted)
         choice = choose(row.name, calibration, RankingOptions(calibration=wanted, hybrid=self._hybrid))
         return replace(searcher, encoder=self._encoder(row, calibration), calibration=calibration, choice=choice)
 

@@ -12,7 +12,7 @@ from typing import Any, Self
 from encoders.document import Document, FloatArray
 from encoders.errors import BadInput
 from indexer.elastic import changes
-from indexer.stores.attached import entry_checks as door
+from indexer.stores.attached import entry_checks
 from indexer.stores.attached.users_index import UsersIndex
 from indexer.stores.contract import Candidates, Filters, Stamp
 from indexer.stores.elastic.layout import Layout
@@ -90,7 +90,7 @@ class JoinedStore(ElasticStore, ABC):
             BadInput: it is such a one; the sentence says what to do instead.
             StoreError: a right is missing.
         """
-        door.check(self._client, self.users, model)
+        entry_checks.check(self._client, self.users, model)
 
     def tops(self) -> Mapping[int, changes.Top]:
         """By shard of their index, up to where every write is complete; all of those are visible then."""

@@ -15,7 +15,7 @@ from indexer.elastic.connection import Credentials
 from indexer.elastic.paging import PAGE, pages
 from indexer.elastic.values import values
 from indexer.stores.admission import admit
-from indexer.stores.attached import entry_checks as door
+from indexer.stores.attached import entry_checks
 from indexer.stores.attached.address import Attachment
 from indexer.stores.attached.base import JoinedLayout, JoinedStore
 from indexer.stores.attached.users_index import UsersIndex
@@ -279,7 +279,7 @@ def _empty_all(client: Elasticsearch, server: str, index: str, layout: Layout) -
         for shard, top in tops.items():
             search = changes.shard_search(client, server, index, shard)
             for hits in changes.pages(search, asked, PAGE, above=changes.NOTHING, upto=top.seq_no):
-                theirs = [hit for hit in hits if door.is_external(hit)]
+                theirs = [hit for hit in hits if entry_checks.is_external(hit)]
                 routing = {hit["_id"]: hit["_routing"] for hit in hits if "_routing" in hit}
                 kept += len(theirs)
                 emptied += _empty(client, server, index, layout, [hit["_id"] for hit in hits], routing)
@@ -305,7 +305,7 @@ def _empty(
             doc_id: _update(index, doc_id, {layout.ours: None}, one, placed.get(doc_id))
             for doc_id, one in held.items()
             if layout.held(one.source).get("id") is not None
-            and not door.is_external({"_version": one.version, "_seq_no": one.seq_no})
+            and not entry_checks.is_external({"_version": one.version, "_seq_no": one.seq_no})
         }
 
     outcome = writing.write(client, server, doc_ids, decide)

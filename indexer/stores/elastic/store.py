@@ -27,8 +27,7 @@ from indexer.stores.contract import (
     StoredDocument,
     Wording,
 )
-from indexer.stores.elastic import generation_claims as claims
-from indexer.stores.elastic import writing
+from indexer.stores.elastic import generation_claims, writing
 from indexer.stores.elastic.generation_claims import Claim
 from indexer.stores.elastic.layout import (
     Layout,
@@ -177,7 +176,7 @@ class ElasticStore:
             if "resource_already_exists" not in str(error):
                 raise
             return False
-        claims.refuse_altered(self._client, self.address.server, self.index, self._layout)
+        generation_claims.refuse_altered(self._client, self.address.server, self.index, self._layout)
         return True
 
     def _lost(self) -> str:
@@ -189,7 +188,7 @@ class ElasticStore:
 
     def _refuse_taken_alias(self) -> set[str]:
         """The indices behind the collection's alias, which must be ours all."""
-        return claims.behind(self._client, self.address.server, self.alias, self._claim, self._layout)
+        return generation_claims.behind(self._client, self.address.server, self.alias, self._claim, self._layout)
 
     def _refuse_red(self) -> None:
         """Shards of a new index take a moment; those that have no node never come."""

@@ -67,7 +67,7 @@ def command(
     """
     from query.evaluation.qrels import read_qrels  # noqa: PLC0415
     from query.evaluation.topics import read_topics  # noqa: PLC0415
-    from query.reproduce import hmde_clef as tables  # noqa: PLC0415 - what --help need not load
+    from query.reproduce import hmde_clef  # noqa: PLC0415 - what --help need not load
 
     if documents.keys() != qrels.keys():
         raise click.UsageError("--documents and --qrels belong together; give both for each language")
@@ -77,16 +77,16 @@ def command(
         if topic.lang in wanted:
             asked[topic.lang].append(topic)
     judgements = {lang: read_qrels(files) for lang, files in qrels.items()}
-    if not any(tables.asked_about(lang, asked, judgements[lang]) for lang in documents):
+    if not any(hmde_clef.asked_about(lang, asked, judgements[lang]) for lang in documents):
         raise BadInput("no topic in another language than the documents' is judged; give topics in several languages")
     loaded = open_method(encoder, method, cast("Device", device), console)
     found: list[PairScore] = []
     for lang, paths in documents.items():
         with console.progress(f"encoding {lang}", None, "documents") as progress:
-            doc_ids, vectors = tables.encode_all(_documents(paths, lang, console), loaded, progress)
+            doc_ids, vectors = hmde_clef.encode_all(_documents(paths, lang, console), loaded, progress)
         if not doc_ids:
             raise BadInput(f"no document could be read from {', '.join(paths)}; name the folder of the {lang} disks")
-        found += tables.retrieve(lang, doc_ids, vectors, asked, judgements[lang], loaded)
+        found += hmde_clef.retrieve(lang, doc_ids, vectors, asked, judgements[lang], loaded)
     _show_pairs(found, f"{loaded.spec.name} by {loaded.spec.method}", console)
 
 

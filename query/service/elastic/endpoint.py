@@ -23,8 +23,7 @@ from query.ranking.searcher import Searcher
 from query.service import refusals
 from query.service.access import Caller
 from query.service.admission import Desk, Refused
-from query.service.elastic import query_clause as clause
-from query.service.elastic import response as shape
+from query.service.elastic import query_clause, response
 from query.service.elastic.calls import Call
 from query.service.elastic.query_clause import CrossLingual
 from query.service.elastic.search_body import bodies, named_indices, reaches_elsewhere, refuse_own_parameters
@@ -104,16 +103,18 @@ class Front:
         body = await request.body()
         headers = request.headers
         read = bodies(call, body, headers.get("content-type", ""), headers.get("content-encoding", ""))
-        if clause.has_clause(read):
+        if query_clause.has_clause(read):
             if call.endpoint != "_search" or not isinstance(read[0], dict) or len(call.indices) != 1:
-                raise Refused(400, f"{clause.NAME} is for _search of one index; give each a call of its own")
+                raise Refused(400, f"{query_clause.NAME} is for _search of one index; give each a call of its own")
             made, logged = await self._cross_lingual(call, read[0], caller)
             said = {_LOGGED: logged} if logged else {}
             return Response(json.dumps(made, ensure_ascii=False), 200, {**_PRODUCT, **said}, media)
         if self._upstream is None:
             if call.kind == ():
                 return Response(json.dumps(_INFO), 200, _PRODUCT, media)
-            raise Refused(400, f"there is no Elasticsearch behind this service; give _search a {clause.NAME} clause")
+            raise Refused(
+                400, f"there is no Elasticsearch behind this service; give _search a {query_clause.NAME} clause"
+            )
         if not caller.authorization and self._stale:
             await self._desk.do(self._look)
         self._admit(call, read, caller)
@@ -166,7 +167,7 @@ class Front:
     async def _cross_lingual(
         self, call: Call, body: Mapping[str, Any], caller: Caller
     ) -> tuple[dict[str, Any], str | None]:
-        search = clause.parse(body, dict(call.query))
+        search = query_clause.parse(body, dict(call.query))
         return await self._desk.do(lambda: self._search(call.indices[0], search, caller))
 
     def _search(self, index: str, search: CrossLingual, caller: Caller) -> tuple[dict[str, Any], str | None]:
@@ -185,7 +186,7 @@ class Front:
             hits = found.hits
             name, sources = _sources(searcher, hits[search.start : search.start + search.size], place)
         took = round(1000 * (time.perf_counter() - begun))
-        return shape.answer(search, hits, name, sources, place.read_fields[0], took), found.logged
+        return response.answer(search, hits, name, sources, place.read_fields[0], took), found.logged
 
     def _check(self, place: _Place, search: CrossLingual, caller: Caller) -> None:
         """See that the caller's credentials are for where the documents are, and its filters for these."""
@@ -202,13 +203,13 @@ def _narrowed(
     """The searcher as the caller may use it, and the filters that it takes by itself."""
     store = searcher.store
     if not isinstance(store, OnServer):
-        return searcher, clause.as_filters(search.filters, place.read_fields) or None
+        return searcher, query_clause.as_filters(search.filters, place.read_fields) or None
     if not (search.filters or authorization):
         return searcher, None
     try:
         return replace(searcher, store=store.narrowed(search.filters, authorization)), None
     except BadInput:  # vectors in an index beside the caller's, where its clauses say nothing
-        filters = clause.as_filters(search.filters, place.read_fields)
+        filters = query_clause.as_filters(search.filters, place.read_fields)
     return replace(searcher, store=store.narrowed((), authorization)), filters
 
 

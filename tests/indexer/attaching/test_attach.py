@@ -22,7 +22,7 @@ from indexer.elastic.connection import Credentials
 from indexer.ledger.database import connect
 from indexer.ledger.owner import owner_of
 from indexer.settings import Settings
-from indexer.stores.attached import entry_checks as door
+from indexer.stores.attached import entry_checks
 from indexer.stores.attached.address import Attachment, is_attached
 from indexer.stores.attached.base import JoinedStore
 from indexer.stores.attached.same_index import detach as detach_from
@@ -572,7 +572,7 @@ def test_what_forbids_it_is_said_at_the_door(
 
 def at_the_door(owner: Owner) -> None:
     attachment = owner.attachment
-    door.check(owner.client, UsersIndex.open(owner.client, attachment), "model-c")
+    entry_checks.check(owner.client, UsersIndex.open(owner.client, attachment), "model-c")
 
 
 def test_documents_say_at_the_door_what_no_mapping_does(in_place: Owner) -> None:
@@ -632,7 +632,7 @@ def test_a_blocked_index_a_synthetic_source_and_another_model_are_refused(in_pla
     in_place.write("a", source("one"))
     in_place.follow()
     with pytest.raises(BadInput, match=r"another model \(model-c\)"):
-        door.check(in_place.client, UsersIndex.open(in_place.client, in_place.attachment), "model-x")
+        entry_checks.check(in_place.client, UsersIndex.open(in_place.client, in_place.attachment), "model-x")
     in_place.client.indices.put_settings(index=in_place.index, settings={"index.blocks.write": True})
     with pytest.raises(BadInput, match="has the block 'write'"):
         at_the_door(in_place)

@@ -26,10 +26,10 @@ from query.fitting.fit import calibrate
 from query.fitting.probe import DEFAULT, Setting
 from query.fitting.statistics import calibration, draw
 from query.ranking import fair_ranker as ranking_module
-from query.ranking import two_field_ranker as two_fields
 from query.ranking.choice import Choice
 from query.ranking.fair_ranker import FairRanker, opening
 from query.ranking.options import RankingOptions
+from query.ranking.ranker import ranker_of
 from tests.query.synthetic import TopicEncoder, filled, page
 from trials import DEMO
 
@@ -58,7 +58,7 @@ def test_where_a_language_has_many_documents_twice_as_many_candidates_make_the_f
 
     monkeypatch.setattr(searcher.store, "search", counted)
     for documents in (ranking_module.MANY, ranking_module.MANY + 1):
-        ranker = two_fields.ranker(searcher.store, searcher.calibration, searcher.choice, documents)  # type: ignore[arg-type]
+        ranker = ranker_of(searcher.store, searcher.calibration, searcher.choice, documents)  # type: ignore[arg-type]
         (ranking,) = ranker.rank(vector, "de", ["de", "en"], 10)
         assert len(ranking.doc_ids) == 10
     assert asked == [50, 100]

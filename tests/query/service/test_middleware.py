@@ -14,7 +14,7 @@ import pytest
 
 from encoders.errors import BadInput
 from indexer.settings import Settings
-from query.service import middleware as guard
+from query.service import middleware
 from query.service.access import Rates, Token, read_tokens
 from query.service.options import ServiceOptions
 from trials.servers.service import serving
@@ -112,7 +112,7 @@ def test_large_bodies_are_refused(options: ServiceOptions) -> None:
 
 
 def test_a_body_that_does_not_come_is_not_waited_for(service: httpx.Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(guard, "_BODY_WITHIN", 0.2)
+    monkeypatch.setattr(middleware, "_BODY_WITHIN", 0.2)
     parts = urlsplit(str(service.base_url))
     with socket.create_connection((parts.hostname or "", parts.port or 0), timeout=60) as connection:
         connection.sendall(

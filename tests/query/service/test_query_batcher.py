@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from encoders.document import Document, Encoded, EncoderSpec, FloatArray
-from query.service import query_batcher as waiting_queries
+from query.service import query_batcher
 from query.service.query_batcher import WaitingQueries
 from tests.conftest import until
 
@@ -77,7 +77,7 @@ def test_a_lone_query_is_encoded_at_once_and_those_that_came_meanwhile_in_one_ca
 def test_no_more_vectors_are_kept_than_there_is_room_for(
     encoder: Slow, waiting: WaitingQueries, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(waiting_queries, "KEPT", 3)
+    monkeypatch.setattr(query_batcher, "KEPT", 3)
     encoder.may.set()
     for text in ("1", "2", "3", "1", "4", "1", "2"):
         waiting.encode_queries([query(text)])
