@@ -18,7 +18,8 @@ from encoders.wording import counted
 from indexer.indexing.pipeline import IndexReport, encode, report_of
 from indexer.indexing.reading import CHUNK_DOCUMENTS, batches
 from indexer.indexing.storing import NOTHING_KNOWN, still_there
-from indexer.ledger.ledger import DONE, OF_COLLECTION, PAUSED, REFUSED, RUNNING, Ledger, runs
+from indexer.ledger.ledger import Ledger, runs
+from indexer.ledger.tables import DONE, OF_COLLECTION, PAUSED, REFUSED, RUNNING
 from indexer.stores.contract import VectorStore
 from indexer.workers.publishing import hand_out
 from indexer.workers.spool import packed_ids

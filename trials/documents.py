@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from indexer.collection import collection as collections
 from indexer.ledger import ledger
 from indexer.ledger.database import connect, transaction
-from indexer.ledger.ledger import Finding
+from indexer.ledger.tables import Finding
 from indexer.settings import Settings
 from trials import DEMO
 

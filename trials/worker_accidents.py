@@ -22,9 +22,9 @@ from kombu import Connection
 from encoders.errors import StoreError
 from indexer.collection import collection as collections
 from indexer.index import index
-from indexer.ledger import ledger
+from indexer.ledger import ledger, tables
 from indexer.ledger.database import connect, open_engine, transaction, upgrade
-from indexer.ledger.ledger import DONE, LEASED, READING, RUNNING, Chunk
+from indexer.ledger.tables import DONE, LEASED, READING, RUNNING, Chunk
 from indexer.settings import Settings
 from indexer.workers.hints import Hints, queue_of
 from trials import ROOT
@@ -250,7 +250,7 @@ class Trial:
                 command, stdout=log, stderr=log, env=environment, cwd=ROOT, start_new_session=True
             )
 
-    def _run(self) -> ledger.IndexRun | None:
+    def _run(self) -> tables.IndexRun | None:
         runs = ledger.runs(self.engine, self.name)
         return runs[-1] if runs and runs[-1].id > self._before else None
 

@@ -22,7 +22,8 @@ from indexer.indexing.reading import CHUNK_DOCUMENTS
 from indexer.indexing.storing import NOTHING_KNOWN
 from indexer.ledger import attach_ledger
 from indexer.ledger.attach_ledger import AttachLedger
-from indexer.ledger.ledger import REFUSED, Note
+from indexer.ledger.ledger import Note
+from indexer.ledger.tables import REFUSED
 from indexer.readers import Refusal
 from indexer.stores.attached import entry_checks
 from indexer.stores.attached.base import JoinedStore

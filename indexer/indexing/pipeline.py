@@ -17,7 +17,8 @@ from encoders.wording import counted
 from indexer.indexing import pruning
 from indexer.indexing.reading import Batch, batches, check_sources, count_ahead, documents_with, readings
 from indexer.indexing.storing import Outcome, put_beside, put_encoded
-from indexer.ledger.ledger import DONE, REFUSED, REMARK, Chunk, Ledger, Note
+from indexer.ledger.ledger import Ledger, Note
+from indexer.ledger.tables import DONE, REFUSED, REMARK, Chunk
 from indexer.readers import ReadOptions
 from indexer.stores.contract import Stamp, VectorStore
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from encoders.console import Console
-from indexer.ledger.ledger import OF_COLLECTION, REFUSED, Ledger
+from indexer.ledger.ledger import Ledger
+from indexer.ledger.tables import OF_COLLECTION, REFUSED
 from indexer.stores.contract import VectorStore
 
 

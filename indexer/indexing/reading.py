@@ -12,7 +12,8 @@ from encoders.console import Progress
 from encoders.document import Document, short_hash
 from encoders.errors import StoreError
 from encoders.languages import UNDETERMINED
-from indexer.ledger.ledger import REFUSED, REMARK, Note
+from indexer.ledger.ledger import Note
+from indexer.ledger.tables import REFUSED, REMARK
 from indexer.readers import Reading, ReadOptions, Refusal, Remark, count_records, fingerprint, read
 from indexer.readers.irdatasets import PREFIX
 from indexer.text.language_detection import Detector

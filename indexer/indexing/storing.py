@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from encoders.document import Document, Encoded, Encoder
-from indexer.ledger.ledger import REFUSED, Note
+from indexer.ledger.ledger import Note
+from indexer.ledger.tables import REFUSED
 from indexer.stores.contract import Stamp, StoredDocument, VectorStore
 
 NOTHING_KNOWN = "it has nothing the encoder knows"

@@ -10,7 +10,8 @@ from sqlalchemy.orm import Mapped, mapped_column
 
 from indexer.elastic.changes import NOTHING, Top
 from indexer.ledger.database import Base, now, transaction
-from indexer.ledger.ledger import DONE, REFUSED, RUNNING, Finding, IndexRun, Note, finding, findings
+from indexer.ledger.ledger import Note, finding, findings
+from indexer.ledger.tables import DONE, REFUSED, RUNNING, Finding, IndexRun
 
 
 class Checkpoint(Base):

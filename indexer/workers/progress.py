@@ -10,7 +10,7 @@ import sqlalchemy as sa
 
 from encoders.errors import StoreError
 from indexer.ledger.database import transaction
-from indexer.ledger.ledger import ACTIVE, DONE, LEASED, PENDING, RUNNING, SPLIT, Chunk, IndexRun
+from indexer.ledger.tables import ACTIVE, DONE, LEASED, PENDING, RUNNING, SPLIT, Chunk, IndexRun
 from indexer.workers import registry
 from indexer.workers.registry import Worker
 

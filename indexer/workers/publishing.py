@@ -9,7 +9,8 @@ import sqlalchemy as sa
 from encoders.console import Console, Progress
 from encoders.document import Document, EncoderSpec, short_hash
 from indexer.indexing.reading import Batch, batches, check_sources, count_ahead, readings
-from indexer.ledger.ledger import READING, Ledger
+from indexer.ledger.ledger import Ledger
+from indexer.ledger.tables import READING
 from indexer.readers import ReadOptions
 from indexer.stores.contract import Stamp, VectorStore
 from indexer.workers.spool import packed, unpacked

@@ -15,7 +15,8 @@ from encoders.errors import BadInput, DragomanError, StoreError
 from encoders.wording import counted
 from indexer.indexing.pipeline import IndexReport, report_of
 from indexer.ledger.database import is_away, opened
-from indexer.ledger.ledger import ACTIVE, DONE, PAUSED, READING, RUNNING, IndexRun, Ledger
+from indexer.ledger.ledger import Ledger
+from indexer.ledger.tables import ACTIVE, DONE, PAUSED, READING, RUNNING, IndexRun
 from indexer.settings import Settings
 from indexer.workers.hints import Hints
 from indexer.workers.progress import Rate, Standing, is_waiting, is_worked_off, standing

@@ -20,8 +20,9 @@ from indexer.collection import collection as collections
 from indexer.collection.collection import Collection
 from indexer.indexing.storing import put_beside, put_encoded, still_there
 from indexer.ledger.database import is_away
-from indexer.ledger.ledger import IndexRun, storable
+from indexer.ledger.ledger import storable
 from indexer.ledger.owner import owner_of
+from indexer.ledger.tables import IndexRun
 from indexer.settings import Settings
 from indexer.stores.contract import VectorStore
 from indexer.stores.factory import open_store

@@ -9,7 +9,7 @@ import sqlalchemy as sa
 
 from encoders.errors import DragomanError
 from indexer.collection.collection import Collection
-from indexer.ledger import ledger
+from indexer.ledger import ledger, tables
 from indexer.settings import Settings
 from query.calibration import table as calibration_table
 from query.calibration.lineage import leads_to
@@ -55,7 +55,7 @@ def describe(engine: sa.Engine, collection: Collection, settings: Settings) -> d
         "runs": [
             {
                 "run": run.id,
-                "state": "interrupted" if run.state == ledger.RUNNING and not run.spooled else run.state,
+                "state": "interrupted" if run.state == tables.RUNNING and not run.spooled else run.state,
                 "sources": run.sources,
                 "started": run.started.isoformat(timespec="seconds"),
                 "finished": run.finished.isoformat(timespec="seconds") if run.finished else None,
@@ -67,8 +67,8 @@ def describe(engine: sa.Engine, collection: Collection, settings: Settings) -> d
             }
             for run in runs
         ],
-        "refused": [asdict(note) for note in notes if note.kind == ledger.REFUSED],
-        "remarks": [asdict(note) for note in notes if note.kind == ledger.REMARK],
+        "refused": [asdict(note) for note in notes if note.kind == tables.REFUSED],
+        "remarks": [asdict(note) for note in notes if note.kind == tables.REMARK],
     }
 
 

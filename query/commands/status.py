@@ -10,7 +10,7 @@ from encoders.console import Console
 from encoders.methods.vector_parts import shown_weights
 from encoders.wording import counted
 from indexer.collection import collection as collections
-from indexer.ledger import ledger
+from indexer.ledger import tables
 from indexer.ledger.database import opened
 from indexer.settings import Settings
 from indexer.workers.controlling import last_run
@@ -76,7 +76,7 @@ def _show(console: Console, one: dict[str, Any], *, whole: bool) -> None:
             + f"{previous['encoder']} by {previous['method']}"
         )
     if building := one["building"]:
-        at_work = any(run["state"] in {ledger.READING, ledger.RUNNING, ledger.PAUSED} for run in one["runs"])
+        at_work = any(run["state"] in {tables.READING, tables.RUNNING, tables.PAUSED} for run in one["runs"])
         console.result(
             f"  being rebuilt as generation {building['number']}, {building['encoder']} by {building['method']}"
             + ("" if at_work else "; if no process is at it, give the same dragoman index --rebuild again")
@@ -104,11 +104,11 @@ def _show_runs(console: Console, one: dict[str, Any], *, whole: bool) -> None:
             console.result(f"    builds of the model: {by_build}")
         if run["state"] == "interrupted":
             console.result("    interrupted, if no process is at it: give the same command again")
-        if run["state"] == ledger.RUNNING:
+        if run["state"] == tables.RUNNING:
             console.result(f"    workers are at it: dragoman status --watch -c {one['collection']}")
-        if run["state"] == ledger.PAUSED:
+        if run["state"] == tables.PAUSED:
             console.result(f"    go on: dragoman resume -c {one['collection']}")
-        if run["state"] == ledger.READING:
+        if run["state"] == tables.READING:
             console.result("    its sources are being read; going on, if that broke off: give the same command again")
 
 

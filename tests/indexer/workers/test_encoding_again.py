@@ -21,7 +21,8 @@ from indexer.indexing.reading import CHUNK_DOCUMENTS
 from indexer.indexing.storing import put_encoded
 from indexer.ledger import ledger
 from indexer.ledger.database import connect, transaction
-from indexer.ledger.ledger import ABANDONED, DONE, READING, REFUSED, Ledger, Note, refuse_while_workers
+from indexer.ledger.ledger import Ledger, Note, refuse_while_workers
+from indexer.ledger.tables import ABANDONED, DONE, READING, REFUSED
 from indexer.readers import ReadOptions
 from indexer.reencode import hand_out_again, reencode
 from indexer.settings import Settings

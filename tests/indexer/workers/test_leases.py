@@ -11,10 +11,10 @@ import pytest
 import sqlalchemy as sa
 
 from indexer.indexing.reading import CHUNK_DOCUMENTS
-from indexer.ledger import ledger
+from indexer.ledger import ledger, tables
 from indexer.ledger.clock import clock
 from indexer.ledger.database import connect, transaction
-from indexer.ledger.ledger import DONE, LEASED, PENDING, SPLIT, Chunk
+from indexer.ledger.tables import DONE, LEASED, PENDING, SPLIT, Chunk
 from indexer.workers import sweeping
 from indexer.workers.controlling import cancel, pause, resume
 from indexer.workers.leases import DIED, MOST_ATTEMPTS, MOST_ATTEMPTS_OF_A_PART, Lease, Leases
@@ -266,7 +266,7 @@ def test_a_sweep_goes_on_after_the_database_s_clock_was_put_back(field: Field) -
     field.write(records(CHUNK_DOCUMENTS))
     field.spool()
     with transaction(field.engine) as session:
-        session.execute(sa.update(ledger.IndexRun).values(swept=clock() + 3600))
+        session.execute(sa.update(tables.IndexRun).values(swept=clock() + 3600))
     sweep(field.engine, field.settings, field.hints, field.model, every=60.0)
     assert field.hints.waiting(field.model) == 1
 

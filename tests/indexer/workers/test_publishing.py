@@ -24,9 +24,10 @@ from indexer.collection import collection as collections
 from indexer.collection import generations
 from indexer.indexing import pipeline
 from indexer.indexing.reading import CHUNK_DOCUMENTS
-from indexer.ledger import ledger
+from indexer.ledger import ledger, tables
 from indexer.ledger.database import connect, transaction
-from indexer.ledger.ledger import DONE, READING, REFUSED, REMARK, Chunk, Ledger, Seen, Spool, runs
+from indexer.ledger.ledger import Ledger, runs
+from indexer.ledger.tables import DONE, READING, REFUSED, REMARK, Chunk, Seen, Spool
 from indexer.readers import ReadOptions
 from indexer.settings import Settings
 from indexer.stores.factory import open_store
@@ -251,7 +252,7 @@ def test_pruning_can_be_asked_for_until_workers_begin(field: Field) -> None:
     again.release()
     assert [run.prune for run in runs(field.engine, "c")] == [True]
     with transaction(field.engine) as session:
-        session.execute(sa.update(ledger.IndexRun).values(prune=False))
+        session.execute(sa.update(tables.IndexRun).values(prune=False))
     with pytest.raises(BadInput, match="begun without --prune"):
         Ledger.open(*arguments, spooled=True, prune=True)
 

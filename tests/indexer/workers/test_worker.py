@@ -20,7 +20,7 @@ from indexer.collection import collection as collections
 from indexer.indexing.reading import CHUNK_DOCUMENTS
 from indexer.ledger import ledger
 from indexer.ledger.database import transaction
-from indexer.ledger.ledger import CANCELLED, DONE, PENDING, Chunk, Spool
+from indexer.ledger.tables import CANCELLED, DONE, PENDING, Chunk, Spool
 from indexer.readers import ReadOptions
 from indexer.stores.factory import drop_store, open_store
 from indexer.workers import registry, worker

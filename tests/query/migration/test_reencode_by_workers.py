@@ -15,7 +15,7 @@ import sqlalchemy as sa
 
 from encoders.folder import ModelFolder
 from indexer.collection import collection as collections
-from indexer.ledger import ledger
+from indexer.ledger import ledger, tables
 from indexer.ledger.database import connect, opened
 from indexer.ledger.ledger import encoding_again
 from indexer.settings import Settings
@@ -76,7 +76,7 @@ class Again(Site):
         """The command in this process; its status."""
         return run([*self.arguments, "--home", str(self.settings.home), "--broker", self.settings.broker, *more])
 
-    def run(self) -> ledger.IndexRun:
+    def run(self) -> tables.IndexRun:
         """The workers' run."""
         with opened(self.settings.database) as engine:
             return [one for one in ledger.runs(engine, "demo") if one.again][-1]
