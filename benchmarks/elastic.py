@@ -17,7 +17,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 from benchmarks import results
 from encoders.document import FloatArray, Passages, unit_rows
 from indexer.collection import collection as collections
-from indexer.elastic.connection import Address, Credentials
+from indexer.elastic.address import Address, Credentials
 from indexer.ledger.database import connect
 from indexer.settings import Settings
 from indexer.stores.contract import StoredDocument, VectorStore

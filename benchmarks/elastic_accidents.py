@@ -13,7 +13,7 @@ import numpy as np
 
 from benchmarks import results
 from encoders.document import Document, Passages, int8_rows, unit_rows
-from indexer.elastic.connection import Address, Credentials
+from indexer.elastic.address import Address, Credentials
 from indexer.stores.contract import StoredDocument
 from indexer.stores.elastic.store import ElasticStore
 from trials.servers.elastic import ElasticServer, running

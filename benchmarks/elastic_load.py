@@ -17,7 +17,7 @@ from elasticsearch import Elasticsearch, helpers
 from benchmarks import results
 from benchmarks.elastic import Place
 from indexer import index as indexing
-from indexer.elastic.connection import Address, Credentials
+from indexer.elastic.address import Address, Credentials
 from indexer.settings import Settings
 from indexer.stores.contract import StoredDocument
 from indexer.stores.elastic.layout import Layout

@@ -11,7 +11,7 @@ from urllib.request import url2pathname
 import platformdirs
 
 from encoders.errors import BadInput
-from indexer.elastic.connection import Credentials, without_credentials
+from indexer.elastic.address import Credentials, without_credentials
 
 
 @dataclass(frozen=True)

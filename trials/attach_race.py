@@ -14,7 +14,7 @@ from elasticsearch import ConflictError, Elasticsearch, NotFoundError
 
 from encoders.document import Document
 from indexer.attaching.catch_up import keep_up
-from indexer.elastic.connection import Credentials
+from indexer.elastic.address import Credentials
 from indexer.ledger.database import connect
 from indexer.stores.attached.address import Attachment
 from indexer.stores.factory import open_attached

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from indexer.elastic import connection
+from indexer.elastic import connection, errors
 
 if TYPE_CHECKING:
     from elasticsearch import Elasticsearch
@@ -69,7 +69,7 @@ def tops(client: Elasticsearch, server: str, index: str) -> dict[str, Tops]:
             if copy["routing"]["primary"] and "seq_no" in copy  # which it lacks while it starts
         }
         if len(shards) < int(one["settings"]["index"]["number_of_shards"]):
-            raise connection.Passing(
+            raise errors.Passing(
                 f"{server} does not answer for all shards of {name}; see _cluster/health, and run this again"
             )
         found[name] = Tops(answered[name]["uuid"], dict(sorted(shards.items())))

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, unquote, urlsplit
 
 from encoders.errors import BadInput, StoreError
-from indexer.elastic import changes, connection
-from indexer.elastic.connection import SCHEMES, Credentials
+from indexer.elastic import address, changes, connection, errors
+from indexer.elastic.address import SCHEMES, Credentials
 from indexer.elastic.ours import is_ours
 from indexer.elastic.readable import keeps_no_source, refuse_partial
 from indexer.elastic.values import joined, values, without
@@ -43,8 +43,8 @@ def absolute(source: str) -> str:
             raise BadInput(
                 f"{source} names no server; give {PREFIX}https://HOST:9200/{place}, or set DRAGOMAN_ELASTIC_URL"
             )
-        place = f"{connection.without_credentials(server).rstrip('/')}/{quote(place)}"
-    if connection.without_credentials(place) != place:
+        place = f"{address.without_credentials(server).rstrip('/')}/{quote(place)}"
+    if address.without_credentials(place) != place:
         raise BadInput(
             "leave the credentials out of the source, which is written down; "
             "set DRAGOMAN_ELASTIC_USER and _PASSWORD, or DRAGOMAN_ELASTIC_API_KEY"
@@ -171,7 +171,7 @@ class _View:
                     ) from error
                 self._id = ""
             except StoreError as error:
-                if not connection.passes(error) or time.monotonic() > until:
+                if not errors.passes(error) or time.monotonic() > until:
                     raise
                 self._id = ""
                 time.sleep(_PAUSE)
@@ -218,7 +218,7 @@ def _place(source: str) -> tuple[str, str]:
 
 def _client(server: str) -> Elasticsearch:
     stated = os.environ.get("DRAGOMAN_ELASTIC_URL", "")
-    same = connection.without_credentials(stated).rstrip("/") == server
+    same = address.without_credentials(stated).rstrip("/") == server
     return connection.connect(server, Credentials.read(stated if same else ""))
 
 

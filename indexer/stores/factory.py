@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
 from encoders.errors import BadInput, StoreError
-from indexer.elastic.connection import SCHEMES, Address, Credentials
+from indexer.elastic.address import SCHEMES, Address, Credentials
 from indexer.stores.attached.address import Attachment, is_attached
 from indexer.stores.contract import VectorStore
 from indexer.stores.elastic.generation_claims import Claim

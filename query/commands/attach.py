@@ -15,7 +15,8 @@ from encoders.methods.registry import METHODS
 from encoders.session import Device
 from indexer.attaching.attach import Attaching
 from indexer.attaching.catch_up import AttachReport
-from indexer.elastic.connection import INDEX_TYPES, SCHEMES, Address, NoIndex, waits
+from indexer.elastic.address import INDEX_TYPES, SCHEMES, Address
+from indexer.elastic.errors import NoIndex, waits
 from indexer.settings import Settings
 from indexer.stores.attached.address import Attachment
 from onnx_export.models import DEFAULT

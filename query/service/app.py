@@ -14,7 +14,7 @@ from fastapi.responses import JSONResponse, Response
 from starlette.exceptions import HTTPException
 
 from encoders.errors import DragomanError
-from indexer.elastic.connection import SCHEMES, Credentials
+from indexer.elastic.address import SCHEMES, Credentials
 from query import __version__
 from query.ranking.searcher import EmptyCollection
 from query.service import refusals

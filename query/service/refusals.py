@@ -10,7 +10,7 @@ from fastapi.responses import JSONResponse
 from sqlalchemy.exc import SQLAlchemyError
 
 from encoders.errors import BadInput, MissingPart, ModelMismatch, StoreError
-from indexer.elastic.connection import SearchRefused, reason
+from indexer.elastic.errors import SearchRefused, reason
 from query.service.admission import Refused
 
 _logger = logging.getLogger("dragoman.service")

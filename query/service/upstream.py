@@ -11,7 +11,7 @@ from hashlib import sha256
 
 import httpx
 
-from indexer.elastic.connection import Credentials
+from indexer.elastic.address import Credentials
 from query.service.admission import Refused
 from query.service.metrics import Metrics
 

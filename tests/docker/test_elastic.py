@@ -18,7 +18,7 @@ import pytest
 
 from encoders.document import Document, Passages, int8_rows, unit_rows
 from encoders.errors import StoreError
-from indexer.elastic.connection import Address, Credentials
+from indexer.elastic.address import Address, Credentials
 from indexer.stores.contract import StoredDocument
 from indexer.stores.elastic.store import ElasticStore
 from tests.conftest import skip_or_fail

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from elasticsearch import Elasticsearch
 
-from indexer.elastic.connection import Credentials
+from indexer.elastic.address import Credentials
 from trials.servers.elastic import PASSWORD, ElasticServer, client_of
 
 _ROLES = """

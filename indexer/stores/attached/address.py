@@ -10,7 +10,7 @@ from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
 from encoders.document import short_hash
 from encoders.errors import BadInput
 from encoders.languages import UNDETERMINED, normalise
-from indexer.elastic.connection import FIELD, INDEX_TYPES, SCHEMES, Address
+from indexer.elastic.address import FIELD, INDEX_TYPES, SCHEMES, Address
 
 _META = 50
 _NO_NAME = re.compile(r'[\s*?,/\\<>|"#:]|^[-_+.]')

@@ -10,7 +10,7 @@ from typing import Any, Self
 from encoders.document import Document
 from encoders.errors import BadInput
 from indexer.elastic import changes, connection
-from indexer.elastic.connection import Credentials
+from indexer.elastic.address import Credentials
 from indexer.elastic.paging import PAGE, pages
 from indexer.stores.attached.address import Attachment
 from indexer.stores.attached.base import JoinedLayout, JoinedStore

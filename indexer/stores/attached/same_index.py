@@ -11,7 +11,7 @@ from encoders.document import Document, short_hash
 from encoders.errors import StoreError
 from encoders.wording import counted
 from indexer.elastic import changes, connection
-from indexer.elastic.connection import Credentials
+from indexer.elastic.address import Credentials
 from indexer.elastic.paging import PAGE, pages
 from indexer.elastic.values import values
 from indexer.stores.admission import admit

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 from encoders.document import Document
 from encoders.errors import BadInput
 from encoders.languages import UNDETERMINED
-from indexer.elastic import connection
+from indexer.elastic import connection, errors
 from indexer.elastic.ours import is_ours
 from indexer.elastic.paging import pages
 from indexer.elastic.readable import refuse_partial
@@ -66,7 +66,7 @@ class UsersIndex:
             with connection.guarded(attachment.server):
                 answer = client.indices.get(index=attachment.index, features=["aliases", "mappings", "settings"]).body
         except NotFoundError as error:
-            raise connection.NoIndex(
+            raise errors.NoIndex(
                 f"{attachment.server} has no index {attachment.index}; name one as _cat/indices lists it"
             ) from error
         name, found = only_index(attachment.index, answer)

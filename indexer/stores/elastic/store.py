@@ -15,8 +15,8 @@ import numpy as np
 
 from encoders.document import Document, FloatArray, Passages
 from encoders.errors import BadInput, ModelMismatch, StoreError
-from indexer.elastic import connection
-from indexer.elastic.connection import Address, Credentials
+from indexer.elastic import connection, errors
+from indexer.elastic.address import Address, Credentials
 from indexer.elastic.paging import PAGE, pages
 from indexer.stores.admission import admit
 from indexer.stores.contract import (
@@ -214,7 +214,7 @@ class ElasticStore:
             with connection.guarded(self.address.server):
                 yield
         except NotFoundError as error:
-            raise connection.Gone(self._lost()) from error
+            raise errors.Gone(self._lost()) from error
 
     def create(self, model: str, dim: int) -> None:
         """Make room for a model's vectors."""
@@ -464,7 +464,7 @@ class ElasticStore:
         failed = next((one for one in answer["responses"] if "error" in one), None)
         if failed is not None:
             status = int(failed.get("status", 500))
-            raise connection.SearchRefused(self.address.server, status, connection.reason(failed))
+            raise errors.SearchRefused(self.address.server, status, errors.reason(failed))
         return [[self._named(hit) for hit in one["hits"]["hits"]] for one in answer["responses"]]
 
     def _named(self, hit: dict[str, Any]) -> dict[str, Any]:

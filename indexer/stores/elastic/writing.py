@@ -18,7 +18,7 @@ from threading import Event, Lock
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from encoders.errors import StoreError
-from indexer.elastic import connection
+from indexer.elastic import connection, errors
 
 if TYPE_CHECKING:
     from elasticsearch import Elasticsearch
@@ -141,7 +141,7 @@ def patiently(server: str, act: Callable[[], T]) -> T:
             with connection.guarded(server):
                 return act()
         except StoreError as error:
-            if not connection.passes(error):
+            if not errors.passes(error):
                 raise
             patience.wait(error)
 
@@ -211,7 +211,7 @@ def _write(
             if limit := _too_large(error, [actions[doc_id] for doc_id in later if doc_id in actions], broken):
                 groups += _halves(later, limit, outcome)
                 continue
-            if not connection.passes(error):
+            if not errors.passes(error):
                 given_up.set()
                 raise
         if len(later) < len(pending):
@@ -229,11 +229,11 @@ def _too_large(error: StoreError, sent: Sequence[Action], broken: Counter[str]) 
     The server says so, or ends the connection in its midst. A server that dies does that too. So several are sent
     apart, and one must be large and meet it twice, though the server answered in between.
     """
-    if connection.never_fits(str(error)):
+    if errors.never_fits(str(error)):
         return _MEMORY
     if getattr(error.__cause__, "status_code", None) == _TOO_LARGE:
         return _REQUEST
-    if not (sent and connection.broke(error)):
+    if not (sent and errors.broke(error)):
         return ""
     if len(sent) > 1:
         return _REQUEST
@@ -270,21 +270,21 @@ def _attempt(
                 outcome.done |= {doc_id} if done else set()
             elif item["status"] == 409 or _is_gone(item):
                 later.append(doc_id)
-            elif connection.never_fits(why := connection.reason(item)):
+            elif errors.never_fits(why := errors.reason(item)):
                 if len(actions) > 1:  # it may be all of what its shard was sent at once that does not fit
                     raise StoreError(f"the server has too little memory for these writes ({why})")
                 outcome.refused[doc_id] = _MEMORY
             elif item["status"] in {429, 503} and "cluster_block" not in str(item["error"]):
                 later.append(doc_id)
-                full = connection.Passing(
-                    f"the server's queue is full ({connection.reason(item)}); run the command again later"
+                full = errors.Passing(
+                    f"the server's queue is full ({errors.reason(item)}); run the command again later"
                 )
             elif "cluster_block" in str(item["error"]):
-                raise connection.Blocked(f"the server {_blocked(item)}")
+                raise errors.Blocked(f"the server {_blocked(item)}")
             elif item["status"] in {401, 403, 404}:
                 raise StoreError(f"the server {_blocked(item)}")
             else:
-                outcome.refused[doc_id] = connection.reason(item)
+                outcome.refused[doc_id] = errors.reason(item)
     return later, full
 
 
@@ -296,6 +296,6 @@ def _is_gone(item: Mapping[str, Any]) -> bool:
 
 def _blocked(item: Mapping[str, Any]) -> str:
     return (
-        f"writes nothing into {item['_index']} ({connection.reason(item)}); "
+        f"writes nothing into {item['_index']} ({errors.reason(item)}); "
         "free disk on its nodes if it is the watermark, or see to the user's rights, then run the command again"
     )

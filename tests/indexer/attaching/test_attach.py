@@ -18,7 +18,7 @@ from encoders.errors import BadInput, StoreError
 from indexer.attaching.attach import Attaching, detach
 from indexer.attaching.catch_up import AttachReport, keep_up
 from indexer.collection.collection import find, register
-from indexer.elastic.connection import Credentials
+from indexer.elastic.address import Credentials
 from indexer.ledger.database import connect
 from indexer.ledger.owner import owner_of
 from indexer.settings import Settings

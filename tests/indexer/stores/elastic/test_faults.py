@@ -27,8 +27,8 @@ from indexer import index as indexing
 from indexer.attaching.attach import Attaching, detach
 from indexer.collection import collection as collections
 from indexer.collection import generations
-from indexer.elastic import connection
-from indexer.elastic.connection import Address, Credentials
+from indexer.elastic import errors
+from indexer.elastic.address import Address, Credentials
 from indexer.indexing.reading import CHUNK_DOCUMENTS
 from indexer.ledger.database import connect, transaction
 from indexer.ledger.database import opened as opened_database
@@ -457,7 +457,7 @@ def test_a_large_write_ends_at_once_where_a_part_of_it_can_not_be_written() -> N
     def decide(doc_ids: Sequence[str]) -> dict[str, Any]:
         if "500" in doc_ids:
             raise StoreError("the server writes nothing")
-        raise connection.Passing("the server's queue is full")
+        raise errors.Passing("the server's queue is full")
 
     started = time.monotonic()
     with Elasticsearch("http://127.0.0.1:9") as client, pytest.raises(StoreError, match="writes nothing"):

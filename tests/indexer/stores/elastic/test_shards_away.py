@@ -11,7 +11,8 @@ from elasticsearch import Elasticsearch
 
 from encoders.document import Document, Encoded
 from encoders.errors import StoreError
-from indexer.elastic.connection import Address, Credentials, Passing, SearchRefused, passes
+from indexer.elastic.address import Address, Credentials
+from indexer.elastic.errors import Passing, SearchRefused, passes
 from indexer.indexing import pipeline
 from indexer.ledger.database import connect
 from indexer.readers import ReadOptions, count_records, fingerprint, read

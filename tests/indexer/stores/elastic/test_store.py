@@ -16,7 +16,7 @@ from elasticsearch import Elasticsearch
 from encoders.document import Document, Encoder, Passages, unit_rows
 from encoders.errors import BadInput, StoreError
 from indexer.collection.collection import register, remove
-from indexer.elastic.connection import INDEX_TYPES, Address, Credentials, without_credentials
+from indexer.elastic.address import INDEX_TYPES, Address, Credentials, without_credentials
 from indexer.ledger.database import opened
 from indexer.readers import ReadOptions, read
 from indexer.settings import Settings

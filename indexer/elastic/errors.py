@@ -1,0 +1,152 @@
+"""What a server's errors mean: what passes, what waits, what never fits, and the sentence for a person."""
+
+from __future__ import annotations
+
+import re
+import ssl
+from typing import TYPE_CHECKING, Any
+
+from encoders.errors import BadInput, DragomanError, StoreError
+
+if TYPE_CHECKING:
+    from elasticsearch import ApiError
+
+_PASSING = frozenset({429, 502, 503, 504})
+
+_BLOCK = "cluster_block_exception"
+
+
+class Passing(StoreError):
+    """What goes by of itself: a shard is away or recovers, a queue is full."""
+
+
+class Blocked(StoreError):
+    """Nothing is written, for somebody or a full disk has blocked it; whoever follows an index waits for the end."""
+
+
+class Gone(StoreError):
+    """An index is gone; whoever follows it waits for the one that is made in its place."""
+
+
+class NoIndex(BadInput):
+    """There is no index of a name; whoever has followed one waits for the next."""
+
+
+class SearchRefused(StoreError):
+    """A search among several that the server refused.
+
+    Attributes:
+        status: as of HTTP.
+        reason: the server's own words.
+    """
+
+    def __init__(self, server: str, status: int, reason: str) -> None:
+        if status in _PASSING:
+            super().__init__(f"{server} can't search now ({reason}); see _cluster/health, and try again")
+        else:
+            super().__init__(f"{server} refused a search ({reason}); see that the index is as Dragoman made it")
+        self.status, self.reason = status, reason
+
+
+def passes(error: StoreError) -> bool:
+    """Whether a failure is one that goes by: the server is away, restarts, or has too much to do."""
+    from elasticsearch import ConnectionError as Away  # noqa: PLC0415
+    from elasticsearch import ConnectionTimeout, SSLError  # noqa: PLC0415
+
+    if isinstance(error, Passing):
+        return True
+    if isinstance(error, SearchRefused):
+        return error.status in _PASSING
+    cause = error.__cause__
+    if isinstance(cause, (Away, ConnectionTimeout)):
+        return not isinstance(cause, SSLError) or _ended(cause)
+    return getattr(cause, "status_code", None) in _PASSING
+
+
+def waits(error: DragomanError, *, first: bool) -> bool:
+    """Whether who follows an index goes on after a failure: it passes, or, once it went well, its owner ends it."""
+    if not first and isinstance(error, (Blocked, Gone, NoIndex)):
+        return True
+    return isinstance(error, StoreError) and passes(error)
+
+
+def broke(error: StoreError) -> bool:
+    """Whether the connection ended in the middle: by a server that dies, or that takes no more of what is sent."""
+    from elasticsearch import ConnectionError as Away  # noqa: PLC0415
+
+    return isinstance(error.__cause__, Away) and passes(error)
+
+
+_PRESSURE = re.compile(r"_operation_bytes=(\d+).*\bmax_\w+_bytes=(\d+)")
+
+
+def never_fits(cause: str) -> bool:
+    """Whether a reason says that an operation takes more memory than the server ever has for writes at once."""
+    said = _PRESSURE.search(cause)
+    return said is not None and int(said[1]) > int(said[2])
+
+
+def _ended(error: BaseException | None) -> bool:
+    """Whether the other side ended a TLS connection: that says nothing of its certificate."""
+    while error is not None:
+        if isinstance(error, ssl.SSLEOFError):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
+
+
+def sentence(error: ApiError) -> str:  # noqa: PLR0911 - a table
+    """What a refusal means and what to do about it, to stand behind the server's name."""
+    cause = reason(error.body)
+    kind = cause.partition(":")[0]
+    if kind == _BLOCK:
+        return (
+            f"writes nothing ({cause}); free disk on its nodes until the watermark is passed, or lift the block, "
+            "then run the command again"
+        )
+    if kind == "media_type_header_exception":
+        return "is older than this client; Dragoman needs Elasticsearch 9.3 or later"
+    match error.status_code:
+        case 401:
+            return (
+                "refused the credentials; give them in the URL (https://USER:PASSWORD@HOST) "
+                "or in DRAGOMAN_ELASTIC_USER and _PASSWORD, or DRAGOMAN_ELASTIC_API_KEY"
+            )
+        case 403:
+            return f"does not allow it ({cause}); give the user these rights on the store's indices"
+        case 429:
+            return f"is overloaded ({cause}); run the command again when it has less to do"
+        case 502 | 503 | 504:
+            return f"is not ready ({cause}); see _cluster/health, and run the command again"
+        case _:
+            return f"refused a request ({cause}){_advice(cause)}"
+
+
+def _advice(cause: str) -> str:
+    if "Limit of total fields" in cause:  # ours are a dozen, and one for each language
+        return "; raise index.mapping.total_fields.limit of the index, then run the command again"
+    return ""
+
+
+def reason(body: Any) -> str:
+    """``type: reason`` of an error as the server gives it, or what there is of it."""
+    cause = body.get("error", body) if isinstance(body, dict) else body
+    if isinstance(cause, dict):
+        roots = cause.get("root_cause") or [cause]
+        deepest = cause.get("caused_by") or roots[0]
+        return f"{cause.get('type', 'error')}: {deepest.get('reason') or cause.get('reason')}"
+    return str(cause).strip() or "no reason given"
+
+
+def _away(error: Exception) -> str:
+    from elastic_transport import TlsError  # noqa: PLC0415
+    from elasticsearch import ConnectionTimeout  # noqa: PLC0415
+
+    if isinstance(error, TlsError) and not _ended(error):
+        return (
+            "shows a certificate that is not trusted or speaks no TLS; name its CA file in DRAGOMAN_ELASTIC_CA, "
+            "and see that http and https are not mixed up"
+        )
+    if isinstance(error, ConnectionTimeout):
+        return "did not answer in time; see that it is well, then run the command again"
+    return "can't be reached; see that it runs and the URL is right, then run the command again"
