@@ -35,7 +35,7 @@ from indexer.workers.metrics import Metrics
 from indexer.workers.progress import standing
 from indexer.workers.publishing import spool
 from indexer.workers.registry import Identity
-from indexer.workers.stopping import Stop
+from indexer.workers.shutdown import Stop
 from indexer.workers.sweeping import give_out
 from indexer.workers.worker import ChunkWorker
 from onnx_export.models import DEFAULT, find_model

@@ -17,9 +17,8 @@ from indexer.collection import collection as collections
 from indexer.collection import generations
 from indexer.indexing import pipeline
 from indexer.indexing.reading import check_sources
-from indexer.ledger.database import connect
+from indexer.ledger.database import connect, owner_of
 from indexer.ledger.ledger import refuse_while_workers
-from indexer.ledger.owner import owner_of
 from indexer.ledger.tables import RUNNING
 from indexer.readers import ReadOptions, elastic
 from indexer.readers.irdatasets import PREFIX

@@ -19,8 +19,7 @@ from indexer.collection.collection import Collection
 from indexer.elastic import connection
 from indexer.index import alone
 from indexer.ledger import attach_ledger
-from indexer.ledger.database import connect
-from indexer.ledger.owner import owner_of
+from indexer.ledger.database import connect, owner_of
 from indexer.settings import Settings
 from indexer.stores.attached import entry_checks
 from indexer.stores.attached.address import Attachment, is_attached

@@ -12,8 +12,7 @@ from encoders.document import EncoderSpec
 from encoders.errors import BadInput, ModelMismatch
 from indexer.ledger import ledger
 from indexer.ledger.attach_ledger import AttachedIndex
-from indexer.ledger.database import Base, now, transaction
-from indexer.ledger.owner import owner_of
+from indexer.ledger.database import Base, now, owner_of, transaction
 from indexer.settings import Settings
 from indexer.stores.attached.address import Attachment, is_attached
 from indexer.stores.contract import VectorStore

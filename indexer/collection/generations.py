@@ -17,8 +17,7 @@ from encoders.document import EncoderSpec
 from encoders.errors import BadInput
 from indexer.collection import collection as collections
 from indexer.collection.collection import Collection
-from indexer.ledger.database import transaction
-from indexer.ledger.owner import owner_of
+from indexer.ledger.database import owner_of, transaction
 from indexer.settings import Settings
 from indexer.stores.factory import drop_store, open_store
 

@@ -11,7 +11,7 @@ from typing import Any
 import sqlalchemy as sa
 from filelock import FileLock
 from sqlalchemy.engine import make_url
-from sqlalchemy.orm import DeclarativeBase, Session
+from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column
 
 from encoders.errors import StoreError
 
@@ -203,3 +203,17 @@ def is_away(error: StoreError) -> bool:
     return isinstance(cause, sa.exc.OperationalError | sa.exc.InterfaceError) or (
         isinstance(cause, sa.exc.DBAPIError) and cause.connection_invalidated
     )
+
+
+class Owner(Base):
+    """The id of this database, drawn when the table was made; there is one."""
+
+    __tablename__ = "owners"
+
+    id: Mapped[str] = mapped_column(primary_key=True)
+
+
+def owner_of(engine: sa.Engine) -> str:
+    """The id of a database."""
+    with transaction(engine) as session:
+        return session.scalars(sa.select(Owner.id)).one()

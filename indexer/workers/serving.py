@@ -20,12 +20,11 @@ from encoders.methods.combined import BETWEEN
 from encoders.session import Device, available_cores, resolved_device
 from indexer.ledger.database import connect, is_away, shown
 from indexer.settings import Settings
-from indexer.workers.ending import leave_to_parent, worker_of
 from indexer.workers.hints import TASK, Hints, make_app, queue
 from indexer.workers.logs import log_to_stderr, logger
 from indexer.workers.metrics import counting, serve_metrics
 from indexer.workers.registry import Identity
-from indexer.workers.stopping import Stop
+from indexer.workers.shutdown import Stop, leave_to_parent, worker_of
 from indexer.workers.worker import ChunkWorker
 from onnx_export.models import find_model, make_models, open_named
 

@@ -12,9 +12,8 @@ from indexer.collection import collection as collections
 from indexer.collection import generations
 from indexer.indexing import pruning
 from indexer.ledger.clock import clock
-from indexer.ledger.database import transaction
+from indexer.ledger.database import owner_of, transaction
 from indexer.ledger.ledger import Ledger
-from indexer.ledger.owner import owner_of
 from indexer.ledger.tables import LEASED, PENDING, RUNNING, Chunk, IndexRun
 from indexer.settings import Settings
 from indexer.stores.factory import open_store

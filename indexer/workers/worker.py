@@ -19,9 +19,8 @@ from encoders.errors import DragomanError, MissingPart, StoreError
 from indexer.collection import collection as collections
 from indexer.collection.collection import Collection
 from indexer.indexing.storing import put_beside, put_encoded, still_there
-from indexer.ledger.database import is_away
+from indexer.ledger.database import is_away, owner_of
 from indexer.ledger.ledger import storable
-from indexer.ledger.owner import owner_of
 from indexer.ledger.tables import IndexRun
 from indexer.settings import Settings
 from indexer.stores.contract import VectorStore
@@ -32,7 +31,7 @@ from indexer.workers.leases import Lease, Leases
 from indexer.workers.logs import logger, of
 from indexer.workers.metrics import Metrics
 from indexer.workers.registry import Identity
-from indexer.workers.stopping import Stop
+from indexer.workers.shutdown import Stop
 from indexer.workers.sweeping import going, sweep
 
 BEATS = 4

@@ -5,25 +5,28 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import permutations
+from pathlib import Path
 from typing import Literal, get_args
 
 import numpy as np
 
 from encoders.document import FloatArray
+from encoders.errors import BadInput
 from encoders.maps import nca
 from encoders.maps.lca import LCA, source_path
 from encoders.maps.lcc import LCC
 from encoders.maps.mates import Mates, mates, mean
 from encoders.maps.nca import Network
+from encoders.maps.networks import Networks, read_mapping
 from encoders.maps.parallel import Parallel, Split
 from encoders.maps.ridge import RIDGES, Aligned, RidgePath
+from encoders.maps.space import SpaceMaps
+from query.calibration.mapped_calibration import check_model
 
 Method = Literal["raw", "centred", "lca-published", "lca", "lca-stay", "lcc", "nca"]
 METHODS: tuple[Method, ...] = get_args(Method)
-
 CODES = 200
 """Dimensions of LCC's codes unless said."""
-
 Compared = Callable[[str, str, Parallel], tuple[FloatArray, FloatArray]]
 """Of a language of queries, one of documents, and some concepts: comparable rows of both."""
 
@@ -118,3 +121,41 @@ def by_pair(compared: Compared, some: Parallel) -> dict[tuple[str, str], Mates]:
 def over_pairs(compared: Compared, some: Parallel) -> Mates:
     """The mean over all ordered pairs."""
     return mean(list(by_pair(compared, some).values()))
+
+
+def measured(folder: Path, parallel: Parallel, model: str) -> tuple[dict[str, Mates], list[str]]:
+    """Mate retrieval over all ordered pairs of all documents: raw, centred, and by the mapping; and what it knows not.
+
+    Linear maps are of what the documents' own means leave, as in a search; networks have means of their own. Languages
+    that a linear map knows nothing of are as they are, or stand in the mean of the others' maps.
+
+    Raises:
+        BadInput: no concept is in all of the languages; the folder holds no mapping, or none for a pair of them.
+        ModelMismatch: the mapping is for vectors of another model.
+    """
+    if not parallel.concepts:
+        raise BadInput(
+            f"no concept is in all of {', '.join(parallel.rows)}, so there is nothing to find; "
+            "name languages that have documents of the same concepts: --languages"
+        )
+    maps = read_mapping(folder)
+    check_model(maps, model, next(iter(parallel.rows.values())).shape[1])
+    means = {lang: rows.mean(axis=0) for lang, rows in parallel.rows.items()}
+    ways: dict[str, Compared] = {
+        "raw": lambda lang, other, some: (some.rows[lang], some.rows[other]),
+        "centred": lambda lang, other, some: (some.rows[lang] - means[lang], some.rows[other] - means[other]),
+        str(maps.about["method"]): _by(maps),
+    }
+    unknown = [lang for lang in parallel.rows if not maps.knows(lang)]
+    return {name: over_pairs(way, parallel) for name, way in ways.items()}, unknown
+
+
+def _by(maps: SpaceMaps | Networks) -> Compared:
+    if isinstance(maps, Networks):
+        return lambda lang, other, some: maps.compared(lang, other, some.rows[lang], some.rows[other])
+    return lambda lang, other, some: maps.compared(
+        lang,
+        other,
+        some.rows[lang] - some.rows[lang].mean(axis=0),
+        some.rows[other] - some.rows[other].mean(axis=0),
+    )

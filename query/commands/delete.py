@@ -13,8 +13,7 @@ from encoders.errors import BadInput
 from encoders.wording import counted
 from indexer.collection import collection as collections
 from indexer.collection.collection import Collection
-from indexer.ledger.database import opened
-from indexer.ledger.owner import owner_of
+from indexer.ledger.database import opened, owner_of
 from indexer.settings import Settings
 from indexer.stores.attached.address import is_attached
 from query.collections.removal import remove_collection

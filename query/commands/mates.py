@@ -13,8 +13,7 @@ from encoders.maps.mates import Mates
 from encoders.maps.parallel import Parallel
 from encoders.wording import counted
 from indexer.training.mapping_sources import AlignedSources
-from query.alignment.mates import Method
-from query.alignment.mates_map import measured
+from query.alignment.mates import Method, measured
 from query.alignment.mates_table import Sweep, mates_figure, swept
 from query.commands.options import aligned_options, output_options, place_options, reading_options, sweep_options
 from query.evaluation.plots import save_figure

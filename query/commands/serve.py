@@ -103,9 +103,8 @@ def command(
             "the service needs packages of its own; install them: pip install 'dragoman[serve]'"
         ) from error
     from query.service.access import Token, read_tokens  # noqa: PLC0415
-    from query.service.app import Service  # noqa: PLC0415 - two seconds of imports
+    from query.service.app import Service, server  # noqa: PLC0415 - two seconds of imports
     from query.service.options import LOOPBACK, ServiceOptions  # noqa: PLC0415
-    from query.service.server import server  # noqa: PLC0415
 
     alone = os.environ.get("DRAGOMAN_TOKEN")
     allowed = (*(read_tokens(tokens) if tokens else ()), *([Token.of("DRAGOMAN_TOKEN", alone)] if alone else []))

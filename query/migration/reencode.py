@@ -27,9 +27,8 @@ from indexer.collection.collection import Collection
 from indexer.index import alone
 from indexer.indexing.pipeline import IndexReport
 from indexer.indexing.storing import NOTHING_KNOWN
-from indexer.ledger.database import opened, transaction
+from indexer.ledger.database import opened, owner_of, transaction
 from indexer.ledger.ledger import Note, refuse_while_workers
-from indexer.ledger.owner import owner_of
 from indexer.reencode import hand_out_again, reencode
 from indexer.settings import Settings
 from indexer.stores.contract import VectorStore

@@ -16,7 +16,7 @@ from query.alignment.matching import Pairs
 from query.alignment.mining import Plan, mine
 from query.alignment.side import Side
 from query.fitting.separability import RankChoice, accuracy_by_component, smallest_rank
-from query.reproduce.url_matching import match_urls
+from query.reproduce.lawdr_data import match_urls
 
 _SENTENCES = 2_000
 """Passages of a language that the probe looks at."""

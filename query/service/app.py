@@ -1,4 +1,4 @@
-"""The service as an ASGI application."""
+"""The service as an ASGI application, and the server that runs it."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ import asyncio
 import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+import uvicorn
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, Response
@@ -28,6 +30,9 @@ from query.service.page import Page
 from query.service.query_log import QueryLog
 from query.service.routes import EMPTY, READY, Api
 from query.service.upstream import Upstream
+
+if TYPE_CHECKING:
+    from query.service.app import Service
 
 _EVERY = 5.0
 """Seconds between two looks at the collections."""
@@ -158,3 +163,25 @@ async def _http(_: Request, error: Exception) -> Response:
     headers = dict(error.headers or {}) if isinstance(error, HTTPException) else {}
     said = {404: "there is nothing at this path", 405: "this path does not take that method"}
     return JSONResponse({"error": said.get(status, "the request can't be read")}, status, headers)
+
+
+_CONNECTIONS = 1000
+
+
+def server(service: Service, options: ServiceOptions, host: str, port: int) -> uvicorn.Server:
+    """A server that is not begun yet: it says nothing of itself, trusts no proxy's headers, and stops in order."""
+    return uvicorn.Server(
+        uvicorn.Config(
+            service.app,
+            host=host,
+            port=port,
+            log_level="warning",
+            access_log=False,
+            server_header=False,
+            proxy_headers=False,
+            ws="none",
+            timeout_keep_alive=30,
+            timeout_graceful_shutdown=int(options.seconds) + 1,
+            limit_concurrency=_CONNECTIONS,
+        )
+    )

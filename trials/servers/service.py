@@ -12,9 +12,8 @@ from typing import Any
 
 import httpx
 
-from query.service.app import Service
+from query.service.app import Service, server
 from query.service.options import ServiceOptions
-from query.service.server import server
 
 _STARTED_WITHIN = 60.0
 _STOPPED_WITHIN = 120.0

@@ -22,7 +22,7 @@ from query.reproduce.hmde_methods import METHODS, open_method
 
 if TYPE_CHECKING:
     from onnx_export.hmde.trainable import Trainable
-    from query.reproduce.labelled_splits import Split
+    from query.reproduce.classification import Split
 
 _PATH = click.Path(path_type=Path)
 Reached = Sequence[Mapping[str, float]]
@@ -71,7 +71,7 @@ def command(
     encoder with a linear layer, beside it, as the paper does. --draws and --splits do so several times and tell the
     spread.
     """
-    from query.reproduce.labelled_splits import by_concept, drawn, stored  # noqa: PLC0415 - what --help need not load
+    from query.reproduce.classification import by_concept, drawn, stored  # noqa: PLC0415 - what --help need not load
 
     if bool(mldoc) == bool(documents):
         raise click.UsageError("name the data: --mldoc DIR, or --documents SOURCE")
@@ -110,7 +110,7 @@ def _trainable(loaded: Encoder, reference: str, checkpoint: str | None, device: 
 
 
 def _labelled(folder: Path | None, sources: Sequence[str], console: Console) -> list[Document]:
-    from query.reproduce.labelled_splits import labelled_documents  # noqa: PLC0415 - what --help need not load
+    from query.reproduce.classification import labelled_documents  # noqa: PLC0415 - what --help need not load
     from query.reproduce.mldoc_data import read_mldoc  # noqa: PLC0415
 
     if folder is None:

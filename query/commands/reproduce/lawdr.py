@@ -17,7 +17,7 @@ from query.alignment.gold import stated_pairs
 from query.alignment.side import Side, encoded_side
 from query.commands.options import device_option, output_options
 from query.reproduce.lawdr import PAPER, PAPER_PROBE, VARIANTS, Probe, Recalls, probe, wmt16, wmt19
-from query.reproduce.wmt import lett_files, read_commentary, read_site
+from query.reproduce.lawdr_data import lett_files, read_commentary, read_site
 
 _FOLDER = click.Path(path_type=Path, exists=False)
 _FIRST, _SECOND = "en", "fr"

@@ -79,7 +79,7 @@ def command(
     """
     if not (mldoc or tatoeba or documents):
         raise click.UsageError("name the data: --mldoc DIR, --tatoeba DIR, or --documents SOURCE")
-    from query.reproduce.labelled_splits import labelled_documents  # noqa: PLC0415 - as the classifier, when it is needed
+    from query.reproduce.classification import labelled_documents  # noqa: PLC0415 - as the classifier, when it is needed
     from query.reproduce.tlaser_data import read_mldoc, read_tatoeba  # noqa: PLC0415
 
     wanted = language_list(languages)

@@ -19,8 +19,7 @@ from indexer.attaching.attach import Attaching, detach
 from indexer.attaching.catch_up import AttachReport, keep_up
 from indexer.collection.collection import find, register
 from indexer.elastic.address import Credentials
-from indexer.ledger.database import connect
-from indexer.ledger.owner import owner_of
+from indexer.ledger.database import connect, owner_of
 from indexer.settings import Settings
 from indexer.stores.attached import entry_checks
 from indexer.stores.attached.address import Attachment, is_attached

@@ -30,7 +30,7 @@ from indexer.workers.hints import Hints, make_app, queue_of
 from indexer.workers.metrics import Metrics
 from indexer.workers.publishing import spool
 from indexer.workers.registry import Identity
-from indexer.workers.stopping import Stop
+from indexer.workers.shutdown import Stop
 from indexer.workers.worker import ChunkWorker
 from trials import ROOT
 from trials.counting_encoder import CountingEncoder

@@ -14,7 +14,7 @@ from encoders.maps.parallel import Parallel
 from indexer.training.aligned_documents import ByConcept
 from indexer.training.mapping import Plan, learn, write
 from indexer.training.nca import LearntNetworks, learn_networks
-from query.alignment.mates_map import measured
+from query.alignment.mates import measured
 from tests.query.alignment.test_mates import rotated
 
 SPEC = EncoderSpec("rotated", "segments", 12, (), "rotated", "rotated")

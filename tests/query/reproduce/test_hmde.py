@@ -11,8 +11,8 @@ import pytest
 from encoders.document import Document, unit_rows
 from encoders.errors import BadInput
 from query.cli import run
+from query.reproduce.classification import by_concept, drawn, stored
 from query.reproduce.hmde_clef import PAPER_CLIR, PAPER_XLDC, Labelled, classify
-from query.reproduce.labelled_splits import by_concept, drawn, stored
 from query.reproduce.mldoc_data import read_mldoc
 
 STORIES = {

@@ -16,8 +16,7 @@ from query.alignment.coverage import PassageRows
 from query.alignment.side import Side
 from query.cli import run
 from query.reproduce.lawdr import VARIANTS, wmt16, wmt19
-from query.reproduce.url_matching import match_urls, neutral
-from query.reproduce.wmt import lett_files, read_commentary, read_site
+from query.reproduce.lawdr_data import lett_files, match_urls, neutral, read_commentary, read_site
 from trials import DEMO
 
 

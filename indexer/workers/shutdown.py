@@ -1,7 +1,9 @@
-"""How a worker's processes are asked to end: by a service manager, by Ctrl-C, by a terminal that closes."""
+"""How a worker ends: who asks it to, how long it may finish what it is at, and what its processes make of signals."""
 
 from __future__ import annotations
 
+import math
+import multiprocessing
 import os
 import signal
 import threading
@@ -10,10 +12,47 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from indexer.workers.logs import logger
-from indexer.workers.stopping import Stop
 
 if TYPE_CHECKING:
     from celery import Celery
+
+
+class Stop:
+    """Whether and by when to end; one for all processes of a worker, made before they are forked.
+
+    Attributes:
+        grace: seconds from the wish to the end.
+    """
+
+    def __init__(self, grace: float) -> None:
+        """Nobody wishes it yet."""
+        self.grace = grace
+        self._until = multiprocessing.RawValue("d", 0.0)  # the monotonic clock is one for all processes
+
+    def ask(self) -> None:
+        """End by so many seconds from now; the first wish counts."""
+        if not self.asked:
+            self._until.value = time.monotonic() + self.grace
+
+    def hurry(self) -> None:
+        """End now."""
+        self._until.value = min(self._until.value or math.inf, time.monotonic())
+
+    @property
+    def asked(self) -> bool:
+        """Whether it shall end."""
+        return bool(self._until.value)
+
+    @property
+    def overdue(self) -> bool:
+        """Whether the time to finish is over."""
+        return self.asked and self.left <= 0
+
+    @property
+    def left(self) -> float:
+        """Seconds to finish, below 0 when they are over; without end before anybody wishes it."""
+        return self._until.value - time.monotonic() if self.asked else math.inf
+
 
 LAST_RESORT = 10.0
 """Seconds past the grace until the whole worker is ended, should its processes not have ended by themselves."""

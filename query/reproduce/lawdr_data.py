@@ -1,24 +1,15 @@
-"""The data of LAWDR's two alignment tasks, in the layouts they are published in.
-
-**WMT16, bilingual document alignment.** A folder of ``DOMAIN.lett.gz`` files, one a website; a line is a page, six
-columns with tabs between: language, MIME type, ``charset=utf-8``, URL, HTML in Base64, text in Base64. The true pairs
-are a file of ``URL in English TAB URL in French`` lines over all sites. Pages are paired within their site only; each
-URL counts once.
-
-**WMT19, news commentary.** What ``documents.tgz`` holds when unpacked: a folder a language (``split/en``, ``split/de``
-…), in it a file a document, of the same name in every language, a paragraph or sentence a line. A folder that has the
-language folders itself will do. The other published form, ``news-commentary-v14.de-en.tsv.gz``, is read as well:
-sentence pairs, a line with two empty columns between documents; those have the same place on both sides.
-"""
+"""WMT16 and WMT19 in their own layouts, for the table of LAWDR."""
 
 from __future__ import annotations
 
 import base64
 import binascii
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
+from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from encoders.document import Document
 from encoders.errors import BadInput
@@ -155,3 +146,65 @@ def _commentary_tsv(path: Path) -> Commentary:
                 part.append(sentence)
     close()
     return dict(zip(langs, sides, strict=True))
+
+
+_NAMES = {
+    "en": "english anglais englisch eng en gb us uk e",
+    "fr": "french francais français franzoesisch fra fre fr f",
+}
+_REGIONS = {"en": "us uk gb ca au ie in nz za en", "fr": "fr ca be ch lu"}
+_LANGUAGE_KEYS = re.compile(r"^(?:\w*lang(?:uage|ue)?|\w*locale|hl)$", re.IGNORECASE)
+
+
+def match_urls(first: Iterable[str], second: Iterable[str], langs: tuple[str, str]) -> list[tuple[str, str]]:
+    """Pairs of URLs that are the same but for their language, each URL in one pair at most.
+
+    A page may name its language where the other names none. Of several that are the same, the first by the alphabet
+    count.
+
+    Args:
+        first: URLs of pages in one language.
+        second: of pages in the other.
+        langs: the two languages.
+    """
+    sides = [_by_key(sorted(set(urls)), langs) for urls in (first, second)]
+    pairs = []
+    for key, urls in sides[0].items():
+        pairs += [(a, b) for a, b in zip(urls, sides[1].get(key, []), strict=False) if a != b]
+    return pairs
+
+
+def _by_key(urls: list[str], langs: tuple[str, str]) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for url in urls:
+        found.setdefault(neutral(url, langs), []).append(url)
+    return found
+
+
+def neutral(url: str, langs: tuple[str, str]) -> str:
+    """A URL without scheme, fragment and whatever names one of the languages, in its path or its query."""
+    parts = urlsplit(url if "://" in url else f"http://{url}")
+    marks = _marks(langs)
+    segments = [_stripped(segment, marks) for segment in parts.path.split("/")]
+    path = "/".join(segment for segment in segments if segment)
+    query = [
+        (key, rest)
+        for key, value in parse_qsl(parts.query, keep_blank_values=True)
+        if not _LANGUAGE_KEYS.match(key) and ((rest := _stripped(value, marks)) or not value)
+    ]
+    return f"{parts.hostname or ''}/{path}?{urlencode(query)}"
+
+
+def _stripped(text: str, marks: re.Pattern[str]) -> str:
+    return marks.sub("", text).strip("-_.")
+
+
+@lru_cache
+def _marks(langs: tuple[str, str]) -> re.Pattern[str]:
+    """A language's name or code between marks that are no letters, with the mark before it."""
+    names = []
+    for lang in langs:
+        names += _NAMES.get(lang, lang).split()
+        names += [f"{lang}[-_]{region}" for region in _REGIONS.get(lang, lang).split()]
+    longest_first = "|".join(sorted(names, key=len, reverse=True))
+    return re.compile(rf"(?:^|[-_.])(?:{longest_first})(?![a-zA-Z0-9])", re.IGNORECASE)
