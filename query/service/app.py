@@ -6,7 +6,6 @@ import asyncio
 import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import uvicorn
@@ -30,9 +29,6 @@ from query.service.page import Page
 from query.service.query_log import QueryLog
 from query.service.routes import EMPTY, READY, Api
 from query.service.upstream import Upstream
-
-if TYPE_CHECKING:
-    from query.service.app import Service
 
 _EVERY = 5.0
 """Seconds between two looks at the collections."""
