@@ -35,8 +35,9 @@ from indexer.settings import Settings
 from indexer.stores.contract import StoredDocument, VectorStore
 from indexer.stores.embedded import EmbeddedStore
 from indexer.text.language_detection import Detector
+from query.calibration.setting import Setting
 from query.fitting import evidence
-from query.fitting.probe import Setting, probe
+from query.fitting.probe import probe
 from query.fitting.statistics import calibration, draw
 from query.ranking.choice import PLAIN, Choice
 from query.ranking.options import RankingOptions

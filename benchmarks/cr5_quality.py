@@ -27,7 +27,7 @@ from query.evaluation.measures import evaluate, parse_measures
 from query.evaluation.qrels import read_qrels
 from query.evaluation.topics import read_topics
 from query.evaluation.trec_run import Run
-from query.fitting.fit import calibrate
+from query.fitting.calibrate import calibrate
 from query.ranking.choice import PLAIN, Choice
 from query.ranking.searcher import Searcher
 from query.reproduce.retrieval import RANKS, Precision, precision

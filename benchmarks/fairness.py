@@ -18,13 +18,14 @@ from encoders.errors import BadInput
 from indexer.settings import Settings
 from query.calibration.calibration import Calibration
 from query.calibration.margin import MARGINS
+from query.calibration.setting import Setting
 from query.evaluation.fairness import own_language_share
 from query.evaluation.measures import evaluate, parse_measures
 from query.evaluation.qrels import read_qrels
 from query.evaluation.topics import Topic, read_topics
 from query.evaluation.trec_run import Run
 from query.fitting.evidence import from_judgements
-from query.fitting.probe import BALANCES, RANKS, Setting, probe
+from query.fitting.probe import BALANCES, RANKS, probe
 from query.fitting.statistics import calibration, draw
 from query.ranking.choice import PLAIN, Choice
 from query.ranking.options import RankingOptions

@@ -36,12 +36,13 @@ from indexer.training.hmde import heads_of, training_facts
 from onnx_export.hmde.lower_encoders.lower import Part
 from onnx_export.hmde.settings import PRESETS, Settings
 from onnx_export.models import DEFAULT
+from query.calibration.setting import Setting
 from query.evaluation.measures import evaluate, parse_measures
 from query.evaluation.qrels import read_qrels
 from query.evaluation.topics import read_topics
 from query.evaluation.trec_run import Run
 from query.fitting import evidence
-from query.fitting.probe import Setting, probe
+from query.fitting.probe import probe
 from query.fitting.statistics import calibration, draw
 from query.ranking.choice import PLAIN, Choice
 from query.ranking.searcher import Searcher

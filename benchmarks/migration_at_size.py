@@ -17,7 +17,7 @@ from benchmarks.hmde_vectors import LANGUAGES
 from indexer.index import index
 from indexer.settings import Settings
 from onnx_export.models import DEFAULT
-from query.fitting.fit import calibrate
+from query.fitting.calibrate import calibrate
 from query.migration.migrate import migrate
 from query.ranking.searcher import Searcher
 from trials.servers.elastic import running

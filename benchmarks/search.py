@@ -30,7 +30,7 @@ from indexer.stores.contract import StoredDocument
 from indexer.stores.factory import open_store
 from onnx_export.models import DEFAULT, find_model
 from query.calibration.calibration import Calibration
-from query.fitting.fit import calibrate
+from query.fitting.calibrate import calibrate
 from query.ranking.choice import PLAIN, Choice
 from query.ranking.fair_ranker import FairRanker
 from query.ranking.options import RankingOptions

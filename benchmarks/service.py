@@ -22,7 +22,7 @@ from elasticsearch import Elasticsearch, helpers
 from benchmarks import results
 from benchmarks.search import QUERIES, fill
 from indexer.settings import Settings
-from query.fitting.fit import calibrate
+from query.fitting.calibrate import calibrate
 from query.ranking.searcher import Searcher
 from trials.servers.elastic import running
 

@@ -14,11 +14,6 @@ from indexer.workers.controlling import cancel
 from query.calibration import table as calibration_table
 from query.calibration.table import KeptCalibration
 
-BEFORE = "before"
-"""Entry of a migration's map that names the calibration it took the place of."""
-TO = "to"
-"""Entry that names the model of the encoder that queries go to."""
-
 
 def before(kept: KeptCalibration | None, model: str) -> str:
     """Id of the calibration to return to after migrating to a model; ``none``: to none.
@@ -27,20 +22,20 @@ def before(kept: KeptCalibration | None, model: str) -> str:
     """
     if kept is None:
         return calibration_table.NONE
-    return str(kept.summary["map"][BEFORE]) if leads_to(kept, model) else kept.id
+    return kept.summary.maps.before if kept.summary.maps and leads_to(kept, model) else kept.id
 
 
 def leads_to(kept: KeptCalibration | None, model: str) -> bool:
     """Whether a calibration is that of a migration to a model."""
-    return kept is not None and kept.summary.get("map", {}).get(TO) == model
+    return kept is not None and kept.summary.maps is not None and kept.summary.maps.to == model
 
 
 def origin(engine: sa.Engine, collection: Collection) -> str:
     """Id of the calibration that a collection had before it migrated, however often; ``none`` where it had none."""
     every = {one.id: one for one in calibration_table.every(engine, collection.name)}
     kept = calibration_table.active(engine, collection)
-    while kept and BEFORE in (about := kept.summary.get("map", {})):
-        kept = every.get(about[BEFORE])
+    while kept and kept.summary.maps and (previous := kept.summary.maps.before):
+        kept = every.get(previous)
     return kept.id if kept else calibration_table.NONE
 
 
@@ -54,7 +49,7 @@ def leave(engine: sa.Engine, name: str) -> str:
         BadInput: there is no such collection.
     """
     kept = calibration_table.active(engine, collections.require(engine, name))
-    before = str(kept.summary.get("map", {}).get(BEFORE, "")) if kept else ""
+    before = kept.summary.maps.before if kept and kept.summary.maps else ""
     if before:
         calibration_table.use(engine, name, before)
         give_up_if_left(engine, name)

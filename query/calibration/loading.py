@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import sqlalchemy as sa
 
 from indexer.collection.collection import Collection
 from query.calibration import table as calibration_table
 from query.calibration.calibration import Calibration
 from query.calibration.mapped_calibration import MappedCalibration
+from query.calibration.summary import SecondField
 from query.calibration.table import KeptCalibration
 from query.calibration.two_fields import TwoFields
-
-SECOND_FIELD = "second_field"
-"""Entry of a calibration's summary: it is of vectors that are made beside those of another model and generation."""
 
 
 def load(engine: sa.Engine, collection: Collection, wanted: str = "") -> Calibration | None:
@@ -32,9 +28,9 @@ def load(engine: sa.Engine, collection: Collection, wanted: str = "") -> Calibra
     return TwoFields.beside(found, calibration_table.read(engine, collection.name, kept.id)) if kept else found
 
 
-def place(collection: Collection) -> dict[str, Any]:
-    """What tells one second field of a collection from another, in a summary."""
-    return {"generation": collection.generation, "beside": collection.model}
+def place(collection: Collection) -> SecondField:
+    """What tells one second field of a collection from another."""
+    return SecondField(collection.generation, collection.model)
 
 
 def second_field(engine: sa.Engine, collection: Collection, model: str = "") -> KeptCalibration | None:
@@ -43,7 +39,7 @@ def second_field(engine: sa.Engine, collection: Collection, model: str = "") -> 
         (
             one
             for one in reversed(calibration_table.every(engine, collection.name))
-            if one.active and model in {"", one.model} and one.summary.get(SECOND_FIELD) == place(collection)
+            if one.active and model in {"", one.model} and one.summary.second_field == place(collection)
         ),
         None,
     )

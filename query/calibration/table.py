@@ -6,7 +6,6 @@ So a collection that goes back to an earlier model finds the calibration again t
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -18,6 +17,7 @@ from indexer.collection.collection import Collection, require
 from indexer.ledger.database import Base, now, transaction
 from query.calibration.calibration import Calibration
 from query.calibration.mapped_calibration import read_calibration
+from query.calibration.summary import Summary
 
 
 class CalibrationRow(Base):
@@ -54,37 +54,25 @@ class KeptCalibration:
         model: id of the vectors it is for.
         created: when, in UTC.
         active: whether searches use it while the collection holds vectors of its model.
-        summary: settings, documents by language, and the table it was decided by.
+        summary: its setting, documents by language, and what it was decided by.
     """
 
     id: str
     model: str
     created: dt.datetime
     active: bool
-    summary: Mapping[str, Any]
+    summary: Summary
 
 
-def keep(engine: sa.Engine, collection: str, calibration: Calibration, decided: Mapping[str, Any]) -> KeptCalibration:
+def keep(engine: sa.Engine, collection: str, calibration: Calibration, summary: Summary) -> KeptCalibration:
     """Write a calibration down and make it the active one; the same again changes nothing else."""
-    summary = {
-        "balance": calibration.balance,
-        "margin": calibration.margin,
-        "rank": calibration.rank,
-        "weights": calibration.parts.weights,
-        "neighbours": calibration.neighbours,
-        "languages": {
-            lang: {"documents": one.documents, "pseudo_queries": len(one.sources)}
-            for lang, one in calibration.languages.items()
-        },
-        **decided,
-    }
     row = CalibrationRow(
         collection=collection,
         id=calibration.id,
         model=calibration.model,
         created=now(),
         active=True,
-        summary=summary,
+        summary=summary.as_json(),
         artifact=calibration.to_bytes(),
     )
     with transaction(engine) as session:
@@ -187,4 +175,4 @@ def _named(engine: sa.Engine, collection: str, wanted: str) -> KeptCalibration:
 
 
 def _kept(row: CalibrationRow) -> KeptCalibration:
-    return KeptCalibration(row.id, row.model, row.created, row.active, row.summary)
+    return KeptCalibration(row.id, row.model, row.created, row.active, Summary.from_json(row.summary))

@@ -45,10 +45,13 @@ def describe(engine: sa.Engine, collection: Collection, settings: Settings) -> d
                 "active": one.active and one.model == collection.model,
                 "model": one.model,
                 "created": one.created.isoformat(timespec="seconds"),
-                **{name: one.summary[name] for name in ("balance", "margin", "rank", "decided_by")},
-                "weights": list(one.summary.get("weights", ())),
-                "map": one.summary.get("map", {}).get("method"),
-                "without": sorted(languages.keys() - one.summary["languages"].keys()),
+                "balance": one.summary.setting.balance,
+                "margin": one.summary.setting.margin,
+                "rank": one.summary.setting.rank,
+                "decided_by": one.summary.decided_by,
+                "weights": list(one.summary.setting.weights),
+                "map": one.summary.maps.method if one.summary.maps else None,
+                "without": sorted(languages.keys() - one.summary.languages.keys()),
             }
             for one in calibrations
         ],

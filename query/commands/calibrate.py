@@ -20,13 +20,14 @@ from indexer.settings import Settings
 from query.calibration import table as calibration_table
 from query.calibration.lineage import give_up_if_left
 from query.calibration.margin import MARGINS, Margin
+from query.calibration.setting import DEFAULT, Setting
 from query.commands.options import device_option, output_options, place_options, weights_option
 from query.commands.output.calibrations import show_calibration, show_calibrations
 from query.evaluation.file_patterns import expand
 from query.evaluation.qrels import read_qrels
 from query.evaluation.topics import read_topics
-from query.fitting.fit import Given, Judged, calibrate
-from query.fitting.probe import DEFAULT, Setting
+from query.fitting.calibrate import calibrate
+from query.fitting.decision import Given, Judged
 from query.query_log.judged_queries import logged_queries
 
 

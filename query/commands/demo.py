@@ -23,7 +23,7 @@ from query.evaluation.fairness import OWN_LANGUAGE
 from query.evaluation.measures import DEFAULT_MEASURES, parse_measures
 from query.evaluation.topic_set import read_topic_set
 from query.evaluation.topics import read_topics
-from query.fitting.fit import Upkeep, keep_calibrated
+from query.fitting.upkeep import Upkeep, keep_calibrated
 from query.ranking.choice import PLAIN
 from query.ranking.hits import Hit, as_json
 from query.ranking.options import RankingOptions

@@ -23,7 +23,7 @@ from onnx_export.models import DEFAULT
 from query.commands.options import device_option, output_options, place_options, reading_options
 from query.commands.output.calibrations import show_upkeep
 from query.commands.output.notes import show_notes
-from query.fitting.fit import is_calibrated, keep_calibrated
+from query.fitting.upkeep import is_calibrated, keep_calibrated
 
 
 @click.command("index", short_help="Read, encode and store documents; go on where it stopped.")

@@ -24,11 +24,13 @@ from indexer.settings import Settings
 from onnx_export.models import absolute, find_model
 from query.calibration import table as calibration_table
 from query.calibration.calibration import Calibration
-from query.calibration.lineage import BEFORE, TO, before
+from query.calibration.lineage import before
 from query.calibration.mapped_calibration import MappedCalibration
+from query.calibration.setting import DEFAULT, Setting
 from query.calibration.table import KeptCalibration
-from query.fitting.fit import Given, Opened, calibrate
-from query.fitting.probe import DEFAULT, Setting
+from query.fitting.calibrate import calibrate
+from query.fitting.decision import Given
+from query.fitting.open_collection import OpenCollection
 from query.fitting.statistics import calibration, draw
 from query.migration.candidate_maps import Way, Worth, chosen, learnt
 from query.migration.overlap import Compared, overlap
@@ -105,7 +107,7 @@ def migrate(
     refuse_combined(encoder)
     new = open_encoder(find_model(encoder, console), method, device=device)
     asker = Asker(encoder, new.spec.method, new.spec.model, new.spec.dim)
-    opened = Opened.named(name, settings, device, console)
+    opened = OpenCollection.open(name, settings, device, console)
     try:
         refuse_combined(opened.collection.encoder)
         model = opened.collection.model
@@ -124,8 +126,8 @@ def migrate(
         "method": f"migration to {encoder} by {new.spec.method}",
         **asdict(way),
         "documents": sum(documents.values()),
-        BEFORE: before(active, new.spec.model),
-        TO: new.spec.model,
+        "before": before(active, new.spec.model),
+        "to": new.spec.model,
         **asdict(worth),
     }
     maps = SpaceMaps.rounded(model, {(ANY, ANY): weights}, about=about, asker=asker)
@@ -155,6 +157,5 @@ def _given(maps: SpaceMaps, active: KeptCalibration | None) -> Given:
     """The new maps, ranked with as the collection was."""
     if active is None:
         return Given(maps=maps)
-    summary = active.summary
-    setting = Setting(summary["rank"], summary["margin"], summary["balance"])
-    return Given(setting, str(summary["decided_by"]), maps=maps)
+    setting = replace(active.summary.setting, weights=())
+    return Given(setting, active.summary.decided_by, maps=maps)

@@ -41,7 +41,9 @@ from query.calibration import loading
 from query.calibration import table as calibration_table
 from query.calibration.calibration import Calibration
 from query.calibration.lineage import give_up_if_left, leads_to, origin
-from query.fitting.fit import Given, calibrate
+from query.calibration.summary import Summary
+from query.fitting.calibrate import calibrate
+from query.fitting.decision import Given
 from query.fitting.sampling import drawn
 from query.fitting.statistics import calibration, draw
 from query.migration.overlap import Compared, overlap
@@ -250,12 +252,8 @@ def calibrate_second_field(
     """Take statistics of the new vectors that there are; from then on they are searched."""
     samples = draw(store, encoder, console=console)
     made = calibration(samples, encoder.spec.model).with_choice(balance=active.balance, margin=active.margin)
-    about = {
-        "decided_by": "the migration",
-        "few": samples.few(),
-        loading.SECOND_FIELD: loading.place(found),
-    }
-    calibration_table.keep(engine, found.name, made, about)
+    summary = Summary.of(made, "the migration", few=samples.few(), second_field=loading.place(found))
+    calibration_table.keep(engine, found.name, made, summary)
 
 
 def _switch(engine: sa.Engine, found: Collection, new: Encoder, asker: Asker, before: str, settings: Settings) -> None:

@@ -251,11 +251,11 @@ def _facts(subject: _Subject, counts: dict[str, int]) -> dict[str, str]:
         "Calibration": "none: plain cosine",
     }
     if kept is not None:
-        rank = kept.summary["rank"]
-        taken_out = f"{counted(rank, 'direction')} of each language" if rank else "each language's mean"
+        setting = kept.summary.setting
+        taken_out = f"{counted(setting.rank, 'direction')} of each language" if setting.rank else "each language's mean"
         facts["Calibration"] = (
-            f"{kept.id}: balance {kept.summary['balance']:g}, {kept.summary['margin']} margin, {taken_out} taken out, "
-            f"decided by {kept.summary['decided_by']}"
+            f"{kept.id}: balance {setting.balance:g}, {setting.margin} margin, {taken_out} taken out, "
+            f"decided by {kept.summary.decided_by}"
         )
     for one in subject.shown:
         run = one.run

@@ -6,10 +6,10 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 from indexer.stores.contract import VectorStore
 from query.calibration.calibration import Calibration
+from query.calibration.summary import Summary
 from query.evaluation.significance import Comparison
 from query.fitting import bias
 from query.fitting.bias import NEIGHBOURS, Sample
@@ -88,10 +88,10 @@ def separability_section(sample: Sample) -> Section:
     return Section(SEPARABILITY, picture, text)
 
 
-def dial_section(store: VectorStore, calibration: Calibration, summary: Mapping[str, Any]) -> Section:
+def dial_section(store: VectorStore, calibration: Calibration, summary: Summary) -> Section:
     """Own-language share and evidence against balance: from the probe's table, or measured by pseudo-queries."""
     points = _probed(summary)
-    measure = _EVIDENCE.get(str(summary.get("decided_by")), "")
+    measure = _EVIDENCE.get(summary.decided_by, "")
     fair = 1 / max(len(calibration.languages), 1)
     hits = "the first hits that are no answers"  # as the probe counts
     if len(points) < 3:
@@ -116,12 +116,14 @@ def dial_section(store: VectorStore, calibration: Calibration, summary: Mapping[
     return Section(DIAL, inline_svg(draw, "dial", text), text)
 
 
-def _probed(summary: Mapping[str, Any]) -> list[DialPoint]:
+def _probed(summary: Summary) -> list[DialPoint]:
     """What the probe tried with the rank and margin that were chosen, by balance."""
-    tried = [
-        one for one in summary.get("probe", []) if one["rank"] == summary["rank"] and one["margin"] == summary["margin"]
-    ]
-    points = {one["balance"]: DialPoint(one["balance"], one["own_language"], one["held_out"]) for one in tried}
+    chosen = summary.setting
+    points = {
+        tried.setting.balance: DialPoint(tried.setting.balance, tried.own_language, tried.held_out)
+        for tried in summary.tried
+        if (tried.setting.rank, tried.setting.margin) == (chosen.rank, chosen.margin)
+    }
     return [points[balance] for balance in sorted(points)]
 
 

@@ -177,7 +177,10 @@ class Api:
             except DragomanError as error:
                 away[row.name] = str(refusal(error))
                 continue
-            calibration = active and {"id": active.id, **{one: active.summary[one] for one in ("balance", "margin")}}
+            calibration = active and {
+                "id": active.id,
+                "balance": active.summary.setting.balance, "margin": active.summary.setting.margin,
+            }
             described.append(
                 CollectionAnswer.model_validate(
                     {

@@ -20,7 +20,7 @@ from indexer.stores.factory import open_store
 from onnx_export.models import DEFAULT
 from query.cli import run
 from query.fitting import probe
-from query.fitting.fit import calibrate
+from query.fitting.calibrate import calibrate
 from tests.query.synthetic import make_word_model
 from trials import DEMO
 from trials.servers.shared import once

@@ -10,7 +10,8 @@ from encoders.methods.vector_parts import shown_weights
 from encoders.wording import counted
 from indexer.collection.collection import Collection
 from query.calibration.table import KeptCalibration
-from query.fitting.fit import CalibrationReport, Upkeep
+from query.fitting.calibrate import CalibrationReport
+from query.fitting.upkeep import Upkeep
 
 _DECIDED = {
     "judgements": "by your judgements: MAP on half of the topics",
@@ -29,6 +30,7 @@ def _directions(rank: int) -> str:
 
 def show_calibration(report: CalibrationReport, name: str, console: Console, *, table: bool = True) -> None:
     """Say what was decided, and by what."""
+    summary = report.kept.summary
     console.emit(
         {
             "collection": name,
@@ -36,15 +38,15 @@ def show_calibration(report: CalibrationReport, name: str, console: Console, *, 
             **asdict(report.setting),
             "decided_by": report.decided_by,
             "taken_over": report.taken_over,
-            "languages": report.kept.summary["languages"],
+            "languages": summary.as_json()["languages"],
             "few": dict(report.few),
             "drift": dict(report.drift),
-            "told_apart": report.kept.summary.get("told_apart"),
+            "told_apart": summary.separation and asdict(summary.separation),
             "probe": [one.as_dict() for one in report.tried],
         }
     )
     measure = "own title" if report.decided_by in ("titles", "languages") else "MAP"
-    weights = shown_weights(report.kept.summary["weights"])
+    weights = shown_weights(summary.setting.weights)
     if report.tried and table and not console.json:
         rows = [
             [
@@ -74,20 +76,20 @@ def show_calibration(report: CalibrationReport, name: str, console: Console, *, 
         f"{name}: calibration {report.kept.id}, balance {report.setting.balance:g}, {report.setting.margin} margin, "
         f"{taken} taken out{weighed}; {'as it was,' if report.taken_over else 'decided'} {_DECIDED[report.decided_by]}"
     )
-    if apart := report.kept.summary.get("told_apart"):
+    if separation := summary.separation:
         console.say(
-            f"a linear classifier tells the language of {apart['accuracy']:.0%} of documents, of {apart['languages']} "
-            f"languages; below {apart['bar']:.0%} nothing would be balanced"
+            f"a linear classifier tells the language of {separation.accuracy:.0%} of documents, of "
+            f"{separation.languages} languages; below {separation.bar:.0%} nothing would be balanced"
         )
     if report.maps_left:
         console.warn(
             "the calibration before ranked with maps, and this one doesn't; it is still there: --list, --use ID"
         )
-    if mapping := report.kept.summary.get("map"):
-        console.say(f"with maps: {mapping['method']}")
-        if mapping["unknown"]:
-            ranked = "by the mean of the languages' maps" if mapping["stands_in"] else "as without maps"
-            console.warn(f"the maps know nothing of {', '.join(mapping['unknown'])}: ranked {ranked}")
+    if maps := summary.maps:
+        console.say(f"with maps: {maps.method}")
+        if maps.unknown:
+            ranked = "by the mean of the languages' maps" if maps.stands_in else "as without maps"
+            console.warn(f"the maps know nothing of {', '.join(maps.unknown)}: ranked {ranked}")
     if report.few:
         listed = ", ".join(f"{lang} {count}" for lang, count in sorted(report.few.items()))
         console.say(f"few documents, so drawn towards the mean of all languages: {listed}")
@@ -111,7 +113,7 @@ def show_calibrations(kept: Sequence[KeptCalibration], collection: Collection, c
     for one in kept:
         console.emit(
             {"calibration": one.id, "active": one.id in active, "created": one.created.isoformat(timespec="seconds")}
-            | dict(one.summary)
+            | one.summary.as_json()
         )
     if console.json:
         return
@@ -125,12 +127,12 @@ def show_calibrations(kept: Sequence[KeptCalibration], collection: Collection, c
         [
             one.id,
             f"{one.created:%Y-%m-%d %H:%M}",
-            f"{one.summary['balance']:g}",
-            one.summary["margin"],
-            str(one.summary["rank"] or "mean"),
+            f"{one.summary.setting.balance:g}",
+            one.summary.setting.margin,
+            str(one.summary.setting.rank or "mean"),
             *([_weights(one)] if combined else []),
-            f"{len(one.summary['languages'])}",
-            one.summary["decided_by"] + (", maps" if "map" in one.summary else ""),
+            f"{len(one.summary.languages)}",
+            one.summary.decided_by + (", maps" if one.summary.maps else ""),
             "active" if one.id in active else "" if one.model == collection.model else "of another model",
         ]
         for one in kept
@@ -148,4 +150,4 @@ def show_calibrations(kept: Sequence[KeptCalibration], collection: Collection, c
 
 
 def _weights(kept: KeptCalibration) -> str:
-    return shown_weights(kept.summary.get("weights", ()))
+    return shown_weights(kept.summary.setting.weights)

@@ -15,7 +15,8 @@ from query.calibration.calibration import Calibration
 from query.calibration.mapped_calibration import MappedCalibration, read_calibration
 from query.calibration.margin import FLOOR
 from query.cli import run
-from query.fitting.fit import Given, calibrate
+from query.fitting.calibrate import calibrate
+from query.fitting.decision import Given
 from query.fitting.statistics import calibration, draw
 from query.ranking.choice import Choice
 from query.ranking.fair_ranker import FairRanker

@@ -9,9 +9,10 @@ from ir_measures import Qrel
 
 from encoders.document import Document, Int8Array, unit_rows
 from indexer.stores.embedded import EmbeddedStore
+from query.calibration.setting import DEFAULT
 from query.fitting import evidence
 from query.fitting.evidence import from_concepts, from_judgements, from_titles
-from query.fitting.probe import DEFAULT, probe
+from query.fitting.probe import probe
 from query.fitting.statistics import Samples, draw
 from tests.query.synthetic import TopicEncoder, filled, page
 

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from encoders.document import Encoder, FloatArray
 from encoders.methods.combined import Combined
+from query.calibration.setting import DEFAULT, Setting, Tried
 from query.fitting.evidence import from_concepts, from_titles
-from query.fitting.probe import DEFAULT, Setting, Tried, probe, without_itself
+from query.fitting.probe import probe, without_itself
 from query.fitting.separability import Separability
 from query.fitting.statistics import draw
 from tests.query.synthetic import TopicEncoder, filled, page

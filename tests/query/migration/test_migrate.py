@@ -20,7 +20,7 @@ from indexer.settings import Settings
 from query.calibration import table as calibration_table
 from query.calibration.mapped_calibration import MappedCalibration
 from query.cli import run
-from query.fitting.fit import keep_calibrated
+from query.fitting.upkeep import keep_calibrated
 from query.migration.migrate import migrate
 from query.migration.reencode import is_migrating
 from query.query_log.tables import SearchRow

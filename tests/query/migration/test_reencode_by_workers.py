@@ -23,7 +23,7 @@ from indexer.stores.contract import VectorStore
 from indexer.workers.progress import standing
 from onnx_export.models import DEFAULT
 from query.calibration import table as calibration_table
-from query.calibration.lineage import BEFORE, leave
+from query.calibration.lineage import leave
 from query.calibration.two_fields import TwoFields
 from query.cli import run
 from query.migration import reencode as reencoding
@@ -177,7 +177,8 @@ def test_left_in_the_midst_the_run_ends_and_whoever_waits_is_told(
     engine = connect(again.settings.database)
     kept = calibration_table.active(engine, collections.require(engine, "demo"))
     assert kept
-    before = kept.summary["map"][BEFORE]
+    assert kept.summary.maps
+    before = kept.summary.maps.before
     leaving = {"rollback": ["rollback"], "calibrate": ["calibrate", "--use", before]}[how]
     assert run([*leaving, "-c", "demo", "--home", str(again.settings.home)]) == 0
     assert asking.wait(60) == 1

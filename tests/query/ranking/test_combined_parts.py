@@ -14,9 +14,9 @@ from encoders.folder import ModelFolder
 from indexer.settings import Settings
 from indexer.training.cr5 import train_cr5
 from query import Searcher
+from query.calibration.setting import Setting
 from query.cli import root, run
-from query.fitting import fit
-from query.fitting.probe import Setting
+from query.fitting import calibrate as calibrating
 from query.ranking.options import RankingOptions
 from trials import DEMO
 
@@ -111,13 +111,13 @@ def test_weights_are_shown_wherever_a_calibration_is(home: Settings) -> None:
 
 
 def test_the_probe_takes_out_no_more_directions_than_the_narrowest_part_has(home: Settings) -> None:
-    report = fit.calibrate("both", home, device="cpu")
+    report = calibrating.calibrate("both", home, device="cpu")
     assert {one.setting.rank for one in report.tried} == {0, 1, 2}
 
 
 def test_weights_that_fit_no_part_are_refused_before_anything_is_encoded(
     home: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fit, "draw", lambda *_, **__: pytest.fail("queries were drawn"))
+    monkeypatch.setattr(calibrating, "draw", lambda *_, **__: pytest.fail("queries were drawn"))
     with pytest.raises(BadInput, match="2 parts, and 1 weights"):
-        fit.calibrate("both", home, setting=Setting(weights=(0.2,)), device="cpu")
+        calibrating.calibrate("both", home, setting=Setting(weights=(0.2,)), device="cpu")

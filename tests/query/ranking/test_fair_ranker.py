@@ -17,13 +17,13 @@ from indexer.settings import Settings
 from indexer.stores.embedded import EmbeddedStore
 from query import Searcher
 from query.calibration.calibration import Calibration
+from query.calibration.setting import DEFAULT, Setting
 from query.commands.output.hits import explained, scoring
 from query.evaluation.measures import evaluate, parse_measures
 from query.evaluation.qrels import read_qrels
 from query.evaluation.topics import read_topics
 from query.evaluation.trec_run import Run
-from query.fitting.fit import calibrate
-from query.fitting.probe import DEFAULT, Setting
+from query.fitting.calibrate import calibrate
 from query.fitting.statistics import calibration, draw
 from query.ranking import fair_ranker as ranking_module
 from query.ranking.choice import Choice

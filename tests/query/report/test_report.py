@@ -18,6 +18,7 @@ from indexer.ledger.database import connect
 from indexer.settings import Settings
 from indexer.stores.contract import StoredDocument
 from indexer.stores.factory import open_store
+from query.calibration.setting import Setting
 from query.calibration.table import use
 from query.cli import run
 from query.evaluation import history
@@ -25,8 +26,7 @@ from query.evaluation.evaluate import evaluate_collection
 from query.evaluation.experiment import Plan
 from query.evaluation.measures import DEFAULT_MEASURES, parse_measures
 from query.evaluation.topic_set import read_topic_set
-from query.fitting.fit import calibrate
-from query.fitting.probe import Setting
+from query.fitting.calibrate import calibrate
 from query.ranking.options import RankingOptions
 from query.report import sections
 from query.report.compose import report

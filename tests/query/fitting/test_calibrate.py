@@ -18,11 +18,14 @@ from indexer.settings import Settings
 from query import Searcher
 from query.calibration import table as calibration_table
 from query.calibration.calibration import Calibration
+from query.calibration.setting import Setting
+from query.calibration.summary import Summary
 from query.cli import run
 from query.evaluation.qrels import read_qrels
 from query.evaluation.topics import read_topics
-from query.fitting.fit import Judged, calibrate, keep_calibrated
-from query.fitting.probe import Setting
+from query.fitting.calibrate import calibrate
+from query.fitting.decision import Judged
+from query.fitting.upkeep import keep_calibrated
 from query.ranking.options import RankingOptions
 from tests.query.conftest import copied
 from trials import DEMO
@@ -112,7 +115,7 @@ def test_a_new_language_asks_for_another_calibration_and_is_said_to_be_small(hom
     assert upkeep.reason == "new languages: nl"
     assert upkeep.report is not None
     assert upkeep.report.few["nl"] == 3
-    assert "nl" in kept(home)[-1].summary["languages"]
+    assert "nl" in kept(home)[-1].summary.languages
 
 
 def test_a_calibration_that_cannot_be_read_is_said_by_search_and_replaced_by_calibrate(home: Settings) -> None:
@@ -176,9 +179,10 @@ def test_languages_that_are_but_labels_are_not_balanced(settings: Settings, tmp_
     index([str(source)], "demo", settings=settings, device="cpu")
     report = calibrate("demo", settings, device="cpu")
     assert (report.decided_by, report.setting) == ("languages", Setting(balance=0.0))
-    told = kept(settings)[-1].summary["told_apart"]
-    assert told["languages"] == 9
-    assert told["accuracy"] < told["bar"]
+    separation = kept(settings)[-1].summary.separation
+    assert separation
+    assert separation.languages == 9
+    assert separation.accuracy < separation.bar
 
 
 @pytest.mark.parametrize(
@@ -213,7 +217,7 @@ def test_what_a_person_chose_and_asked_stays_when_the_collection_is_calibrated_a
     assert run(["index", str(source), "-c", "demo", "--home", str(home.home)]) == 0
     captured = capsys.readouterr()
     assert "balance 0.3, distance margin, 2 directions of each language taken out; as it was, by you" in captured.out
-    assert kept(home)[-1].summary["decided_by"] == "you"
+    assert kept(home)[-1].summary.decided_by == "you"
     with Searcher.open("demo", home, device="cpu") as opened:
         assert opened.calibration is not None
         assert (opened.choice.balance, opened.choice.margin, opened.calibration.rank) == (0.3, "distance", 2)
@@ -249,9 +253,8 @@ def test_a_collection_has_one_active_calibration_of_each_model(home: Settings) -
     with transaction(engine) as session:
         row = session.get_one(Collection, "demo")
         before, row.model = row.model, "another"
-    other = calibration_table.keep(
-        engine, "demo", Calibration.none("another", VectorParts.equal(384)), {"decided_by": "default"}
-    )
+    nothing = Calibration.none("another", VectorParts.equal(384))
+    other = calibration_table.keep(engine, "demo", nothing, Summary.of(nothing, "default"))
     assert {one.id: one.active for one in kept(home)} == {first.id: True, other.id: True}
     found = collections.require(engine, "demo")
     assert [one.id for one in [calibration_table.active(engine, found)] if one] == [other.id]
@@ -295,7 +298,7 @@ def test_drift_past_the_bar_asks_for_a_new_calibration(
     texts = [f"{chr(65 + at % 26)}{at * 7919 % 10_000:04} {at * 104_729 % 1_000_003}" for at in range(42)]
     index([str(documents(tmp_path / "numbers.jsonl", "de", texts))], "demo", settings=home, device="cpu")
     assert keep_calibrated("demo", home, device="cpu").report is None
-    monkeypatch.setattr("query.fitting.fit.DRIFT", 0.1)
+    monkeypatch.setattr("query.fitting.upkeep.DRIFT", 0.1)
     upkeep = keep_calibrated("demo", home, device="cpu")
     assert upkeep.report is not None
     assert "first tens that would change" in upkeep.reason

@@ -1,0 +1,156 @@
+"""What is known of a calibration that is kept: how it ranks, by what that was decided, and what it is part of."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from query.calibration.calibration import Calibration
+from query.calibration.setting import Setting, Tried
+
+
+@dataclass(frozen=True)
+class Separation:
+    """How well a linear classifier tells the languages of documents apart.
+
+    Attributes:
+        accuracy: share of documents whose language it finds.
+        languages: how many languages the sample has.
+        bar: accuracy below which nothing is balanced.
+    """
+
+    accuracy: float
+    languages: int
+    bar: float
+
+
+@dataclass(frozen=True)
+class MapSummary:
+    """The maps that a calibration ranks with.
+
+    Attributes:
+        about: what the maps say of themselves: the method and more.
+        unknown: languages of documents that the maps know nothing of.
+        stands_in: whether the mean of the languages' maps serves these.
+    """
+
+    about: Mapping[str, Any]
+    unknown: Sequence[str] = ()
+    stands_in: bool = False
+
+    @property
+    def method(self) -> str:
+        """How the maps were learnt."""
+        return str(self.about.get("method", ""))
+
+    @property
+    def before(self) -> str:
+        """Id of the calibration that a migration replaced, ``none`` if it replaced none; empty if there was none."""
+        return str(self.about.get("before", ""))
+
+    @property
+    def to(self) -> str:
+        """Id of the model that a migration sends queries to; empty if there was none."""
+        return str(self.about.get("to", ""))
+
+
+@dataclass(frozen=True)
+class SecondField:
+    """The field of vectors that a migrated collection is encoded into.
+
+    Attributes:
+        generation: of the collection.
+        beside: id of the model whose vectors the collection has.
+    """
+
+    generation: int
+    beside: str
+
+
+@dataclass(frozen=True)
+class Summary:
+    """A calibration short of its vectors.
+
+    Attributes:
+        setting: how it ranks.
+        neighbours: k of the margin's two means.
+        languages: by language, how many documents and pseudo-queries its statistics are of.
+        decided_by: what decided the setting.
+        tried: what a probe tried.
+        few: documents of the languages that have few, by language.
+        drift: by language, the share of pseudo-queries whose first ten changed.
+        separation: of the languages; none if nobody asked for it.
+        maps: that it ranks with; none if it has none.
+        second_field: that it is of; none if it is of the collection's own vectors.
+    """
+
+    setting: Setting
+    neighbours: int
+    languages: Mapping[str, Mapping[str, int]]
+    decided_by: str
+    tried: Sequence[Tried] = ()
+    few: Mapping[str, int] = field(default_factory=dict)
+    drift: Mapping[str, float] = field(default_factory=dict)
+    separation: Separation | None = None
+    maps: MapSummary | None = None
+    second_field: SecondField | None = None
+
+    @classmethod
+    def of(cls, calibration: Calibration, decided_by: str, **others: Any) -> Summary:
+        """Of a calibration: its settings and languages; the others are the other attributes."""
+        return cls(
+            Setting(calibration.rank, calibration.margin, calibration.balance, calibration.parts.weights),
+            calibration.neighbours,
+            {
+                lang: {"documents": statistics.documents, "pseudo_queries": len(statistics.sources)}
+                for lang, statistics in calibration.languages.items()
+            },
+            decided_by,
+            **others,
+        )
+
+    def as_json(self) -> dict[str, Any]:
+        """As the database and ``--json`` carry it."""
+        values: dict[str, Any] = {
+            "balance": self.setting.balance,
+            "margin": self.setting.margin,
+            "rank": self.setting.rank,
+            "weights": self.setting.weights,
+            "neighbours": self.neighbours,
+            "languages": {lang: dict(counts) for lang, counts in self.languages.items()},
+            "decided_by": self.decided_by,
+        }
+        if self.second_field:
+            return {**values, "few": dict(self.few), "second_field": asdict(self.second_field)}
+        values["probe"] = [tried.as_dict() for tried in self.tried]
+        if self.separation:
+            values["told_apart"] = asdict(self.separation)
+        if self.maps:
+            about = {"unknown": list(self.maps.unknown), "stands_in": self.maps.stands_in}
+            values["map"] = {**self.maps.about, **about}
+        return {**values, "few": dict(self.few), "drift": dict(self.drift)}
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any]) -> Summary:
+        """Read what ``as_json`` wrote, by this version or an earlier one."""
+        maps = dict(values.get("map", {}))
+        return cls(
+            _setting(values),
+            values.get("neighbours", 0),
+            values["languages"],
+            values["decided_by"],
+            [
+                Tried(_setting(row), row["value"], row["held_out"], row["own_language"], row["chosen"])
+                for row in values.get("probe", ())
+            ],
+            values.get("few", {}),
+            values.get("drift", {}),
+            Separation(**values["told_apart"]) if "told_apart" in values else None,
+            MapSummary(maps, maps.pop("unknown", ()), maps.pop("stands_in", False)) if "map" in values else None,
+            SecondField(**values["second_field"]) if "second_field" in values else None,
+        )
+
+
+def _setting(values: Mapping[str, Any]) -> Setting:
+    return Setting(values["rank"], values["margin"], values["balance"], tuple(values.get("weights", ())))

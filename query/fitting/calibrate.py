@@ -1,0 +1,199 @@
+"""Calibrate a collection: decide how to rank, fit statistics, keep the result. What ``dragoman calibrate`` does."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+
+from encoders.console import Console
+from encoders.document import Document
+from encoders.errors import BadInput, StoreError
+from encoders.maps.networks import Networks
+from encoders.maps.space import SpaceMaps
+from encoders.session import Device
+from indexer.settings import Settings
+from query.calibration import table as calibration_table
+from query.calibration.calibration import Calibration
+from query.calibration.lineage import give_up_if_left
+from query.calibration.mapped_calibration import MappedCalibration, check_model
+from query.calibration.setting import DEFAULT, Setting, Tried
+from query.calibration.summary import MapSummary, Separation, Summary
+from query.calibration.table import KeptCalibration
+from query.fitting.decision import Decision, Given, Judged, check_setting, decide
+from query.fitting.drift import changes
+from query.fitting.open_collection import OpenCollection
+from query.fitting.separability import Separability
+from query.fitting.statistics import Samples, calibration, draw
+from query.ranking.query_encoder import asker_of
+
+
+@dataclass(frozen=True)
+class CalibrationReport:
+    """What calibrating a collection found.
+
+    Attributes:
+        kept: the calibration, active now.
+        setting: how it ranks.
+        decided_by: ``judgements``, ``concepts``, ``titles``, ``languages`` that can't be told apart, ``you`` or
+            ``default``.
+        taken_over: whether that was decided for the calibration before.
+        tried: what the probe tried.
+        few: documents of the languages that have few, by language.
+        drift: by language, the share of pseudo-queries whose first ten are others than with the calibration before;
+            empty where there was none.
+        maps_left: whether the calibration before ranked with maps, and this one doesn't.
+    """
+
+    kept: KeptCalibration
+    setting: Setting
+    decided_by: str
+    taken_over: bool
+    tried: Sequence[Tried]
+    few: Mapping[str, int]
+    drift: Mapping[str, float]
+    maps_left: bool = False
+
+
+def calibrate(
+    name: str,
+    settings: Settings | None = None,
+    *,
+    judged: Judged | None = None,
+    log: Sequence[Document] = (),
+    setting: Setting | None = None,
+    given: Given | None = None,
+    seed: int = 0,
+    device: Device = "auto",
+    console: Console | None = None,
+) -> CalibrationReport:
+    """Calibrate a collection, and make the result the active calibration.
+
+    Args:
+        name: the collection.
+        settings: where things are; read from the environment unless given.
+        judged: topics and judgements to decide by; documents' ``concept`` or titles unless given.
+        log: queries that were really asked, for the bank.
+        setting: how to rank, where that is decided already: no probe is made.
+        given: what a person gave the calibration that this one replaces, or gives this one: maps, too. The maps of
+            a migration stay where none are given.
+        seed: of the random samples.
+        device: where to encode pseudo-queries.
+        console: where progress goes; nowhere unless given.
+
+    Raises:
+        BadInput: there is no such collection, it is empty, or it has migrated and what is given is for its own encoder.
+        DragomanError: whatever store, database or encoder refuse.
+    """
+    console = console or Console(quiet=True)
+    with closing(OpenCollection.open(name, settings or Settings.read(), device, console)) as opened:
+        previous = _previous(opened)
+        given = _with_migration(opened, given or Given(), previous, setting, judged)
+        if given.maps:
+            check_model(given.maps, opened.collection.model, opened.collection.dim)
+        check_setting(setting or given.setting or DEFAULT, opened.encoder.spec)
+        samples = draw(
+            opened.store,
+            opened.query_encoder(given.maps, device, console),
+            stored=opened.encoder.spec,
+            log=log,
+            asked=given.asked,
+            seed=seed,
+            console=console,
+        )
+        decision = decide(opened, samples, given, setting=setting, judged=judged, seed=seed)
+        fitted = _fit(samples, opened.encoder.spec.model, decision.setting, given.maps)
+        return _keep(opened, previous, fitted, decision, samples)
+
+
+def _fit(samples: Samples, model: str, setting: Setting, maps: SpaceMaps | Networks | None) -> Calibration:
+    """Statistics of samples, ranked with by a setting and by maps."""
+    fitted = calibration(samples, model, rank=setting.rank)
+    fitted = fitted.with_choice(balance=setting.balance, margin=setting.margin)
+    if setting.weights:
+        fitted = fitted.with_weights(setting.weights)
+    return MappedCalibration.on(fitted, maps) if maps else fitted
+
+
+def _keep(
+    opened: OpenCollection,
+    previous: Calibration | None,
+    fitted: Calibration,
+    decision: Decision,
+    samples: Samples,
+) -> CalibrationReport:
+    """Make a calibration the active one, and hold it against the one before."""
+    name = opened.collection.name
+    comparable = previous is not None and asker_of(previous) == asker_of(fitted)
+    changed = changes(opened.store, previous, fitted) if previous and comparable else {}
+    drift = {lang: float((counts > 0).mean()) for lang, counts in changed.items()}
+    summary = Summary.of(
+        fitted,
+        decision.decided_by,
+        tried=decision.tried,
+        few=samples.few(),
+        drift=drift,
+        separation=_separation(decision.separability),
+        maps=_map_summary(fitted, samples),
+    )
+    kept = calibration_table.keep(opened.engine, name, fitted, summary)
+    give_up_if_left(opened.engine, name)
+    maps_left = isinstance(previous, MappedCalibration) and not isinstance(fitted, MappedCalibration)
+    return CalibrationReport(
+        kept,
+        decision.setting,
+        decision.decided_by,
+        decision.taken_over,
+        decision.tried,
+        samples.few(),
+        drift,
+        maps_left,
+    )
+
+
+def _separation(found: Separability | None) -> Separation | None:
+    return Separation(found.accuracy, found.languages, found.threshold) if found else None
+
+
+def _map_summary(fitted: Calibration, samples: Samples) -> MapSummary | None:
+    if not isinstance(fitted, MappedCalibration):
+        return None
+    maps = fitted.maps
+    unknown = sorted(lang for lang in samples.documents if not maps.knows(lang))
+    return MapSummary(maps.about, unknown, maps.stands_in)
+
+
+def _with_migration(
+    opened: OpenCollection,
+    given: Given,
+    previous: Calibration | None,
+    setting: Setting | None,
+    judged: Judged | None,
+) -> Given:
+    """What is given, with the maps of the migration that the collection is in: a new calibration does not end it.
+
+    Raises:
+        BadInput: what is given is for vectors of the collection's own encoder on both sides.
+    """
+    asker = asker_of(previous)
+    if asker is None or (given.maps and given.maps.asker):
+        return given
+    name = opened.collection.name
+    back = f"leave the migration first: dragoman rollback -c {name}"
+    if given.maps:
+        raise BadInput(
+            f"{name} has migrated to {asker.encoder}, and these maps are for its own encoder's queries; {back}"
+        )
+    if judged:
+        raise BadInput(f"{name} has migrated to {asker.encoder}, where nothing is decided by judgements; {back}")
+    if setting and setting.rank:
+        raise BadInput(f"{name} has migrated to {asker.encoder}, and its maps are for what the mean leaves; {back}")
+    kept = calibration_table.active(opened.engine, opened.collection)
+    return Given.of(kept, previous) if kept else given
+
+
+def _previous(opened: OpenCollection) -> Calibration | None:
+    try:
+        return calibration_table.load(opened.engine, opened.collection)
+    except StoreError:  # damaged, or another version's: it is being replaced, which is what its message asks for
+        return None

@@ -1,0 +1,69 @@
+"""A collection open for calibration: store, encoder, database."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack, closing
+from dataclasses import dataclass
+
+import sqlalchemy as sa
+
+from encoders.console import Console
+from encoders.document import Encoder
+from encoders.errors import BadInput
+from encoders.maps.networks import Networks
+from encoders.maps.space import SpaceMaps
+from encoders.session import Device
+from indexer.collection import collection as collections
+from indexer.collection.collection import Collection
+from indexer.ledger import database
+from indexer.settings import Settings
+from indexer.stores.contract import VectorStore
+from onnx_export.models import open_named
+from query.ranking.query_encoder import open_asker
+
+
+@dataclass
+class OpenCollection:
+    """A collection with its store and its encoder, while it is calibrated or migrates.
+
+    Attributes:
+        engine: of the database.
+        collection: which one.
+        store: its vectors.
+        encoder: of its documents.
+    """
+
+    engine: sa.Engine
+    collection: Collection
+    store: VectorStore
+    encoder: Encoder
+
+    @classmethod
+    def open(cls, name: str, settings: Settings, device: Device, console: Console) -> OpenCollection:
+        """Open it.
+
+        Raises:
+            BadInput: there is none of that name, or nothing is in it.
+        """
+        with ExitStack() as stack:
+            engine = stack.enter_context(database.opened(settings.database))
+            found = collections.require(engine, name)
+            settings.check_store(name, found.store or settings.home_store)
+            store = stack.enter_context(closing(found.open_store(settings)))
+            if not store.count():
+                raise BadInput(f"collection {name} holds no documents; put some in: dragoman index SOURCE -c {name}")
+            encoder = open_named(found.encoder, found.method, console, device=device)
+            found.check(encoder.spec)
+            stack.pop_all()
+        return cls(engine, found, store, encoder)
+
+    def query_encoder(self, maps: SpaceMaps | Networks | None, device: Device, console: Console) -> Encoder:
+        """The encoder of queries: that of the maps, if they name one."""
+        if maps is None or maps.asker is None:
+            return self.encoder
+        return open_asker(self.collection, maps.asker, device, console)
+
+    def close(self) -> None:
+        """Close the store and the database."""
+        self.store.close()
+        self.engine.dispose()
