@@ -36,7 +36,7 @@ def test_the_top_level_names_are_the_four_rooms(wheel: Path) -> None:
 
 def test_migrations_demo_and_types_are_in_it(wheel: Path) -> None:
     names = set(zipfile.ZipFile(wheel).namelist())
-    assert "indexer/ledger/migrations/versions/0001_ledger.py" in names
+    assert "indexer/ledger/migrations/versions/0001_tables.py" in names
     assert {"query/demo/topics.tsv", "query/demo/docs.ja.jsonl"} <= names
     assert {f"{room}/py.typed" for room in ("encoders", "onnx_export", "indexer", "query")} <= names
 

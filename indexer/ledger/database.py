@@ -166,7 +166,7 @@ def upgrade(engine: sa.Engine) -> str:
             command.upgrade(config, "head")
     except CommandError as error:
         raise StoreError(
-            f"the database {shown(engine.url)} was made by a newer version of Dragoman; install that one"
+            f"the database {shown(engine.url)} was made by another version of Dragoman; install that one"
         ) from error
     except sa.exc.SQLAlchemyError as error:
         raise StoreError(f"the tables of {shown(engine.url)} can't be made: {_first_line(error)}") from error
