@@ -18,7 +18,7 @@ from benchmarks import results
 from encoders.document import FloatArray, Passages, int8_rows, unit_rows
 from query.alignment.coverage import PassageRows
 from query.alignment.matching import align
-from query.alignment.mining import Plan, mine
+from query.alignment.mining import AlignmentPlan, mine
 from query.alignment.side import Side
 
 DIM = 384
@@ -53,7 +53,7 @@ def by_default(x: FloatArray, y: FloatArray) -> list[str]:
     a, b = with_passages("a", x, 1), with_passages("b", y, 2)
     before = psutil.Process().memory_info().rss / 2**20
     started, cpu = time.perf_counter(), time.process_time()
-    mined = mine(a, b, Plan())
+    mined = mine(a, b, AlignmentPlan())
     seconds, cpu = time.perf_counter() - started, time.process_time() - cpu
     grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024 - before
     right = float((mined.pairs.rows == mined.pairs.cols).mean())

@@ -24,7 +24,7 @@ from query.evaluation.qrels import read_qrels
 from query.evaluation.topics import read_topics
 from query.evaluation.trec_run import Run
 from query.fitting.drift import beyond_chance, changes, with_documents
-from query.fitting.statistics import calibration, document_moments, draw
+from query.fitting.statistics import document_moments, draw_samples, fit_statistics
 from query.ranking.choice import PLAIN, Choice
 from query.ranking.options import RankingOptions
 from query.ranking.searcher import Searcher
@@ -121,7 +121,7 @@ def mislabelled(searcher: Searcher, encoder: Encoder, folder: Path, seed: int = 
             searcher.spec.model,
             [replace(item, document=replace(item.document, lang=lang)) for item, lang in zip(page, given, strict=True)],
         )
-    made = calibration(draw(store, encoder), searcher.spec.model).with_choice(balance=0.75, margin="ratio")
+    made = fit_statistics(draw_samples(store, encoder), searcher.spec.model).with_choice(balance=0.75, margin="ratio")
     return replace(searcher, store=store), made
 
 
@@ -169,8 +169,8 @@ def main() -> None:
         ]
         judged = read_qrels([folder / f"qrels.index.{lang}.txt" for lang in langs])
         qrels = [qrel._replace(query_id=f"{qrel.query_id}.{lang}") for lang in langs for qrel in judged]
-        samples = draw(searcher.store, searcher.encoder)
-        made = calibration(samples, searcher.spec.model).with_choice(balance=0.75, margin="ratio")
+        samples = draw_samples(searcher.store, searcher.encoder)
+        made = fit_statistics(samples, searcher.spec.model).with_choice(balance=0.75, margin="ratio")
         encoder, searcher.encoder = searcher.encoder, _Remembered(searcher.encoder, queries)
         lines = reach(searcher, made, queries)
         print(lines[0], flush=True)

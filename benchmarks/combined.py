@@ -38,7 +38,7 @@ from indexer.text.language_detection import Detector
 from query.calibration.setting import Setting
 from query.fitting import evidence
 from query.fitting.probe import probe
-from query.fitting.statistics import calibration, draw
+from query.fitting.statistics import draw_samples, fit_statistics
 from query.ranking.choice import PLAIN, Choice
 from query.ranking.options import RankingOptions
 from query.ranking.searcher import Searcher
@@ -98,11 +98,11 @@ def searcher(encoder: Encoder, pages: Sequence[Document], folder: Path) -> Searc
 def figures(found: Searcher) -> tuple[dict[str, float], Setting]:
     """MAP by ranking, and what the probe chose."""
     model = found.spec.model
-    samples = draw(found.store, found.encoder)
+    samples = draw_samples(found.store, found.encoder)
     known = evidence.from_concepts(found.store, model, samples)
     setting = probe(samples, model, known)[0] if known else Setting()
-    equal = calibration(samples, model)
-    made = calibration(samples, model, rank=setting.rank).with_choice(balance=setting.balance, margin=setting.margin)
+    equal = fit_statistics(samples, model)
+    made = fit_statistics(samples, model, rank=setting.rank).with_choice(balance=setting.balance, margin=setting.margin)
     made = made.with_weights(setting.weights) if setting.weights else made
     told = {"plain cosine": ranked(found, PLAIN)[0]}
     calibrated = replace(found, calibration=equal)

@@ -28,7 +28,7 @@ from encoders.cr5.algebra.ridge_choice import mate_rank, split
 from encoders.cr5.algebra.solver import Block, Solution, solve
 from encoders.cr5.corpus import Corpus
 from encoders.cr5.encoder import load_model
-from encoders.cr5.settings import Settings as Training
+from encoders.cr5.settings import Cr5Settings
 from encoders.cr5.vocabulary import fit_vocabulary
 from encoders.document import Document, Encoder, FloatArray
 from encoders.folder import ModelFolder
@@ -306,7 +306,7 @@ def rate(rounds: int) -> list[str]:
     langs = ("en", "de", "fr", "it", "es", "ru", "fi", "ja", "zh")
     with tempfile.TemporaryDirectory() as place:
         sources = [str(results.DATA / "lohelp" / f"docs.{lang}.jsonl.gz") for lang in langs]
-        (report,) = train_cr5(sources, Path(place) / "cr5", settings=Training(ridge=LAM))
+        (report,) = train_cr5(sources, Path(place) / "cr5", settings=Cr5Settings(ridge=LAM))
         with threadpool_limits(1):
             return rates(report.folder, rounds)
 
@@ -317,7 +317,7 @@ def encoding(rounds: int) -> list[str]:
     with tempfile.TemporaryDirectory() as place:
         sources = [str(results.DATA / "lohelp" / f"docs.{lang}.jsonl.gz") for lang in langs]
         started = perf_counter()
-        (report,) = train_cr5(sources, Path(place) / "cr5", settings=Training(ridge=LAM))
+        (report,) = train_cr5(sources, Path(place) / "cr5", settings=Cr5Settings(ridge=LAM))
         seconds = perf_counter() - started
         few = documents(12)
         lines = [f"Trained on {report.read:,} help pages in nine languages, reading included, in {seconds:.1f} s.", ""]

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from benchmarks import results
-from encoders.cr5.settings import Settings as Training
+from encoders.cr5.settings import Cr5Settings
 from encoders.document import Document, FloatArray
 from encoders.methods.registry import open_encoder
 from encoders.text.words import folded
@@ -66,7 +66,7 @@ def trained(records: Records, chosen: set[str], folder: Path, ridge: float | Non
     """A Cr5 folder of some concepts' documents."""
     kept = (record for some in records.values() for record in some if record["concept"] in chosen)
     source = written(kept, folder / "training.jsonl")
-    (report,) = train_cr5([source], folder / "cr5", settings=Training(ridge=ridge))
+    (report,) = train_cr5([source], folder / "cr5", settings=Cr5Settings(ridge=ridge))
     print(f"  {report.concepts} concepts, ridge {report.ridge:g}, {report.folder.config.dim} dimensions", flush=True)
     return report.folder.path
 

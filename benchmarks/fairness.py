@@ -26,7 +26,7 @@ from query.evaluation.topics import Topic, read_topics
 from query.evaluation.trec_run import Run
 from query.fitting.evidence import from_judgements
 from query.fitting.probe import BALANCES, RANKS, probe
-from query.fitting.statistics import calibration, draw
+from query.fitting.statistics import draw_samples, fit_statistics
 from query.ranking.choice import PLAIN, Choice
 from query.ranking.options import RankingOptions
 from query.ranking.searcher import Searcher
@@ -122,8 +122,8 @@ def scored(searcher: Searcher, row: Row, queries: Sequence[Document], qrels: Seq
 
 def measured(searcher: Searcher, topics: Sequence[Topic], judgements: Sequence[Qrel]) -> list[str]:
     """A table of the rows."""
-    samples = draw(searcher.store, searcher.encoder)
-    made = [calibration(samples, searcher.spec.model, rank=rank) for rank in (0, 1)]
+    samples = draw_samples(searcher.store, searcher.encoder)
+    made = [fit_statistics(samples, searcher.spec.model, rank=rank) for rank in (0, 1)]
     queries, qrels = asked(searcher, topics, judgements)
     table = ["| ranking | MAP | own-language share | s |", "|---|---:|---:|---:|"]
     for row in rows(*made):
@@ -136,7 +136,7 @@ def measured(searcher: Searcher, topics: Sequence[Topic], judgements: Sequence[Q
 
 def probed(searcher: Searcher, topics: Sequence[Topic], judgements: Sequence[Qrel], every: int) -> list[str]:
     """What the probe chooses by the odd topics, and what that and other choices reach on every n-th even one."""
-    samples, model = draw(searcher.store, searcher.encoder), searcher.spec.model
+    samples, model = draw_samples(searcher.store, searcher.encoder), searcher.spec.model
     qids = sorted({topic.qid for topic in topics})
     deciding, reported = set(qids[::2]), set(qids[1::2][::every])
     queries, qrels = asked(searcher, topics, judgements)
@@ -150,7 +150,7 @@ def probed(searcher: Searcher, topics: Sequence[Topic], judgements: Sequence[Qre
     settings = dict.fromkeys([chosen, *(Setting(chosen.rank, chosen.margin, balance) for balance in BALANCES)])
     settings |= dict.fromkeys(Setting(rank, chosen.margin, chosen.balance) for rank in RANKS)
     settings |= dict.fromkeys(Setting(chosen.rank, form, chosen.balance) for form in MARGINS)
-    made = {rank: calibration(samples, model, rank=rank) for rank in {setting.rank for setting in settings}}
+    made = {rank: fit_statistics(samples, model, rank=rank) for rank in {setting.rank for setting in settings}}
     table = [
         f"Decided by {len(evidence.queries)} of {len(odd):,} odd topics; {len(even):,} even ones.",
         "",

@@ -43,7 +43,7 @@ from query.evaluation.topics import read_topics
 from query.evaluation.trec_run import Run
 from query.fitting import evidence
 from query.fitting.probe import probe
-from query.fitting.statistics import calibration, draw
+from query.fitting.statistics import draw_samples, fit_statistics
 from query.ranking.choice import PLAIN, Choice
 from query.ranking.searcher import Searcher
 from query.reproduce.classification import Labelled, averages, split, zero_shot
@@ -172,15 +172,15 @@ def searched(
                 store.put(model, [StoredDocument.of(page, both, at) for at, page in enumerate(pages)])
         asking = Kept(encoder, store, memory)
         with Searcher("unseen", asking, store, store.count(), Detector(store.count().keys())) as searcher:
-            samples = draw(store, asking)
+            samples = draw_samples(store, asking)
             known = evidence.from_concepts(store, model, samples)
             setting = probe(samples, model, known)[0] if known else Setting()
-            made = calibration(samples, model, rank=setting.rank)
+            made = fit_statistics(samples, model, rank=setting.rank)
             made = made.with_choice(balance=setting.balance, margin=setting.margin)
             queries, qrels = judged(collection, set(store.ids()))
             for way, calibrated, choice in (
                 ("plain cosine", None, PLAIN),
-                ("centred", calibration(samples, model), Choice(0.5, "ratio", passages=False)),
+                ("centred", fit_statistics(samples, model), Choice(0.5, "ratio", passages=False)),
                 ("calibrated", made, Choice.of(made)),
             ):
                 ranked = replace(searcher, calibration=calibrated).rank(queries, choice=choice)

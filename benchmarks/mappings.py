@@ -18,13 +18,13 @@ from encoders.console import Console
 from encoders.document import Document, EncoderSpec, FloatArray
 from encoders.maps.lca import LCA
 from encoders.maps.mates import mates, mean
-from encoders.maps.parallel import Parallel, Split
+from encoders.maps.parallel import ConceptSplit, Parallel
 from encoders.maps.space import SpaceMaps
 from indexer.collection import collection as collections
 from indexer.ledger.database import connect
 from indexer.settings import Settings
 from indexer.training.aligned_documents import ByConcept, stored_by_concept
-from indexer.training.mapping import Plan, learn
+from indexer.training.mapping import MappingPlan, learn
 from indexer.training.nca import learn_networks
 from query.calibration import loading
 from query.calibration import table as calibration_table
@@ -73,11 +73,11 @@ def shown(documents: ByConcept, maps: SpaceMaps | None, means: Mapping[str, Floa
 
 
 PLANS = {
-    "LCA a pair, shrunk towards itself": Plan(),
-    "LCA a pair, shrunk towards nothing": Plan(stay=False),
-    "LCA a pair, pseudo-inverse": Plan(stay=False, ridge=0.0),
-    "LCA through en, shrunk towards itself": Plan(pivot="en"),
-    "LCC, 200 codes": Plan(method="lcc"),
+    "LCA a pair, shrunk towards itself": MappingPlan(),
+    "LCA a pair, shrunk towards nothing": MappingPlan(stay=False),
+    "LCA a pair, pseudo-inverse": MappingPlan(stay=False, ridge=0.0),
+    "LCA through en, shrunk towards itself": MappingPlan(pivot="en"),
+    "LCC, 200 codes": MappingPlan(method="lcc"),
 }
 
 
@@ -212,7 +212,7 @@ def speed_rows(home: Path) -> list[str]:
     with Searcher.open("lohelp", Settings.read(home=home), device="cpu") as searcher:
         statistics = searcher.calibration
         assert statistics is not None
-        maps = learn(stored(home, "lohelp", LANGS), spec_of(home), Plan(ridge=1.0)).maps
+        maps = learn(stored(home, "lohelp", LANGS), spec_of(home), MappingPlan(ridge=1.0)).maps
         asked = topics(LANGS)[0]
         asked = asked[:: max(1, len(asked) // _TIMED)]
         targets = sorted(searcher.languages)
@@ -281,7 +281,7 @@ def title_rows(home: Path, splits: int) -> list[str]:
     documents = Parallel(concepts, stacked)
     found: dict[str, list[float]] = {}
     for seed in range(splits):
-        of_queries, of_documents = Split.of(queries, seed), Split.of(documents, seed)
+        of_queries, of_documents = ConceptSplit.of(queries, seed), ConceptSplit.of(documents, seed)
         taught = of_documents.training
         seen = ByConcept({lang: dict(zip(taught.concepts, rows, strict=True)) for lang, rows in taught.rows.items()})
         maps = {name: learn(seen, spec_of(home), plan).maps for name, plan in PLANS.items()}

@@ -26,9 +26,9 @@ from encoders.console import Console
 from encoders.document import Int32Array
 from encoders.session import Device, OnnxSession
 from encoders.tlaser.corpus import Corpus
-from encoders.tlaser.settings import NAMES, Plan, Preset, Variant, preset
+from encoders.tlaser.settings import NAMES, Preset, TlaserPlan, Variant, preset
 from encoders.tlaser.vocabulary import PAD_ID, learn_vocabulary
-from indexer.parallel import Aligned
+from indexer.parallel import AlignedSentence
 from indexer.training.aligned_corpus import HELD_OUT, AlignedText, gather, make_corpus, words_a_token
 from onnx_export.graphs.parity import GateText
 from onnx_export.tlaser.batches import Batches, encoder_input, padded
@@ -48,7 +48,7 @@ _TOGETHER = 32
 class Job:
     """A variant with all that is made before training."""
 
-    plan: Plan
+    plan: TlaserPlan
     corpus: Corpus
     vocabulary: int
     train: AlignedText
@@ -172,7 +172,7 @@ def main() -> None:
     arguments = parser.parse_args()
     on_gpu = arguments.device == "cuda"
     parts = sentences(["de", "en", "es"])
-    train, held = (gather([Aligned("", row) for row in parts[name]]) for name in ("train", "validation"))
+    train, held = (gather([AlignedSentence("", row) for row in parts[name]]) for name in ("train", "validation"))
     held.rows = held.rows[:HELD_OUT]
     last = "making batches, of the time" if on_gpu else "int8 graph, times torch's speed"
     lines = [

@@ -32,10 +32,10 @@ from indexer.workers import registry
 from indexer.workers.hints import Hints
 from indexer.workers.leases import Leases
 from indexer.workers.metrics import Metrics
-from indexer.workers.progress import standing
+from indexer.workers.progress import run_progress
 from indexer.workers.publishing import spool
 from indexer.workers.registry import Identity
-from indexer.workers.shutdown import Stop
+from indexer.workers.shutdown import StopSignal
 from indexer.workers.sweeping import give_out
 from indexer.workers.worker import ChunkWorker
 from onnx_export.models import DEFAULT, find_model
@@ -130,7 +130,7 @@ class Race:
         started = time.perf_counter()
         number = self._begin(f"together{self.rounds}")
         give_out(self.engine, self.hints, self.model)
-        while (now := standing(self.engine, number)).done < now.documents:
+        while (now := run_progress(self.engine, number)).done < now.documents:
             time.sleep(0.05)
         return time.perf_counter() - started
 
@@ -148,7 +148,7 @@ class Race:
         who = Identity("bench", "here", "cpu", self.model, self.encoder.spec.build)
         engine = connect(self.settings.database)
         number = self._begin("steps")
-        worker = ChunkWorker(self.encoder, engine, self.settings, self.hints, who, 60.0, Stop(1.0), metrics)
+        worker = ChunkWorker(self.encoder, engine, self.settings, self.hints, who, 60.0, StopSignal(1.0), metrics)
         while worker.work(number, 0):
             pass
         worker.close()

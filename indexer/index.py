@@ -150,7 +150,7 @@ def _opened(
     check_sources(wish.sources, wish.options)
     refuse_while_workers(engine, collection, unless=loaded.spec.model if settings.broker else "")
     try:
-        with alone(settings, collection):
+        with collection_lock(settings, collection):
             number, owner = 1, owner_of(engine)
             if found is None:
                 store = open_store(settings.store, collection, credentials=settings.credentials, owner=owner)
@@ -176,7 +176,7 @@ def _absolute(source: str) -> str:
 
 
 @contextmanager
-def alone(settings: Settings, collection: str) -> Iterator[None]:
+def collection_lock(settings: Settings, collection: str) -> Iterator[None]:
     """Keep a second process of this home from indexing the same collection meanwhile."""
     lock = FileLock(settings.home / f"{collection}.indexing.lock", timeout=0)
     try:

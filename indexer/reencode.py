@@ -17,7 +17,7 @@ from encoders.document import Document, Encoder, EncoderSpec
 from encoders.wording import counted
 from indexer.indexing.pipeline import IndexReport, encode, report_of
 from indexer.indexing.reading import CHUNK_DOCUMENTS, batches
-from indexer.indexing.storing import NOTHING_KNOWN, still_there
+from indexer.indexing.storing import NOTHING_KNOWN, existing_documents
 from indexer.ledger.ledger import Ledger, runs
 from indexer.ledger.tables import DONE, OF_COLLECTION, PAUSED, REFUSED, RUNNING
 from indexer.stores.contract import VectorStore
@@ -155,4 +155,4 @@ def _documents(store: VectorStore, doc_ids: Iterable[str], check: Callable[[], N
     left = iter(doc_ids)
     while page := list(islice(left, CHUNK_DOCUMENTS)):
         check()
-        yield from still_there(store, page)
+        yield from existing_documents(store, page)

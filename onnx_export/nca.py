@@ -18,7 +18,7 @@ _OPSET, _IR = 18, 10
 
 
 @dataclass(frozen=True)
-class Training:
+class NcaTraining:
     """How a network is trained; the defaults are the paper's where it says something.
 
     Attributes:
@@ -39,7 +39,9 @@ class Training:
 
 
 def train(
-    training: tuple[FloatArray, FloatArray], validation: tuple[FloatArray, FloatArray], settings: Training | None = None
+    training: tuple[FloatArray, FloatArray],
+    validation: tuple[FloatArray, FloatArray],
+    settings: NcaTraining | None = None,
 ) -> bytes:
     """Train the network from X to Y, and return its ONNX graph; the weights of the best epoch on validation.
 
@@ -58,7 +60,7 @@ def train(
         import torch  # noqa: PLC0415 - the train extra
     except ImportError as error:
         raise MissingPart("NCA needs torch; install it: pip install 'dragoman[train]'") from error
-    settings = settings or Training()
+    settings = settings or NcaTraining()
     means = [side.mean(axis=0) for side in training]
     scales = [float(np.sqrt((side - mean).var())) or 1.0 for side, mean in zip(training, means, strict=True)]
     x, y, x_held_out, y_held_out = (

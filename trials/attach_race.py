@@ -13,7 +13,7 @@ import numpy as np
 from elasticsearch import ConflictError, Elasticsearch, NotFoundError
 
 from encoders.document import Document
-from indexer.attaching.catch_up import keep_up
+from indexer.attaching.catch_up import catch_up
 from indexer.elastic.address import Credentials
 from indexer.ledger.database import connect
 from indexer.stores.attached.address import Attachment
@@ -171,11 +171,11 @@ def race(server: str, prefix: str, database: str, writes: int, *, companion: boo
     looks = 0
     with ThreadPoolExecutor(len(writers)) as pool:
         store = open_attached(attachment, "race", Credentials(), make=True)
-        keep_up(store, encoder, engine, "race")
+        catch_up(store, encoder, engine, "race")
         writing = [pool.submit(writer.write, writes) for writer in writers]
         while not over.is_set() or looks == 0:
             last = all(one.done() for one in writing)
-            report = keep_up(store, encoder, engine, "race")
+            report = catch_up(store, encoder, engine, "race")
             looks += 1
             if last and not report.behind:
                 over.set()

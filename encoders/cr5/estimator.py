@@ -14,7 +14,7 @@ from encoders.cr5.algebra.solver import Block, Solution, solve
 from encoders.cr5.corpus import Corpus, Counts
 from encoders.cr5.model import Cr5Model, Table
 from encoders.cr5.selection import Rows, dealt, linked, of_fitting_length
-from encoders.cr5.settings import Settings
+from encoders.cr5.settings import Cr5Settings
 from encoders.cr5.vocabulary import Vocabulary, fit_vocabulary
 from encoders.document import Document, FloatArray
 from encoders.errors import BadInput
@@ -35,15 +35,15 @@ class Cr5:
         remarks_: what the user should know, a sentence each.
     """
 
-    def __init__(self, settings: Settings | None = None) -> None:
+    def __init__(self, settings: Cr5Settings | None = None) -> None:
         """Take the settings; the paper's unless given."""
-        self.settings = settings or Settings()
+        self.settings = settings or Cr5Settings()
 
-    def get_params(self, deep: bool = True) -> dict[str, Settings]:  # noqa: ARG002 - scikit-learn's way
+    def get_params(self, deep: bool = True) -> dict[str, Cr5Settings]:  # noqa: ARG002 - scikit-learn's way
         """What it was made with, as scikit-learn asks an estimator to ``clone`` it."""
         return {"settings": self.settings}
 
-    def set_params(self, settings: Settings) -> Cr5:
+    def set_params(self, settings: Cr5Settings) -> Cr5:
         """Take other settings."""
         self.settings = settings
         return self

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from encoders.cr5.corpus import Counts
-from encoders.cr5.settings import Limits
+from encoders.cr5.settings import WordLimits
 from encoders.errors import BadInput
 
 IntArray = npt.NDArray[np.int64]
@@ -19,7 +19,7 @@ _ENOUGH = 0.5
 """Share of the concepts that must be left for documents to be refused for their length."""
 
 
-def of_fitting_length(counts: Mapping[str, Counts], limits: Limits) -> tuple[Rows, str]:
+def of_fitting_length(counts: Mapping[str, Counts], limits: WordLimits) -> tuple[Rows, str]:
     """Documents within the limits; all of them, and a sentence that says so, where too few concepts would be left."""
     every = {lang: np.arange(len(one.concepts)) for lang, one in counts.items()}
     within: Rows = {

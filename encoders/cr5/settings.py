@@ -10,7 +10,7 @@ Pairs = Literal["joint", "pairwise", "transitive"]
 
 
 @dataclass(frozen=True)
-class Limits:
+class WordLimits:
     """Numbers of different words that a training document has.
 
     Attributes:
@@ -23,7 +23,7 @@ class Limits:
 
 
 @dataclass(frozen=True)
-class Settings:
+class Cr5Settings:
     """How to train.
 
     Attributes:
@@ -44,5 +44,5 @@ class Settings:
     pivots: Sequence[str] = ()
     vocabulary: int = 200_000
     least: int = 3
-    limits: Limits = field(default_factory=Limits)
+    limits: WordLimits = field(default_factory=WordLimits)
     seed: int = 0

@@ -16,7 +16,7 @@ Rows = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
-class Page:
+class TripleDocument:
     """What a document is to the triples.
 
     Attributes:
@@ -30,11 +30,11 @@ class Page:
     categories: tuple[str, ...]
 
 
-def page_of(lang: str, fields: Mapping[str, object]) -> Page:
+def page_of(lang: str, fields: Mapping[str, object]) -> TripleDocument:
     """A document's page by its fields: ``concept``, and ``category`` (one or a list) or else ``label``."""
     concept = fields.get("concept")
     categories = _names(fields.get("category")) or _names(fields.get("label"))
-    return Page("" if concept is None else str(concept), lang, categories)
+    return TripleDocument("" if concept is None else str(concept), lang, categories)
 
 
 def _names(stated: object) -> tuple[str, ...]:
@@ -63,7 +63,7 @@ class Triples:
         further: pages whose concept an earlier page of their language has; they are negatives at most.
     """
 
-    def __init__(self, pages: Sequence[Page], seed: int = 0, left_out: Collection[str] = ()) -> None:
+    def __init__(self, pages: Sequence[TripleDocument], seed: int = 0, left_out: Collection[str] = ()) -> None:
         """Find what can be drawn.
 
         Args:
@@ -146,7 +146,7 @@ class Triples:
         page = self.pages[row]
         return [name for name in page.categories if self._has_other(page, name)]
 
-    def _has_other(self, page: Page, category: str) -> bool:
+    def _has_other(self, page: TripleDocument, category: str) -> bool:
         return any(self.pages[row].concept != page.concept for row in self._members[page.lang, category])
 
     def _reason(self) -> str:

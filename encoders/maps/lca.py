@@ -7,7 +7,7 @@ from typing import Self
 import numpy as np
 
 from encoders.document import FloatArray
-from encoders.maps.ridge import Aligned, RidgePath, require_pairs
+from encoders.maps.ridge import AlignedMoments, RidgePath, require_pairs
 from encoders.methods.moments import Float64Array, principal_axes
 
 
@@ -33,11 +33,11 @@ class LCA:
         Raises:
             BadInput: the sides differ in length, have fewer than two rows, or a number that is not finite.
         """
-        aligned = Aligned({"x": x.shape[1], "y": y.shape[1]})
+        aligned = AlignedMoments({"x": x.shape[1], "y": y.shape[1]})
         aligned.add({"x": x, "y": y})
         return self.fit_moments(aligned, "x", "y")
 
-    def fit_moments(self, aligned: Aligned, source: str, target: str, path: RidgePath | None = None) -> Self:
+    def fit_moments(self, aligned: AlignedMoments, source: str, target: str, path: RidgePath | None = None) -> Self:
         """Learn from moments of rows that were seen in whatever number of pieces.
 
         Args:
@@ -51,7 +51,7 @@ class LCA:
         self.weights_ = self._weights(aligned, source, target, path)
         return self
 
-    def _weights(self, aligned: Aligned, source: str, target: str, path: RidgePath | None) -> Float64Array:
+    def _weights(self, aligned: AlignedMoments, source: str, target: str, path: RidgePath | None) -> Float64Array:
         inside, cross = aligned.scatter(source, source), aligned.scatter(source, target)
         if self.dimensions:
             from_axes = _axes(inside, self.dimensions)
@@ -72,7 +72,7 @@ class LCA:
         return np.asarray((rows - self.mean_) @ self.weights_, dtype=np.float32)
 
 
-def source_path(aligned: Aligned, source: str) -> RidgePath:
+def source_path(aligned: AlignedMoments, source: str) -> RidgePath:
     """The decomposition that every map out of a space shares."""
     return RidgePath(aligned.scatter(source, source), aligned.spread(source))
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from encoders.document import FloatArray
 from encoders.errors import BadInput
-from encoders.maps.ridge import Aligned, RidgePath, require_pairs
+from encoders.maps.ridge import AlignedMoments, RidgePath, require_pairs
 from encoders.methods.moments import Float64Array
 
 
@@ -37,11 +37,11 @@ class LCC:
         Raises:
             BadInput: the languages differ in rows, there is one language or one row only, or a number is not finite.
         """
-        aligned = Aligned({lang: some.shape[1] for lang, some in rows.items()})
+        aligned = AlignedMoments({lang: some.shape[1] for lang, some in rows.items()})
         aligned.add(dict(rows))
         return self.fit_moments(aligned)
 
-    def fit_moments(self, aligned: Aligned, paths: Mapping[str, RidgePath] | None = None) -> Self:
+    def fit_moments(self, aligned: AlignedMoments, paths: Mapping[str, RidgePath] | None = None) -> Self:
         """Learn from moments of rows that were seen in whatever number of pieces.
 
         Args:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from encoders.document import FloatArray
 from encoders.errors import BadInput
-from encoders.maps.ridge import Aligned
+from encoders.maps.ridge import AlignedMoments
 from encoders.wording import counted
 
 FEWEST = 15
@@ -35,15 +35,15 @@ class Parallel:
         """Some of the concepts."""
         return Parallel([self.concepts[at] for at in places], {lang: rows[places] for lang, rows in self.rows.items()})
 
-    def aligned(self) -> Aligned:
+    def aligned(self) -> AlignedMoments:
         """Moments of all of them."""
-        moments = Aligned({lang: rows.shape[1] for lang, rows in self.rows.items()})
+        moments = AlignedMoments({lang: rows.shape[1] for lang, rows in self.rows.items()})
         moments.add(dict(self.rows))
         return moments
 
 
 @dataclass(frozen=True)
-class Split:
+class ConceptSplit:
     """Training, validation and test, by concept: three fifths, one fifth, one fifth."""
 
     training: Parallel
@@ -67,6 +67,6 @@ class Split:
         first, second = int(0.6 * count), int(0.8 * count)
         return cls(*(parallel.only(part) for part in (order[:first], order[first:second], order[second:])))
 
-    def shortened(self, pairs: int) -> Split:
+    def shortened(self, pairs: int) -> ConceptSplit:
         """The same, learnt from the first so many training concepts."""
-        return Split(self.training.only(np.arange(pairs)), self.validation, self.test)
+        return ConceptSplit(self.training.only(np.arange(pairs)), self.validation, self.test)

@@ -17,7 +17,7 @@ _NOTHING = 1e-9
 """Of the largest eigenvalue: directions below it were not seen, and the pseudo-inverse leaves them out."""
 
 
-class Aligned:
+class AlignedMoments:
     """Moments of aligned rows of several spaces, in one pass and in memory that does not grow with the rows.
 
     Attributes:

@@ -21,7 +21,7 @@ ANY = ""
 
 
 @dataclass(frozen=True)
-class Asker:
+class QueryEncoderSpec:
     """The encoder of queries where it is another than the stored documents'.
 
     Attributes:
@@ -53,7 +53,7 @@ class SpaceMaps:
     documents: Mapping[tuple[str, str], FloatArray]
     queries: Mapping[str, FloatArray] = field(default_factory=dict)
     about: Mapping[str, Any] = field(default_factory=dict)
-    asker: Asker | None = None
+    asker: QueryEncoderSpec | None = None
 
     @classmethod
     def rounded(
@@ -63,7 +63,7 @@ class SpaceMaps:
         queries: Mapping[str, np.ndarray] | None = None,
         *,
         about: Mapping[str, Any] | None = None,
-        asker: Asker | None = None,
+        asker: QueryEncoderSpec | None = None,
     ) -> Self:
         """Of weights in any precision, as they will be once written: there are many, and they are kept in float16.
 
@@ -159,7 +159,7 @@ class SpaceMaps:
         }
         if not all(np.isfinite(one).all() for one in (*documents.values(), *queries.values())):
             raise ValueError("a weight is not finite")
-        asker = Asker(**header["asker"]) if header["asker"] else None
+        asker = QueryEncoderSpec(**header["asker"]) if header["asker"] else None
         shapes = {one.shape for one in documents.values()}
         for dim, width in shapes:
             asked = asker.dim if asker else dim

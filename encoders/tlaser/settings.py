@@ -39,7 +39,7 @@ class Sizes:
 
 
 @dataclass(frozen=True)
-class Training:
+class TlaserTraining:
     """How a model is trained.
 
     Attributes:
@@ -90,12 +90,12 @@ NO_CONSTRAINT = Constraint(beta=0.0, lam=0.0)
 
 
 @dataclass(frozen=True)
-class Plan:
+class TlaserPlan:
     """Everything that decides what is learnt from a corpus."""
 
     variant: Variant
     sizes: Sizes
-    training: Training
+    training: TlaserTraining
 
     @property
     def constraint(self) -> Constraint:
@@ -103,11 +103,11 @@ class Plan:
         return Constraint() if self.variant == "ct" else NO_CONSTRAINT
 
 
-def preset(name: Preset, variant: Variant) -> Plan:
+def preset(name: Preset, variant: Variant) -> TlaserPlan:
     """The paper's sizes and training (Table 1 and footnote 6), or small ones for two cores and minutes."""
     laser = variant == "laser"
     if name == "paper":
         sizes = Sizes(1024, 6, 16, 4096, 2048 if laser else 1024, 32, 50_000, shared=False, max_tokens=1024)
-        return Plan(variant, sizes, Training(100_000, 16_000, 8, 5e-4, 4000, 0.3, interval=1000))
+        return TlaserPlan(variant, sizes, TlaserTraining(100_000, 16_000, 8, 5e-4, 4000, 0.3, interval=1000))
     sizes = Sizes(96, 2, 4, 192, 192 if laser else 96, 32, 2_000, shared=True, max_tokens=128)
-    return Plan(variant, sizes, Training(6_000, 512, 1, 3e-3, 200, 0.0))
+    return TlaserPlan(variant, sizes, TlaserTraining(6_000, 512, 1, 3e-3, 200, 0.0))

@@ -13,11 +13,11 @@ from encoders.console import Console
 from encoders.document import Encoder
 from encoders.errors import BadInput
 from encoders.session import Device
-from indexer.attaching.catch_up import AttachReport, keep_up
+from indexer.attaching.catch_up import AttachReport, catch_up
 from indexer.collection import collection as collections
 from indexer.collection.collection import Collection
 from indexer.elastic import connection
-from indexer.index import alone
+from indexer.index import collection_lock
 from indexer.ledger import attach_ledger
 from indexer.ledger.database import connect, owner_of
 from indexer.settings import Settings
@@ -95,7 +95,7 @@ class Attaching:
                     users = UsersIndex.open(client, attachment)
                     _refuse_shared_field(engine, users)
                     entry_checks.check(client, users, loaded.spec.model)
-            with alone(settings, name):
+            with collection_lock(settings, name):
                 if not found:
                     collections.register(engine, name, replace(settings, store=attachment.url), reference, loaded.spec)
                 yield cls(name, attachment, loaded, engine, settings, console)
@@ -111,7 +111,7 @@ class Attaching:
         """
         who, owner = self.settings.credentials, owner_of(self.engine)
         with closing(open_attached(self.attachment, self.collection, who, make=True, owner=owner)) as store:
-            return keep_up(store, self.encoder, self.engine, self.collection, console=self.console)
+            return catch_up(store, self.encoder, self.engine, self.collection, console=self.console)
 
 
 def detach(engine: sa.Engine, collection: Collection, settings: Settings, *, forget: bool = False) -> list[Detached]:
@@ -126,7 +126,7 @@ def detach(engine: sa.Engine, collection: Collection, settings: Settings, *, for
     Raises:
         StoreError: the server is away or refuses, or another process keeps up with the index; give the same call again.
     """
-    with alone(settings, collection.name):
+    with collection_lock(settings, collection.name):
         done = []
         kept = Attachment.parse(collection.store)
         if not (kept.companion or forget):

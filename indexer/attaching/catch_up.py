@@ -17,7 +17,7 @@ import sqlalchemy as sa
 
 from encoders.console import Console, Progress
 from encoders.document import Document, Encoded, Encoder
-from indexer.elastic.changes import Top
+from indexer.elastic.changes import ShardPosition
 from indexer.indexing.reading import CHUNK_DOCUMENTS
 from indexer.indexing.storing import NOTHING_KNOWN
 from indexer.ledger import attach_ledger
@@ -61,7 +61,7 @@ class AttachReport:
     seconds: float
 
 
-def keep_up(
+def catch_up(
     store: JoinedStore, encoder: Encoder, engine: sa.Engine, collection: str, *, console: Console | None = None
 ) -> AttachReport:
     """Make passes over somebody else's index until every document has the vector of its text.
@@ -150,7 +150,7 @@ class _Page:
     """Documents of a shard that were written since, sorted by what becomes of them."""
 
     shard: int
-    upto: Top
+    upto: ShardPosition
     doc_ids: list[str]
     todo: list[Document] = field(default_factory=list)
     fields_only: list[Document] = field(default_factory=list)
@@ -189,7 +189,7 @@ class _Pass:
             pool.shutdown(wait=False, cancel_futures=True)
         return self.done
 
-    def _shard(self, pool: ThreadPoolExecutor, shard: int, top: Top) -> None:
+    def _shard(self, pool: ThreadPoolExecutor, shard: int, top: ShardPosition) -> None:
         above = self.ledger.position(shard, top)
         for hits in self.store.changes(self.model, shard, CHUNK_DOCUMENTS, above=above, upto=top.seq_no):
             page = self._judged(shard, replace(top, seq_no=hits[-1]["_seq_no"]), hits)
@@ -201,7 +201,7 @@ class _Pass:
             self._end()
         self.ledger.advance(shard, top, [], [])
 
-    def _judged(self, shard: int, upto: Top, hits: Sequence[Mapping[str, Any]]) -> _Page:
+    def _judged(self, shard: int, upto: ShardPosition, hits: Sequence[Mapping[str, Any]]) -> _Page:
         page = _Page(shard, upto, [hit["_id"] for hit in hits])
         held = self.store.held(self.model, hits)
         for hit in hits:

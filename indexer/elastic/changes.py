@@ -23,7 +23,7 @@ Search = Callable[[Mapping[str, Any]], Mapping[str, Any]]
 
 
 @dataclass(frozen=True)
-class Top:
+class ShardPosition:
     """Where the writes of a shard have come to.
 
     Attributes:
@@ -37,7 +37,7 @@ class Top:
 
 
 @dataclass(frozen=True)
-class Tops:
+class IndexPosition:
     """Where an index's writes have come to.
 
     Attributes:
@@ -46,10 +46,10 @@ class Tops:
     """
 
     uuid: str
-    shards: Mapping[int, Top]
+    shards: Mapping[int, ShardPosition]
 
 
-def tops(client: Elasticsearch, server: str, index: str) -> dict[str, Tops]:
+def tops(client: Elasticsearch, server: str, index: str) -> dict[str, IndexPosition]:
     """Where the writes of an index, or of each that a name stands for, have come to; a refresh afterwards shows them.
 
     Raises:
@@ -63,16 +63,16 @@ def tops(client: Elasticsearch, server: str, index: str) -> dict[str, Tops]:
     found = {}
     for name, one in settings.items():
         shards = {
-            int(number): Top(copy["seq_no"]["global_checkpoint"], _history(copy))
+            int(number): ShardPosition(copy["seq_no"]["global_checkpoint"], _history(copy))
             for number, copies in answered.get(name, {"shards": {}})["shards"].items()
             for copy in copies
             if copy["routing"]["primary"] and "seq_no" in copy  # which it lacks while it starts
         }
         if len(shards) < int(one["settings"]["index"]["number_of_shards"]):
-            raise errors.Passing(
+            raise errors.TemporaryFailure(
                 f"{server} does not answer for all shards of {name}; see _cluster/health, and run this again"
             )
-        found[name] = Tops(answered[name]["uuid"], dict(sorted(shards.items())))
+        found[name] = IndexPosition(answered[name]["uuid"], dict(sorted(shards.items())))
     return found
 
 

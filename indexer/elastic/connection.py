@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from encoders.errors import MissingPart, StoreError
 from indexer.elastic.address import Credentials
-from indexer.elastic.errors import _BLOCK, Blocked, Passing, _away, reason, sentence
+from indexer.elastic.errors import _BLOCK, TemporaryFailure, WritesBlocked, _away, reason, sentence
 
 if TYPE_CHECKING:
     from elasticsearch import Elasticsearch
@@ -78,7 +78,7 @@ def guarded(server: str) -> Iterator[None]:
             f"{server} is not Elasticsearch (OpenSearch and old servers neither); Dragoman needs version 9.3 or later"
         ) from error
     except ApiError as error:
-        kind = Blocked if reason(error.body).startswith(_BLOCK) else StoreError
+        kind = WritesBlocked if reason(error.body).startswith(_BLOCK) else StoreError
         raise kind(f"{server} {sentence(error)}") from error
     except TransportError as error:
         raise StoreError(f"{server} {_away(error)}") from error
@@ -97,7 +97,9 @@ def found(server: str, index: str, answers: Iterable[Mapping[str, Any]]) -> list
             if one["error"]["type"] in {"index_not_found_exception", "security_exception"}:
                 # and a write would make the index anew, with a mapping of the server's own
                 raise StoreError(f"the index {index} can't be read ({reason(one)}); see that it is still there")
-            raise Passing(f"{server} can't read all of {index} now ({reason(one)}); see _cluster/health, and try again")
+            raise TemporaryFailure(
+                f"{server} can't read all of {index} now ({reason(one)}); see _cluster/health, and try again"
+            )
         if one.get("found"):
             there.append(one)
     return there

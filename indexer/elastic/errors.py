@@ -16,15 +16,15 @@ _PASSING = frozenset({429, 502, 503, 504})
 _BLOCK = "cluster_block_exception"
 
 
-class Passing(StoreError):
+class TemporaryFailure(StoreError):
     """What goes by of itself: a shard is away or recovers, a queue is full."""
 
 
-class Blocked(StoreError):
+class WritesBlocked(StoreError):
     """Nothing is written, for somebody or a full disk has blocked it; whoever follows an index waits for the end."""
 
 
-class Gone(StoreError):
+class IndexGone(StoreError):
     """An index is gone; whoever follows it waits for the one that is made in its place."""
 
 
@@ -53,7 +53,7 @@ def passes(error: StoreError) -> bool:
     from elasticsearch import ConnectionError as Away  # noqa: PLC0415
     from elasticsearch import ConnectionTimeout, SSLError  # noqa: PLC0415
 
-    if isinstance(error, Passing):
+    if isinstance(error, TemporaryFailure):
         return True
     if isinstance(error, SearchRefused):
         return error.status in _PASSING
@@ -65,7 +65,7 @@ def passes(error: StoreError) -> bool:
 
 def waits(error: DragomanError, *, first: bool) -> bool:
     """Whether who follows an index goes on after a failure: it passes, or, once it went well, its owner ends it."""
-    if not first and isinstance(error, (Blocked, Gone, NoIndex)):
+    if not first and isinstance(error, (WritesBlocked, IndexGone, NoIndex)):
         return True
     return isinstance(error, StoreError) and passes(error)
 

@@ -16,7 +16,7 @@ from encoders.document import Document, Encoded, Encoder, short_hash
 from encoders.wording import counted
 from indexer.indexing import pruning
 from indexer.indexing.reading import Batch, batches, check_sources, count_ahead, documents_with, readings
-from indexer.indexing.storing import Outcome, put_beside, put_encoded
+from indexer.indexing.storing import StoringOutcome, put_beside, put_encoded
 from indexer.ledger.ledger import Ledger, Note
 from indexer.ledger.tables import DONE, REFUSED, REMARK, Chunk
 from indexer.readers import ReadOptions
@@ -204,7 +204,7 @@ class _Work:
 
     def _end(self) -> None:
         chunk, documents, records, encoding = self.under_way.popleft()
-        outcome = Outcome()
+        outcome = StoringOutcome()
         if encoding is not None:
             with self._patience(documents):
                 encoded = encoding.result()

@@ -15,7 +15,7 @@ NOTHING_KNOWN = "it has nothing the encoder knows"
 
 
 @dataclass(frozen=True)
-class Outcome:
+class StoringOutcome:
     """What became of some documents.
 
     Attributes:
@@ -27,7 +27,7 @@ class Outcome:
     notes: list[Note] = field(default_factory=list)
 
 
-def put_encoded(store: VectorStore, model: str, documents: Sequence[Document], encoded: Encoded) -> Outcome:
+def put_encoded(store: VectorStore, model: str, documents: Sequence[Document], encoded: Encoded) -> StoringOutcome:
     """Write documents with what the model made of them, but for those it knows nothing of.
 
     Raises:
@@ -42,10 +42,10 @@ def put_encoded(store: VectorStore, model: str, documents: Sequence[Document], e
         if nothing
     ]
     notes += [Note(REFUSED, doc_id, doc_id, reason) for doc_id, reason in report.refused.items()]
-    return Outcome(report.stored, notes)
+    return StoringOutcome(report.stored, notes)
 
 
-def put_beside(store: VectorStore, encoder: Encoder, documents: Sequence[Document], encoded: Encoded) -> Outcome:
+def put_beside(store: VectorStore, encoder: Encoder, documents: Sequence[Document], encoded: Encoded) -> StoringOutcome:
     """Write what another model made of documents that a store has, but for those that went while it was at work.
 
     Those that were changed meanwhile are encoded as they are now.
@@ -53,19 +53,19 @@ def put_beside(store: VectorStore, encoder: Encoder, documents: Sequence[Documen
     Raises:
         StoreError: the store failed; the same call again does no harm.
     """
-    outcome = Outcome()
+    outcome = StoringOutcome()
     while documents:
-        now = {one.doc_id: one for one in still_there(store, [document.doc_id for document in documents])}
+        now = {one.doc_id: one for one in existing_documents(store, [document.doc_id for document in documents])}
         same = [at for at, one in enumerate(documents) if one.doc_id in now and _is_same(one, now[one.doc_id])]
         made = Encoded(encoded.vectors[same], [encoded.passages[at] for at in same], encoded.known[same])
         some = put_encoded(store, encoder.spec.model, [documents[at] for at in same], made)
-        outcome = Outcome(outcome.stored + some.stored, [*outcome.notes, *some.notes])
+        outcome = StoringOutcome(outcome.stored + some.stored, [*outcome.notes, *some.notes])
         documents = [now[one.doc_id] for one in documents if one.doc_id in now and not _is_same(one, now[one.doc_id])]
         encoded = encoder.encode_documents(documents) if documents else encoded
     return outcome
 
 
-def still_there(store: VectorStore, doc_ids: Sequence[str]) -> list[Document]:
+def existing_documents(store: VectorStore, doc_ids: Sequence[str]) -> list[Document]:
     """The documents of some ids, without those that are gone: these are found by halving."""
     try:
         return store.get(doc_ids)
@@ -73,7 +73,7 @@ def still_there(store: VectorStore, doc_ids: Sequence[str]) -> list[Document]:
         if len(doc_ids) == 1:
             return []
         middle = len(doc_ids) // 2
-        return [*still_there(store, doc_ids[:middle]), *still_there(store, doc_ids[middle:])]
+        return [*existing_documents(store, doc_ids[:middle]), *existing_documents(store, doc_ids[middle:])]
 
 
 def _is_same(one: Document, other: Document) -> bool:

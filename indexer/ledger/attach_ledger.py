@@ -8,7 +8,7 @@ from typing import Self
 import sqlalchemy as sa
 from sqlalchemy.orm import Mapped, mapped_column
 
-from indexer.elastic.changes import NOTHING, Top
+from indexer.elastic.changes import NOTHING, ShardPosition
 from indexer.ledger.database import Base, now, transaction
 from indexer.ledger.ledger import Note, finding, findings
 from indexer.ledger.tables import DONE, REFUSED, RUNNING, Finding, IndexRun
@@ -91,7 +91,7 @@ class AttachLedger:
             session.flush()
         return cls(engine, found, begun=begun, interrupted=interrupted)
 
-    def position(self, shard: int, top: Top) -> int:
+    def position(self, shard: int, top: ShardPosition) -> int:
         """The number up to which a shard is dealt with, as far as it counts on from there."""
         found = self._checkpoint(shard)
         if found is None:
@@ -100,7 +100,7 @@ class AttachLedger:
         goes_on = found.history == top.history if known else found.seq_no <= top.seq_no
         return found.seq_no if goes_on else NOTHING
 
-    def is_at(self, shard: int, top: Top) -> bool:
+    def is_at(self, shard: int, top: ShardPosition) -> bool:
         """Whether nothing came since."""
         found = self._checkpoint(shard)
         return found is not None and found.history == top.history and self.position(shard, top) >= top.seq_no
@@ -112,7 +112,7 @@ class AttachLedger:
     def advance(
         self,
         shard: int,
-        top: Top,
+        top: ShardPosition,
         doc_ids: Sequence[str],
         notes: Iterable[Note],
         *,

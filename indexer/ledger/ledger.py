@@ -24,7 +24,7 @@ from indexer.ledger.tables import (
     Chunk,
     Finding,
     IndexRun,
-    Seen,
+    SeenDocument,
     Spool,
 )
 
@@ -167,21 +167,25 @@ class Ledger:
             for earlier, positions in (beaten or {}).values():
                 _leave_out(session.get_one(Chunk, (self.run.id, earlier)), positions)
             if beaten:
-                moved = sa.update(Seen).where(Seen.run_id == self.run.id, Seen.key.in_([_key(one) for one in beaten]))
+                moved = sa.update(SeenDocument).where(
+                    SeenDocument.run_id == self.run.id, SeenDocument.key.in_([_key(one) for one in beaten])
+                )
                 session.execute(moved.values(chunk=number))
             known = self._already(session, doc_ids)
             notes = list(notes)
             refused = [note.doc_id for note in notes if note.doc_id]  # they are in the sources: not to be pruned
             fresh = {_key(doc_id) for doc_id in (*doc_ids, *refused)}
             fresh -= self._already(session, [*doc_ids, *refused])
-            session.add_all(Seen(run_id=self.run.id, key=key, chunk=number) for key in fresh)
+            session.add_all(SeenDocument(run_id=self.run.id, key=key, chunk=number) for key in fresh)
             session.add_all(finding(self.run.id, note) for note in (*notes, *_duplicates(doc_ids, known)))
         return chunk
 
     def seen_in(self, doc_ids: Sequence[str]) -> dict[str, int]:
         """Number of the earlier chunk that has the document that counts, by id; ids met for the first time are not."""
         keys = {_key(doc_id): doc_id for doc_id in doc_ids}
-        query = sa.select(Seen.key, Seen.chunk).where(Seen.run_id == self.run.id, Seen.key.in_(keys))
+        query = sa.select(SeenDocument.key, SeenDocument.chunk).where(
+            SeenDocument.run_id == self.run.id, SeenDocument.key.in_(keys)
+        )
         with transaction(self._engine) as session:
             return {keys[key]: number for key, number in session.execute(query)}
 
@@ -220,7 +224,11 @@ class Ledger:
 
     def _already(self, session: Session, doc_ids: Sequence[str]) -> set[int]:
         keys = [_key(doc_id) for doc_id in doc_ids]
-        return set(session.scalars(sa.select(Seen.key).where(Seen.run_id == self.run.id, Seen.key.in_(keys))))
+        return set(
+            session.scalars(
+                sa.select(SeenDocument.key).where(SeenDocument.run_id == self.run.id, SeenDocument.key.in_(keys))
+            )
+        )
 
     def done(self, chunk: Chunk, stored: int, notes: Iterable[Note]) -> None:
         """The chunk's documents are in the store: so many were encoded and stored."""
@@ -351,7 +359,7 @@ def forget_collection(engine: sa.Engine, collection: str) -> None:
 
 def forget_chunks(session: Session, run_id: int) -> None:
     """Remove what is kept of a run only until it is over."""
-    session.execute(sa.delete(Seen).where(Seen.run_id == run_id))
+    session.execute(sa.delete(SeenDocument).where(SeenDocument.run_id == run_id))
     session.execute(sa.delete(Spool).where(Spool.run_id == run_id))
     session.execute(sa.delete(Chunk).where(Chunk.run_id == run_id))
 

@@ -101,7 +101,7 @@ class Finding(Base):
     text: Mapped[str]
 
 
-class Seen(Base):
+class SeenDocument(Base):
     """Ids met in a run, as 63 bits of a hash: for duplicates and for pruning; emptied when the run is done."""
 
     __tablename__ = "seen_documents"

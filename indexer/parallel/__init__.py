@@ -8,17 +8,17 @@ from pathlib import Path
 
 from encoders.errors import BadInput
 from indexer.parallel.moses import read_moses, side_language, sides, text_name
-from indexer.parallel.source import Aligned
+from indexer.parallel.source import AlignedSentence
 from indexer.parallel.tables import header_language, read_by_id, read_jsonl, read_tsv
 from indexer.parallel.tmx import read_tmx
 from indexer.readers.files import SourceFile, UnreadableFileError, source_files
 from indexer.readers.source import Refusal
 
-__all__ = ["Aligned", "Found", "find", "read_parallel"]
+__all__ = ["AlignedSentence", "ParallelFiles", "find", "read_parallel"]
 
 
 @dataclass
-class Found:
+class ParallelFiles:
     """The files of some sources by how they are read.
 
     Attributes:
@@ -32,13 +32,13 @@ class Found:
     by_id: dict[Path, dict[str, SourceFile]] = field(default_factory=dict)
 
 
-def find(sources: Sequence[str]) -> Found:
+def find(sources: Sequence[str]) -> ParallelFiles:
     """Sort files and folders by what they hold; of a text of which two sides or more are named, those alone are sides.
 
     Raises:
         BadInput: one does not exist or holds no parallel text.
     """
-    found = Found()
+    found = ParallelFiles()
     named: dict[Path, dict[str, SourceFile]] = {}
     for source in sources:
         path = Path(source).expanduser()
@@ -59,7 +59,7 @@ def find(sources: Sequence[str]) -> Found:
     return found
 
 
-def read_parallel(found: Found) -> Iterator[Aligned | Refusal]:
+def read_parallel(found: ParallelFiles) -> Iterator[AlignedSentence | Refusal]:
     """Read everything, one sentence in its languages after another; what can't be read gives a refusal.
 
     Raises:
@@ -77,7 +77,7 @@ def read_parallel(found: Found) -> Iterator[Aligned | Refusal]:
         yield from read_by_id(files)
 
 
-def _take(file: SourceFile, found: Found, *, whole_folder: bool) -> bool:
+def _take(file: SourceFile, found: ParallelFiles, *, whole_folder: bool) -> bool:
     """Put a file where it belongs; False where it is no parallel text."""
     lang = header_language(file) if file.suffix == ".tsv" else None
     if file.suffix in (".jsonl", ".ndjson", ".tmx") or (file.suffix == ".tsv" and lang is None):

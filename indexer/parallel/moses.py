@@ -7,7 +7,7 @@ from itertools import zip_longest
 from pathlib import Path
 
 from encoders.errors import BadInput
-from indexer.parallel.source import NOT_UTF8, Aligned, decoded
+from indexer.parallel.source import NOT_UTF8, AlignedSentence, decoded
 from indexer.parallel.tables import language
 from indexer.readers.files import SourceFile, UnreadableFileError
 from indexer.readers.source import Refusal
@@ -37,7 +37,7 @@ def text_name(file: SourceFile) -> Path:
     return file.path.with_name(name[: name.lower().rfind(file.suffix)])
 
 
-def read_moses(files: Mapping[str, SourceFile]) -> Iterator[Aligned | Refusal]:
+def read_moses(files: Mapping[str, SourceFile]) -> Iterator[AlignedSentence | Refusal]:
     """Line after line.
 
     Raises:
@@ -56,7 +56,7 @@ def read_moses(files: Mapping[str, SourceFile]) -> Iterator[Aligned | Refusal]:
             if None in texts.values():
                 yield Refusal(where, NOT_UTF8)
             else:
-                yield Aligned(where, {lang: text for lang, text in texts.items() if text is not None})
+                yield AlignedSentence(where, {lang: text for lang, text in texts.items() if text is not None})
     except UnreadableFileError as error:
         yield Refusal(first.shown, str(error))
 

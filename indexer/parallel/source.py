@@ -9,7 +9,7 @@ from indexer.readers.source import Refusal
 
 
 @dataclass(frozen=True)
-class Aligned:
+class AlignedSentence:
     """One sentence in several languages.
 
     Attributes:
@@ -29,9 +29,9 @@ def decoded(line: bytes) -> str | None:
         return None
 
 
-def row(where: str, texts: Mapping[str, str]) -> Aligned | Refusal:
+def row(where: str, texts: Mapping[str, str]) -> AlignedSentence | Refusal:
     """A sentence's texts as they were found; a refusal where they are not two."""
-    return Aligned(where, texts) if len(texts) > 1 else Refusal(where, _ALONE)
+    return AlignedSentence(where, texts) if len(texts) > 1 else Refusal(where, _ALONE)
 
 
 NOT_UTF8 = "it is not UTF-8; convert the file with iconv"

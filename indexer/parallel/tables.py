@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from encoders.errors import BadInput
 from encoders.languages import normalise
 from encoders.wording import counted
-from indexer.parallel.source import NOT_UTF8, Aligned, decoded, row
+from indexer.parallel.source import NOT_UTF8, AlignedSentence, decoded, row
 from indexer.readers.files import SourceFile, UnreadableFileError
 from indexer.readers.source import Refusal
 
@@ -36,7 +36,7 @@ def header_language(file: SourceFile) -> str | None:
     return lang if len(names) == 2 and names[0] in _ABOUT and names[1] == "text" else None
 
 
-def read_tsv(file: SourceFile) -> Iterator[Aligned | Refusal]:
+def read_tsv(file: SourceFile) -> Iterator[AlignedSentence | Refusal]:
     """Lines whose columns are languages, as the header names them; ``id`` and ``sid`` columns are passed over."""
     names: list[str] = []
     langs: list[str | None] = []
@@ -58,10 +58,10 @@ def read_tsv(file: SourceFile) -> Iterator[Aligned | Refusal]:
                 where, f"the line has {counted(len(values), 'column')} and the header {len(names)}; fill or quote them"
             )
         else:
-            yield Aligned(where, {lang: value for lang, value in zip(langs, values, strict=True) if lang})
+            yield AlignedSentence(where, {lang: value for lang, value in zip(langs, values, strict=True) if lang})
 
 
-def read_jsonl(file: SourceFile) -> Iterator[Aligned | Refusal]:
+def read_jsonl(file: SourceFile) -> Iterator[AlignedSentence | Refusal]:
     """Objects of texts by language, at the top or under ``translation``."""
     for line in file.lines():
         where = file.at(file.line)
@@ -84,7 +84,7 @@ def read_jsonl(file: SourceFile) -> Iterator[Aligned | Refusal]:
         yield row(where, known)
 
 
-def read_by_id(files: Mapping[str, SourceFile]) -> Iterator[Aligned | Refusal]:
+def read_by_id(files: Mapping[str, SourceFile]) -> Iterator[AlignedSentence | Refusal]:
     """Files of ids and texts, one a language: what has one id is one sentence. They are held in memory together."""
     rows: dict[str, dict[str, str]] = {}
     for lang, file in files.items():
@@ -103,4 +103,4 @@ def read_by_id(files: Mapping[str, SourceFile]) -> Iterator[Aligned | Refusal]:
             yield Refusal(file.shown, str(error))
     folder = next(iter(files.values())).path.parent
     for name, texts in rows.items():
-        yield Aligned(f"{folder}: {name}", texts)
+        yield AlignedSentence(f"{folder}: {name}", texts)

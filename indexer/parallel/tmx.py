@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from xml.etree import ElementTree as ET
 
-from indexer.parallel.source import Aligned, row
+from indexer.parallel.source import AlignedSentence, row
 from indexer.parallel.tables import language
 from indexer.readers.files import SourceFile
 from indexer.readers.source import Refusal
@@ -15,7 +15,7 @@ _CODES = {"bpt", "ept", "ph", "it", "ut"}
 _XML_LANG = "{http://www.w3.org/XML/1998/namespace}lang"
 
 
-def read_tmx(file: SourceFile) -> Iterator[Aligned | Refusal]:
+def read_tmx(file: SourceFile) -> Iterator[AlignedSentence | Refusal]:
     """Each translation unit's segments by language; of two in one language the first."""
     number = 0
     with file.open() as stream:

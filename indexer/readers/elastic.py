@@ -133,7 +133,7 @@ def _ours(client: Elasticsearch, server: str, index: str) -> list[str]:
 def _readings(
     client: Elasticsearch,
     server: str,
-    found: Mapping[str, changes.Tops],
+    found: Mapping[str, changes.IndexPosition],
     ours: Mapping[str, list[str]],
     options: ReadOptions,
 ) -> Iterator[Reading]:
@@ -222,7 +222,7 @@ def _client(server: str) -> Elasticsearch:
     return connection.connect(server, Credentials.read(stated if same else ""))
 
 
-def _tops(client: Elasticsearch, server: str, index: str) -> dict[str, changes.Tops]:
+def _tops(client: Elasticsearch, server: str, index: str) -> dict[str, changes.IndexPosition]:
     from elasticsearch import AuthorizationException, NotFoundError  # noqa: PLC0415
 
     try:

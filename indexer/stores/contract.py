@@ -32,7 +32,7 @@ class StoredDocument:
 
 
 @dataclass(frozen=True)
-class Edited(Document):
+class EditedDocument(Document):
     """A document whose owner gave it another text after its vector and its passages were made."""
 
     @classmethod
@@ -123,7 +123,7 @@ class OnServer(Protocol):
 
 
 @dataclass(frozen=True)
-class Wording:
+class LexicalQuery:
     """What a lexical arm is asked for.
 
     Attributes:
@@ -193,7 +193,7 @@ class VectorStore(Protocol):
         model: str,
         queries: Mapping[str, FloatArray],
         k: int,
-        wording: Wording,
+        wording: LexicalQuery,
         *,
         filters: Filters | None = None,
         lacking: str = "",

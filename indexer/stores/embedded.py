@@ -19,7 +19,7 @@ from encoders.document import Document, FloatArray, Passages
 from encoders.errors import BadInput, ModelMismatch, StoreError
 from indexer.stores import words
 from indexer.stores.admission import admit
-from indexer.stores.contract import Candidates, Filters, PutReport, Stamp, StoredDocument, Wording
+from indexer.stores.contract import Candidates, Filters, LexicalQuery, PutReport, Stamp, StoredDocument
 from indexer.stores.matrix import VectorMatrix
 
 _SCHEMAS = (words.WITHOUT_WORDS, words.WITH_WORDS)
@@ -259,7 +259,7 @@ class EmbeddedStore:
         model: str,
         queries: Mapping[str, FloatArray],
         k: int,
-        wording: Wording,
+        wording: LexicalQuery,
         *,
         filters: Filters | None = None,
         lacking: str = "",

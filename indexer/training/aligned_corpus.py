@@ -13,9 +13,9 @@ import tokenizers
 from encoders.document import Int32Array
 from encoders.errors import BadInput
 from encoders.tlaser.corpus import Corpus, Direction, Sentences
-from encoders.tlaser.settings import Plan
+from encoders.tlaser.settings import TlaserPlan
 from encoders.wording import counted
-from indexer.parallel import Aligned
+from indexer.parallel import AlignedSentence
 from indexer.parallel.scripts import wrong_script
 from indexer.readers.record import one_line
 from indexer.readers.source import Refusal
@@ -44,7 +44,7 @@ class AlignedText:
         return Counter(lang for row in self.rows for lang in row)
 
 
-def gather(readings: Iterable[Aligned | Refusal], languages: Sequence[str] = ()) -> AlignedText:
+def gather(readings: Iterable[AlignedSentence | Refusal], languages: Sequence[str] = ()) -> AlignedText:
     """Keep what is text in its language's script and stands beside a translation.
 
     Args:
@@ -128,7 +128,11 @@ def hold_out(text: AlignedText) -> tuple[AlignedText, AlignedText]:
 
 
 def make_corpus(
-    train: AlignedText, validation: AlignedText, pivots: Sequence[str], tokenizer: tokenizers.Tokenizer, plan: Plan
+    train: AlignedText,
+    validation: AlignedText,
+    pivots: Sequence[str],
+    tokenizer: tokenizers.Tokenizer,
+    plan: TlaserPlan,
 ) -> tuple[Corpus, list[str]]:
     """Tokenise, and pair each language with the pivots it stands beside.
 

@@ -12,7 +12,7 @@ from typing import Literal
 from encoders.console import Console
 from encoders.cr5.corpus import Corpus
 from encoders.cr5.estimator import Cr5
-from encoders.cr5.settings import Settings
+from encoders.cr5.settings import Cr5Settings
 from encoders.document import Document
 from encoders.errors import BadInput
 from encoders.folder import ModelFolder, free_target
@@ -54,7 +54,7 @@ def train_cr5(
     target: Path,
     *,
     options: ReadOptions | None = None,
-    settings: Settings | None = None,
+    settings: Cr5Settings | None = None,
     languages: Sequence[str] = (),
     precision: Literal["fp32", "int8"] = "int8",
     console: Console | None = None,
@@ -75,7 +75,7 @@ def train_cr5(
         MissingPart: there is no room for the folder.
     """
     console = console or Console(quiet=True)
-    settings = settings or Settings()
+    settings = settings or Cr5Settings()
     target = target.expanduser().resolve()
     if settings.pairs != "pairwise":
         free_target(target, "model")
@@ -144,7 +144,7 @@ def _count(
 def _train(
     corpus: Corpus,
     target: Path,
-    settings: Settings,
+    settings: Cr5Settings,
     precision: Literal["fp32", "int8"],
     refused: list[Refusal],
     console: Console,

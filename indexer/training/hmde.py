@@ -17,7 +17,7 @@ from encoders.console import Console
 from encoders.document import short_hash
 from encoders.errors import MissingPart
 from encoders.folder import ModelFolder, Precision, free_target
-from encoders.hmde.triples import Page, Triples, held_out
+from encoders.hmde.triples import TripleDocument, Triples, held_out
 from encoders.hmde.upper import UpperShape
 from encoders.session import Device
 from encoders.wording import counted
@@ -199,7 +199,7 @@ def train_hmde(
     )
 
 
-def concepts_held_out(pages: Sequence[Page], settings: Settings) -> tuple[set[str], set[str]]:
+def concepts_held_out(pages: Sequence[TripleDocument], settings: Settings) -> tuple[set[str], set[str]]:
     """Concepts whose pages teach nothing, and those of them that have a mate to be found, by which a model is judged.
 
     There are none where fewer than two could be judged by, since a concept alone is always found, and none where no

@@ -14,7 +14,7 @@ import numpy as np
 from encoders.console import Console
 from encoders.document import Document, short_hash
 from encoders.errors import BadInput
-from encoders.hmde.triples import Page, page_of
+from encoders.hmde.triples import TripleDocument, page_of
 from encoders.wording import counted
 from indexer.indexing.reading import readings
 from indexer.readers import ReadOptions, Refusal, Remark
@@ -26,7 +26,7 @@ _TOGETHER = 256
 
 
 @dataclass(frozen=True)
-class Survey:
+class MaterialSurvey:
     """What sources hold, before anything is encoded.
 
     Attributes:
@@ -35,7 +35,7 @@ class Survey:
         remarks: on how sources were read.
     """
 
-    pages: list[Page] = field(default_factory=list)
+    pages: list[TripleDocument] = field(default_factory=list)
     refused: list[Refusal] = field(default_factory=list)
     remarks: list[Remark] = field(default_factory=list)
 
@@ -50,7 +50,7 @@ class Material:
         cut: documents of more sentences than were kept.
     """
 
-    pages: list[Page]
+    pages: list[TripleDocument]
     hashes: list[str]
     cut: int
 
@@ -69,13 +69,13 @@ class Sources:
     options: ReadOptions
     languages: Sequence[str]
 
-    def survey(self, console: Console) -> Survey:
+    def survey(self, console: Console) -> MaterialSurvey:
         """Read them once.
 
         Raises:
             BadInput: there is nothing to learn from in them, with the reason.
         """
-        found, elsewhere = Survey(), 0
+        found, elsewhere = MaterialSurvey(), 0
         with console.progress("reading", None, "documents") as progress:
             for reading in readings(self.names, self.options):
                 match reading:
@@ -124,7 +124,7 @@ def prepare(sources: Sources, total: int, lower: Lower, place: Path, lower_id: s
         BadInput: the sources no longer give as many documents.
         MissingPart: the disk is full.
     """
-    pages: list[Page] = []
+    pages: list[TripleDocument] = []
     hashes: list[str] = []
     parts: list[Part] = []
     waiting: list[Document] = []
@@ -136,7 +136,7 @@ def prepare(sources: Sources, total: int, lower: Lower, place: Path, lower_id: s
         for document, count in zip(waiting, part["counts"], strict=True):
             page = page_of(document.lang, document.fields)
             # What has no sentence the encoder knows is nobody's mate and nobody's negative.
-            pages.append(page if count else Page("", document.lang, ()))
+            pages.append(page if count else TripleDocument("", document.lang, ()))
         waiting.clear()
 
     with console.progress("preparing", total, "documents") as progress:

@@ -17,7 +17,7 @@ from encoders.maps.lca import LCA, source_path
 from encoders.maps.lcc import LCC
 from encoders.maps.mates import Mates, mates, mean
 from encoders.maps.networks import NETWORKS, Networks
-from encoders.maps.ridge import RIDGES, Aligned, RidgePath
+from encoders.maps.ridge import RIDGES, AlignedMoments, RidgePath
 from encoders.maps.space import ANY, SpaceMaps
 from encoders.methods.combined import refuse_combined
 from encoders.wording import counted
@@ -34,7 +34,7 @@ _MANY = 20
 
 
 @dataclass(frozen=True)
-class Plan:
+class MappingPlan:
     """How to learn.
 
     Attributes:
@@ -55,7 +55,7 @@ class Plan:
 
 
 @dataclass(frozen=True)
-class Learnt:
+class LearntMaps:
     """Maps, and what they are worth.
 
     Attributes:
@@ -75,7 +75,7 @@ class Learnt:
     remarks: list[str]
 
 
-def learn(documents: ByConcept, spec: EncoderSpec, plan: Plan) -> Learnt:
+def learn(documents: ByConcept, spec: EncoderSpec, plan: MappingPlan) -> LearntMaps:
     """Learn the maps of a mapping from all concepts, the ridge from a fifth of them that are held out before.
 
     Args:
@@ -124,7 +124,7 @@ def learn(documents: ByConcept, spec: EncoderSpec, plan: Plan) -> Learnt:
             f"out ({centred.mrr:.3f}); more documents would help"
         )
     maps = SpaceMaps.rounded(spec.model, made.documents, made.queries, about=about)
-    return Learnt(maps, ridge, tried, centred, pairs, remarks)
+    return LearntMaps(maps, ridge, tried, centred, pairs, remarks)
 
 
 def _cautions(pairs: dict[tuple[str, str], int], held_out: int, dim: int) -> list[str]:
@@ -154,19 +154,19 @@ _Fit = Callable[[float], _Maps]
 """Of a ridge; what the ridges share is worked out once."""
 
 
-def _fitting(documents: ByConcept, plan: Plan, pivot: str) -> _Fit:
+def _fitting(documents: ByConcept, plan: MappingPlan, pivot: str) -> _Fit:
     return _lcc(documents, plan) if plan.method == "lcc" else _lca(documents, plan, pivot)
 
 
-def _lca(documents: ByConcept, plan: Plan, pivot: str) -> _Fit:
+def _lca(documents: ByConcept, plan: MappingPlan, pivot: str) -> _Fit:
     langs = list(documents.vectors)
     pairs = [(lang, pivot) for lang in langs if lang != pivot] if pivot else list(combinations(langs, 2))
-    seen: dict[tuple[str, str], Aligned] = {}
+    seen: dict[tuple[str, str], AlignedMoments] = {}
     paths: dict[tuple[str, str], RidgePath] = {}
     for pair in pairs:
         shared = _shared(documents, *pair)
         rows = {lang: _rows(documents, lang, shared) for lang in pair}
-        aligned = Aligned({lang: some.shape[1] for lang, some in rows.items()})
+        aligned = AlignedMoments({lang: some.shape[1] for lang, some in rows.items()})
         aligned.add(rows)
         for source, target in (pair, pair[::-1]):
             seen[source, target] = aligned
@@ -186,7 +186,7 @@ def _lca(documents: ByConcept, plan: Plan, pivot: str) -> _Fit:
     return fit
 
 
-def _lcc(documents: ByConcept, plan: Plan) -> _Fit:
+def _lcc(documents: ByConcept, plan: MappingPlan) -> _Fit:
     parallel = documents.parallel()
     if (common := len(parallel.concepts)) < _FEWEST:
         raise BadInput(

@@ -10,7 +10,7 @@ from encoders.console import Console
 from encoders.document import EncoderSpec, FloatArray
 from encoders.maps.mates import Mates, mates, mean
 from encoders.maps.networks import Networks
-from encoders.maps.parallel import Split
+from encoders.maps.parallel import ConceptSplit
 from encoders.maps.ridge import require_finite
 from encoders.methods.combined import refuse_combined
 from indexer.training.aligned_documents import ByConcept
@@ -44,19 +44,19 @@ def learn_networks(documents: ByConcept, spec: EncoderSpec, seed: int, console: 
         BadInput: there are too few such concepts, a number is not finite, or vectors are of several encoders.
         MissingPart: torch is not installed.
     """
-    from onnx_export.nca import Training, train  # noqa: PLC0415 - the train extra
+    from onnx_export.nca import NcaTraining, train  # noqa: PLC0415 - the train extra
 
     refuse_combined(spec.name)
     parallel = documents.parallel()
     for rows in parallel.rows.values():
         require_finite(rows)
-    split = Split.of(parallel, seed)
+    split = ConceptSplit.of(parallel, seed)
     pairs = list(permutations(parallel.rows, 2))
     graphs = {}
     with console.progress("networks", len(pairs), "networks") as advance:
         for source, target in pairs:
             teaching, stopping = ((some.rows[source], some.rows[target]) for some in (split.training, split.validation))
-            graphs[source, target] = train(teaching, stopping, Training(seed=seed))
+            graphs[source, target] = train(teaching, stopping, NcaTraining(seed=seed))
             advance(1)
     means = {lang: rows.mean(axis=0) for lang, rows in split.training.rows.items()}
     about = {

@@ -12,9 +12,9 @@ from encoders.console import Console
 from encoders.errors import BadInput
 from encoders.folder import ModelFolder, Precision, free_target
 from encoders.session import Device
-from encoders.tlaser.settings import NAMES, Plan
+from encoders.tlaser.settings import NAMES, TlaserPlan
 from encoders.tlaser.vocabulary import learn_vocabulary
-from indexer.parallel import Aligned, find, read_parallel
+from indexer.parallel import AlignedSentence, find, read_parallel
 from indexer.readers.source import Refusal
 from indexer.training.aligned_corpus import AlignedText, choose_pivots, gather, hold_out, make_corpus, words_a_token
 from onnx_export.graphs.parity import GateText, ParityReport
@@ -66,7 +66,7 @@ class TlaserReport:
 def train_tlaser(
     sources: Sequence[str],
     target: Path,
-    plan: Plan,
+    plan: TlaserPlan,
     *,
     pivots: Sequence[str] = (),
     languages: Sequence[str] = (),
@@ -157,7 +157,7 @@ def _gathered(sources: Sequence[str], languages: Sequence[str], console: Console
     read = 0
     with console.progress("reading", None, "sentences") as progress:
 
-        def counted() -> Iterator[Aligned | Refusal]:
+        def counted() -> Iterator[AlignedSentence | Refusal]:
             nonlocal read
             for reading in read_parallel(found):
                 read += 1
@@ -176,13 +176,13 @@ def _gathered(sources: Sequence[str], languages: Sequence[str], console: Console
     return text
 
 
-def _vocabulary(train: AlignedText, plan: Plan) -> tokenizers.Tokenizer:
+def _vocabulary(train: AlignedText, plan: TlaserPlan) -> tokenizers.Tokenizer:
     return learn_vocabulary(
         chain.from_iterable(row.values() for row in train.rows), plan.sizes.vocabulary, plan.variant
     )
 
 
-def _lacking(train: AlignedText, languages: Sequence[str], size: int, plan: Plan) -> list[str]:
+def _lacking(train: AlignedText, languages: Sequence[str], size: int, plan: TlaserPlan) -> list[str]:
     """Remarks on what was asked for and is not there: languages, and tokens."""
     found = train.languages()
     remarks = [f"no sentence in {lang} stands beside another in the sources" for lang in languages if lang not in found]

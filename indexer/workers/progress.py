@@ -19,7 +19,7 @@ _WINDOW = 60.0
 
 
 @dataclass(frozen=True)
-class Standing:
+class RunProgress:
     """A run as it stands.
 
     Attributes:
@@ -39,7 +39,7 @@ class Standing:
     errors: list[str]
 
 
-def standing(engine: sa.Engine, run_id: int) -> Standing:
+def run_progress(engine: sa.Engine, run_id: int) -> RunProgress:
     """How far a run is.
 
     Raises:
@@ -61,7 +61,7 @@ def standing(engine: sa.Engine, run_id: int) -> Standing:
     workers = registry.alive(engine, run.model)
     errors = [f"{worker.id}: {worker.error}" for worker in workers if worker.error]
     errors += [f"chunk {number}, {owner}: {error}" for number, owner, error in newest]
-    return Standing(
+    return RunProgress(
         run=run,
         chunks={state: number for state, (number, _) in sorted(rows.items())},
         documents=run.encoded if is_over else sum(documents for _, documents in rows.values()),
@@ -89,11 +89,11 @@ class Rate:
         return max(0.0, (done - before) / (now - since)) if now > since else 0.0
 
 
-def is_waiting(state: Standing) -> bool:
+def is_waiting(state: RunProgress) -> bool:
     """Whether there is work and nobody to do it."""
     return bool(state.chunks.get(PENDING)) and not state.workers
 
 
-def is_worked_off(state: Standing) -> bool:
+def is_worked_off(state: RunProgress) -> bool:
     """Whether every chunk is done, and only the run's end is left."""
     return state.run.state == RUNNING and not (state.chunks.get(PENDING) or state.chunks.get(LEASED))

@@ -24,7 +24,7 @@ from indexer.workers.hints import TASK, Hints, make_app, queue
 from indexer.workers.logs import log_to_stderr, logger
 from indexer.workers.metrics import counting, serve_metrics
 from indexer.workers.registry import Identity
-from indexer.workers.shutdown import Stop, leave_to_parent, worker_of
+from indexer.workers.shutdown import StopSignal, leave_to_parent, worker_of
 from indexer.workers.worker import ChunkWorker
 from onnx_export.models import find_model, make_models, open_named
 
@@ -36,7 +36,7 @@ _MOST_UNWELL = 3
 
 
 @dataclass(frozen=True)
-class Plan:
+class WorkerPlan:
     """How a worker shall work.
 
     Attributes:
@@ -58,7 +58,7 @@ class Plan:
     metrics_port: int | None = None
 
 
-def serve(plan: Plan, settings: Settings, console: Console) -> int:
+def serve(plan: WorkerPlan, settings: Settings, console: Console) -> int:
     """Work until asked to end; returns the exit status.
 
     Raises:
@@ -85,7 +85,7 @@ def serve(plan: Plan, settings: Settings, console: Console) -> int:
     return _run(app, pool, spec.model)
 
 
-def _checked(plan: Plan) -> Plan:
+def _checked(plan: WorkerPlan) -> WorkerPlan:
     device = resolved_device(plan.device)
     if device == "cuda" and plan.device == "auto" and not _has_gpu(plan):
         device = "cpu"
@@ -97,7 +97,7 @@ def _checked(plan: Plan) -> Plan:
     return replace(plan, device=device)
 
 
-def _has_gpu(plan: Plan) -> bool:
+def _has_gpu(plan: WorkerPlan) -> bool:
     """Whether the graph really runs there: that CUDA's ONNX Runtime is installed says nothing of a driver or a GPU."""
     try:
         _spec_elsewhere(replace(plan, device="cuda"))
@@ -110,9 +110,9 @@ def _has_gpu(plan: Plan) -> bool:
 class _Pool:
     """The processes of a worker; in each of them the chunk worker of that process."""
 
-    def __init__(self, plan: Plan, settings: Settings, console: Console) -> None:
+    def __init__(self, plan: WorkerPlan, settings: Settings, console: Console) -> None:
         self.plan, self.settings, self._console = plan, settings, console
-        self.stop = Stop(plan.grace)
+        self.stop = StopSignal(plan.grace)
         self.threads = max(1, available_cores() // plan.concurrency)
         self._worker: ChunkWorker | None = None
         self._failed = multiprocessing.RawValue("b", 0)
@@ -183,21 +183,21 @@ def _warn_of_int8(reference: str) -> None:
             )
 
 
-def _load(plan: Plan, threads: int) -> Encoder:
+def _load(plan: WorkerPlan, threads: int) -> Encoder:
     return open_named(plan.reference, plan.method, Console(quiet=True), device=plan.device, threads=threads)
 
 
-def _spec(plan: Plan) -> EncoderSpec:
+def _spec(plan: WorkerPlan) -> EncoderSpec:
     return _load(plan, 1).spec
 
 
-def _spec_elsewhere(plan: Plan) -> EncoderSpec:
+def _spec_elsewhere(plan: WorkerPlan) -> EncoderSpec:
     """What the encoder is, asked in a process of its own: ONNX Runtime must not be loaded before this one forks."""
     with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as aside:
         return aside.submit(_spec, plan).result()
 
 
-def _patiently(act: Callable[[], Any], stop: Stop) -> Any:
+def _patiently(act: Callable[[], Any], stop: StopSignal) -> Any:
     while True:
         try:
             return act()

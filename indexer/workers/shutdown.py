@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from celery import Celery
 
 
-class Stop:
+class StopSignal:
     """Whether and by when to end; one for all processes of a worker, made before they are forked.
 
     Attributes:
@@ -62,7 +62,7 @@ _FROM_OUTSIDE = (signal.SIGTERM, signal.SIGHUP)
 """Of a service manager and of a terminal that closes; they may come to every process, and more than once."""
 
 
-def worker_of(app: Celery, stop: Stop, status: Callable[[], int]) -> Any:
+def worker_of(app: Celery, stop: StopSignal, status: Callable[[], int]) -> Any:
     """Celery's worker, which ends as ``stop`` has it.
 
     Its own answers to signals break a solo worker's chunk off, as if a document had, and to SIGHUP begin the process
@@ -95,7 +95,7 @@ def worker_of(app: Celery, stop: Stop, status: Callable[[], int]) -> Any:
     return Worker
 
 
-def _end_at_last(stop: Stop, status: Callable[[], int]) -> None:
+def _end_at_last(stop: StopSignal, status: Callable[[], int]) -> None:
     logger.info(
         "asked to end: what is being encoded is finished within %g s or goes back; Ctrl-C once more, and it goes back "
         "now",

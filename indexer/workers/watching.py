@@ -19,7 +19,7 @@ from indexer.ledger.ledger import Ledger
 from indexer.ledger.tables import ACTIVE, DONE, PAUSED, READING, RUNNING, IndexRun
 from indexer.settings import Settings
 from indexer.workers.hints import Hints
-from indexer.workers.progress import Rate, Standing, is_waiting, is_worked_off, standing
+from indexer.workers.progress import Rate, RunProgress, is_waiting, is_worked_off, run_progress
 from indexer.workers.sweeping import sweep
 
 _REST = 9
@@ -28,7 +28,7 @@ _SWEEP = 5.0
 
 
 @dataclass(frozen=True)
-class Look:
+class RunView:
     """A run at one moment.
 
     Attributes:
@@ -36,7 +36,7 @@ class Look:
         rate: documents a second, of all workers.
     """
 
-    standing: Standing
+    standing: RunProgress
     rate: float
 
     @property
@@ -46,7 +46,7 @@ class Look:
         return dt.timedelta(seconds=round(missing / self.rate)) if self.rate and missing else None
 
 
-def looks(engine: sa.Engine, run_id: int, every: float, console: Console) -> Iterator[Look]:
+def looks(engine: sa.Engine, run_id: int, every: float, console: Console) -> Iterator[RunView]:
     """A look at a run now and then, until it is over; a database that is away is waited for.
 
     A run of a million chunks takes a second to look at: then looks are rarer, a tenth of the time at most.
@@ -56,10 +56,10 @@ def looks(engine: sa.Engine, run_id: int, every: float, console: Console) -> Ite
     while True:
         began = time.monotonic()
         try:
-            found = standing(engine, run_id)
+            found = run_progress(engine, run_id)
             taken = time.monotonic() - began
             away = False
-            yield Look(found, rate(found.done))
+            yield RunView(found, rate(found.done))
             if found.run.state not in ACTIVE:
                 return
         except StoreError as error:
@@ -71,7 +71,7 @@ def looks(engine: sa.Engine, run_id: int, every: float, console: Console) -> Ite
         time.sleep(max(every, _REST * taken))
 
 
-def look_on(run_id: int, name: str, settings: Settings, console: Console, afterwards: str = "") -> IndexReport:
+def watch_run(run_id: int, name: str, settings: Settings, console: Console, afterwards: str = "") -> IndexReport:
     """Wait for the end of a run that workers are at; returns what it did.
 
     Args:
@@ -134,7 +134,7 @@ def wait_for(engine: sa.Engine, run_id: int, console: Console, settings: Setting
                 console.say(said)
 
 
-def standstill(state: Standing) -> str:
+def standstill(state: RunProgress) -> str:
     """Why a run doesn't go on, and what to do; empty where it does."""
     run = state.run
     if run.state == PAUSED:
@@ -152,7 +152,7 @@ def watch(engine: sa.Engine, run_id: int, every: float, console: Console) -> Non
             console.result(line)
 
 
-def as_json(look: Look) -> dict[str, object]:
+def as_json(look: RunView) -> dict[str, object]:
     """A look as JSON carries it."""
     one = look.standing
     return {
@@ -175,7 +175,7 @@ def as_json(look: Look) -> dict[str, object]:
     }  # fmt: skip
 
 
-def lines(look: Look) -> list[str]:
+def lines(look: RunView) -> list[str]:
     """A look for people."""
     one = look.standing
     chunks = ", ".join(f"{number:,} {state}" for state, number in one.chunks.items()) or "none left"

@@ -18,7 +18,7 @@ from encoders.document import Document, Encoder
 from encoders.errors import DragomanError, MissingPart, StoreError
 from indexer.collection import collection as collections
 from indexer.collection.collection import Collection
-from indexer.indexing.storing import put_beside, put_encoded, still_there
+from indexer.indexing.storing import existing_documents, put_beside, put_encoded
 from indexer.ledger.database import is_away, owner_of
 from indexer.ledger.ledger import storable
 from indexer.ledger.tables import IndexRun
@@ -31,7 +31,7 @@ from indexer.workers.leases import Lease, Leases
 from indexer.workers.logs import logger, of
 from indexer.workers.metrics import Metrics
 from indexer.workers.registry import Identity
-from indexer.workers.shutdown import Stop
+from indexer.workers.shutdown import StopSignal
 from indexer.workers.sweeping import going, sweep
 
 BEATS = 4
@@ -68,7 +68,7 @@ class ChunkWorker:
         hints: Hints,
         who: Identity,
         lease_seconds: float,
-        stop: Stop,
+        stop: StopSignal,
         metrics: Metrics,
     ) -> None:
         """Begin to show signs of life, and to look after the runs of the encoder's model."""
@@ -155,7 +155,7 @@ class ChunkWorker:
             self._lost(lease)
             return
         if run.again:  # what is stored now counts: it may have changed, or gone, since the run began
-            documents = still_there(store, [document.doc_id for document in documents])
+            documents = existing_documents(store, [document.doc_id for document in documents])
         started = self._metrics.spent("read", started)
         encoded = self._encoder.encode_documents(documents)
         started = self._metrics.spent("encode", started)

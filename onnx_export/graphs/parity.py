@@ -36,7 +36,7 @@ class GateText:
 
 
 @dataclass(frozen=True)
-class Bar:
+class ParityBar:
     """What a graph must reach to be published.
 
     Attributes:
@@ -50,11 +50,11 @@ class Bar:
     top10_agreement: float
 
 
-BARS: Mapping[Precision, Bar] = {
-    "fp32": Bar(cosine_min=0.9999, cosine_mean=0.9999, top10_agreement=0.99),
-    "fp16": Bar(cosine_min=0.999, cosine_mean=0.9995, top10_agreement=0.97),
-    "int8": Bar(cosine_min=0.97, cosine_mean=0.99, top10_agreement=0.80),
-    "q4": Bar(cosine_min=0.95, cosine_mean=0.98, top10_agreement=0.75),
+BARS: Mapping[Precision, ParityBar] = {
+    "fp32": ParityBar(cosine_min=0.9999, cosine_mean=0.9999, top10_agreement=0.99),
+    "fp16": ParityBar(cosine_min=0.999, cosine_mean=0.9995, top10_agreement=0.97),
+    "int8": ParityBar(cosine_min=0.97, cosine_mean=0.99, top10_agreement=0.80),
+    "q4": ParityBar(cosine_min=0.95, cosine_mean=0.98, top10_agreement=0.75),
 }
 """The bar of each precision.
 
@@ -98,7 +98,7 @@ class ParityReport:
     texts: int
     languages: tuple[str, ...]
     worst: str
-    bar: Bar
+    bar: ParityBar
     forced: bool = False
 
     @property

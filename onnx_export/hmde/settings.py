@@ -145,7 +145,7 @@ class FineTuning:
 
 
 @dataclass(frozen=True)
-class Point:
+class CurvePoint:
     """What is known after some steps.
 
     Attributes:
@@ -172,7 +172,7 @@ class Curve:
         validated: whether there were held-out concepts; if not, scores are 0 and the last step's weights are kept.
     """
 
-    points: list[Point] = field(default_factory=list)
+    points: list[CurvePoint] = field(default_factory=list)
     best: int = 0
     stopped: str = ""
     validated: bool = True

@@ -20,7 +20,7 @@ from encoders.hmde.upper import UpperShape
 from onnx_export.hmde.lower_encoders.lower import Lower
 from onnx_export.hmde.model import Upper
 from onnx_export.hmde.objective import Objective
-from onnx_export.hmde.settings import Curve, Point, Settings
+from onnx_export.hmde.settings import Curve, CurvePoint, Settings
 from onnx_export.hmde.validation import mean_average_precision
 from onnx_export.training.checkpoint import load_checkpoint, save_checkpoint
 from onnx_export.training.interrupt import interrupt_later
@@ -105,7 +105,7 @@ class Training:
         self._optimiser.load_state_dict(state["optimiser"])
         said = json.loads(state["said"])
         self.step, self._losses = said["step"], said["losses"]
-        points = [Point(**point) for point in said["points"]]
+        points = [CurvePoint(**point) for point in said["points"]]
         self.curve = Curve(points, said["best"], said["stopped"], said["validated"])
         return True
 
@@ -211,7 +211,7 @@ class Training:
     def _validate(self, console: Console) -> None:
         score = self.score()
         loss = float(np.mean(self._losses)) if self._losses else float(self._first_loss())
-        point = Point(self.step, round(loss, 6), self._rate() if self.step < self.settings.steps else 0.0, score)
+        point = CurvePoint(self.step, round(loss, 6), self._rate() if self.step < self.settings.steps else 0.0, score)
         self.curve.points.append(point)
         self._losses = []
         better = score > max((one.score for one in self.curve.points[:-1]), default=-1.0) or not self.curve.validated

@@ -7,14 +7,14 @@ from collections.abc import Sequence
 import numpy as np
 
 from encoders.document import FloatArray, unit_rows
-from encoders.hmde.triples import Page
+from encoders.hmde.triples import TripleDocument
 
 DEPTH = 100
 QUERIES = 500
 """Titles that are asked, at most: every so manieth."""
 
 
-def mean_average_precision(documents: FloatArray, queries: FloatArray, pages: Sequence[Page]) -> float:
+def mean_average_precision(documents: FloatArray, queries: FloatArray, pages: Sequence[TripleDocument]) -> float:
     """MAP over titles, each asked of all pages in other languages than its own, their titles left out.
 
     The mean of each language is taken out first, of documents and of queries, as a calibration does: without that a

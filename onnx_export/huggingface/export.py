@@ -16,14 +16,20 @@ from onnx_export.graphs.parity import GateText, ParityReport, check_parity, read
 from onnx_export.graphs.precision import convert
 from onnx_export.huggingface import source as huggingface
 from onnx_export.huggingface.hub import find_source, read_card
-from onnx_export.huggingface.layout import Recipe, Wishes, choose_pooling, choose_prefixes, read_layout
+from onnx_export.huggingface.layout import Recipe, StatedLayout, choose_pooling, choose_prefixes, read_layout
 from onnx_export.huggingface.model_card import model_card
 
-_NONE = Wishes()
+_NONE = StatedLayout()
 
 
 def export_model(
-    model: str, output: Path | None, precision: Precision, wishes: Wishes, console: Console, *, force: bool = False
+    model: str,
+    output: Path | None,
+    precision: Precision,
+    wishes: StatedLayout,
+    console: Console,
+    *,
+    force: bool = False,
 ) -> tuple[ModelFolder, ParityReport]:
     """Export a model, prove it and publish its folder.
 
@@ -77,7 +83,7 @@ def describe(
     recipe: Recipe,
     source: huggingface.SourceModel,
     precision: Precision,
-    wishes: Wishes = _NONE,
+    wishes: StatedLayout = _NONE,
 ) -> ModelConfig:
     """What the folder of a loaded model says, but for the hashes of its files."""
     licence, languages = card
@@ -98,7 +104,7 @@ def describe(
     )
 
 
-def _say_choices(config: ModelConfig, recipe: Recipe, origin: str, wishes: Wishes, console: Console) -> None:
+def _say_choices(config: ModelConfig, recipe: Recipe, origin: str, wishes: StatedLayout, console: Console) -> None:
     if recipe.remark:
         console.say(recipe.remark)
     if wishes.query_prefix is not None or wishes.document_prefix is not None:

@@ -70,7 +70,7 @@ class Recipe:
 
 
 @dataclass(frozen=True)
-class Wishes:
+class StatedLayout:
     """What a user may say about a model; None where the model's own word counts.
 
     Attributes:

@@ -18,7 +18,7 @@ from encoders.document import FloatArray, unit_rows
 from encoders.errors import BadInput
 from encoders.session import CUDA_TOKEN_BUDGET, Device, token_batches
 from encoders.tlaser.corpus import Corpus
-from encoders.tlaser.settings import Plan, Training
+from encoders.tlaser.settings import TlaserPlan, TlaserTraining
 from encoders.tlaser.similarity import search_errors
 from encoders.tlaser.vocabulary import PAD_ID
 from onnx_export.tlaser.batches import Batch, Batches, encoder_input, padded
@@ -53,7 +53,7 @@ class Fitted:
 
 
 def fit(
-    corpus: Corpus, plan: Plan, vocabulary: int, folder: Path, *, device: Device = "auto", console: Console
+    corpus: Corpus, plan: TlaserPlan, vocabulary: int, folder: Path, *, device: Device = "auto", console: Console
 ) -> Fitted:
     """Train, going on from the checkpoint in ``folder`` if there is one.
 
@@ -93,7 +93,7 @@ def fit(
 class _Run:
     """A model in training: weights, optimiser, place in the corpus, curve."""
 
-    def __init__(self, corpus: Corpus, plan: Plan, vocabulary: int, folder: Path, device: torch.device) -> None:
+    def __init__(self, corpus: Corpus, plan: TlaserPlan, vocabulary: int, folder: Path, device: torch.device) -> None:
         training = plan.training
         self.corpus, self.plan, self.folder, self.device = corpus, plan, folder, device
         self.told = fingerprint(corpus, plan, vocabulary)
@@ -214,12 +214,12 @@ class _Run:
         return Fitted(self.model.cpu().eval(), self.curve, best, rate)
 
 
-def learning_rate(step: int, training: Training) -> float:
+def learning_rate(step: int, training: TlaserTraining) -> float:
     """Rises in a straight line to the highest rate, then falls with the inverse square root; steps count from 1."""
     return float(training.rate * min(step / training.warmup, (training.warmup / step) ** 0.5))
 
 
-def fingerprint(corpus: Corpus, plan: Plan, vocabulary: int) -> dict[str, Any]:
+def fingerprint(corpus: Corpus, plan: TlaserPlan, vocabulary: int) -> dict[str, Any]:
     """What a checkpoint must have in common with the run that goes on from it."""
     return {
         "variant": plan.variant,
@@ -247,7 +247,7 @@ def check_same(stored: Mapping[str, Any], now: Mapping[str, Any], folder: Path) 
         )
 
 
-def validation_error(model: Translator, corpus: Corpus, plan: Plan, device: torch.device) -> float:
+def validation_error(model: Translator, corpus: Corpus, plan: TlaserPlan, device: torch.device) -> float:
     """Mean similarity-search error over all pairs of languages, both ways, on the validation sentences."""
     model.eval()
     vectors, there = {}, {}

@@ -15,7 +15,7 @@ import torch
 from encoders.console import Console
 from encoders.document import FloatArray, short_hash
 from encoders.folder import TRAINING_KEPT, ModelConfig, ModelFolder, Precision, publishing
-from encoders.tlaser.settings import NAMES, Plan
+from encoders.tlaser.settings import NAMES, TlaserPlan
 from onnx_export.graphs.bilstm_graph import build_bilstm
 from onnx_export.graphs.parity import GateText, ParityReport
 from onnx_export.graphs.precision import convert
@@ -35,7 +35,7 @@ _PANELS = {
 def publish(
     model: Translator,
     tokenizer: tokenizers.Tokenizer,
-    plan: Plan,
+    plan: TlaserPlan,
     languages: Sequence[str],
     target: Path,
     precision: Precision,
@@ -97,7 +97,7 @@ def publish(
     return ModelFolder.open(target), report
 
 
-def write_graph(model: Translator, plan: Plan, target: Path) -> None:
+def write_graph(model: Translator, plan: TlaserPlan, target: Path) -> None:
     """Write the encoder's fp32 graph."""
     if plan.variant != "laser":
         export_token_graph(UnitVectors(model.encoder).eval(), target)
@@ -107,7 +107,7 @@ def write_graph(model: Translator, plan: Plan, target: Path) -> None:
 
 
 def reference_vectors(
-    model: Translator, tokenizer: tokenizers.Tokenizer, texts: Sequence[str], plan: Plan
+    model: Translator, tokenizer: tokenizers.Tokenizer, texts: Sequence[str], plan: TlaserPlan
 ) -> FloatArray:
     """What torch makes of texts, (texts, dim) float32: each alone, so that no padding can matter."""
     encoder = UnitVectors(model.encoder).eval()
@@ -125,7 +125,7 @@ def _weights_hash(model: Translator) -> str:
     return short_hash(*(part for name in sorted(state) for part in (name, state[name].numpy().tobytes())))
 
 
-def _card(config: ModelConfig, plan: Plan, report: ParityReport, about: Mapping[str, str]) -> str:
+def _card(config: ModelConfig, plan: TlaserPlan, report: ParityReport, about: Mapping[str, str]) -> str:
     said = "\n".join(f"- {name}: {value}" for name, value in about.items())
     rows = "\n".join(f"| {' | '.join(row)} |" for row in report.rows())
     return f"""\

@@ -18,8 +18,8 @@ from encoders.maps.lcc import LCC
 from encoders.maps.mates import Mates, mates, mean
 from encoders.maps.nca import Network
 from encoders.maps.networks import Networks, read_mapping
-from encoders.maps.parallel import Parallel, Split
-from encoders.maps.ridge import RIDGES, Aligned, RidgePath
+from encoders.maps.parallel import ConceptSplit, Parallel
+from encoders.maps.ridge import RIDGES, AlignedMoments, RidgePath
 from encoders.maps.space import SpaceMaps
 from query.calibration.mapped_calibration import check_model
 
@@ -31,7 +31,7 @@ Compared = Callable[[str, str, Parallel], tuple[FloatArray, FloatArray]]
 """Of a language of queries, one of documents, and some concepts: comparable rows of both."""
 
 
-def learnt(method: Method, split: Split, dimensions: int | None = None, seed: int = 0) -> Compared:
+def learnt(method: Method, split: ConceptSplit, dimensions: int | None = None, seed: int = 0) -> Compared:
     """A way to compare, learnt from training, its ridge chosen on validation.
 
     Args:
@@ -62,9 +62,9 @@ def learnt(method: Method, split: Split, dimensions: int | None = None, seed: in
     return _by_pair(split, fit, (0.0,) if method == "lca-published" else RIDGES)
 
 
-def _networks(split: Split, seed: int) -> Compared:
+def _networks(split: ConceptSplit, seed: int) -> Compared:
     """A network each direction of each pair."""
-    from onnx_export.nca import Training, train  # noqa: PLC0415 - the train extra
+    from onnx_export.nca import NcaTraining, train  # noqa: PLC0415 - the train extra
 
     networks: dict[tuple[str, str], Network] = {}
     means = {lang: rows.mean(axis=0) for lang, rows in split.training.rows.items()}
@@ -72,7 +72,7 @@ def _networks(split: Split, seed: int) -> Compared:
     def network(source: str, target: str) -> Network:
         if (source, target) not in networks:
             rows = [(some.rows[source], some.rows[target]) for some in (split.training, split.validation)]
-            networks[source, target] = Network(train(rows[0], rows[1], Training(seed=seed)))
+            networks[source, target] = Network(train(rows[0], rows[1], NcaTraining(seed=seed)))
         return networks[source, target]
 
     def compared(lang: str, other: str, some: Parallel) -> tuple[FloatArray, FloatArray]:
@@ -82,7 +82,7 @@ def _networks(split: Split, seed: int) -> Compared:
     return compared
 
 
-def _by_pair(split: Split, fit: Callable[[str, str, float], LCA], ridges: Sequence[float]) -> Compared:
+def _by_pair(split: ConceptSplit, fit: Callable[[str, str, float], LCA], ridges: Sequence[float]) -> Compared:
     """One map a pair, documents into the queries' space, with the ridge that does best on validation."""
     maps: dict[tuple[str, str], LCA] = {}
 
@@ -102,7 +102,7 @@ def _applied(one: LCA, lang: str, other: str, some: Parallel) -> tuple[FloatArra
     return (some.rows[lang] - one.target_mean_).astype(np.float32), one.transform(some.rows[other])
 
 
-def _codes(aligned: Aligned, split: Split, dimensions: int) -> Compared:
+def _codes(aligned: AlignedMoments, split: ConceptSplit, dimensions: int) -> Compared:
     """LCC of all languages at once, with the ridge that does best on validation."""
     paths: dict[str, RidgePath] = {lang: source_path(aligned, lang) for lang in aligned.parts}
     tried = [partial(_coded, LCC(dimensions, ridge).fit_moments(aligned, paths)) for ridge in RIDGES]

@@ -11,7 +11,7 @@ import numpy as np
 from encoders.console import Console
 from encoders.errors import BadInput
 from encoders.maps.mates import Mates, mean
-from encoders.maps.parallel import Parallel, Split
+from encoders.maps.parallel import ConceptSplit, Parallel
 from query.alignment.mates import Method, by_pair, learnt
 
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ def swept(parallel: Parallel, sweep: Sweep, console: Console) -> list[Point]:
     tried = [
         (method, value) for method in sweep.methods for value in (sweep.values if sweep.varies(method) else (None,))
     ]
-    splits = [Split.of(parallel, sweep.seed + number) for number in range(sweep.splits)]
+    splits = [ConceptSplit.of(parallel, sweep.seed + number) for number in range(sweep.splits)]
     most = min(len(split.training.concepts) for split in splits)
     if sweep.pairs and max(sweep.pairs) > most:
         raise BadInput(f"there are {most:,} concepts to learn from, and --pairs asks for {max(sweep.pairs):,}")

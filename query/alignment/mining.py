@@ -33,7 +33,7 @@ after that each document takes what is nearest of the rest."""
 
 
 @dataclass(frozen=True)
-class Plan:
+class AlignmentPlan:
     """How to align.
 
     Attributes:
@@ -68,7 +68,7 @@ class Mined:
     k: int
 
 
-def mine(a: Side, b: Side, plan: Plan) -> Mined:
+def mine(a: Side, b: Side, plan: AlignmentPlan) -> Mined:
     """One-to-one pairs of two sides' documents.
 
     Raises:
@@ -116,7 +116,7 @@ class _Looked:
     scored: Candidates
 
     @classmethod
-    def at(cls, x: Side, y: Side, plan: Plan) -> _Looked:
+    def at(cls, x: Side, y: Side, plan: AlignmentPlan) -> _Looked:
         """Look for them."""
         around = neighbourhood(x.vectors, y.vectors, plan.k)
         found = candidates(x.vectors, y.vectors, around, margin=plan.margin)
@@ -125,7 +125,7 @@ class _Looked:
         return cls(around, near, _with_margins(found, covered, near, plan.margin))
 
 
-def _matched_by_passages(x: Side, y: Side, plan: Plan, looked: _Looked | None) -> Pairs:
+def _matched_by_passages(x: Side, y: Side, plan: AlignmentPlan, looked: _Looked | None) -> Pairs:
     """Match over candidates; documents whose candidates all went to others get new ones among those left."""
     if not (x.doc_ids and y.doc_ids):
         return in_order([])
@@ -152,7 +152,7 @@ def _matched_by_passages(x: Side, y: Side, plan: Plan, looked: _Looked | None) -
     return in_order(parts)
 
 
-def _taken_in_turn(x: Side, y: Side, plan: Plan, near: Neighbourhood, rows: IntArray, cols: IntArray) -> Pairs:
+def _taken_in_turn(x: Side, y: Side, plan: AlignmentPlan, near: Neighbourhood, rows: IntArray, cols: IntArray) -> Pairs:
     """Match what is left by the documents' vectors, and score the pairs by their passages as all others are."""
     found = in_turn(x.vectors, y.vectors, rows, cols)
     covered = coverage(x.passages, y.passages, found.rows, found.cols)

@@ -39,7 +39,7 @@ def origin(engine: sa.Engine, collection: Collection) -> str:
     return kept.id if kept else calibration_table.NONE
 
 
-def leave(engine: sa.Engine, name: str) -> str:
+def leave_migration(engine: sa.Engine, name: str) -> str:
     """Choose the calibration that a collection had before it migrated.
 
     Returns:
@@ -52,11 +52,11 @@ def leave(engine: sa.Engine, name: str) -> str:
     before = kept.summary.maps.before if kept and kept.summary.maps else ""
     if before:
         calibration_table.use(engine, name, before)
-        give_up_if_left(engine, name)
+        cancel_abandoned_migration(engine, name)
     return before
 
 
-def give_up_if_left(engine: sa.Engine, name: str) -> None:
+def cancel_abandoned_migration(engine: sa.Engine, name: str) -> None:
     """End what workers encode again, if the collection is not asked by their encoder any more."""
     run = encoding_again(engine, name)
     if run and not leads_to(calibration_table.active(engine, collections.require(engine, name)), run.model):

@@ -39,7 +39,7 @@ DEFAULT = Setting()
 
 
 @dataclass(frozen=True)
-class Tried:
+class TriedSetting:
     """What one setting gave.
 
     Attributes:

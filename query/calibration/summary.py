@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from query.calibration.calibration import Calibration
-from query.calibration.setting import Setting, Tried
+from query.calibration.setting import Setting, TriedSetting
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ class Summary:
     neighbours: int
     languages: Mapping[str, Mapping[str, int]]
     decided_by: str
-    tried: Sequence[Tried] = ()
+    tried: Sequence[TriedSetting] = ()
     few: Mapping[str, int] = field(default_factory=dict)
     drift: Mapping[str, float] = field(default_factory=dict)
     separation: Separation | None = None
@@ -141,7 +141,7 @@ class Summary:
             values["languages"],
             values["decided_by"],
             [
-                Tried(_setting(row), row["value"], row["held_out"], row["own_language"], row["chosen"])
+                TriedSetting(_setting(row), row["value"], row["held_out"], row["own_language"], row["chosen"])
                 for row in values.get("probe", ())
             ],
             values.get("few", {}),

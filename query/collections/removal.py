@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from indexer.attaching.attach import detach
 from indexer.collection import collection as collections
 from indexer.collection.collection import Collection
-from indexer.index import alone
+from indexer.index import collection_lock
 from indexer.settings import Settings
 from indexer.stores.attached.address import is_attached
 from query.calibration import table as calibration_table
@@ -43,7 +43,7 @@ def remove_collection(
     if is_attached(collection.store):
         detached = detach(engine, collection, settings, forget=forget)
     else:
-        with alone(settings, collection.name):
+        with collection_lock(settings, collection.name):
             collections.remove(engine, collection, settings, forget=forget)
     history.forget(engine, collection.name)
     calibration_table.forget(engine, collection.name)

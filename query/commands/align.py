@@ -18,7 +18,7 @@ from encoders.wording import counted
 from indexer.settings import Settings
 from onnx_export.models import DEFAULT
 from query.alignment.gold import Gold, recall_of, shared_values, stated_pairs
-from query.alignment.mining import Mined, Plan, mine
+from query.alignment.mining import AlignmentPlan, Mined, mine
 from query.alignment.side import Side
 from query.alignment.sides import Sides
 from query.calibration.margin import MARGINS, Margin
@@ -73,7 +73,7 @@ def command(
 
     A and B are COLLECTION:LANG of indexed collections, or files and folders of documents, which are encoded on the way.
     """
-    plan = Plan(
+    plan = AlignmentPlan(
         margin=cast("Margin", margin),
         k=neighbours,
         threshold=-math.inf if threshold is None else threshold,

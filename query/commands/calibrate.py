@@ -18,7 +18,7 @@ from indexer.collection import collection as collections
 from indexer.ledger.database import opened
 from indexer.settings import Settings
 from query.calibration import table as calibration_table
-from query.calibration.lineage import give_up_if_left
+from query.calibration.lineage import cancel_abandoned_migration
 from query.calibration.margin import MARGINS, Margin
 from query.calibration.setting import DEFAULT, Setting
 from query.commands.options import device_option, output_options, place_options, weights_option
@@ -27,7 +27,7 @@ from query.evaluation.file_patterns import expand
 from query.evaluation.qrels import read_qrels
 from query.evaluation.topics import read_topics
 from query.fitting.calibrate import calibrate
-from query.fitting.decision import Given, Judged
+from query.fitting.decision import CalibrationInput, JudgedTopics
 from query.query_log.judged_queries import logged_queries
 
 
@@ -98,7 +98,7 @@ def command(
         found = collections.require(engine, name)
         if wanted:
             chosen = calibration_table.use(engine, name, wanted)
-            give_up_if_left(engine, name)
+            cancel_abandoned_migration(engine, name)
             console.result(f"{name} is searched with {f'calibration {chosen.id}' if chosen else 'plain cosine'} now")
         show_calibrations(calibration_table.every(engine, name), found, console)
         return
@@ -115,14 +115,14 @@ def command(
     )
     judged = None
     if topic_files:
-        judged = Judged(_queries(topic_files, "topics"), read_qrels(expand(qrel_files, "judgements")))
+        judged = JudgedTopics(_queries(topic_files, "topics"), read_qrels(expand(qrel_files, "judgements")))
     report = calibrate(
         name,
         settings,
         judged=judged,
         log=[*_queries(log_files, "queries"), *(logged_queries(name, settings) if from_log else ())],
         setting=setting if given else None,
-        given=Given(maps=read_mapping(mapping)) if mapping else None,
+        given=CalibrationInput(maps=read_mapping(mapping)) if mapping else None,
         seed=seed,
         device=cast("Device", device),
         console=console,

@@ -18,12 +18,12 @@ from query.commands.options import output_options, place_options
 from query.commands.output.evaluations import evaluation_json, show_evaluation
 from query.commands.output.hits import show_hits
 from query.evaluation.evaluate import evaluate_collection
-from query.evaluation.experiment import Plan
+from query.evaluation.experiment import EvaluationPlan
 from query.evaluation.fairness import OWN_LANGUAGE
 from query.evaluation.measures import DEFAULT_MEASURES, parse_measures
 from query.evaluation.topic_set import read_topic_set
 from query.evaluation.topics import read_topics
-from query.fitting.upkeep import Upkeep, keep_calibrated
+from query.fitting.upkeep import UpkeepReport, keep_calibrated
 from query.ranking.choice import PLAIN
 from query.ranking.hits import Hit, as_json
 from query.ranking.options import RankingOptions
@@ -88,7 +88,7 @@ def _index(folder: Path, settings: Settings, console: Console) -> None:
     console.emit({"step": "calibrate", "calibration": made, "reason": upkeep.reason})
 
 
-def _calibrated(upkeep: Upkeep) -> str:
+def _calibrated(upkeep: UpkeepReport) -> str:
     if upkeep.report is None:
         return f"calibration kept: {upkeep.reason}"
     setting, tried = upkeep.report.setting, upkeep.report.tried
@@ -134,7 +134,7 @@ def _score(folder: Path, settings: Settings, console: Console) -> None:
     count, langs = len({topic.qid for topic in asked}), len({topic.lang for topic in asked})
     console.result(f"3. Scoring {count} topics, asked in each of {langs} languages\n")
     topic_set = read_topic_set([topics], [folder / "qrels.txt"])
-    plan = Plan(parse_measures(DEFAULT_MEASURES), "")
+    plan = EvaluationPlan(parse_measures(DEFAULT_MEASURES), "")
     plain = evaluate_collection(
         COLLECTION,
         topic_set,

@@ -15,7 +15,7 @@ from query.commands.options import output_options, place_options, ranking_option
 from query.commands.output.evaluations import evaluation_json, show_comparisons, show_evaluation, show_weeks
 from query.evaluation import history
 from query.evaluation.evaluate import evaluate_collection
-from query.evaluation.experiment import FIELDS, Plan
+from query.evaluation.experiment import FIELDS, EvaluationPlan
 from query.evaluation.file_patterns import expand, writable, write_lines
 from query.evaluation.measures import DEFAULT_MEASURES, parse_measures
 from query.evaluation.topic_set import read_topic_set
@@ -87,7 +87,7 @@ def command(
         topic_set = read_topic_set(topics, qrels, langs=chosen, lang=lang, encoding=encoding)
     if run_file:
         writable(run_file)
-    plan = Plan(
+    plan = EvaluationPlan(
         parse_measures([measures]),
         tag,
         _fields(fields),

@@ -10,7 +10,7 @@ import click
 from encoders.console import Console
 from encoders.folder import Pooling, Precision
 from encoders.languages import normalise
-from onnx_export.huggingface.layout import Wishes
+from onnx_export.huggingface.layout import StatedLayout
 from query.commands.options import output_options
 
 
@@ -61,7 +61,7 @@ def command(
     """
     from onnx_export.huggingface.export import export_model  # noqa: PLC0415 - loads onnx, which --help need not wait for
 
-    wishes = Wishes(name, pooling, query_prefix, document_prefix, languages)
+    wishes = StatedLayout(name, pooling, query_prefix, document_prefix, languages)
     folder, report = export_model(model, output, precision, wishes, console, force=force)
     console.result(str(folder.path))
     console.emit(

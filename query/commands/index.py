@@ -18,7 +18,7 @@ from indexer.index import index, publish
 from indexer.indexing.pipeline import IndexReport
 from indexer.readers import ReadOptions
 from indexer.settings import Settings
-from indexer.workers.watching import look_on
+from indexer.workers.watching import watch_run
 from onnx_export.models import DEFAULT
 from query.commands.options import device_option, output_options, place_options, reading_options
 from query.commands.output.calibrations import show_upkeep
@@ -93,7 +93,7 @@ def command(
                 settings=settings, options=options, encoder=encoder, method=method,
                 prune=prune, rebuild=rebuild, console=console,
             )  # fmt: skip
-        report = look_on(run, name, settings, console)
+        report = watch_run(run, name, settings, console)
     else:
         with _said_how_to_go_on(console):
             report = index(

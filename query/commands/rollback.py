@@ -12,9 +12,9 @@ from indexer.collection import generations
 from indexer.ledger.database import connect
 from indexer.settings import Settings
 from query.calibration import table as calibration_table
-from query.calibration.lineage import leave
+from query.calibration.lineage import leave_migration
 from query.commands.options import output_options, place_options
-from query.ranking.query_encoder import asker_of
+from query.ranking.query_encoder import query_encoder_spec
 
 
 @click.command("rollback", short_help="Return to what a collection was before it migrated or was rebuilt.")
@@ -29,10 +29,10 @@ def command(name: str, settings: Settings, console: Console) -> None:
     """
     engine = connect(settings.database)
     try:
-        if left := leave(engine, name):
+        if left := leave_migration(engine, name):
             console.emit({"collection": name, "calibration": left})
             found = collections.require(engine, name)
-            if asker := asker_of(calibration_table.load(engine, found)):
+            if asker := query_encoder_spec(calibration_table.load(engine, found)):
                 console.result(f"{name} is asked by {asker.encoder} by {asker.method} again (calibration {left})")
                 console.say(f"dragoman rollback once more leaves that migration too: dragoman rollback -c {name}")
                 return

@@ -14,7 +14,7 @@ from indexer.collection import collection as collections
 from indexer.ledger.database import opened
 from indexer.ledger.ledger import encoding_again
 from indexer.settings import Settings
-from indexer.workers.serving import Plan, serve
+from indexer.workers.serving import WorkerPlan, serve
 from onnx_export.models import DEFAULT
 from query.commands.options import device_option, output_options, place_options
 
@@ -72,7 +72,7 @@ def command(
             again = encoding_again(engine, name)
         wanted = (again and again.again) or found.building or {"encoder": found.encoder, "method": found.method}
         encoder, method = encoder or wanted["encoder"], method or wanted["method"]
-    plan = Plan(
+    plan = WorkerPlan(
         reference=encoder or DEFAULT,
         method=method,
         device=cast("Device", device),

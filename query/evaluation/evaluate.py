@@ -14,7 +14,7 @@ from encoders.languages import UNDETERMINED
 from indexer.ledger.database import opened
 from indexer.settings import Settings
 from query.evaluation import history
-from query.evaluation.experiment import Plan, Result, experiment, score_external
+from query.evaluation.experiment import EvaluationPlan, Result, experiment, score_external
 from query.evaluation.measures import JUDGED, Scores
 from query.evaluation.significance import Comparison, compare, corrected
 from query.evaluation.topic_set import TopicSet
@@ -51,7 +51,7 @@ class Evaluation:
 
     number: int
     setup: history.Setup
-    plan: Plan
+    plan: EvaluationPlan
     topic_set: TopicSet
     result: Result
     baseline: Run | Sequence[EarlierRun] | None
@@ -91,7 +91,7 @@ def evaluate_collection(
     collection: str,
     topic_set: TopicSet,
     settings: Settings,
-    plan: Plan,
+    plan: EvaluationPlan,
     *,
     ranking: RankingOptions | None = None,
     baseline: str = "",
@@ -125,7 +125,7 @@ def evaluate_collection(
     return Evaluation(number, setup, plan, topic_set, result, earlier)
 
 
-def _setup(searcher: Searcher, plan: Plan, topic_set: TopicSet) -> history.Setup:
+def _setup(searcher: Searcher, plan: EvaluationPlan, topic_set: TopicSet) -> history.Setup:
     asked = {"fields": list(plan.fields), "to": plan.to and list(plan.to), "depth": plan.depth}
     return history.Setup(
         collection=searcher.collection,

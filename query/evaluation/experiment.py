@@ -12,7 +12,7 @@ from encoders.errors import BadInput
 from indexer.stores.contract import VectorStore
 from query.evaluation.bm25_baseline import rank_by_bm25
 from query.evaluation.fairness import Fairness, fairness, pooled_fairness
-from query.evaluation.history import Kind, Outcome, pack
+from query.evaluation.history import Kind, ScoredRun, pack
 from query.evaluation.measures import Measure, Scores, evaluate, pooled, relevant_topics
 from query.evaluation.topics import Topic
 from query.evaluation.trec_run import Run, Scored
@@ -54,7 +54,7 @@ class Ranker(Protocol):
 
 
 @dataclass(frozen=True)
-class Plan:
+class EvaluationPlan:
     """How to evaluate.
 
     Attributes:
@@ -84,11 +84,11 @@ class Result:
         remarks: what a reader of the scores should know, a sentence each.
     """
 
-    outcomes: list[Outcome] = field(default_factory=list)
+    outcomes: list[ScoredRun] = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)
 
     @property
-    def main(self) -> Outcome:
+    def main(self) -> ScoredRun:
         """The pooled run, or else the first."""
         return next((outcome for outcome in self.outcomes if outcome.kind == "pooled"), self.outcomes[0])
 
@@ -147,7 +147,7 @@ def experiment(
     searcher: Ranker,
     topics: Mapping[str, Sequence[Topic]],
     qrels: Sequence[Qrel],
-    plan: Plan,
+    plan: EvaluationPlan,
     advance: Callable[[int], None] = lambda _: None,
 ) -> Result:
     """Rank every topic language's topics, against all target languages and within their own, and score the runs.
@@ -184,7 +184,7 @@ def experiment(
         rankings = searcher.rank(queries, k=plan.depth, to=targets)
         run = _run(plan, queries, rankings)
         scores = evaluate(run, judgements.qrels, plan.measures, qids)
-        outcome = Outcome(lang, "language", lang, scores, pack(run))
+        outcome = ScoredRun(lang, "language", lang, scores, pack(run))
         if len(targets) > 1:
             ranked = {query.doc_id: ranking for query, ranking in zip(queries, rankings, strict=True)}
             fair[lang] = fairness(ranked, judgements.of_topics(scores.topics), judgements.langs, lang, targets)
@@ -197,7 +197,7 @@ def experiment(
         advance(len(asked))
     by_lang = result.of_kind("language")
     if len(by_lang) > 1:
-        outcome = Outcome("all", "pooled", "mul", pooled(by_lang, plan.measures), None)
+        outcome = ScoredRun("all", "pooled", "mul", pooled(by_lang, plan.measures), None)
         result.outcomes.append(_with_fairness(outcome, pooled_fairness(fair)))
     return result
 
@@ -212,7 +212,7 @@ def _missing(judgements: Judgements) -> list[str]:
     ]
 
 
-def _with_fairness(outcome: Outcome, fair: Fairness) -> Outcome:
+def _with_fairness(outcome: ScoredRun, fair: Fairness) -> ScoredRun:
     """The same run with the measures of fairness among its scores."""
     means = dict(outcome.scores.means)
     topics = {qid: dict(values) for qid, values in outcome.scores.topics.items()}
@@ -230,14 +230,14 @@ def _own_language(
     lang: str,
     qrels: Sequence[Qrel],
     qids: set[str],
-    plan: Plan,
-) -> Iterator[Outcome]:
+    plan: EvaluationPlan,
+) -> Iterator[ScoredRun]:
     run = run or _run(plan, queries, searcher.rank(queries, k=plan.depth, to=[lang]))
-    yield Outcome(f"{lang}-same", "same", lang, evaluate(run, qrels, plan.measures, qids), pack(run))
+    yield ScoredRun(f"{lang}-same", "same", lang, evaluate(run, qrels, plan.measures, qids), pack(run))
     stored = chain.from_iterable(searcher.store.scan(searcher.model, lang=lang))
     found = rank_by_bm25((item.document for item in stored), queries, lang, k=plan.depth)
     bm25 = Run("BM25", {query.doc_id: hits for query, hits in zip(queries, found, strict=True)})
-    yield Outcome(f"{lang}-bm25", "bm25", lang, evaluate(bm25, qrels, plan.measures, qids), pack(bm25))
+    yield ScoredRun(f"{lang}-bm25", "bm25", lang, evaluate(bm25, qrels, plan.measures, qids), pack(bm25))
 
 
 def _queries(topics: Sequence[Topic], fields: Sequence[str], remarks: list[str]) -> list[Document]:
@@ -249,7 +249,7 @@ def _queries(topics: Sequence[Topic], fields: Sequence[str], remarks: list[str])
     return queries
 
 
-def _run(plan: Plan, queries: Sequence[Document], rankings: Sequence[Ranking]) -> Run:
+def _run(plan: EvaluationPlan, queries: Sequence[Document], rankings: Sequence[Ranking]) -> Run:
     scored: dict[str, list[Scored]] = {
         query.doc_id: [(doc_id, float(score)) for doc_id, score in zip(ranking.doc_ids, ranking.scores, strict=True)]
         for query, ranking in zip(queries, rankings, strict=True)

@@ -22,7 +22,7 @@ Judged = Mapping[str, int]
 
 
 @dataclass(frozen=True)
-class Found:
+class FoundRelevant:
     """Relevant documents of one language.
 
     Attributes:
@@ -54,7 +54,7 @@ class Fairness:
     targets: int
     own_language: Mapping[str, float] = field(default_factory=dict)
     peer: Mapping[str, float] = field(default_factory=dict)
-    found: Mapping[str, Found] = field(default_factory=dict)
+    found: Mapping[str, FoundRelevant] = field(default_factory=dict)
 
     def measures(self) -> dict[str, Mapping[str, float]]:
         """Each topic's values, by measure: ``own-language@9`` where nine languages were searched, ``PEER@100``."""
@@ -110,13 +110,13 @@ def pooled_fairness(parts: Mapping[str, Fairness]) -> Fairness:
     """
     own: dict[str, float] = {}
     ranks: dict[str, float] = {}
-    found: dict[str, Found] = {}
+    found: dict[str, FoundRelevant] = {}
     for topic_lang, part in parts.items():
         own.update((f"{qid}.{topic_lang}", value) for qid, value in part.own_language.items())
         ranks.update((f"{qid}.{topic_lang}", value) for qid, value in part.peer.items())
         for lang, one in part.found.items():
-            before = found.get(lang, Found(0, 0))
-            found[lang] = Found(before.found + one.found, before.relevant + one.relevant)
+            before = found.get(lang, FoundRelevant(0, 0))
+            found[lang] = FoundRelevant(before.found + one.found, before.relevant + one.relevant)
     targets = max((part.targets for part in parts.values()), default=0)
     return Fairness(targets, own, ranks, dict(sorted(found.items())))
 
@@ -135,7 +135,7 @@ def own_language_share(langs: Sequence[str], lang: str, depth: int) -> float:
 
 def found_by_language(
     rankings: Mapping[str, Sequence[str]], qrels: Mapping[str, Judged], langs: Mapping[str, str], depth: int = DEPTH
-) -> dict[str, Found]:
+) -> dict[str, FoundRelevant]:
     """For each language how many of its relevant documents stand among the first of their topic's ranking.
 
     Args:
@@ -153,7 +153,7 @@ def found_by_language(
                 lang = langs[doc_id]
                 relevant[lang] = relevant.get(lang, 0) + 1
                 found[lang] = found.get(lang, 0) + (doc_id in first)
-    return {lang: Found(found[lang], relevant[lang]) for lang in sorted(relevant)}
+    return {lang: FoundRelevant(found[lang], relevant[lang]) for lang in sorted(relevant)}
 
 
 def peer(

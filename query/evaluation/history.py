@@ -18,7 +18,7 @@ from sqlalchemy.orm import Mapped, Session, mapped_column
 
 from encoders.errors import BadInput
 from indexer.ledger.database import Base, now, transaction
-from query.evaluation.fairness import Found
+from query.evaluation.fairness import FoundRelevant
 from query.evaluation.measures import Scores
 from query.evaluation.trec_run import Run
 
@@ -107,7 +107,7 @@ class Setup:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class ScoredRun:
     """A run that was scored.
 
     Attributes:
@@ -124,7 +124,7 @@ class Outcome:
     lang: str
     scores: Scores
     trec: bytes | None
-    found: Mapping[str, Found] = field(default_factory=dict)
+    found: Mapping[str, FoundRelevant] = field(default_factory=dict)
 
     def topic(self, qid: str) -> str:
         """The topic that an id is a version of: what a pooled run's ``qid.lang`` is of."""
@@ -141,14 +141,14 @@ class LoggedRun:
         created: when, UTC.
         setup: of its evaluation.
         name: within the evaluation.
-        kind: as in ``Outcome``.
+        kind: as in ``ScoredRun``.
         lang: of the topics; ``mul`` for a pooled run.
         main: whether the evaluation's number alone means this run.
         topics: how many topics count.
         unjudged: topics left out because the qrels have nothing relevant for them.
         without_hits: topics that count 0 because nothing was found.
         means: by measure.
-        found: as in ``Outcome``.
+        found: as in ``ScoredRun``.
     """
 
     id: str
@@ -163,7 +163,7 @@ class LoggedRun:
     unjudged: Sequence[str]
     without_hits: Sequence[str]
     means: Mapping[str, float]
-    found: Mapping[str, Found]
+    found: Mapping[str, FoundRelevant]
 
     def judged_as(self, other: LoggedRun) -> bool:
         """Whether the same judgements scored both: same qrels, for documents of the same languages."""
@@ -191,7 +191,7 @@ def pack(run: Run) -> bytes:
     return zstandard.compress(run.to_trec().encode(), 6)
 
 
-def log(engine: sa.Engine, setup: Setup, outcomes: Sequence[Outcome], created: dt.datetime | None = None) -> int:
+def log(engine: sa.Engine, setup: Setup, outcomes: Sequence[ScoredRun], created: dt.datetime | None = None) -> int:
     """Write an evaluation with all its runs and scores, all or nothing; returns its number.
 
     The pooled run is the main one, or else the first.
@@ -206,7 +206,7 @@ def log(engine: sa.Engine, setup: Setup, outcomes: Sequence[Outcome], created: d
         return evaluation.id
 
 
-def _log_run(session: Session, evaluation: int, outcome: Outcome, *, main: bool) -> None:
+def _log_run(session: Session, evaluation: int, outcome: ScoredRun, *, main: bool) -> None:
     row = RunRow(
         evaluation_id=evaluation,
         name=outcome.name,
@@ -374,5 +374,5 @@ def _logged(row: RunRow, evaluation: EvaluationRow) -> LoggedRun:
         unjudged=row.unjudged,
         without_hits=row.without_hits,
         means=row.means,
-        found={lang: Found(*counts) for lang, counts in (row.found or {}).items()},
+        found={lang: FoundRelevant(*counts) for lang, counts in (row.found or {}).items()},
     )

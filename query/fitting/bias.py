@@ -19,7 +19,7 @@ _EACH = 20
 
 
 @dataclass(frozen=True)
-class Sample:
+class VectorSample:
     """Documents drawn at random, of each language as many as there can be.
 
     Attributes:
@@ -38,7 +38,7 @@ class Sample:
         return sorted(set(self.langs.tolist()))
 
     @classmethod
-    def draw(cls, store: VectorStore, model: str, calibration: Calibration | None, *, seed: int = 0) -> Sample:
+    def draw(cls, store: VectorStore, model: str, calibration: Calibration | None, *, seed: int = 0) -> VectorSample:
         """Draw it from a store that holds documents.
 
         Args:

@@ -15,17 +15,17 @@ from encoders.session import Device
 from indexer.settings import Settings
 from query.calibration import table as calibration_table
 from query.calibration.calibration import Calibration
-from query.calibration.lineage import give_up_if_left
+from query.calibration.lineage import cancel_abandoned_migration
 from query.calibration.mapped_calibration import MappedCalibration, check_model
-from query.calibration.setting import DEFAULT, Setting, Tried
+from query.calibration.setting import DEFAULT, Setting, TriedSetting
 from query.calibration.summary import MapSummary, Separation, Summary
 from query.calibration.table import KeptCalibration
-from query.fitting.decision import Decision, Given, Judged, check_setting, decide
+from query.fitting.decision import CalibrationInput, Decision, JudgedTopics, check_setting, decide
 from query.fitting.drift import changes
 from query.fitting.open_collection import OpenCollection
 from query.fitting.separability import Separability
-from query.fitting.statistics import Samples, calibration, draw
-from query.ranking.query_encoder import asker_of
+from query.fitting.statistics import CalibrationSamples, draw_samples, fit_statistics
+from query.ranking.query_encoder import query_encoder_spec
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class CalibrationReport:
     setting: Setting
     decided_by: str
     taken_over: bool
-    tried: Sequence[Tried]
+    tried: Sequence[TriedSetting]
     few: Mapping[str, int]
     drift: Mapping[str, float]
     maps_left: bool = False
@@ -59,10 +59,10 @@ def calibrate(
     name: str,
     settings: Settings | None = None,
     *,
-    judged: Judged | None = None,
+    judged: JudgedTopics | None = None,
     log: Sequence[Document] = (),
     setting: Setting | None = None,
-    given: Given | None = None,
+    given: CalibrationInput | None = None,
     seed: int = 0,
     device: Device = "auto",
     console: Console | None = None,
@@ -88,11 +88,11 @@ def calibrate(
     console = console or Console(quiet=True)
     with closing(OpenCollection.open(name, settings or Settings.read(), device, console)) as opened:
         previous = _previous(opened)
-        given = _with_migration(opened, given or Given(), previous, setting, judged)
+        given = _with_migration(opened, given or CalibrationInput(), previous, setting, judged)
         if given.maps:
             check_model(given.maps, opened.collection.model, opened.collection.dim)
         check_setting(setting or given.setting or DEFAULT, opened.encoder.spec)
-        samples = draw(
+        samples = draw_samples(
             opened.store,
             opened.query_encoder(given.maps, device, console),
             stored=opened.encoder.spec,
@@ -106,9 +106,9 @@ def calibrate(
         return _keep(opened, previous, fitted, decision, samples)
 
 
-def _fit(samples: Samples, model: str, setting: Setting, maps: SpaceMaps | Networks | None) -> Calibration:
+def _fit(samples: CalibrationSamples, model: str, setting: Setting, maps: SpaceMaps | Networks | None) -> Calibration:
     """Statistics of samples, ranked with by a setting and by maps."""
-    fitted = calibration(samples, model, rank=setting.rank)
+    fitted = fit_statistics(samples, model, rank=setting.rank)
     fitted = fitted.with_choice(balance=setting.balance, margin=setting.margin)
     if setting.weights:
         fitted = fitted.with_weights(setting.weights)
@@ -120,11 +120,11 @@ def _keep(
     previous: Calibration | None,
     fitted: Calibration,
     decision: Decision,
-    samples: Samples,
+    samples: CalibrationSamples,
 ) -> CalibrationReport:
     """Make a calibration the active one, and hold it against the one before."""
     name = opened.collection.name
-    comparable = previous is not None and asker_of(previous) == asker_of(fitted)
+    comparable = previous is not None and query_encoder_spec(previous) == query_encoder_spec(fitted)
     changed = changes(opened.store, previous, fitted) if previous and comparable else {}
     drift = {lang: float((counts > 0).mean()) for lang, counts in changed.items()}
     summary = Summary.of(
@@ -137,7 +137,7 @@ def _keep(
         maps=_map_summary(fitted, samples),
     )
     kept = calibration_table.keep(opened.engine, name, fitted, summary)
-    give_up_if_left(opened.engine, name)
+    cancel_abandoned_migration(opened.engine, name)
     maps_left = isinstance(previous, MappedCalibration) and not isinstance(fitted, MappedCalibration)
     return CalibrationReport(
         kept,
@@ -155,7 +155,7 @@ def _separation(found: Separability | None) -> Separation | None:
     return Separation(found.accuracy, found.languages, found.threshold) if found else None
 
 
-def _map_summary(fitted: Calibration, samples: Samples) -> MapSummary | None:
+def _map_summary(fitted: Calibration, samples: CalibrationSamples) -> MapSummary | None:
     if not isinstance(fitted, MappedCalibration):
         return None
     maps = fitted.maps
@@ -165,17 +165,17 @@ def _map_summary(fitted: Calibration, samples: Samples) -> MapSummary | None:
 
 def _with_migration(
     opened: OpenCollection,
-    given: Given,
+    given: CalibrationInput,
     previous: Calibration | None,
     setting: Setting | None,
-    judged: Judged | None,
-) -> Given:
+    judged: JudgedTopics | None,
+) -> CalibrationInput:
     """What is given, with the maps of the migration that the collection is in: a new calibration does not end it.
 
     Raises:
         BadInput: what is given is for vectors of the collection's own encoder on both sides.
     """
-    asker = asker_of(previous)
+    asker = query_encoder_spec(previous)
     if asker is None or (given.maps and given.maps.asker):
         return given
     name = opened.collection.name
@@ -189,7 +189,7 @@ def _with_migration(
     if setting and setting.rank:
         raise BadInput(f"{name} has migrated to {asker.encoder}, and its maps are for what the mean leaves; {back}")
     kept = calibration_table.active(opened.engine, opened.collection)
-    return Given.of(kept, previous) if kept else given
+    return CalibrationInput.of(kept, previous) if kept else given
 
 
 def _previous(opened: OpenCollection) -> Calibration | None:

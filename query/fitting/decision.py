@@ -14,21 +14,21 @@ from encoders.methods.vector_parts import VectorParts
 from encoders.wording import counted
 from query.calibration.calibration import Calibration
 from query.calibration.mapped_calibration import MappedCalibration
-from query.calibration.setting import DEFAULT, Setting, Tried
+from query.calibration.setting import DEFAULT, Setting, TriedSetting
 from query.calibration.table import KeptCalibration
 from query.fitting import evidence
-from query.fitting.bias import Sample
+from query.fitting.bias import VectorSample
 from query.fitting.open_collection import OpenCollection
 from query.fitting.probe import UNBALANCED, probe
 from query.fitting.separability import Separability, separability
-from query.fitting.statistics import Samples
+from query.fitting.statistics import CalibrationSamples
 
 if TYPE_CHECKING:
     from ir_measures import Qrel
 
 
 @dataclass(frozen=True)
-class Judged:
+class JudgedTopics:
     """Topics with judgements, to decide by.
 
     Attributes:
@@ -41,7 +41,7 @@ class Judged:
 
 
 @dataclass(frozen=True)
-class Given:
+class CalibrationInput:
     """What a person gave a calibration, and the next one takes over.
 
     Attributes:
@@ -57,7 +57,7 @@ class Given:
     maps: SpaceMaps | Networks | None = None
 
     @classmethod
-    def of(cls, kept: KeptCalibration, calibration: Calibration | None) -> Given:
+    def of(cls, kept: KeptCalibration, calibration: Calibration | None) -> CalibrationInput:
         """Of a calibration; of one that can't be read any more the setting alone."""
         asked = {
             lang: unit_rows(statistics.bank[[not doc_id for doc_id in statistics.sources]])
@@ -89,17 +89,17 @@ class Decision:
     setting: Setting
     decided_by: str
     taken_over: bool = False
-    tried: Sequence[Tried] = ()
+    tried: Sequence[TriedSetting] = ()
     separability: Separability | None = None
 
 
 def decide(
     opened: OpenCollection,
-    samples: Samples,
-    given: Given,
+    samples: CalibrationSamples,
+    given: CalibrationInput,
     *,
     setting: Setting | None = None,
-    judged: Judged | None = None,
+    judged: JudgedTopics | None = None,
     seed: int = 0,
 ) -> Decision:
     """Decide how a collection is to be ranked.
@@ -126,7 +126,7 @@ def decide(
 
 
 def _by_evidence(
-    opened: OpenCollection, samples: Samples, judged: Judged | None, otherwise: str, seed: int
+    opened: OpenCollection, samples: CalibrationSamples, judged: JudgedTopics | None, otherwise: str, seed: int
 ) -> Decision:
     """What the collection's own documents decide, or judgements of them."""
     found = _evidence(opened, samples, judged, seed)
@@ -156,7 +156,7 @@ def check_setting(setting: Setting, spec: EncoderSpec) -> None:
 
 
 def _evidence(
-    opened: OpenCollection, samples: Samples, judged: Judged | None, seed: int
+    opened: OpenCollection, samples: CalibrationSamples, judged: JudgedTopics | None, seed: int
 ) -> evidence.Evidence | None:
     model = opened.encoder.spec.model
     if judged:
@@ -175,5 +175,5 @@ def _evidence(
 
 
 def _separability(opened: OpenCollection, seed: int) -> Separability | None:
-    sample = Sample.draw(opened.store, opened.encoder.spec.model, None, seed=seed)
+    sample = VectorSample.draw(opened.store, opened.encoder.spec.model, None, seed=seed)
     return separability(sample.raw, sample.langs)

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from encoders.document import Document, Encoder, FloatArray, unit_rows
 from indexer.stores.contract import VectorStore
-from query.fitting.statistics import Samples
+from query.fitting.statistics import CalibrationSamples
 
 if TYPE_CHECKING:
     from ir_measures import Qrel
@@ -96,7 +96,7 @@ def from_judgements(
     )
 
 
-def from_concepts(store: VectorStore, model: str, samples: Samples, *, seed: int = 0) -> Evidence | None:
+def from_concepts(store: VectorStore, model: str, samples: CalibrationSamples, *, seed: int = 0) -> Evidence | None:
     """Pseudo-queries and the documents of their ``concept`` in all languages; none where too few have one.
 
     A pseudo-query's own document is among them by the passages after its first, so that a title doesn't find itself.
@@ -141,7 +141,7 @@ def _members(store: VectorStore, model: str, concepts: Sequence[str]) -> list[st
     return [doc_id for lists in found.values() for doc_id in lists[0].doc_ids]
 
 
-def from_titles(store: VectorStore, model: str, samples: Samples, *, seed: int = 0) -> Evidence | None:
+def from_titles(store: VectorStore, model: str, samples: CalibrationSamples, *, seed: int = 0) -> Evidence | None:
     """Pseudo-queries and their own documents by the passages after the first; none where too few have such passages."""
     picked = _picked(samples, seed)
     rest = _without_opening(store, model, [doc_id for _, _, doc_id in picked])
@@ -167,7 +167,7 @@ _Picked = tuple[str, int, str]
 """Language of a pseudo-query, its place in the bank, and the document it is of."""
 
 
-def _picked(samples: Samples, seed: int) -> list[_Picked]:
+def _picked(samples: CalibrationSamples, seed: int) -> list[_Picked]:
     """Some pseudo-queries of documents, as many of each language as there can be."""
     each = -(-QUERIES // max(len(samples.sources), 1))
     chance = np.random.default_rng(seed)
@@ -180,7 +180,7 @@ def _picked(samples: Samples, seed: int) -> list[_Picked]:
 
 def _of_pseudo_queries(
     kind: Kind,
-    samples: Samples,
+    samples: CalibrationSamples,
     picked: Sequence[_Picked],
     topics: Sequence[str],
     pool: _Pool,

@@ -19,7 +19,7 @@ from indexer.ledger import database
 from indexer.settings import Settings
 from indexer.stores.contract import VectorStore
 from onnx_export.models import open_named
-from query.ranking.query_encoder import open_asker
+from query.ranking.query_encoder import open_specified
 
 
 @dataclass
@@ -61,7 +61,7 @@ class OpenCollection:
         """The encoder of queries: that of the maps, if they name one."""
         if maps is None or maps.asker is None:
             return self.encoder
-        return open_asker(self.collection, maps.asker, device, console)
+        return open_specified(self.collection, maps.asker, device, console)
 
     def close(self) -> None:
         """Close the store and the database."""

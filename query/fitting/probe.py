@@ -23,13 +23,13 @@ from encoders.methods.vector_parts import weightings
 from indexer.stores.matrix import largest
 from query.calibration.calibration import Calibration
 from query.calibration.margin import MARGINS, centring, exponent, margin, neighbourhood
-from query.calibration.setting import DEFAULT, Setting, Tried
+from query.calibration.setting import DEFAULT, Setting, TriedSetting
 from query.evaluation.fairness import own_language_share
 from query.evaluation.measures import evaluate
 from query.evaluation.trec_run import Run
 from query.fitting.evidence import Evidence
 from query.fitting.separability import Separability
-from query.fitting.statistics import Samples, calibration
+from query.fitting.statistics import CalibrationSamples, fit_statistics
 
 RANKS = (0, 1, 2, 4, 8)
 BALANCES = (0.0, 0.25, 0.5, 0.625, 0.75, 0.875, 1.0)
@@ -43,8 +43,8 @@ UNBALANCED = Setting(balance=0.0)
 
 
 def probe(
-    samples: Samples, model: str, evidence: Evidence, apart: Separability | None = None
-) -> tuple[Setting, list[Tried]]:
+    samples: CalibrationSamples, model: str, evidence: Evidence, apart: Separability | None = None
+) -> tuple[Setting, list[TriedSetting]]:
     """The setting to rank with, and the table it was chosen by.
 
     Args:
@@ -88,11 +88,11 @@ class _Trial:
         fair: share of the first hits that would be in the query's language if languages played no part.
     """
 
-    def __init__(self, samples: Samples, model: str, evidence: Evidence) -> None:
+    def __init__(self, samples: CalibrationSamples, model: str, evidence: Evidence) -> None:
         self._samples, self._model, self._evidence = samples, model, evidence
         self._languages = list(samples.documents)
         self._compared: dict[tuple[int, float, tuple[float, ...]], tuple[FloatArray, FloatArray, FloatArray]] = {}
-        self._tried: dict[Setting, tuple[Tried, FloatArray]] = {}
+        self._tried: dict[Setting, tuple[TriedSetting, FloatArray]] = {}
         self.fair = float(np.mean([(evidence.langs == lang).mean() for lang in evidence.query_langs]))
         self._row = {doc_id: row for row, doc_id in enumerate(evidence.doc_ids)}
         topics = {topic: at for at, topic in enumerate(dict.fromkeys(evidence.topics))}
@@ -100,11 +100,11 @@ class _Trial:
 
     @cached_property
     def _by_means(self) -> Calibration:
-        return calibration(self._samples, self._model)
+        return fit_statistics(self._samples, self._model)
 
     @cached_property
     def _widest(self) -> Calibration:
-        return calibration(self._samples, self._model, rank=max(self.ranks))
+        return fit_statistics(self._samples, self._model, rank=max(self.ranks))
 
     @property
     def ranks(self) -> list[int]:
@@ -118,7 +118,7 @@ class _Trial:
         parts = len(self._by_means.parts.widths)
         return weightings(parts) if parts > 1 else [()]
 
-    def of(self, setting: Setting) -> Tried:
+    def of(self, setting: Setting) -> TriedSetting:
         """What a setting gives."""
         return self._try(setting)[0]
 
@@ -129,20 +129,20 @@ class _Trial:
         error = float(gain.std()) / max(len(gain), 1) ** 0.5
         return ahead if float(gain.mean()) > error else best
 
-    def table(self, chosen: Setting) -> list[Tried]:
+    def table(self, chosen: Setting) -> list[TriedSetting]:
         """All that was tried, the chosen one marked."""
         self.of(chosen)
         return [
-            Tried(setting, one.value, one.held_out, one.own_language, chosen=setting == chosen)
+            TriedSetting(setting, one.value, one.held_out, one.own_language, chosen=setting == chosen)
             for setting, (one, _) in self._tried.items()
         ]
 
-    def _try(self, setting: Setting) -> tuple[Tried, FloatArray]:
+    def _try(self, setting: Setting) -> tuple[TriedSetting, FloatArray]:
         if setting not in self._tried:
             scores = self._scores(setting)
             values = self._values(scores)
             deciding, held_out = float(values[::2].mean()), float(values[1::2].mean())
-            self._tried[setting] = Tried(setting, deciding, held_out, self._own_language(scores)), values
+            self._tried[setting] = TriedSetting(setting, deciding, held_out, self._own_language(scores)), values
         return self._tried[setting]
 
     def _own_language(self, scores: FloatArray) -> float:

@@ -27,7 +27,7 @@ _FEW = 32
 
 
 @dataclass
-class Samples:
+class CalibrationSamples:
     """What a calibration is made from; kept while a probe tries several ways.
 
     Attributes:
@@ -49,7 +49,7 @@ class Samples:
         return {lang: one.count for lang, one in self.documents.items() if one.count < _FEW}
 
 
-def draw(
+def draw_samples(
     store: VectorStore,
     encoder: Encoder,
     *,
@@ -60,7 +60,7 @@ def draw(
     bank: int = BANK,
     seed: int = 0,
     console: Console | None = None,
-) -> Samples:
+) -> CalibrationSamples:
     """Draw a bounded random sample of each language's vectors, and encode pseudo-queries.
 
     Args:
@@ -77,7 +77,7 @@ def draw(
     """
     spec = stored or encoder.spec
     model, parts = spec.model, VectorParts.of(spec)
-    samples, before = Samples(), asked or {}
+    samples, before = CalibrationSamples(), asked or {}
     earlier: dict[str, FloatArray] = {}
     pseudo: list[Document] = []
     for lang in store.count():
@@ -135,7 +135,7 @@ def _encoded(encoder: Encoder, queries: Sequence[Document], console: Console) ->
     return np.concatenate(vectors)
 
 
-def calibration(samples: Samples, model: str, *, rank: int = 0) -> Calibration:
+def fit_statistics(samples: CalibrationSamples, model: str, *, rank: int = 0) -> Calibration:
     """The calibration that takes out each language's mean, or ``rank`` directions of its subspace (LAWDR §3.2)."""
     parts = next(iter(samples.documents.values())).parts
     documents, queries = ShrunkParts(samples.documents), ShrunkParts(samples.queries)

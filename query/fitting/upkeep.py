@@ -14,7 +14,7 @@ from indexer.stores.contract import VectorStore
 from query.calibration import table as calibration_table
 from query.calibration.calibration import Calibration
 from query.fitting.calibrate import CalibrationReport, calibrate
-from query.fitting.decision import Given
+from query.fitting.decision import CalibrationInput
 from query.fitting.drift import drift
 
 DRIFT = 0.25
@@ -23,7 +23,7 @@ of this (docs/methods.md)."""
 
 
 @dataclass(frozen=True)
-class Upkeep:
+class UpkeepReport:
     """What became of a collection's calibration after documents were added.
 
     Attributes:
@@ -56,7 +56,7 @@ def is_calibrated(name: str, settings: Settings) -> bool:
 
 def keep_calibrated(
     name: str, settings: Settings | None = None, *, device: Device = "auto", console: Console | None = None
-) -> Upkeep:
+) -> UpkeepReport:
     """See to a collection's calibration after documents came or went: the active one stays as long as it fits.
 
     A new one is made where there is none, where a language has come, or where the documents have drifted. What a person
@@ -68,7 +68,7 @@ def keep_calibrated(
         found = collections.require(engine, name)
         kept = calibration_table.active(engine, found)
         if kept is None and any(one.model == found.model for one in calibration_table.every(engine, name)):
-            return Upkeep(None, "it is searched without a calibration, as you chose")
+            return UpkeepReport(None, "it is searched without a calibration, as you chose")
         active, reason = None, "it had none"
         if kept:
             try:
@@ -82,11 +82,11 @@ def keep_calibrated(
             finally:
                 store.close()
             if fits:
-                return Upkeep(None, reason)
+                return UpkeepReport(None, reason)
     finally:
         engine.dispose()
-    given = Given.of(kept, active) if kept else None
-    return Upkeep(calibrate(name, settings, given=given, device=device, console=console), reason)
+    given = CalibrationInput.of(kept, active) if kept else None
+    return UpkeepReport(calibrate(name, settings, given=given, device=device, console=console), reason)
 
 
 def _new_languages(store: VectorStore, active: Calibration) -> list[str]:

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from encoders.document import BoolArray, Document, FloatArray, unit_rows
 from encoders.maps.lca import LCA, source_path
 from encoders.maps.mates import Mates, mates
-from encoders.maps.ridge import RIDGES, Aligned
+from encoders.maps.ridge import RIDGES, AlignedMoments
 
 Kind = Literal["concepts", "titles"]
 
@@ -25,7 +25,7 @@ _BLOCK = 256
 
 
 @dataclass(frozen=True)
-class Both:
+class PairedSample:
     """Documents of one language with vectors of both encoders, and pseudo-queries by both.
 
     Attributes:
@@ -50,7 +50,7 @@ class Both:
 
 
 @dataclass(frozen=True)
-class Worth:
+class MapQuality:
     """How well pseudo-queries of held-out documents find what answers them in the sample: mean reciprocal ranks.
 
     Attributes:
@@ -79,7 +79,7 @@ class Worth:
 
 
 @dataclass(frozen=True)
-class Way:
+class MapRecipe:
     """How a map is learnt.
 
     Attributes:
@@ -92,14 +92,14 @@ class Way:
     back: bool
 
 
-_Fit = Callable[[Way], FloatArray]
+_Fit = Callable[[MapRecipe], FloatArray]
 """Documents' weights, by the way they are learnt."""
 
 
-def learnt(both: Mapping[str, Both], seen: Mapping[str, BoolArray]) -> _Fit:
+def learnt(both: Mapping[str, PairedSample], seen: Mapping[str, BoolArray]) -> _Fit:
     """Documents' weights from old vectors to new, each language's means taken out, by the way they are learnt."""
     first = next(iter(both.values()))
-    aligned = Aligned({"old": first.old.shape[1], "new": first.new.shape[1]})
+    aligned = AlignedMoments({"old": first.old.shape[1], "new": first.new.shape[1]})
     for lang, one in both.items():
         passages = one.old_passages, one.new_passages, seen[lang][one.passages_of]
         for old, new, taught in ((one.old, one.new, seen[lang]), passages):
@@ -107,7 +107,7 @@ def learnt(both: Mapping[str, Both], seen: Mapping[str, BoolArray]) -> _Fit:
             aligned.add({"old": _centred(old, rows)[rows], "new": _centred(new, rows)[rows]})
     paths = {side: source_path(aligned, side) for side in ("old", "new")}
 
-    def fit(way: Way) -> FloatArray:
+    def fit(way: MapRecipe) -> FloatArray:
         if way.back:
             return LCA(way.ridge).fit_moments(aligned, "new", "old", paths["new"]).weights_.T.astype(np.float32)
         return LCA(way.ridge).fit_moments(aligned, "old", "new", paths["old"]).weights_.astype(np.float32)
@@ -126,7 +126,7 @@ def _there(rows: FloatArray | BoolArray) -> BoolArray:
     return np.asarray(rows.any(axis=1), dtype=np.bool_)
 
 
-def _groups(one: Both) -> list[str]:
+def _groups(one: PairedSample) -> list[str]:
     """What each document is about: its concept, or nothing but itself."""
     concepts = [document.fields.get("concept") for document in one.documents]
     return [
@@ -135,7 +135,7 @@ def _groups(one: Both) -> list[str]:
     ]
 
 
-def chosen(both: Mapping[str, Both], seed: int) -> tuple[Way, Mates, Worth]:
+def chosen(both: Mapping[str, PairedSample], seed: int) -> tuple[MapRecipe, Mates, MapQuality]:
     """The way that held-out pseudo-queries find most by, and what it is worth by others that chose nothing.
 
     A fifth of the concepts is held out, of at most 2,000 documents. Every second of them chooses the way, the others
@@ -159,11 +159,11 @@ def chosen(both: Mapping[str, Both], seed: int) -> tuple[Way, Mates, Worth]:
     choosing, reporting = (asking.only(known & (half == one)) for one in (0, 1))
     tried = {
         way: choosing.found(new_asked, old @ fit(way))
-        for way in (Way(r, back=b) for b in (False, True) for r in RIDGES)
+        for way in (MapRecipe(r, back=b) for b in (False, True) for r in RIDGES)
     }
     way = max(tried, key=lambda one: (round(tried[one], 4), one.ridge))
     mapped = old @ fit(way)
-    worth = Worth(
+    worth = MapQuality(
         reporting.found(old_asked, old),
         reporting.found(new_asked, new),
         reporting.found(new_asked, mapped),

@@ -16,7 +16,7 @@ from encoders.console import Console
 from encoders.document import Encoder
 from encoders.errors import BadInput
 from encoders.maps.mates import Mates
-from encoders.maps.space import ANY, Asker, SpaceMaps
+from encoders.maps.space import ANY, QueryEncoderSpec, SpaceMaps
 from encoders.methods.combined import refuse_combined
 from encoders.methods.registry import open_encoder
 from encoders.session import Device
@@ -29,11 +29,11 @@ from query.calibration.mapped_calibration import MappedCalibration
 from query.calibration.setting import DEFAULT, Setting
 from query.calibration.table import KeptCalibration
 from query.fitting.calibrate import calibrate
-from query.fitting.decision import Given
+from query.fitting.decision import CalibrationInput
 from query.fitting.open_collection import OpenCollection
-from query.fitting.statistics import calibration, draw
-from query.migration.candidate_maps import Way, Worth, chosen, learnt
-from query.migration.overlap import Compared, overlap
+from query.fitting.statistics import draw_samples, fit_statistics
+from query.migration.candidate_maps import MapQuality, MapRecipe, chosen, learnt
+from query.migration.overlap import ComparedQueries, overlap
 from query.migration.sample import both_of
 from query.ranking.choice import Choice
 from query.ranking.searcher import Searcher
@@ -60,11 +60,11 @@ class MigrationReport:
         calibration: the one that is active now; none where the collection stays.
     """
 
-    asker: Asker
+    asker: QueryEncoderSpec
     documents: Mapping[str, int]
-    way: Way
+    way: MapRecipe
     mates: Mates
-    worth: Worth
+    worth: MapQuality
     overlap: float
     queries: int
     logged: bool
@@ -106,7 +106,7 @@ def migrate(
     encoder = absolute(encoder)
     refuse_combined(encoder)
     new = open_encoder(find_model(encoder, console), method, device=device)
-    asker = Asker(encoder, new.spec.method, new.spec.model, new.spec.dim)
+    asker = QueryEncoderSpec(encoder, new.spec.method, new.spec.model, new.spec.dim)
     opened = OpenCollection.open(name, settings, device, console)
     try:
         refuse_combined(opened.collection.encoder)
@@ -133,11 +133,11 @@ def migrate(
     maps = SpaceMaps.rounded(model, {(ANY, ANY): weights}, about=about, asker=asker)
     given, kept = _given(maps, active), None
     with Searcher.open(name, settings, device=device, console=console) as searcher:
-        compared = Compared.on(name, searcher.store, model, settings)
+        compared = ComparedQueries.on(name, searcher.store, model, settings)
         first = compared.first(searcher)
         if dry_run or not (worth.pays or anyway):
-            samples = draw(searcher.store, new, stored=opened.encoder.spec, seed=seed, console=console)
-            mapped = MappedCalibration.on(calibration(samples, model), maps)
+            samples = draw_samples(searcher.store, new, stored=opened.encoder.spec, seed=seed, console=console)
+            mapped = MappedCalibration.on(fit_statistics(samples, model), maps)
             after = compared.first(_ranking_by(searcher, mapped, given.setting or DEFAULT, new))
         else:
             kept = calibrate(name, settings, given=given, seed=seed, device=device, console=console).kept
@@ -153,9 +153,9 @@ def _ranking_by(searcher: Searcher, calibration: Calibration, setting: Setting, 
     return replace(searcher, encoder=encoder, calibration=made, choice=Choice.of(made))
 
 
-def _given(maps: SpaceMaps, active: KeptCalibration | None) -> Given:
+def _given(maps: SpaceMaps, active: KeptCalibration | None) -> CalibrationInput:
     """The new maps, ranked with as the collection was."""
     if active is None:
-        return Given(maps=maps)
+        return CalibrationInput(maps=maps)
     setting = replace(active.summary.setting, weights=())
-    return Given(setting, active.summary.decided_by, maps=maps)
+    return CalibrationInput(setting, active.summary.decided_by, maps=maps)

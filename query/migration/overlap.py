@@ -21,7 +21,7 @@ _HITS = 10
 
 
 @dataclass(frozen=True)
-class Compared:
+class ComparedQueries:
     """Queries that two ways of searching are compared on.
 
     Attributes:
@@ -33,7 +33,7 @@ class Compared:
     logged: bool
 
     @classmethod
-    def on(cls, name: str, store: VectorStore, model: str, settings: Settings) -> Compared:
+    def on(cls, name: str, store: VectorStore, model: str, settings: Settings) -> ComparedQueries:
         """Queries of a collection's log, or else of its documents that have vectors of a model."""
         try:
             asked = logged_queries(name, settings)

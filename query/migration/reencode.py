@@ -18,13 +18,13 @@ import sqlalchemy as sa
 from encoders.console import Console
 from encoders.document import Encoder
 from encoders.errors import BadInput
-from encoders.maps.space import Asker
+from encoders.maps.space import QueryEncoderSpec
 from encoders.session import Device
 from encoders.wording import counted
 from indexer.collection import collection as collections
 from indexer.collection import generations
 from indexer.collection.collection import Collection
-from indexer.index import alone
+from indexer.index import collection_lock
 from indexer.indexing.pipeline import IndexReport
 from indexer.indexing.storing import NOTHING_KNOWN
 from indexer.ledger.database import opened, owner_of, transaction
@@ -35,21 +35,21 @@ from indexer.stores.contract import VectorStore
 from indexer.stores.factory import drop_store
 from indexer.workers.hints import Hints
 from indexer.workers.sweeping import sweep
-from indexer.workers.watching import look_on
+from indexer.workers.watching import watch_run
 from onnx_export.models import absolute
 from query.calibration import loading
 from query.calibration import table as calibration_table
 from query.calibration.calibration import Calibration
-from query.calibration.lineage import give_up_if_left, leads_to, origin
+from query.calibration.lineage import cancel_abandoned_migration, leads_to, origin
 from query.calibration.summary import Summary
 from query.fitting.calibrate import calibrate
-from query.fitting.decision import Given
+from query.fitting.decision import CalibrationInput
 from query.fitting.sampling import drawn
-from query.fitting.statistics import calibration, draw
-from query.migration.overlap import Compared, overlap
+from query.fitting.statistics import draw_samples, fit_statistics
+from query.migration.overlap import ComparedQueries, overlap
 from query.query_log.judged_queries import most_asked
 from query.ranking.options import RankingOptions
-from query.ranking.query_encoder import asker_of, open_asker
+from query.ranking.query_encoder import open_specified, query_encoder_spec
 from query.ranking.searcher import Searcher
 
 SAMPLE = 2000
@@ -75,7 +75,7 @@ class ReencodingReport:
         seconds: of this process.
     """
 
-    encoder: Asker
+    encoder: QueryEncoderSpec
     encoded: int
     unchanged: int
     refused: Sequence[Note]
@@ -94,7 +94,7 @@ def is_migrating(name: str, encoder: str, method: str | None, settings: Settings
     with opened(settings.database) as engine:
         found = collections.require(engine, name)
         found.refuse_attached(_BESIDE_THEIRS)
-        asker = asker_of(calibration_table.load(engine, found))
+        asker = query_encoder_spec(calibration_table.load(engine, found))
     return asker is not None and asker.encoder == absolute(encoder) and method in {None, asker.method}
 
 
@@ -121,25 +121,25 @@ def re_encode(
         settings.check_store(name, found.store or settings.home_store)
         found.refuse_attached(_BESIDE_THEIRS)
         kept, active = calibration_table.active(engine, found), calibration_table.load(engine, found)
-        asker = asker_of(active)
+        asker = query_encoder_spec(active)
         if asker is None or kept is None or active is None:
             raise BadInput(
                 f"{name} has not migrated; choose an encoder: dragoman migrate -c {name} --encoder NAME --re-encode"
             )
         refuse_while_workers(engine, name, unless=asker.model if settings.broker else "", again=True)
-        new = open_asker(found, asker, device, console)
-        with alone(settings, name), closing(found.open_store(settings, owner=owner_of(engine))) as store:
+        new = open_specified(found, asker, device, console)
+        with collection_lock(settings, name), closing(found.open_store(settings, owner=owner_of(engine))) as store:
             report = _Filling(engine, found, store, asker, new, active, settings, console).run()
             _refuse_gaps(name, asker, report.refused)
             if not store.count(asker.model):
                 raise BadInput(f"{asker.encoder} knows nothing of any document of {name}; dragoman rollback -c {name}")
-            compared = Compared.on(name, store, asker.model, settings)
+            compared = ComparedQueries.on(name, store, asker.model, settings)
             before = origin(engine, found)
             options = RankingOptions(calibration=before)
             with Searcher.open(name, settings, device=device, ranking=options, console=console) as searcher:
                 old = compared.first(searcher)
             _switch(engine, found, new, asker, before, settings)
-    given = replace(Given.of(kept, None), asked=Given.of(kept, active).asked)
+    given = replace(CalibrationInput.of(kept, None), asked=CalibrationInput.of(kept, active).asked)
     calibrate(name, settings, given=given, device=device, console=console)
     with Searcher.open(name, settings, device=device, console=console, encoder=new) as searcher:
         shared = overlap(old, compared.first(searcher))
@@ -155,7 +155,7 @@ def re_encode(
     )
 
 
-def _refuse_gaps(name: str, asker: Asker, refused: Sequence[Note]) -> None:
+def _refuse_gaps(name: str, asker: QueryEncoderSpec, refused: Sequence[Note]) -> None:
     """See that the only documents without a new vector are those that the encoder knows nothing of."""
     reasons = Counter(note.text for note in refused if note.text != NOTHING_KNOWN)
     if reasons:
@@ -176,7 +176,7 @@ class _Filling:
         engine: sa.Engine,
         collection: Collection,
         store: VectorStore,
-        asker: Asker,
+        asker: QueryEncoderSpec,
         encoder: Encoder,
         active: Calibration,
         settings: Settings,
@@ -229,14 +229,14 @@ class _Filling:
                 console=self.console,
             )
             sweep(self.engine, self.settings, hints, model, every=0.0, failed=lambda *_: None)  # looking on tells
-            return look_on(ledger.run.id, name, self.settings, self.console, "the same command makes the change")
+            return watch_run(ledger.run.id, name, self.settings, self.console, "the same command makes the change")
         except BadInput:
-            give_up_if_left(self.engine, name)  # left before there was a run to end
+            cancel_abandoned_migration(self.engine, name)  # left before there was a run to end
             self._check()
             raise
 
 
-def _see_that_it_migrates(engine: sa.Engine, name: str, asker: Asker) -> None:
+def _see_that_it_migrates(engine: sa.Engine, name: str, asker: QueryEncoderSpec) -> None:
     """Refuse to go on for a collection that is asked by another encoder by now."""
     now = calibration_table.active(engine, collections.require(engine, name))
     if not leads_to(now, asker.model):
@@ -250,13 +250,15 @@ def calibrate_second_field(
     engine: sa.Engine, found: Collection, store: VectorStore, encoder: Encoder, active: Calibration, console: Console
 ) -> None:
     """Take statistics of the new vectors that there are; from then on they are searched."""
-    samples = draw(store, encoder, console=console)
-    made = calibration(samples, encoder.spec.model).with_choice(balance=active.balance, margin=active.margin)
+    samples = draw_samples(store, encoder, console=console)
+    made = fit_statistics(samples, encoder.spec.model).with_choice(balance=active.balance, margin=active.margin)
     summary = Summary.of(made, "the migration", few=samples.few(), second_field=loading.place(found))
     calibration_table.keep(engine, found.name, made, summary)
 
 
-def _switch(engine: sa.Engine, found: Collection, new: Encoder, asker: Asker, before: str, settings: Settings) -> None:
+def _switch(
+    engine: sa.Engine, found: Collection, new: Encoder, asker: QueryEncoderSpec, before: str, settings: Settings
+) -> None:
     """Let the second field be the one that is searched; going back leads to the old encoder as it was."""
     _see_that_it_migrates(engine, found.name, asker)
     with transaction(engine) as session:

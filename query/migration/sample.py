@@ -16,7 +16,7 @@ from encoders.wording import counted
 from indexer.stores.contract import VectorStore
 from query.fitting.sampling import drawn
 from query.fitting.statistics import pseudo_queries
-from query.migration.candidate_maps import FEWEST, Both
+from query.migration.candidate_maps import FEWEST, PairedSample
 
 Spans = Literal["old", "new"]
 """Whose passages are encoded by the other encoder, too."""
@@ -31,7 +31,7 @@ _PASSAGES = 8
 
 def both_of(
     store: VectorStore, old: Encoder, new: Encoder, sample: int, seed: int, console: Console
-) -> dict[str, Both]:
+) -> dict[str, PairedSample]:
     """A sample of a collection's documents, as many of each language as there can be, by language.
 
     Args:
@@ -78,7 +78,7 @@ def _count(passages: Sequence[Passages]) -> int:
 
 def _both(
     store: VectorStore, old: Encoder, new: Encoder, documents: Sequence[Document], spans: Spans, advance: Progress
-) -> Both:
+) -> PairedSample:
     """Documents of one language and their first passages, those of one encoder, by both."""
     doc_ids = [document.doc_id for document in documents]
     stored = store.passages(old.spec.model, doc_ids) if spans == "old" else ()
@@ -95,7 +95,7 @@ def _both(
         rows += [start + row for row, one in enumerate(passages) for _ in one.offsets[:_PASSAGES]]
         vectors.append(made.vectors)
         advance(len(some))
-    return Both(
+    return PairedSample(
         documents,
         store.vectors(old.spec.model, doc_ids),
         np.concatenate(vectors),

@@ -36,7 +36,7 @@ _LATEST = 10_000
 
 
 @dataclass(frozen=True)
-class Asked:
+class LoggedSearch:
     """A search as the log has it.
 
     Attributes:
@@ -66,7 +66,7 @@ class Asked:
         return (self.created.date() - dt.timedelta(days=self.created.weekday())).isoformat()
 
 
-def logged_searches(collection: str, settings: Settings) -> list[Asked]:
+def logged_searches(collection: str, settings: Settings) -> list[LoggedSearch]:
     """Searches of a collection, oldest first; what was opened is relevant."""
     query = (
         sa.select(SearchRow, ClickRow.doc_id)
@@ -84,10 +84,10 @@ def logged_searches(collection: str, settings: Settings) -> list[Asked]:
                     opened.append(doc_id)
     finally:
         engine.dispose()
-    return [Asked(one.id, one.created, one.query, one.lang, one.hits, opened) for one, opened in found.values()]
+    return [LoggedSearch(one.id, one.created, one.query, one.lang, one.hits, opened) for one, opened in found.values()]
 
 
-def judged(searches: Iterable[Asked], qrels: Iterable[Qrel]) -> list[Asked]:
+def judged(searches: Iterable[LoggedSearch], qrels: Iterable[Qrel]) -> list[LoggedSearch]:
     """Those of the searches that have something relevant by judgements of their queries."""
     relevant: dict[str, list[str]] = {}
     for one in qrels:
@@ -114,7 +114,7 @@ def logged_queries(collection: str, settings: Settings) -> list[Document]:
     return [Document(qid, lang, text) for lang, text, qid in asked]
 
 
-def require_searches(collection: str, settings: Settings) -> list[Asked]:
+def require_searches(collection: str, settings: Settings) -> list[LoggedSearch]:
     """Searches of a collection, oldest first.
 
     Raises:
@@ -134,11 +134,11 @@ def forget(engine: sa.Engine, collection: str) -> None:
         session.execute(sa.delete(SearchRow).where(SearchRow.collection == collection))
 
 
-def by_week(searches: Sequence[Asked]) -> dict[str, tuple[int, float]]:
+def by_week(searches: Sequence[LoggedSearch]) -> dict[str, tuple[int, float]]:
     """By week: searches, and MAP of what they showed."""
     from ir_measures import Qrel  # noqa: PLC0415 - half a second
 
-    weeks: dict[str, list[Asked]] = {}
+    weeks: dict[str, list[LoggedSearch]] = {}
     for one in searches:
         weeks.setdefault(one.week, []).append(one)
     measures = parse_measures(["AP"])
@@ -193,7 +193,7 @@ def logged_topic_set(
     return topic_set, by_week(searches)
 
 
-def _opened(searches: Iterable[Asked]) -> list[Qrel]:
+def _opened(searches: Iterable[LoggedSearch]) -> list[Qrel]:
     """What was opened, as judgements."""
     from ir_measures import Qrel  # noqa: PLC0415 - half a second
 
@@ -212,12 +212,12 @@ def _content_hash(lines: Iterable[str]) -> str:
     return hashlib.sha256("".join(lines).encode()).hexdigest()[:16]
 
 
-def topic_lines(searches: Iterable[Asked]) -> Iterator[str]:
+def topic_lines(searches: Iterable[LoggedSearch]) -> Iterator[str]:
     """A line of JSON for each query, as topics are read, most asked first.
 
     Beside its text: how often it was asked, every document that was shown for it, and those that are relevant.
     """
-    by_query: dict[str, list[Asked]] = {}
+    by_query: dict[str, list[LoggedSearch]] = {}
     for one in searches:
         by_query.setdefault(one.qid, []).append(one)
     for qid, same in sorted(by_query.items(), key=lambda item: (-len(item[1]), item[1][0].query)):

@@ -21,7 +21,7 @@ Words = Mapping[str, Sequence[tuple[str, float]]]
 
 Rows = npt.NDArray[np.intp]
 
-Found = Sequence[tuple[str, Sequence[Candidates]]]
+CandidatesByLanguage = Sequence[tuple[str, Sequence[Candidates]]]
 """By language what each query found there; what is of one language stands together."""
 
 
@@ -96,7 +96,7 @@ class DocumentsWithPassages(Documents):
 
 
 @dataclass(frozen=True)
-class Level:
+class ScoreScale:
     """What puts documents that are compared by vectors of different kinds on one scale.
 
     Attributes:
@@ -108,7 +108,7 @@ class Level:
     rate: FloatArray | np.float32
 
 
-SAME = Level(np.float32(0), np.float32(1))
+ONE_SCALE = ScoreScale(np.float32(0), np.float32(1))
 """Nothing is to be done: there is one kind."""
 
 

@@ -17,11 +17,20 @@ import numpy as np
 
 from encoders.document import BoolArray, FloatArray, Int32Array, Passages, unit_rows
 from encoders.methods.vector_parts import VectorParts
-from indexer.stores.contract import Filters, VectorStore, Wording
+from indexer.stores.contract import Filters, LexicalQuery, VectorStore
 from indexer.stores.matrix import largest
 from query.calibration.calibration import Calibration
 from query.calibration.margin import centring, exponent, margin, neighbourhood
-from query.ranking.candidates import SAME, Documents, DocumentsWithPassages, Found, Level, Rows, Scored, Words
+from query.ranking.candidates import (
+    ONE_SCALE,
+    CandidatesByLanguage,
+    Documents,
+    DocumentsWithPassages,
+    Rows,
+    Scored,
+    ScoreScale,
+    Words,
+)
 from query.ranking.choice import Choice
 from query.ranking.fusion import DEPTH, lexical_scores, strongest
 from query.ranking.hits import Detail, Parts, Ranking
@@ -89,7 +98,7 @@ class FairRanker:
         corrected = self.calibration.queries(queries, lang, self._share)
         ends = self._ends(k)
         langs = list(dict.fromkeys([*targets, lang]))  # its own, too, tells how much sharing words says
-        wording = Wording(texts, langs, DEPTH, self._models) if self.choice.hybrid and texts else None
+        wording = LexicalQuery(texts, langs, DEPTH, self._models) if self.choice.hybrid and texts else None
         found, words = self._found(corrected, targets, ends[-1], filters, wording)
         candidates, members, worded = self._candidates(found, words, ends)
         scored = self._scored(candidates, corrected, lang, members)
@@ -120,8 +129,8 @@ class FairRanker:
         return [*needed, k] if k > stretches[-1] else needed
 
     def _found(
-        self, queries: FloatArray, targets: Sequence[str], k: int, filters: Filters | None, wording: Wording | None
-    ) -> tuple[Found, Sequence[Words]]:
+        self, queries: FloatArray, targets: Sequence[str], k: int, filters: Filters | None, wording: LexicalQuery | None
+    ) -> tuple[CandidatesByLanguage, Sequence[Words]]:
         """The nearest documents of each language to corrected queries, and what the lexical arm finds for each."""
         asked = {target: self.calibration.asked(queries, target, self._share) for target in targets}
         model = self.calibration.model
@@ -145,7 +154,7 @@ class FairRanker:
         return self._store.passages(self.calibration.model, doc_ids)
 
     def _candidates(
-        self, found: Found, words: Sequence[Words], ends: Sequence[int]
+        self, found: CandidatesByLanguage, words: Sequence[Words], ends: Sequence[int]
     ) -> tuple[Documents, list[BoolArray], BoolArray]:
         """Every document that was found once; which each query found, for each stretch; and which by their words."""
         doc_ids: dict[str, int] = {}
@@ -193,9 +202,9 @@ class FairRanker:
         scores = margin(cosines, fwd, bwd, self.choice.margin, self._beta) * level.rate
         return Scored(documents, cosines, fwd, bwd, np.where(members[-1], scores, np.float32(-np.inf)))
 
-    def _level(self, documents: Documents, queries: FloatArray, members: BoolArray) -> Level:  # noqa: ARG002
+    def _level(self, documents: Documents, queries: FloatArray, members: BoolArray) -> ScoreScale:  # noqa: ARG002
         """What makes documents of several kinds comparable: there is one kind."""
-        return SAME
+        return ONE_SCALE
 
     def _neighbourhoods(self, documents: Documents, near: FloatArray) -> FloatArray:
         """(queries, n) mean of each query's largest in the document's language."""

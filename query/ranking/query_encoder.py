@@ -5,7 +5,7 @@ from __future__ import annotations
 from encoders.console import Console
 from encoders.document import Encoder
 from encoders.errors import ModelMismatch
-from encoders.maps.space import Asker
+from encoders.maps.space import QueryEncoderSpec
 from encoders.session import Device
 from indexer.collection.collection import Collection
 from onnx_export.models import open_named
@@ -13,15 +13,15 @@ from query.calibration.calibration import Calibration
 from query.calibration.mapped_calibration import MappedCalibration
 
 
-def asker_of(calibration: Calibration | None) -> Asker | None:
+def query_encoder_spec(calibration: Calibration | None) -> QueryEncoderSpec | None:
     """The other encoder that a calibration takes queries from, if it does."""
     return calibration.maps.asker if isinstance(calibration, MappedCalibration) else None
 
 
-def asked_by(collection: Collection, calibration: Calibration | None) -> Asker:
+def asked_by(collection: Collection, calibration: Calibration | None) -> QueryEncoderSpec:
     """The encoder of queries of a collection, as a calibration ranks it."""
-    own = Asker(collection.encoder, collection.method, collection.model, collection.dim)
-    return asker_of(calibration) or own
+    own = QueryEncoderSpec(collection.encoder, collection.method, collection.model, collection.dim)
+    return query_encoder_spec(calibration) or own
 
 
 def open_query_encoder(
@@ -33,15 +33,15 @@ def open_query_encoder(
         BadInput: the encoder is not there.
         ModelMismatch: what its name leads to now is not what the vectors, or the map, are of.
     """
-    asker = asker_of(calibration)
+    asker = query_encoder_spec(calibration)
     if asker:
-        return open_asker(collection, asker, device, console)
+        return open_specified(collection, asker, device, console)
     encoder = open_named(collection.encoder, collection.method, console, device=device)
     collection.check(encoder.spec)
     return encoder
 
 
-def open_asker(collection: Collection, asker: Asker, device: Device, console: Console) -> Encoder:
+def open_specified(collection: Collection, asker: QueryEncoderSpec, device: Device, console: Console) -> Encoder:
     """Load the encoder that a collection has migrated to.
 
     Raises:

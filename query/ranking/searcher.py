@@ -19,7 +19,7 @@ from encoders.text.segmentation import sentences
 from indexer.collection import collection as collections
 from indexer.ledger.database import connect
 from indexer.settings import Settings
-from indexer.stores.contract import Edited, Filters, VectorStore
+from indexer.stores.contract import EditedDocument, Filters, VectorStore
 from indexer.text.language_detection import Detection, Detector
 from query.calibration import loading
 from query.calibration import table as calibration_table
@@ -386,7 +386,7 @@ def choose(collection: str, calibration: Calibration | None, ranking: RankingOpt
 def _shown(document: Document, detail: Detail, query: FloatArray, parts: VectorParts) -> Passage | None:
     """The passage that the ranking found best; its cosine is the encoder's own. Of an edited text none is known."""
     passages, best = detail.passages, detail.best
-    if not len(passages.vectors) or isinstance(document, Edited):
+    if not len(passages.vectors) or isinstance(document, EditedDocument):
         return None
     start, end = _whole_sentences(document, *(int(place) for place in passages.offsets[best]))
     cosine = float(parts.plain_cosines(unit_rows(passages.vectors[best : best + 1]), query[None])[0, 0])

@@ -11,10 +11,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from encoders.document import BoolArray, FloatArray, Passages
-from indexer.stores.contract import Filters, VectorStore, Wording
+from indexer.stores.contract import Filters, LexicalQuery, VectorStore
 from query.calibration.margin import FLOOR
 from query.calibration.two_fields import TwoFields, among
-from query.ranking.candidates import SAME, Documents, Found, Level, Words
+from query.ranking.candidates import ONE_SCALE, CandidatesByLanguage, Documents, ScoreScale, Words
 from query.ranking.choice import Choice
 from query.ranking.fair_ranker import FairRanker
 
@@ -38,8 +38,8 @@ class TwoFieldRanker(FairRanker):
         targets: Sequence[str],
         k: int,
         filters: Filters | None,
-        wording: Wording | None,
-    ) -> tuple[Found, Sequence[Words]]:
+        wording: LexicalQuery | None,
+    ) -> tuple[CandidatesByLanguage, Sequence[Words]]:
         """The nearest of those without a new vector first: one that gets it meanwhile is found twice, not never."""
         old, new = self.calibration.model, self.calibration.fresh.model
         by_map = {lang: self.calibration.asked(queries, lang, self._share) for lang in targets}
@@ -78,7 +78,7 @@ class TwoFieldRanker(FairRanker):
             for one in fresh
         ]
 
-    def _level(self, documents: Documents, queries: FloatArray, members: BoolArray) -> Level:
+    def _level(self, documents: Documents, queries: FloatArray, members: BoolArray) -> ScoreScale:
         """By the candidates that have both vectors, what the map makes of them and what their own say.
 
         A language's neighbourhood is that of all its documents, whichever vector they have: what those of the other
@@ -86,7 +86,7 @@ class TwoFieldRanker(FairRanker):
         """
         fresh = self.calibration.is_fresh(documents.raw)
         if not fresh.any() or fresh.all():
-            return SAME
+            return ONE_SCALE
         own = documents.parts.cosines(documents.vectors, queries).T
         by_map = own.copy()
         by_map[:, fresh] = self._by_old_vectors(documents, queries, fresh)
@@ -99,7 +99,7 @@ class TwoFieldRanker(FairRanker):
         counted = members & fresh
         rate = _mean(true, counted) / _mean(mapped, counted)
         power = np.float32(1.0 - self._beta if self.choice.margin == "ratio" else 1.0)
-        return Level(
+        return ScoreScale(
             np.where(fresh, rate * (whole - mapped), whole - waiting), np.where(fresh, np.float32(1), rate**power)
         )
 

@@ -24,12 +24,12 @@ from query.calibration.table import KeptCalibration
 from query.evaluation.experiment import languages_of
 from query.evaluation.file_patterns import writable, write_lines
 from query.evaluation.qrels import read_qrels
-from query.fitting.bias import Sample
+from query.fitting.bias import VectorSample
 from query.report import sections
-from query.report.evaluations import Shown, by_topic, evaluations, main_measure
+from query.report.evaluations import ShownEvaluation, by_topic, evaluations, main_measure
 from query.report.first_hits import FirstHits
 from query.report.language_pairs import PairTable, logged_rankings, map_by_pair, shares_by_pair
-from query.report.page import Page, Section, Table, html
+from query.report.page import ReportPage, Section, Table, html
 
 _SECTIONS = 5
 
@@ -43,7 +43,7 @@ class _Subject:
     store: VectorStore
     calibration: Calibration | None
     kept: KeptCalibration | None
-    shown: Sequence[Shown]
+    shown: Sequence[ShownEvaluation]
     qrels: Sequence[Path]
 
     @property
@@ -100,7 +100,7 @@ def report(
     return out
 
 
-def _page(subject: _Subject, console: Console) -> Page:
+def _page(subject: _Subject, console: Console) -> ReportPage:
     counts = subject.store.count()
     with console.progress("report", _SECTIONS, "pictures") as advance:
         pictures = []
@@ -108,7 +108,7 @@ def _page(subject: _Subject, console: Console) -> Page:
             pictures += sections.nothing_to_compare(list(counts))
             advance(len(pictures))
         else:
-            sample = Sample.draw(subject.store, subject.collection.model, subject.calibration)
+            sample = VectorSample.draw(subject.store, subject.collection.model, subject.calibration)
             pictures.append(sections.languages_section(sample, _how_to_calibrate(subject)))
             advance(1)
             pictures.append(sections.separability_section(sample))
@@ -122,7 +122,7 @@ def _page(subject: _Subject, console: Console) -> Page:
     title = f"How {subject.name} treats its languages"
     footer = f"Made by dragoman {__version__} on {now():%Y-%m-%d %H:%M} UTC: dragoman report -c {subject.name}"
     table, note = _table(subject), _note(subject)
-    return Page(title, _summary(subject, counts), table, note, _facts(subject, counts), pictures, footer)
+    return ReportPage(title, _summary(subject, counts), table, note, _facts(subject, counts), pictures, footer)
 
 
 def _how_to_calibrate(subject: _Subject) -> str:
@@ -177,7 +177,7 @@ def _judged_pairs(subject: _Subject, console: Console) -> Section:
     return sections.pairs_section(tables, "MAP", what)
 
 
-def _logged_shares(subject: _Subject, one: Shown) -> PairTable:
+def _logged_shares(subject: _Subject, one: ShownEvaluation) -> PairTable:
     rankings = logged_rankings(subject.engine, one.run.evaluation, sections.FIRST)
     first = [(lang, doc_ids) for lang, by_qid in rankings.items() for doc_ids in by_qid.values()]
     langs = languages_of(

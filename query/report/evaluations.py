@@ -16,7 +16,7 @@ from query.evaluation.significance import Comparison, compare, corrected
 
 
 @dataclass(frozen=True)
-class Shown:
+class ShownEvaluation:
     """One evaluation's main run.
 
     Attributes:
@@ -52,7 +52,7 @@ class Shown:
         return self.run.means.get(PEER)
 
 
-def evaluations(engine: sa.Engine, collection: str, number: int | None = None) -> list[Shown]:
+def evaluations(engine: sa.Engine, collection: str, number: int | None = None) -> list[ShownEvaluation]:
     """The evaluation to show, with one of the same topics before it if there is any; empty where nothing is logged.
 
     Of two, plain cosine comes first, or else the older one.
@@ -77,12 +77,12 @@ def evaluations(engine: sa.Engine, collection: str, number: int | None = None) -
     run = next((run for run in mains if run.evaluation == number), mains[0])
     other = _counterpart(run, mains)
     if other is None:
-        return [Shown(_label(run), run)]
+        return [ShownEvaluation(_label(run), run)]
     pair = sorted((run, other), key=lambda one: (not _plain(one), one.evaluation))
     labels = [_label(one) for one in pair]
     if labels[0] == labels[1]:
         labels = [f"evaluation {one.evaluation}" for one in pair]
-    return [Shown(label, one) for label, one in zip(labels, pair, strict=True)]
+    return [ShownEvaluation(label, one) for label, one in zip(labels, pair, strict=True)]
 
 
 def _counterpart(run: LoggedRun, mains: Sequence[LoggedRun]) -> LoggedRun | None:
@@ -120,7 +120,7 @@ def main_measure(runs: Sequence[LoggedRun]) -> str | None:
     return "AP" if "AP" in good else next(iter(good), None)
 
 
-def by_topic(engine: sa.Engine, before: Shown, after: Shown) -> Comparison:
+def by_topic(engine: sa.Engine, before: ShownEvaluation, after: ShownEvaluation) -> Comparison:
     """The second against the first, a difference for each topic: the mean over the languages it was asked in."""
     measure = main_measure([before.run, after.run]) or "AP"
     scores = [history.scores(engine, one.run.id) for one in (before, after)]

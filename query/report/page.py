@@ -37,7 +37,7 @@ class Table:
 
 
 @dataclass(frozen=True)
-class Page:
+class ReportPage:
     """All that a report says.
 
     Attributes:
@@ -59,7 +59,7 @@ class Page:
     footer: str
 
 
-def html(page: Page) -> str:
+def html(page: ReportPage) -> str:
     """The whole page."""
     facts = "".join(f"<dt>{escape(label)}</dt><dd>{escape(value)}</dd>\n" for label, value in page.facts.items())
     return f"""<!DOCTYPE html>

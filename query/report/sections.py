@@ -12,7 +12,7 @@ from query.calibration.calibration import Calibration
 from query.calibration.summary import Summary
 from query.evaluation.significance import Comparison
 from query.fitting import bias
-from query.fitting.bias import NEIGHBOURS, Sample
+from query.fitting.bias import NEIGHBOURS, VectorSample
 from query.fitting.probe import BALANCES
 from query.fitting.separability import separability
 from query.ranking.choice import PLAIN, Choice
@@ -45,7 +45,7 @@ _EVIDENCE = {
 }
 
 
-def languages_section(sample: Sample, without: str) -> Section:
+def languages_section(sample: VectorSample, without: str) -> Section:
     """A sample in the plane, before and after; ``without`` says how a calibration is had where there is none."""
     if len(sample.raw) < _FEWEST:
         few = f"Too few documents for a picture: {len(sample.raw)}, and it takes {_FEWEST}."
@@ -66,7 +66,7 @@ def languages_section(sample: Sample, without: str) -> Section:
     return Section(LANGUAGES, inline_svg(partial(languages_figure, panels, sample.langs), "languages", text), text)
 
 
-def separability_section(sample: Sample) -> Section:
+def separability_section(sample: VectorSample) -> Section:
     """The language probe's accuracy before and after."""
     raw = separability(sample.raw, sample.langs)
     if raw is None:

@@ -117,7 +117,7 @@ _SHARE = 0.8
 
 
 @dataclass(frozen=True)
-class Split:
+class LabelledSplit:
     """Documents of one language to learn from, and of every language to be tested on.
 
     Attributes:
@@ -175,7 +175,7 @@ def labelled_documents(sources: Sequence[str], console: Console, languages: Sequ
     return list(kept.values())
 
 
-def stored(documents: Sequence[Document], taught: str) -> Split:
+def stored(documents: Sequence[Document], taught: str) -> LabelledSplit:
     """The split that the field ``split`` of the documents states.
 
     Raises:
@@ -186,7 +186,7 @@ def stored(documents: Sequence[Document], taught: str) -> Split:
     return _by_part(documents, [str(document.fields.get("split", "")) for document in documents], taught)
 
 
-def by_concept(documents: Sequence[Document], taught: str, seed: int) -> Split:
+def by_concept(documents: Sequence[Document], taught: str, seed: int) -> LabelledSplit:
     """A split by the field ``concept``: half to learn from, a tenth to choose by, translations on one side.
 
     Raises:
@@ -195,13 +195,13 @@ def by_concept(documents: Sequence[Document], taught: str, seed: int) -> Split:
     return _by_part(documents, split(documents, seed), taught)
 
 
-def drawn(whole: Split, seed: int) -> Split:
+def drawn(whole: LabelledSplit, seed: int) -> LabelledSplit:
     """The same split with 80 % of its training documents."""
     order = np.random.default_rng(seed).permutation(len(whole.train))[: max(2, round(_SHARE * len(whole.train)))]
     return replace(whole, train=[whole.train[at] for at in order.tolist()])
 
 
-def _by_part(documents: Sequence[Document], parts: Sequence[Part | str], taught: str) -> Split:
+def _by_part(documents: Sequence[Document], parts: Sequence[Part | str], taught: str) -> LabelledSplit:
     sides: dict[tuple[str, str], list[Document]] = {}
     for document, part in zip(documents, parts, strict=True):
         sides.setdefault((document.lang, part), []).append(document)
@@ -213,4 +213,4 @@ def _by_part(documents: Sequence[Document], parts: Sequence[Part | str], taught:
     tests = {lang: some for (lang, part), some in sorted(sides.items()) if part == "test"}
     if not tests:
         raise BadInput("there are no documents of the part 'test'; give more")
-    return Split(sides[taught, "train"], sides[taught, "dev"], tests)
+    return LabelledSplit(sides[taught, "train"], sides[taught, "dev"], tests)

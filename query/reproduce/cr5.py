@@ -12,7 +12,7 @@ from encoders.console import Console
 from encoders.cr5.corpus import Corpus
 from encoders.cr5.estimator import Cr5
 from encoders.cr5.model import Cr5Model
-from encoders.cr5.settings import Pairs, Settings
+from encoders.cr5.settings import Cr5Settings, Pairs
 from encoders.document import Document, FloatArray, unit_rows
 from encoders.errors import BadInput
 from query.reproduce.cr5_data import Wikipedia
@@ -95,7 +95,7 @@ class Retrieved:
 
 
 @dataclass(frozen=True)
-class Plan:
+class HoldOutPlan:
     """How documents are held out.
 
     Attributes:
@@ -106,11 +106,11 @@ class Plan:
 
     queries: int
     candidates: int
-    settings: Settings
+    settings: Cr5Settings
 
 
 def documents(
-    data: Wikipedia, langs: Sequence[str], plan: Plan, console: Console
+    data: Wikipedia, langs: Sequence[str], plan: HoldOutPlan, console: Console
 ) -> tuple[dict[tuple[str, str], Cr5Model], list[Retrieved]]:
     """Table 1: train without the queries' concepts, find each query's article among those of the other language.
 
@@ -155,7 +155,7 @@ def documents(
     return models, found
 
 
-def _held_out(concepts: Mapping[str, set[str]], plan: Plan) -> dict[tuple[str, str], set[str]]:
+def _held_out(concepts: Mapping[str, set[str]], plan: HoldOutPlan) -> dict[tuple[str, str], set[str]]:
     chance = np.random.default_rng(plan.settings.seed)
     held_out = {}
     for first, second in combinations(concepts, 2):

@@ -13,7 +13,7 @@ from encoders.document import FloatArray, unit_rows
 from encoders.errors import BadInput
 from encoders.methods.moments import Moments
 from query.alignment.matching import Pairs
-from query.alignment.mining import Plan, mine
+from query.alignment.mining import AlignmentPlan, mine
 from query.alignment.side import Side
 from query.fitting.separability import RankChoice, accuracy_by_component, smallest_rank
 from query.reproduce.lawdr_data import match_urls
@@ -35,9 +35,9 @@ class Variant:
     margin: bool
 
     @property
-    def plan(self) -> Plan:
+    def plan(self) -> AlignmentPlan:
         """How the paper aligns: documents' vectors alone, and nothing learnt; debiasing was done over all sites."""
-        return Plan(margin="ratio" if self.margin else "absolute", debias=None, passages=False, rounds=0)
+        return AlignmentPlan(margin="ratio" if self.margin else "absolute", debias=None, passages=False, rounds=0)
 
 
 VARIANTS = tuple(Variant(debiased, margin) for debiased in (False, True) for margin in (False, True))

@@ -27,7 +27,7 @@ class Refused(Exception):
         self.status, self.after = status, after
 
 
-class Desk:
+class SearchThreads:
     """Threads that search, and a bounded number of requests that wait for them.
 
     Everything but ``close`` is called in the event loop's thread.

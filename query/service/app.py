@@ -19,13 +19,13 @@ from indexer.elastic.address import SCHEMES, Credentials
 from query import __version__
 from query.ranking.searcher import EmptyCollection
 from query.service import refusals
-from query.service.admission import Desk, Refused
-from query.service.elastic.endpoint import Front
+from query.service.admission import Refused, SearchThreads
+from query.service.elastic.endpoint import ElasticEndpoint
 from query.service.metrics import Metrics
-from query.service.middleware import Guard, is_elastic
-from query.service.open_collections import Shelf
+from query.service.middleware import AccessMiddleware, is_elastic
+from query.service.open_collections import OpenCollections
 from query.service.options import ServiceOptions
-from query.service.page import Page
+from query.service.page import SearchPage
 from query.service.query_log import QueryLog
 from query.service.routes import EMPTY, READY, Api
 from query.service.upstream import Upstream
@@ -50,17 +50,17 @@ class Service:
         """
         self._options = options
         self._metrics = Metrics()
-        self._shelf = Shelf(
+        self._shelf = OpenCollections(
             options.settings, options.collections, options.device, hybrid=options.hybrid, metrics=self._metrics
         )
         self._closing = threading.Event()
-        self._desk = Desk(options.threads, options.waiting, options.seconds, self._metrics)
+        self._desk = SearchThreads(options.threads, options.waiting, options.seconds, self._metrics)
         self._log = QueryLog(self._shelf.engine, options.log_days, self._metrics) if options.log else None
         self._api = Api(self._shelf, self._desk, self._metrics, self._log, hybrid=options.hybrid)
-        self._page = Page()
+        self._page = SearchPage()
         self._upstream = self._cluster()
-        self._front = Front(options, self._shelf, self._desk, self._upstream, self._api)
-        self.app = Guard(self._made(), options, self._metrics, self._upstream)
+        self._front = ElasticEndpoint(options, self._shelf, self._desk, self._upstream, self._api)
+        self.app = AccessMiddleware(self._made(), options, self._metrics, self._upstream)
 
     def _cluster(self) -> Upstream | None:
         """The server that is named, or else that of the first collection that is on one."""

@@ -186,7 +186,7 @@ class Click(_Strict):
     id: str = Field(min_length=1, max_length=600)
 
 
-class Trouble(BaseModel):
+class ErrorAnswer(BaseModel):
     """Why there is no answer."""
 
     error: str = Field(description="A sentence.")

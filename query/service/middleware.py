@@ -30,7 +30,7 @@ _CLOSED = (b"content-security-policy", b"default-src 'none'; frame-ancestors 'no
 _UNCACHED = (b"cache-control", b"no-store")
 
 
-class Guard:
+class AccessMiddleware:
     """The service's outer wall."""
 
     def __init__(

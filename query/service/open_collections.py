@@ -27,7 +27,7 @@ from query.ranking.query_encoder import asked_by, open_query_encoder
 from query.ranking.searcher import Searcher, choose
 from query.service import collection_state
 from query.service.metrics import Metrics
-from query.service.query_batcher import WaitingQueries
+from query.service.query_batcher import QueryBatcher
 
 _COUNTED = 5.0
 """Seconds that the number of documents by language is believed."""
@@ -75,7 +75,7 @@ class _Open:
     retired: bool = False
 
 
-class Shelf:
+class OpenCollections:
     """The collections that are served."""
 
     def __init__(
@@ -99,7 +99,7 @@ class Shelf:
         self._engine = connect(settings.database)
         self._open: dict[str, _Open] = {}
         self._failed: dict[str, _Failed] = {}
-        self._encoders: dict[tuple[str, str], WaitingQueries] = {}
+        self._encoders: dict[tuple[str, str], QueryBatcher] = {}
         self._locks: dict[str, threading.Lock] = {}
         self._lock = threading.Lock()
         for name in names:
@@ -209,14 +209,14 @@ class Shelf:
         searcher.detector.load()
         return searcher
 
-    def _encoder(self, row: Collection, calibration: Calibration | None) -> WaitingQueries:
+    def _encoder(self, row: Collection, calibration: Calibration | None) -> QueryBatcher:
         """The encoder of queries that a collection is ranked by with a calibration; loaded once."""
         asker = asked_by(row, calibration)
         with self._lock:
             found = self._encoders.get((asker.encoder, asker.method))
         if found is None or found.spec.model != asker.model:
             loaded = open_query_encoder(row, calibration, self._device, Console())
-            made = WaitingQueries(loaded, encoded=self._metrics.encoded, kept=self._metrics.kept)
+            made = QueryBatcher(loaded, encoded=self._metrics.encoded, kept=self._metrics.kept)
             with self._lock:
                 before = self._encoders.get((asker.encoder, asker.method))
                 self._encoders[asker.encoder, asker.method] = made

@@ -10,7 +10,7 @@ from importlib.resources import files
 from fastapi.responses import HTMLResponse
 
 
-class Page:
+class SearchPage:
     """The page, with the hashes of its own style and script in its policy."""
 
     def __init__(self) -> None:

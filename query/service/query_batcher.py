@@ -21,7 +21,7 @@ _Key = tuple[str, str]
 _Waiting = tuple[_Key, Document, "Future[FloatArray]"]
 
 
-class WaitingQueries:
+class QueryBatcher:
     """An encoder of queries for many threads.
 
     One thread encodes. A query that comes while it is idle is encoded at once; those that come meanwhile wait, and are

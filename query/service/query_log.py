@@ -28,7 +28,7 @@ _EVERY = 3600.0
 
 
 @dataclass(frozen=True)
-class Entry:
+class SearchEntry:
     """A search.
 
     Attributes:
@@ -66,7 +66,7 @@ class QueryLog:
         self._thread = threading.Thread(target=self._work, name="query log", daemon=True)
         self._thread.start()
 
-    def searched(self, entry: Entry) -> str:
+    def searched(self, entry: SearchEntry) -> str:
         """Keep a search; returns its id."""
         number = uuid.uuid4().hex
         self._put(SearchRow(id=number, created=now(), **{**asdict(entry), "hits": list(entry.hits)}))

@@ -18,25 +18,25 @@ from query.ranking.hits import Hit, as_json
 from query.ranking.options import RankingOptions
 from query.ranking.query_encoder import asked_by
 from query.ranking.searcher import Searcher, choose
-from query.service.admission import Desk, Refused
+from query.service.admission import Refused, SearchThreads
 from query.service.messages import (
     Click,
     CollectionAnswer,
     CollectionsAnswer,
     DocumentAnswer,
+    ErrorAnswer,
     Health,
     Readiness,
     SearchAnswer,
     SearchRequest,
-    Trouble,
 )
 from query.service.metrics import Metrics
-from query.service.open_collections import Shelf
-from query.service.query_log import Entry, QueryLog
+from query.service.open_collections import OpenCollections
+from query.service.query_log import QueryLog, SearchEntry
 from query.service.refusals import refusal
 
 _TROUBLE: dict[int | str, dict[str, Any]] = {
-    status: {"model": Trouble, "description": text}
+    status: {"model": ErrorAnswer, "description": text}
     for status, text in {
         400: "It can't be searched so.",
         401: "No token, or a wrong one.",
@@ -55,7 +55,7 @@ READY, EMPTY = "ready", "empty"
 
 
 @dataclass(frozen=True)
-class Found:
+class SearchResult:
     """What a request found.
 
     Attributes:
@@ -78,7 +78,9 @@ class Found:
 class Api:
     """What the routes need."""
 
-    def __init__(self, shelf: Shelf, desk: Desk, metrics: Metrics, log: QueryLog | None, *, hybrid: bool) -> None:
+    def __init__(
+        self, shelf: OpenCollections, desk: SearchThreads, metrics: Metrics, log: QueryLog | None, *, hybrid: bool
+    ) -> None:
         self._shelf, self._desk, self._metrics, self._log, self._hybrid = shelf, desk, metrics, log, hybrid
         self.state: Mapping[str, str] = {}
 
@@ -120,7 +122,7 @@ class Api:
             }
         )
 
-    def found(self, searcher: Searcher, asked: SearchRequest, filters: Mapping[str, Any] | None) -> Found:
+    def found(self, searcher: Searcher, asked: SearchRequest, filters: Mapping[str, Any] | None) -> SearchResult:
         """What a request finds, counted and, where a log is kept, logged: however it came.
 
         Args:
@@ -147,10 +149,10 @@ class Api:
         if self._log is not None and asked.log:
             settings = {**asked.model_dump(exclude={"query", "collection", "lang", "log"}), "balance": choice.balance}
             shown = [hit.doc_id for hit in hits]
-            entry = Entry(asked.query, lang, searcher.collection, searcher.space, settings, shown, took)
+            entry = SearchEntry(asked.query, lang, searcher.collection, searcher.space, settings, shown, took)
             logged = self._log.searched(entry)
         confidence = round(detected.confidence, 4) if detected else None
-        return Found(hits, lang, confidence, choice, took, logged)
+        return SearchResult(hits, lang, confidence, choice, took, logged)
 
     def _named(self, name: str) -> str:
         """The collection of a request that may name none."""
@@ -179,7 +181,8 @@ class Api:
                 continue
             calibration = active and {
                 "id": active.id,
-                "balance": active.summary.setting.balance, "margin": active.summary.setting.margin,
+                "balance": active.summary.setting.balance,
+                "margin": active.summary.setting.margin,
             }
             described.append(
                 CollectionAnswer.model_validate(

@@ -22,10 +22,10 @@ def rows(count: int, dim: int, seed: int) -> FloatArray:
 def graph() -> bytes:
     """From rows of 6 numbers to rows of 4 that follow from them."""
     pytest.importorskip("torch")
-    from onnx_export.nca import Training, train
+    from onnx_export.nca import NcaTraining, train
 
     x, held_out, turn = rows(120, 6, 0) + 2, rows(40, 6, 1) + 2, rows(6, 4, 2)
-    settings = Training(hidden=9, epochs=5)
+    settings = NcaTraining(hidden=9, epochs=5)
     return train((x, 3 * np.tanh(x @ turn)), (held_out, 3 * np.tanh(held_out @ turn)), settings)
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from encoders.folder import ModelFolder, model_cache
-from indexer.index import alone
+from indexer.index import collection_lock
 from indexer.settings import Settings
 from query.cli import _LINES, run
 from query.commands import index as index_command
@@ -143,7 +143,7 @@ def test_delete_removes_documents_then_the_collection(
     assert "1 of 1 document deleted" in capsys.readouterr().out
     assert run(["delete", "demo:tr:chess", "-c", "c", *place]) == 1
     assert run(["delete", "-c", "c", *place]) == 2
-    with alone(Settings.read(home=tmp_path), "c"):
+    with collection_lock(Settings.read(home=tmp_path), "c"):
         assert run(["delete", "--all", "-c", "c", *place]) == 1
     assert "another process is indexing collection c" in capsys.readouterr().err
     assert run(["delete", "--all", "-c", "c", *place]) == 0

@@ -92,10 +92,10 @@ class JoinedStore(ElasticStore, ABC):
         """
         entry_checks.check(self._client, self.users, model)
 
-    def tops(self) -> Mapping[int, changes.Top]:
+    def tops(self) -> Mapping[int, changes.ShardPosition]:
         """By shard of their index, up to where every write is complete; all of those are visible then."""
 
-        def ask() -> Mapping[int, changes.Top]:
+        def ask() -> Mapping[int, changes.ShardPosition]:
             tops = changes.tops(self._client, self.address.server, self.users.name)[self.users.name].shards
             self._client.indices.refresh(index=self.users.name)
             return tops

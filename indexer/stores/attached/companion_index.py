@@ -15,10 +15,10 @@ from indexer.elastic.paging import PAGE, pages
 from indexer.stores.attached.address import Attachment
 from indexer.stores.attached.base import JoinedLayout, JoinedStore
 from indexer.stores.attached.users_index import UsersIndex
-from indexer.stores.contract import Edited, Stamp, StoredDocument
+from indexer.stores.contract import EditedDocument, Stamp, StoredDocument
 from indexer.stores.elastic import writing
 from indexer.stores.elastic.store import ElasticStore
-from indexer.stores.elastic.writing import Action, Held
+from indexer.stores.elastic.writing import Action, ServerDocument
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,13 +91,15 @@ class CompanionStore(JoinedStore):
         """The documents themselves, as they are now in their index."""
         found = self._sources(doc_ids)
         with self._guarded():
-            held: dict[str, Held] = {}
+            held: dict[str, ServerDocument] = {}
             for page in pages(doc_ids):
                 fields = [self._layout.name("lang"), self._layout.name("text_hash")]
                 held |= writing.read(self._client, self.address.server, self.index, page, fields)
         ours = {doc_id: one.source[self._layout.ours] for doc_id, one in held.items()}
         return [
-            Edited.unless(self.users.shown(doc_id, found[doc_id], ours[doc_id]["lang"]), ours[doc_id]["text_hash"])
+            EditedDocument.unless(
+                self.users.shown(doc_id, found[doc_id], ours[doc_id]["lang"]), ours[doc_id]["text_hash"]
+            )
             for doc_id in doc_ids
         ]
 
@@ -131,7 +133,7 @@ class CompanionStore(JoinedStore):
         self._stale = True
         return len(outcome.done)
 
-    def _whole(self, doc_ids: Sequence[str]) -> dict[str, Held]:
+    def _whole(self, doc_ids: Sequence[str]) -> dict[str, ServerDocument]:
         """Documents of our index with their vectors."""
         answer = self._client.perform_request(
             "POST",
@@ -141,7 +143,7 @@ class CompanionStore(JoinedStore):
             body={"ids": list(doc_ids)},
         )
         return {
-            one["_id"]: Held(one["_source"], one["_seq_no"], one["_primary_term"])
+            one["_id"]: ServerDocument(one["_source"], one["_seq_no"], one["_primary_term"])
             for one in connection.found(self.address.server, self.index, answer.body["docs"])
         }
 

@@ -19,10 +19,10 @@ from indexer.stores.attached import entry_checks
 from indexer.stores.attached.address import Attachment
 from indexer.stores.attached.base import JoinedLayout, JoinedStore
 from indexer.stores.attached.users_index import UsersIndex
-from indexer.stores.contract import Edited, PutReport, Stamp, StoredDocument
+from indexer.stores.contract import EditedDocument, PutReport, Stamp, StoredDocument
 from indexer.stores.elastic import writing
 from indexer.stores.elastic.layout import Layout, unpacked
-from indexer.stores.elastic.writing import Action, Held
+from indexer.stores.elastic.writing import Action, ServerDocument
 
 if TYPE_CHECKING:
     from elasticsearch import Elasticsearch
@@ -41,7 +41,7 @@ class AttachedLayout(JoinedLayout):
     def document(self, doc_id: str, source: Mapping[str, Any]) -> Document:
         """The document of a source."""
         ours = self.held(source)
-        return Edited.unless(self.users.shown(doc_id, source, ours.get("lang", "")), ours.get("text_hash", ""))
+        return EditedDocument.unless(self.users.shown(doc_id, source, ours.get("lang", "")), ours.get("text_hash", ""))
 
     def check(self, model: str) -> str:
         """Where the digest of a document's vector stands in its source: the mapping does not know it."""
@@ -138,7 +138,7 @@ class AttachedStore(JoinedStore):
     def _read_fields(self) -> list[str]:
         return [*self.users.paths.values(), *(self._layout.name(one) for one in _STAMP)]
 
-    def _still_of(self, held: Held, document: Document) -> bool:
+    def _still_of(self, held: ServerDocument, document: Document) -> bool:
         """Whether a document of theirs has the text still that ours was made of."""
         now = self.users.document(document.doc_id, held.source, assumed=document.lang)
         return isinstance(now, Document) and now.text_hash == document.text_hash
@@ -317,6 +317,8 @@ def _empty(
     return len(outcome.done)
 
 
-def _update(index: str, doc_id: str, changed: Mapping[str, Any], held: Held, routing: str | None = None) -> Action:
+def _update(
+    index: str, doc_id: str, changed: Mapping[str, Any], held: ServerDocument, routing: str | None = None
+) -> Action:
     placed = {"routing": routing} if routing is not None else {}
     return {"_op_type": "update", "_index": index, "_id": doc_id, "doc": changed, **held.unchanged, **placed}

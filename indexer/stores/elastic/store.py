@@ -22,10 +22,10 @@ from indexer.stores.admission import admit
 from indexer.stores.contract import (
     Candidates,
     Filters,
+    LexicalQuery,
     PutReport,
     Stamp,
     StoredDocument,
-    Wording,
 )
 from indexer.stores.elastic import generation_claims, writing
 from indexer.stores.elastic.generation_claims import Claim
@@ -37,7 +37,7 @@ from indexer.stores.elastic.layout import (
     unpacked_passages,
     unpacked_vectors,
 )
-from indexer.stores.elastic.writing import Action, Held
+from indexer.stores.elastic.writing import Action, ServerDocument
 from indexer.text.terms import analyser
 
 if TYPE_CHECKING:
@@ -214,7 +214,7 @@ class ElasticStore:
             with connection.guarded(self.address.server):
                 yield
         except NotFoundError as error:
-            raise errors.Gone(self._lost()) from error
+            raise errors.IndexGone(self._lost()) from error
 
     def create(self, model: str, dim: int) -> None:
         """Make room for a model's vectors."""
@@ -291,14 +291,16 @@ class ElasticStore:
                 self._put_mapping(self._layout.words_properties(sorted(missing - self._worded)))
                 self._worded |= missing
 
-    def _action(self, model: str, item: StoredDocument, held: Held | None, beside: Mapping[str, Any]) -> Action:
+    def _action(
+        self, model: str, item: StoredDocument, held: ServerDocument | None, beside: Mapping[str, Any]
+    ) -> Action:
         source = self._layout.source(model, item)
         source[self._layout.ours]["models"] |= beside
         how: dict[str, Any] = {"_op_type": "create"} if held is None else {"_op_type": "index", **held.unchanged}
         return {"_index": self.index, "_id": item.document.doc_id, "_source": source, **how}
 
     def _beside(
-        self, model: str, items: Sequence[StoredDocument], held: Mapping[str, Held]
+        self, model: str, items: Sequence[StoredDocument], held: Mapping[str, ServerDocument]
     ) -> dict[str, Mapping[str, Any]]:
         """What other models made of the same texts: it is written again with the document."""
         same = [
@@ -330,7 +332,7 @@ class ElasticStore:
 
     def stamps(self, model: str, doc_ids: Sequence[str]) -> dict[str, Stamp]:
         """What is stored with a vector of this model."""
-        found: dict[str, Held] = {}
+        found: dict[str, ServerDocument] = {}
         for page in pages(doc_ids):
             found |= self._patiently(partial(self._read, page, self._layout.stamp_fields(model)))
         return {
@@ -359,7 +361,7 @@ class ElasticStore:
         model: str,
         queries: Mapping[str, FloatArray],
         k: int,
-        wording: Wording,
+        wording: LexicalQuery,
         *,
         filters: Filters | None = None,
         lacking: str = "",
@@ -574,7 +576,7 @@ class ElasticStore:
 
     def get(self, doc_ids: Sequence[str]) -> list[Document]:
         """The documents themselves, in the order asked."""
-        found: dict[str, Held] = {}
+        found: dict[str, ServerDocument] = {}
         fields = ["title", "text", "fields", *(self._layout.name(one) for one in ("lang", "revision"))]
         with self._guarded():
             for page in pages(list(dict.fromkeys(doc_ids))):
@@ -666,7 +668,7 @@ class ElasticStore:
             self._stale = True
         return removed
 
-    def _read(self, doc_ids: Sequence[str], fields: Sequence[str]) -> dict[str, Held]:
+    def _read(self, doc_ids: Sequence[str], fields: Sequence[str]) -> dict[str, ServerDocument]:
         return writing.read(self._client, self.address.server, self.index, doc_ids, fields)
 
     def _patiently(self, act: Callable[[], T]) -> T:

@@ -45,7 +45,7 @@ Action = dict[str, Any]
 
 
 @dataclass
-class Outcome:
+class BulkOutcome:
     """What became of some actions.
 
     Attributes:
@@ -58,7 +58,7 @@ class Outcome:
 
 
 @dataclass(frozen=True)
-class Held:
+class ServerDocument:
     """A document as the server holds it.
 
     Attributes:
@@ -87,7 +87,7 @@ def read(
     fields: Sequence[str],
     routing: Mapping[str, str] | None = None,
     excludes: Sequence[str] = (),
-) -> dict[str, Held]:
+) -> dict[str, ServerDocument]:
     """Documents as they are now, refreshed or not; ids the index does not have are left out.
 
     Args:
@@ -105,7 +105,7 @@ def read(
     asked = [{"_id": one, "routing": placed[one]} if one in placed else {"_id": one} for one in doc_ids]
     answer = client.mget(index=index, docs=asked, source_includes=list(fields), source_excludes=list(excludes))
     return {
-        one["_id"]: Held(one.get("_source", {}), one["_seq_no"], one["_primary_term"], one["_version"])
+        one["_id"]: ServerDocument(one.get("_source", {}), one["_seq_no"], one["_primary_term"], one["_version"])
         for one in connection.found(server, index, answer["docs"])
     }
 
@@ -151,7 +151,7 @@ def write(
     server: str,
     doc_ids: Iterable[str],
     decide: Callable[[Sequence[str]], Mapping[str, Action]],
-) -> Outcome:
+) -> BulkOutcome:
     """Write until every document is written, refused, or decided against.
 
     Args:
@@ -169,7 +169,7 @@ def write(
     parts = [every[at : at + size] for at in range(0, len(every), size)]
     if len(parts) < 2:
         return _write(client, server, decide, given_up, every)
-    outcome, turn = Outcome(), Lock()
+    outcome, turn = BulkOutcome(), Lock()
 
     def in_turn(some: Sequence[str]) -> Mapping[str, Action]:
         with turn:  # all at once they would be ready at once, and the server idle until then
@@ -191,9 +191,9 @@ def _write(
     decide: Callable[[Sequence[str]], Mapping[str, Action]],
     given_up: Event,
     doc_ids: list[str],
-) -> Outcome:
+) -> BulkOutcome:
     """The same of one part, in one request after another, until another part can't be written."""
-    outcome = Outcome()
+    outcome = BulkOutcome()
     groups = [doc_ids]
     size = CHUNK_BYTES
     patience = _Patience(given_up)
@@ -242,7 +242,7 @@ def _too_large(error: StoreError, sent: Sequence[Action], broken: Counter[str]) 
     return _REQUEST if broken[action["_id"]] > 1 and len(json.dumps(action)) > _SMALLEST_CHUNK else ""
 
 
-def _halves(doc_ids: list[str], limit: str, outcome: Outcome) -> list[list[str]]:
+def _halves(doc_ids: list[str], limit: str, outcome: BulkOutcome) -> list[list[str]]:
     """What to send apart of documents that are too large for a limit together; one that is so alone is refused."""
     if len(doc_ids) == 1:
         outcome.refused[doc_ids[0]] = limit
@@ -252,7 +252,7 @@ def _halves(doc_ids: list[str], limit: str, outcome: Outcome) -> list[list[str]]
 
 
 def _attempt(
-    client: Elasticsearch, actions: Mapping[str, Action], outcome: Outcome, size: int
+    client: Elasticsearch, actions: Mapping[str, Action], outcome: BulkOutcome, size: int
 ) -> tuple[list[str], StoreError | None]:
     """Send actions once; returns the ids to decide on again, and why it is better to wait before that."""
     from elasticsearch import helpers  # noqa: PLC0415
@@ -276,11 +276,11 @@ def _attempt(
                 outcome.refused[doc_id] = _MEMORY
             elif item["status"] in {429, 503} and "cluster_block" not in str(item["error"]):
                 later.append(doc_id)
-                full = errors.Passing(
+                full = errors.TemporaryFailure(
                     f"the server's queue is full ({errors.reason(item)}); run the command again later"
                 )
             elif "cluster_block" in str(item["error"]):
-                raise errors.Blocked(f"the server {_blocked(item)}")
+                raise errors.WritesBlocked(f"the server {_blocked(item)}")
             elif item["status"] in {401, 403, 404}:
                 raise StoreError(f"the server {_blocked(item)}")
             else:

@@ -11,7 +11,7 @@ from encoders.wording import counted
 from indexer.collection.collection import Collection
 from query.calibration.table import KeptCalibration
 from query.fitting.calibrate import CalibrationReport
-from query.fitting.upkeep import Upkeep
+from query.fitting.upkeep import UpkeepReport
 
 _DECIDED = {
     "judgements": "by your judgements: MAP on half of the topics",
@@ -98,7 +98,7 @@ def show_calibration(report: CalibrationReport, name: str, console: Console, *, 
         console.say(f"first tens that are others than before: {report.drift[worst]:.0%} in {worst}, the most")
 
 
-def show_upkeep(upkeep: Upkeep, name: str, console: Console) -> None:
+def show_upkeep(upkeep: UpkeepReport, name: str, console: Console) -> None:
     """Say what became of the calibration after documents came or went."""
     if upkeep.report:
         console.say(f"{name} is calibrated anew: {upkeep.reason}")

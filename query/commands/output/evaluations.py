@@ -9,8 +9,8 @@ from typing import Any
 from encoders.console import Console
 from query.evaluation import history
 from query.evaluation.evaluate import Evaluation
-from query.evaluation.experiment import Plan, Result
-from query.evaluation.fairness import DEPTH, OWN_LANGUAGE, PEER, Found, is_fairness
+from query.evaluation.experiment import EvaluationPlan, Result
+from query.evaluation.fairness import DEPTH, OWN_LANGUAGE, PEER, FoundRelevant, is_fairness
 from query.evaluation.measures import pooled
 from query.evaluation.significance import Comparison
 
@@ -43,7 +43,7 @@ def show_evaluation(evaluation: Evaluation, console: Console) -> None:
     console.say(f"Logged as evaluation {number}; every topic's scores: dragoman runs show {number}")
 
 
-def _own_language_means(result: Result, plan: Plan) -> dict[str, tuple[float | None, float | None]]:
+def _own_language_means(result: Result, plan: EvaluationPlan) -> dict[str, tuple[float | None, float | None]]:
     """By topic language, the first measure within that language: the encoder's and BM25's; ``mul`` is the pool."""
     measure = str(plan.measures[0])
     same, bm25 = result.of_kind("same"), result.of_kind("bm25")
@@ -110,7 +110,7 @@ def evaluation_json(evaluation: Evaluation, comparisons: Sequence[Comparison]) -
     }
 
 
-def show_found(found: Mapping[str, Found], console: Console) -> None:
+def show_found(found: Mapping[str, FoundRelevant], console: Console) -> None:
     """A table of the relevant documents among the first hundred, by their language; nothing where none was counted."""
     if found:
         console.table(
@@ -184,7 +184,7 @@ def run_json(run: history.LoggedRun) -> dict[str, Any]:
     }
 
 
-def found_json(found: Mapping[str, Found]) -> dict[str, Any]:
+def found_json(found: Mapping[str, FoundRelevant]) -> dict[str, Any]:
     """Relevant documents found, by language, as JSON values."""
     return {
         lang: {"found": one.found, "relevant": one.relevant, "share": round(one.share, 6)}

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, get_args
 import click
 
 from encoders.console import Console
-from encoders.cr5.settings import Pairs, Settings
+from encoders.cr5.settings import Cr5Settings, Pairs
 from encoders.languages import normalise
 from query.commands.options import output_options
 
@@ -72,8 +72,8 @@ def command(
     first, second = languages[:2]
     texts = read_europarl(europarl, first, second) if europarl else None
     entries = read_dictionary(dictionary, first, second) if dictionary else None
-    settings = Settings(dimensions, ridge, pairs, tuple(normalise(code) for code in pivots))
-    plan = tables.Plan(queries, candidates, settings)
+    settings = Cr5Settings(dimensions, ridge, pairs, tuple(normalise(code) for code in pivots))
+    plan = tables.HoldOutPlan(queries, candidates, settings)
     models, found = tables.documents(data, languages, plan, console)
     paper: dict[tuple[str, str], Published] = {}
     for (one, other), (there, back) in tables.PAPER[pairs].items():

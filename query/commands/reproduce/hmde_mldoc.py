@@ -22,7 +22,7 @@ from query.reproduce.hmde_methods import METHODS, open_method
 
 if TYPE_CHECKING:
     from onnx_export.hmde.trainable import Trainable
-    from query.reproduce.classification import Split
+    from query.reproduce.classification import LabelledSplit
 
 _PATH = click.Path(path_type=Path)
 Reached = Sequence[Mapping[str, float]]
@@ -118,7 +118,7 @@ def _labelled(folder: Path | None, sources: Sequence[str], console: Console) -> 
     return list(read_mldoc(folder))
 
 
-def _frozen(tried: Sequence[Split], encoder: Encoder, console: Console) -> Reached:
+def _frozen(tried: Sequence[LabelledSplit], encoder: Encoder, console: Console) -> Reached:
     """A classifier over vectors that are made once."""
     from query.reproduce.hmde_clef import Labelled, classify, encode_all  # noqa: PLC0415
 
@@ -138,7 +138,7 @@ def _frozen(tried: Sequence[Split], encoder: Encoder, console: Console) -> Reach
     ]
 
 
-def _fine_tuned(tried: Sequence[Split], encoder: Trainable, settings: FineTuning, console: Console) -> Reached:
+def _fine_tuned(tried: Sequence[LabelledSplit], encoder: Trainable, settings: FineTuning, console: Console) -> Reached:
     """The encoder trained anew for each split."""
     from onnx_export.hmde.fine_tuning import Classifier, Examples, take  # noqa: PLC0415 - torch
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal, get_args
 import click
 
 from encoders.console import Console
-from encoders.cr5.settings import Pairs, Settings
+from encoders.cr5.settings import Cr5Settings, Pairs
 from encoders.languages import normalise
 from encoders.wording import counted
 from indexer.readers import ReadOptions
@@ -92,7 +92,7 @@ def command(
         sources,
         output,
         options=options,
-        settings=Settings(
+        settings=Cr5Settings(
             dimensions=dimensions,
             ridge=ridge,
             pairs=pairs,

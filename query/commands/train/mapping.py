@@ -10,7 +10,7 @@ import click
 from encoders.console import Console
 from encoders.languages import normalise
 from encoders.wording import counted
-from indexer.training.mapping import Learnt, Plan, free, learn, write
+from indexer.training.mapping import LearntMaps, MappingPlan, free, learn, write
 from indexer.training.mapping_sources import AlignedSources
 from indexer.training.nca import LearntNetworks, learn_networks
 from query.commands.options import aligned_options, output_options, place_options, reading_options
@@ -71,7 +71,7 @@ def command(
         write(networks.networks, output)
         _tell_networks(networks, output, console)
         return
-    plan = Plan(method, ridge, shrink == "itself", normalise(pivot) if pivot else "", dimensions, seed)
+    plan = MappingPlan(method, ridge, shrink == "itself", normalise(pivot) if pivot else "", dimensions, seed)
     learnt = learn(documents, spec, plan)
     write(learnt.maps, output)
     for remark in learnt.remarks:
@@ -79,7 +79,7 @@ def command(
     _tell(learnt, output, console)
 
 
-def _tell(learnt: Learnt, output: Path, console: Console) -> None:
+def _tell(learnt: LearntMaps, output: Path, console: Console) -> None:
     pairs = {f"{lang} → {other}": count for (lang, other), count in learnt.pairs.items()}
     reached = learnt.tried[learnt.ridge]
     console.emit(

@@ -12,7 +12,7 @@ from encoders.console import Console
 from encoders.folder import Precision
 from encoders.languages import language_list
 from encoders.session import Device
-from encoders.tlaser.settings import NAMES, Plan, Preset, Variant, preset
+from encoders.tlaser.settings import NAMES, Preset, TlaserPlan, Variant, preset
 from query.commands.options import device_option, output_options
 from query.commands.output.notes import show_notes
 
@@ -112,7 +112,7 @@ def command(
 
 
 def _changed(
-    plan: Plan,
+    plan: TlaserPlan,
     dim: int | None,
     layers: int | None,
     vocabulary: int | None,
@@ -124,7 +124,7 @@ def _changed(
     dropout: float | None,
     interval: int | None,
     seed: int,
-) -> Plan:
+) -> TlaserPlan:
     """The preset with what the user says in its place; what is as wide as the vectors grows with them."""
     sizes, training = plan.sizes, plan.training
     if dim is not None:
@@ -147,7 +147,7 @@ def _changed(
         interval=interval or training.interval,
         seed=seed,
     )
-    return Plan(plan.variant, sizes, training)
+    return TlaserPlan(plan.variant, sizes, training)
 
 
 def _tell(report: TlaserReport, variant: Variant, console: Console) -> None:

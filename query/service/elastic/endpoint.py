@@ -22,13 +22,13 @@ from query.ranking.hits import Hit
 from query.ranking.searcher import Searcher
 from query.service import refusals
 from query.service.access import Caller
-from query.service.admission import Desk, Refused
+from query.service.admission import Refused, SearchThreads
 from query.service.elastic import query_clause, response
 from query.service.elastic.calls import Call
 from query.service.elastic.query_clause import CrossLingual
 from query.service.elastic.search_body import bodies, named_indices, reaches_elsewhere, refuse_own_parameters
 from query.service.middleware import elastic_error
-from query.service.open_collections import Shelf
+from query.service.open_collections import OpenCollections
 from query.service.options import ServiceOptions
 from query.service.routes import Api
 from query.service.upstream import Upstream
@@ -77,10 +77,12 @@ class _Place:
         return self.names if not self.server else self.names - {self.collection} or self.names
 
 
-class Front:
+class ElasticEndpoint:
     """Answers what speaks Elasticsearch."""
 
-    def __init__(self, options: ServiceOptions, shelf: Shelf, desk: Desk, upstream: Upstream | None, api: Api) -> None:
+    def __init__(
+        self, options: ServiceOptions, shelf: OpenCollections, desk: SearchThreads, upstream: Upstream | None, api: Api
+    ) -> None:
         """Take what is behind: the collections, a cluster where there is one, and what searches."""
         self._options, self._shelf, self._desk, self._upstream = options, shelf, desk, upstream
         self._api = api

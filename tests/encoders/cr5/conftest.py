@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from encoders.cr5.estimator import Cr5
-from encoders.cr5.settings import Settings
+from encoders.cr5.settings import Cr5Settings
 from encoders.document import Document
 
 
@@ -30,4 +30,4 @@ def corpus(langs: Sequence[str], topics: int = 8, each: int = 6, seed: int = 0) 
 @pytest.fixture(scope="package")
 def trained() -> Cr5:
     """Learnt from three languages."""
-    return Cr5(Settings(dimensions=8, ridge=0.3)).fit(corpus(["de", "en", "fr"]))
+    return Cr5(Cr5Settings(dimensions=8, ridge=0.3)).fit(corpus(["de", "en", "fr"]))

@@ -14,13 +14,13 @@ from encoders.cr5.algebra.solver import solve
 from encoders.cr5.corpus import Corpus
 from encoders.cr5.estimator import Cr5
 from encoders.cr5.selection import dealt, linked, of_fitting_length
-from encoders.cr5.settings import Limits, Settings
+from encoders.cr5.settings import Cr5Settings, WordLimits
 from encoders.document import Document
 from encoders.errors import BadInput
 from tests.encoders.cr5.conftest import corpus
 from tests.encoders.cr5.paper import random_blocks
 
-QUICK = Settings(dimensions=8, ridge=0.3)
+QUICK = Cr5Settings(dimensions=8, ridge=0.3)
 
 
 def test_scikit_learn_clones_it(trained: Cr5) -> None:
@@ -91,7 +91,7 @@ def test_with_too_few_concepts_to_choose_by_the_ridge_is_the_default() -> None:
 
 
 def test_fewer_concepts_than_dimensions_give_fewer_and_say_so() -> None:
-    fitted = Cr5(Settings(ridge=0.3)).fit(corpus(["de", "en"]))
+    fitted = Cr5(Cr5Settings(ridge=0.3)).fit(corpus(["de", "en"]))
     assert fitted.model_.dim <= 47
     assert fitted.remarks_[-1] == "48 concepts give 47 dimensions, not 300"
 
@@ -108,7 +108,7 @@ def test_short_documents_are_left_out_where_enough_others_are_there() -> None:
     for number in range(10):
         for lang in ("de", "en"):
             seen.count(lang, str(number), [f"w{part}" for part in range(3 if number < 4 else 60)])
-    rows, remark = of_fitting_length(seen.counts(), Limits())
+    rows, remark = of_fitting_length(seen.counts(), WordLimits())
     assert remark == ""
     assert {lang: len(those) for lang, those in rows.items()} == {"de": 6, "en": 6}
 
@@ -191,7 +191,7 @@ def test_transitive_training_links_languages_by_the_pivot_alone_and_still_aligns
     for document in documents:
         seen.add(document)
     counts = seen.counts()
-    rows, _ = of_fitting_length(counts, Limits())
+    rows, _ = of_fitting_length(counts, WordLimits())
     kept = linked(counts, dealt(counts, rows, ["en"]))
     concepts = {lang: set(counts[lang].concepts[those].tolist()) for lang, those in kept.items()}
     assert not concepts["da"] & concepts["vi"]
@@ -279,6 +279,6 @@ def test_what_is_said_of_dimensions_is_what_came_out() -> None:
         for n in range(24)
         for lang in ("de", "en")
     ]
-    fitted = Cr5(Settings(ridge=0.3)).fit(documents)
+    fitted = Cr5(Cr5Settings(ridge=0.3)).fit(documents)
     assert fitted.model_.dim == 3  # four groups of concepts that don't differ among themselves
     assert fitted.remarks_[-1] == "24 concepts give 3 dimensions, not 300"

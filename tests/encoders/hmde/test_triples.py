@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from encoders.errors import BadInput
-from encoders.hmde.triples import Page, Triples, held_out, page_of
+from encoders.hmde.triples import TripleDocument, Triples, held_out, page_of
 
 PAGES = [
-    Page(concept, lang, (category,))
+    TripleDocument(concept, lang, (category,))
     for lang in ("de", "en", "fr", "ja")
     for number, concept in enumerate("abcdefgh")
     if lang != "ja" or number < 3  # a language of few pages
@@ -61,7 +61,11 @@ def test_concepts_left_out_are_not_drawn_even_as_negatives() -> None:
 
 
 def test_it_tells_what_gives_no_triple() -> None:
-    odd_ones = [Page("single", "de", ("even",)), Page("rare", "de", ("rare",)), Page("rare", "en", ())]
+    odd_ones = [
+        TripleDocument("single", "de", ("even",)),
+        TripleDocument("rare", "de", ("rare",)),
+        TripleDocument("rare", "en", ()),
+    ]
     triples = Triples([*PAGES, *odd_ones])
     # Of Japanese there is one odd page, so that is alone too.
     assert (triples.single, triples.lonely) == (1, 3)
@@ -69,7 +73,11 @@ def test_it_tells_what_gives_no_triple() -> None:
 
 
 def test_of_a_concepts_pages_in_one_language_the_first_has_mates_and_the_others_are_counted() -> None:
-    again = [Page("a", "de", ("even",)), Page("a", "de", ("even",)), Page("", "de", ("even",))]
+    again = [
+        TripleDocument("a", "de", ("even",)),
+        TripleDocument("a", "de", ("even",)),
+        TripleDocument("", "de", ("even",)),
+    ]
     triples = Triples([*PAGES, *again])
     assert triples.further == 2
     rows = triples.draw(0, 2000)
@@ -79,28 +87,37 @@ def test_of_a_concepts_pages_in_one_language_the_first_has_mates_and_the_others_
 @pytest.mark.parametrize(
     ("pages", "reason"),
     [
-        ([Page("", "de", ("x",))], "no document has the field concept; name yours with --field concept=THEIRS"),
-        ([Page("a", "de", ("x",)), Page("b", "en", ("x",))], "every concept has pages in one language only"),
-        ([Page("a", "de", ()), Page("a", "en", ())], "no document has the field category or label"),
-        ([Page("a", "de", ("x",)), Page("a", "en", ("x",))], "no page with a mate has another page of its language"),
+        (
+            [TripleDocument("", "de", ("x",))],
+            "no document has the field concept; name yours with --field concept=THEIRS",
+        ),
+        (
+            [TripleDocument("a", "de", ("x",)), TripleDocument("b", "en", ("x",))],
+            "every concept has pages in one language only",
+        ),
+        ([TripleDocument("a", "de", ()), TripleDocument("a", "en", ())], "no document has the field category or label"),
+        (
+            [TripleDocument("a", "de", ("x",)), TripleDocument("a", "en", ("x",))],
+            "no page with a mate has another page of its language",
+        ),
     ],
 )
-def test_a_collection_without_triples_is_refused_with_the_reason(pages: list[Page], reason: str) -> None:
+def test_a_collection_without_triples_is_refused_with_the_reason(pages: list[TripleDocument], reason: str) -> None:
     with pytest.raises(BadInput, match=reason):
         Triples(pages)
 
 
 def test_categories_are_a_list_a_word_or_else_the_label() -> None:
-    assert page_of("de", {"concept": 7, "category": ["x", "y", "x", ""]}) == Page("7", "de", ("x", "y"))
-    assert page_of("de", {"category": "x", "label": "z"}) == Page("", "de", ("x",))
+    assert page_of("de", {"concept": 7, "category": ["x", "y", "x", ""]}) == TripleDocument("7", "de", ("x", "y"))
+    assert page_of("de", {"category": "x", "label": "z"}) == TripleDocument("", "de", ("x",))
     assert page_of("de", {"label": "z"}).categories == ("z",)
     assert page_of("de", {}).categories == ()
 
 
 def test_zero_is_a_concept_and_a_category_as_any_other_number() -> None:
-    assert page_of("de", {"concept": 0, "label": 0}) == Page("0", "de", ("0",))
-    assert page_of("de", {"concept": 1, "category": [0, 1]}) == Page("1", "de", ("0", "1"))
-    assert page_of("de", {"concept": None, "category": None, "label": 2}) == Page("", "de", ("2",))
+    assert page_of("de", {"concept": 0, "label": 0}) == TripleDocument("0", "de", ("0",))
+    assert page_of("de", {"concept": 1, "category": [0, 1]}) == TripleDocument("1", "de", ("0", "1"))
+    assert page_of("de", {"concept": None, "category": None, "label": 2}) == TripleDocument("", "de", ("2",))
 
 
 def test_what_is_held_out_does_not_depend_on_what_else_there_is() -> None:

@@ -10,7 +10,7 @@ from encoders.errors import BadInput
 from encoders.maps.lca import LCA
 from encoders.maps.lcc import LCC
 from encoders.maps.mates import mates
-from encoders.maps.ridge import Aligned
+from encoders.maps.ridge import AlignedMoments
 
 
 def _rows(n: int, dim: int, seed: int) -> FloatArray:
@@ -74,7 +74,7 @@ def test_dimensions_and_leaving_things_as_they_are_move_a_row_within_its_princip
 
 def test_fitting_in_pieces_is_fitting_at_once() -> None:
     x, y = _rows(90, 6, 0), _rows(90, 4, 1)
-    aligned = Aligned({"x": 6, "y": 4})
+    aligned = AlignedMoments({"x": 6, "y": 4})
     for start in range(0, 90, 13):
         aligned.add({"x": x[start : start + 13], "y": y[start : start + 13]})
     np.testing.assert_allclose(LCA(0.3).fit_moments(aligned, "x", "y").weights_, LCA(0.3).fit(x, y).weights_, atol=1e-9)
@@ -134,7 +134,7 @@ def test_bad_rows_get_one_sentence() -> None:
     with pytest.raises(BadInput, match="one only"):
         LCC().fit({"en": x})
     with pytest.raises(BadInput, match="3 columns are wanted"):
-        Aligned({"x": 3}).add({"x": _rows(2, 4, 0)})
+        AlignedMoments({"x": 3}).add({"x": _rows(2, 4, 0)})
 
 
 def test_mates_that_tie_take_the_last_place() -> None:

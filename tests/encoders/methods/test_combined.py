@@ -7,7 +7,7 @@ import pytest
 
 from encoders.console import Console
 from encoders.cr5.estimator import Cr5
-from encoders.cr5.settings import Settings
+from encoders.cr5.settings import Cr5Settings
 from encoders.document import Document
 from encoders.errors import BadInput
 from encoders.folder import ModelFolder
@@ -26,8 +26,8 @@ NOTHING = Document("3", "ja", "hana")
 def folders(tmp_path_factory: pytest.TempPathFactory) -> list[ModelFolder]:
     """Of three languages, and of two of these."""
     place = tmp_path_factory.mktemp("models")
-    wide = Cr5(Settings(dimensions=8, ridge=0.3)).fit(corpus(["de", "en", "fr"]))
-    narrow = Cr5(Settings(dimensions=6, ridge=0.3)).fit(corpus(["de", "en"], seed=1))
+    wide = Cr5(Cr5Settings(dimensions=8, ridge=0.3)).fit(corpus(["de", "en", "fr"]))
+    narrow = Cr5(Cr5Settings(dimensions=6, ridge=0.3)).fit(corpus(["de", "en"], seed=1))
     return [publish(one.model_, place / name, "fp32", {}) for one, name in ((wide, "wide"), (narrow, "narrow"))]
 
 

@@ -16,7 +16,7 @@ from elasticsearch import helpers
 from encoders.document import Document, FloatArray
 from encoders.errors import BadInput, StoreError
 from indexer.attaching.attach import Attaching, detach
-from indexer.attaching.catch_up import AttachReport, keep_up
+from indexer.attaching.catch_up import AttachReport, catch_up
 from indexer.collection.collection import find, register
 from indexer.elastic.address import Credentials
 from indexer.ledger.database import connect, owner_of
@@ -99,7 +99,7 @@ class Owner:
     def follow(self) -> AttachReport:
         store = self.open()
         try:
-            return keep_up(store, self.encoder, self.engine, "c")
+            return catch_up(store, self.encoder, self.engine, "c")
         finally:
             store.close()
 
@@ -730,7 +730,7 @@ def test_after_an_alias_moved_on_the_index_that_got_vectors_is_emptied_and_no_ot
     other.index = second
     other.write("b", source("two"))
     store = other.open()
-    keep_up(store, other.encoder, other.engine, "another")
+    catch_up(store, other.encoder, other.engine, "another")
     store.close()
     done = detach(in_place.engine, collection, settings)
     assert [(one.index, one.emptied) for one in done] == [(in_place.index, 1)]

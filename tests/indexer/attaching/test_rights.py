@@ -10,7 +10,7 @@ import sqlalchemy as sa
 
 from encoders.document import Document
 from encoders.errors import StoreError
-from indexer.attaching.catch_up import keep_up
+from indexer.attaching.catch_up import catch_up
 from indexer.ledger.database import connect
 from indexer.readers import ReadOptions, count_records, read
 from indexer.settings import Settings
@@ -43,7 +43,7 @@ def attach(server: ElasticServer, engine: sa.Engine, user: str, companion: str =
     who = credentials(server, user)
     store = open_attached(attachment, "c", who, make=True)
     try:
-        encoded = keep_up(store, CountingEncoder(), engine, "c").encoded
+        encoded = catch_up(store, CountingEncoder(), engine, "c").encoded
         assert store.get(["a"])[0].text == "one"
     finally:
         store.close()

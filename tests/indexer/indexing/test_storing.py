@@ -8,7 +8,7 @@ import pytest
 
 from encoders.document import Document
 from indexer.indexing.reading import CHUNK_DOCUMENTS
-from indexer.indexing.storing import put_encoded, still_there
+from indexer.indexing.storing import existing_documents, put_encoded
 from indexer.stores.embedded import EmbeddedStore
 from indexer.stores.factory import open_store
 from trials.counting_encoder import CountingEncoder
@@ -30,7 +30,7 @@ def test_one_document_that_is_gone_does_not_cost_a_question_for_each_of_its_chun
         put_encoded(store, encoder.spec.model, documents, encoder.encode_documents(documents))
         store.delete(["d20"])
         monkeypatch.setattr(EmbeddedStore, "get", counted)
-        assert still_there(store, doc_ids) == [one for one in documents if one.doc_id != "d20"]
+        assert existing_documents(store, doc_ids) == [one for one in documents if one.doc_id != "d20"]
         assert len(asked) < CHUNK_DOCUMENTS / 4
         store.delete(doc_ids)
-        assert still_there(store, doc_ids) == []
+        assert existing_documents(store, doc_ids) == []

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from encoders.errors import BadInput
-from indexer.parallel import Aligned, find, read_parallel
+from indexer.parallel import AlignedSentence, find, read_parallel
 from indexer.parallel.scripts import wrong_script
 from indexer.readers.source import Refusal
 from indexer.training.aligned_corpus import choose_pivots, gather, hold_out
@@ -14,7 +14,7 @@ from indexer.training.aligned_corpus import choose_pivots, gather, hold_out
 
 def _read(*paths: Path) -> tuple[list[dict[str, str]], list[Refusal]]:
     readings = list(read_parallel(find([str(path) for path in paths])))
-    rows = [dict(reading.texts) for reading in readings if isinstance(reading, Aligned)]
+    rows = [dict(reading.texts) for reading in readings if isinstance(reading, AlignedSentence)]
     return rows, [reading for reading in readings if isinstance(reading, Refusal)]
 
 
@@ -124,11 +124,11 @@ def test_what_is_no_parallel_text_is_refused_at_once(tmp_path: Path, name: str, 
 
 def test_empty_sides_and_other_scripts_are_left_out_with_their_places() -> None:
     readings = [
-        Aligned("t:1", {"en": "the house", "ru": "дом", "de": "Haus"}),
-        Aligned("t:2", {"en": "  ", "ru": "собака", "de": "Hund"}),
-        Aligned("t:3", {"en": "cat", "ru": "the cat sat here", "de": "Katze"}),
-        Aligned("t:4", {"en": "LibreOffice", "ru": ""}),
-        Aligned("t:5", {"en": "LibreOffice Calc", "ru": "Таблица LibreOffice Calc", "ja": "表 (Calc)"}),
+        AlignedSentence("t:1", {"en": "the house", "ru": "дом", "de": "Haus"}),
+        AlignedSentence("t:2", {"en": "  ", "ru": "собака", "de": "Hund"}),
+        AlignedSentence("t:3", {"en": "cat", "ru": "the cat sat here", "de": "Katze"}),
+        AlignedSentence("t:4", {"en": "LibreOffice", "ru": ""}),
+        AlignedSentence("t:5", {"en": "LibreOffice Calc", "ru": "Таблица LibreOffice Calc", "ja": "表 (Calc)"}),
     ]
     text = gather(readings)
     assert text.rows == [
@@ -181,7 +181,7 @@ def test_a_language_of_several_scripts_may_be_in_each(lang: str, texts: list[str
 
 
 def test_pivots_are_english_and_spanish_or_the_languages_with_most_sentences() -> None:
-    rows = [Aligned(str(n), {"de": "a", "fr": "b", **({"en": "c"} if n % 2 else {})}) for n in range(40)]
+    rows = [AlignedSentence(str(n), {"de": "a", "fr": "b", **({"en": "c"} if n % 2 else {})}) for n in range(40)]
     languages = gather(rows).languages()
     assert choose_pivots([], languages) == ("de", "fr")
     assert choose_pivots(["en", "de"], languages) == ("en", "de")
@@ -192,10 +192,10 @@ def test_pivots_are_english_and_spanish_or_the_languages_with_most_sentences() -
 
 
 def test_what_is_held_out_is_not_learnt_from() -> None:
-    text = gather([Aligned(str(n), {"de": f"Satz {n}", "en": f"sentence {n}"}) for n in range(100)])
+    text = gather([AlignedSentence(str(n), {"de": f"Satz {n}", "en": f"sentence {n}"}) for n in range(100)])
     train, held = hold_out(text)
     assert (len(train.rows), len(held.rows)) == (95, 5)
     assert not {row["de"] for row in train.rows} & {row["de"] for row in held.rows}
     assert hold_out(text)[1].rows == held.rows
     with pytest.raises(BadInput, match=r"3 aligned sentences.*20 are the least"):
-        hold_out(gather([Aligned(str(n), {"de": "a", "en": "b"}) for n in range(3)]))
+        hold_out(gather([AlignedSentence(str(n), {"de": "a", "en": "b"}) for n in range(3)]))

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from encoders.document import Document, FloatArray, Passages, int8_rows, unit_rows
 from encoders.errors import BadInput, ModelMismatch
-from indexer.stores.contract import Stamp, StoredDocument, VectorStore, Wording
+from indexer.stores.contract import LexicalQuery, Stamp, StoredDocument, VectorStore
 from indexer.stores.factory import open_store
 
 MODEL, DIM = "model-a", 8
@@ -404,7 +404,7 @@ def test_words_are_asked_for_together_with_vectors(store: VectorStore) -> None:
     queries = dict.fromkeys(("de", "en"), random_vectors(2))
     store.create("model-b", DIM)
     store.put("model-b", [item("of another model", text="gift")])
-    wording = Wording(["gift", "nothing there", "!"], ["en", "de", "fr"], 5, [MODEL])
+    wording = LexicalQuery(["gift", "nothing there", "!"], ["en", "de", "fr"], 5, [MODEL])
     for filters in (None, {"year": 1}):
         near, words = store.search_with_words(MODEL, queries, 5, wording, filters=filters)
         alone = store.search(MODEL, queries, 5, filters=filters)

@@ -21,7 +21,7 @@ from encoders.console import Console
 from encoders.document import Document, unit_rows
 from encoders.errors import BadInput
 from encoders.folder import ModelFolder
-from encoders.hmde.triples import Page
+from encoders.hmde.triples import TripleDocument
 from encoders.hmde.upper import UpperSession
 from encoders.methods.hmde import Hmde
 from encoders.methods.registry import open_encoder
@@ -265,8 +265,8 @@ def test_a_few_concepts_are_all_learnt_from_and_the_last_step_is_kept(
     assert "no concept was held out to judge it by" in (target / "MODEL_CARD.md").read_text(encoding="utf-8")
 
 
-def _pages(concepts: dict[str, str]) -> list[Page]:
-    return [Page(concept, lang, ("x",)) for concept, langs in concepts.items() for lang in langs.split()]
+def _pages(concepts: dict[str, str]) -> list[TripleDocument]:
+    return [TripleDocument(concept, lang, ("x",)) for concept, langs in concepts.items() for lang in langs.split()]
 
 
 def test_concepts_are_held_out_where_some_can_judge_and_some_can_teach() -> None:
@@ -360,7 +360,7 @@ def test_sources_that_break_off_when_they_are_read_once_more_are_not_learnt_from
     source = tmp_path / "pages.jsonl"
     source.write_text("".join(Path(one).read_text(encoding="utf-8") for one in SOURCES), encoding="utf-8")
 
-    def shortened(sources: hmde_material.Sources, console: Console) -> hmde_material.Survey:
+    def shortened(sources: hmde_material.Sources, console: Console) -> hmde_material.MaterialSurvey:
         found = survey(sources, console)
         source.write_text("".join(source.read_text(encoding="utf-8").splitlines(keepends=True)[:40]), encoding="utf-8")
         return found

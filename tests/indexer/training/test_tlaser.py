@@ -13,7 +13,7 @@ import pytest
 from encoders.document import Document, unit_rows
 from encoders.folder import ModelFolder
 from encoders.methods.registry import open_encoder
-from indexer.parallel import Aligned
+from indexer.parallel import AlignedSentence
 from indexer.settings import Settings
 from indexer.training.aligned_corpus import gather, hold_out
 from indexer.training.tlaser import gate_texts
@@ -140,7 +140,7 @@ def test_every_method_over_sentences_takes_the_folder(trained: ModelFolder) -> N
 
 def test_the_gate_refuses_a_graph_that_shuffles_rankings_on_few_sentences_too() -> None:
     """Vectors that lie close together keep every cosine when they are swapped: the rankings alone tell."""
-    rows = [Aligned(str(n), {"de": f"Satz {n}", "en": f"sentence {n}"}) for n in range(20)]
+    rows = [AlignedSentence(str(n), {"de": f"Satz {n}", "en": f"sentence {n}"}) for n in range(20)]
     train, held = hold_out(gather(rows))
     texts = gate_texts(held, train, ["de", "en"])
     assert len({text.text for text in texts}) == 40

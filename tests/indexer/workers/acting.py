@@ -42,14 +42,14 @@ def main() -> int:
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
     behaviour, model, concurrency, grace, lease, *log = sys.argv[1:]
 
-    def load(plan: serving.Plan, threads: int) -> Encoder:
+    def load(plan: serving.WorkerPlan, threads: int) -> Encoder:
         return Actor(behaviour, model)
 
     serving._load = load
     serving._spec_elsewhere = lambda plan: load(plan, 1).spec
     serving.make_models = lambda *_: None  # type: ignore[attr-defined]
     worker._PAUSE, worker._SWEEP = 0.1, 0.2
-    plan = serving.Plan("acting", None, "cpu", int(concurrency), float(lease), float(grace))
+    plan = serving.WorkerPlan("acting", None, "cpu", int(concurrency), float(lease), float(grace))
     return serving.serve(plan, Settings.read(), Console(json=bool(log)))
 
 

@@ -30,7 +30,7 @@ from indexer.workers.hints import Hints, make_app, queue_of
 from indexer.workers.metrics import Metrics
 from indexer.workers.publishing import spool
 from indexer.workers.registry import Identity
-from indexer.workers.shutdown import Stop
+from indexer.workers.shutdown import StopSignal
 from indexer.workers.worker import ChunkWorker
 from trials import ROOT
 from trials.counting_encoder import CountingEncoder
@@ -97,7 +97,7 @@ class Field:
         encoder: Encoder | None = None,
         *,
         lease: float = 60.0,
-        stop: Stop | None = None,
+        stop: StopSignal | None = None,
         metrics: Metrics | None = None,
     ) -> ChunkWorker:
         encoder = encoder or self.encoder
@@ -105,7 +105,7 @@ class Field:
         who = Identity(name, "here", "cpu", encoder.spec.model, encoder.spec.build)
         engine = connect(self.settings.database)
         made = ChunkWorker(
-            encoder, engine, self.settings, self.hints, who, lease, stop or Stop(30), metrics or Metrics()
+            encoder, engine, self.settings, self.hints, who, lease, stop or StopSignal(30), metrics or Metrics()
         )
         self._workers.append(made)
         return made

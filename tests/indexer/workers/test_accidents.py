@@ -11,7 +11,7 @@ import pytest
 from encoders.folder import ModelFolder
 from indexer.indexing.reading import CHUNK_DOCUMENTS
 from indexer.ledger import ledger
-from indexer.workers.progress import standing
+from indexer.workers.progress import run_progress
 from tests.conftest import skip_or_fail, until
 from tests.indexer.workers.conftest import Field, new_database, records
 from trials.servers.elastic import ElasticServer
@@ -41,7 +41,7 @@ def test_a_worker_goes_on_when_broker_database_and_elasticsearch_were_killed_und
         field.write(records(3 * CHUNK_DOCUMENTS))
         run = field.spool().run.id
         worker = field.act("held", lease=3)
-        until(lambda: standing(field.engine, run).chunks == {"leased": 1, "pending": 2}, 120)
+        until(lambda: run_progress(field.engine, run).chunks == {"leased": 1, "pending": 2}, 120)
         servers: tuple[ServerProcess, ...] = (broker, killable_postgres, killable)
         for server in servers:
             server.kill()

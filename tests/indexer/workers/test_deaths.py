@@ -9,7 +9,7 @@ import pytest
 
 from indexer.ledger import ledger
 from indexer.workers.leases import DIED
-from indexer.workers.progress import standing
+from indexer.workers.progress import run_progress
 from tests.conftest import until
 from tests.indexer.workers.conftest import Field, records
 from trials.servers.redis import RedisServer
@@ -39,7 +39,7 @@ def test_the_chunk_of_a_worker_that_was_killed_is_another_s(redis: RedisServer, 
         field.write(records(3))
         run = field.spool().run.id
         worker = field.act("slow", lease=2.0)
-        until(lambda: standing(field.engine, run).chunks == {"leased": 1})
+        until(lambda: run_progress(field.engine, run).chunks == {"leased": 1})
         worker.kill()
         worker.wait()
         field.act("well", lease=2.0)

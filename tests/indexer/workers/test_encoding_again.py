@@ -29,7 +29,7 @@ from indexer.settings import Settings
 from indexer.stores.contract import VectorStore
 from indexer.stores.factory import open_store
 from indexer.workers.controlling import cancel
-from indexer.workers.serving import Plan
+from indexer.workers.serving import WorkerPlan
 from indexer.workers.spool import packed_ids, unpacked
 from indexer.workers.sweeping import sweep
 from query.commands import worker as worker_command
@@ -215,9 +215,9 @@ def test_broken_off_while_it_is_handed_out_the_same_call_goes_on_and_another_ord
 def test_a_worker_of_the_collection_loads_the_encoder_that_it_is_encoded_again_by(
     indexed: Field, new: CountingEncoder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    plans = list[Plan]()
+    plans = list[WorkerPlan]()
 
-    def noted(plan: Plan, *_: object) -> int:
+    def noted(plan: WorkerPlan, *_: object) -> int:
         plans.append(plan)
         return 0
 

@@ -27,7 +27,7 @@ from indexer.indexing.reading import CHUNK_DOCUMENTS
 from indexer.ledger import ledger, tables
 from indexer.ledger.database import connect, transaction
 from indexer.ledger.ledger import Ledger, runs
-from indexer.ledger.tables import DONE, READING, REFUSED, REMARK, Chunk, Seen, Spool
+from indexer.ledger.tables import DONE, READING, REFUSED, REMARK, Chunk, SeenDocument, Spool
 from indexer.readers import ReadOptions
 from indexer.settings import Settings
 from indexer.stores.factory import open_store
@@ -276,7 +276,7 @@ def test_the_ledger_says_which_build_encoded_how_much_and_keeps_no_text(field: F
     end(field)
     assert ledger.runs(field.engine, "c")[-1].builds == {"build-c": CHUNK_DOCUMENTS + 3}
     with transaction(field.engine) as session:
-        assert [session.scalars(sa.select(table)).all() for table in (Spool, Chunk, Seen)] == [[], [], []]
+        assert [session.scalars(sa.select(table)).all() for table in (Spool, Chunk, SeenDocument)] == [[], [], []]
 
 
 def test_a_rebuild_takes_its_place_when_workers_are_done(field: Field) -> None:

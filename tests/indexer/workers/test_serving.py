@@ -14,7 +14,7 @@ import pytest
 from encoders.errors import BadInput
 from encoders.folder import ModelFolder
 from indexer.workers import serving
-from indexer.workers.serving import Plan
+from indexer.workers.serving import WorkerPlan
 from onnx_export.models import DEFAULT
 from trials import ROOT
 from trials.servers.redis import RedisServer
@@ -39,7 +39,7 @@ def test_auto_takes_the_cpu_where_cuda_s_runtime_is_installed_and_does_not_work(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(serving, "resolved_device", lambda _: "cuda")
-    plan = Plan(DEFAULT, None, "auto", concurrency=2)
+    plan = WorkerPlan(DEFAULT, None, "auto", concurrency=2)
     with caplog.at_level(logging.WARNING):
         assert serving._checked(plan) == replace(plan, device="cpu")
     assert "works on the CPU: CUDA was asked for" in caplog.text

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from indexer.workers.progress import standing
+from indexer.workers.progress import run_progress
 from tests.conftest import until
 from tests.indexer.workers.conftest import Field, answers_inspect, new_database, records
 from trials.servers.postgres import PostgresServer
@@ -29,7 +29,7 @@ def busy(redis: RedisServer, tmp_path: Path) -> Iterator[Field]:
 
 
 def chunks(field: Field) -> dict[str, int]:
-    return standing(field.engine, 1).chunks
+    return run_progress(field.engine, 1).chunks
 
 
 @pytest.mark.parametrize("concurrency", [1, pytest.param(2, marks=pytest.mark.long)])
@@ -43,7 +43,7 @@ def test_a_second_ctrl_c_returns_the_chunk_at_once_and_blames_nobody(busy: Field
     assert worker.wait(60) == 0
     assert time.monotonic() - asked < 45
     until(lambda: chunks(busy) == {"pending": 1})  # the last process may be at it still
-    assert standing(busy.engine, 1).errors == []
+    assert run_progress(busy.engine, 1).errors == []
     assert "attempt" not in busy.log.read_text()
 
 
@@ -99,7 +99,7 @@ def test_a_terminal_that_closes_and_a_service_manager_end_a_worker_alike(
     os.killpg(worker.pid, how)
     assert worker.wait(60) == 0
     until(lambda: chunks(busy) == {"pending": 1})
-    until(lambda: standing(busy.engine, 1).workers == [])
+    until(lambda: run_progress(busy.engine, 1).workers == [])
     assert "the chunk goes back" in busy.log.read_text()
     assert busy.settings.broker not in busy.log.read_text()
 

@@ -17,17 +17,17 @@ from indexer.stores.embedded import EmbeddedStore
 from indexer.workers import registry
 from indexer.workers.controlling import pause, resume
 from indexer.workers.leases import Leases
-from indexer.workers.progress import standing
+from indexer.workers.progress import run_progress
 from indexer.workers.registry import Identity
 from indexer.workers.sweeping import sweep
-from indexer.workers.watching import Look, lines, wait_for
+from indexer.workers.watching import RunView, lines, wait_for
 from query.cli import run as run_command
 from tests.conftest import until
 from tests.indexer.workers.conftest import Field, records
 
 
 def seen(field: Field, rate: float = 0.0) -> list[str]:
-    return lines(Look(standing(field.engine, 1), rate))
+    return lines(RunView(run_progress(field.engine, 1), rate))
 
 
 def test_people_are_told_chunks_rate_time_left_workers_and_errors(field: Field) -> None:

@@ -27,7 +27,7 @@ from indexer.workers import registry, worker
 from indexer.workers.controlling import cancel
 from indexer.workers.leases import MOST_ATTEMPTS
 from indexer.workers.metrics import Metrics
-from indexer.workers.progress import Rate, standing
+from indexer.workers.progress import Rate, run_progress
 from indexer.workers.publishing import spool
 from indexer.workers.sweeping import sweep
 from indexer.workers.worker import ChunkWorker
@@ -193,7 +193,7 @@ def test_a_chunk_whose_documents_got_lost_is_not_taken_for_done(field: Field, mo
     at_work = field.worker()
     for _ in range(MOST_ATTEMPTS + 2):
         assert at_work.work(run, 0)
-    seen = standing(field.engine, run)
+    seen = run_progress(field.engine, run)
     assert (seen.chunks, seen.run.state) == ({"pending": 1}, "running")
     assert any("its documents are not in the ledger's database any more" in error for error in seen.errors)
 
@@ -291,7 +291,7 @@ def test_another_build_of_the_same_model_is_welcome_and_written_down(
 def test_a_worker_shows_life_while_it_encodes_and_a_busy_one_keeps_its_chunk(field: Field) -> None:
     class Slow(CountingEncoder):
         def encode_documents(self, documents: Sequence[Document]) -> Encoded:
-            until(lambda: [worker.chunk for worker in standing(field.engine, run).workers] == [0])
+            until(lambda: [worker.chunk for worker in run_progress(field.engine, run).workers] == [0])
             first = chunk_until()
             until(lambda: chunk_until() > first + 1.0)  # longer than the lease that it was taken with
             return super().encode_documents(documents)
@@ -315,7 +315,7 @@ def test_how_a_run_stands_is_told_by_the_ledger(field: Field) -> None:
     field.write(records(3 * CHUNK_DOCUMENTS))
     run = field.spool().run.id
     field.worker().work(run, 0)
-    seen = standing(field.engine, run)
+    seen = run_progress(field.engine, run)
     assert (seen.chunks, seen.documents, seen.done) == ({"done": 1, "pending": 2}, 192, 64)
 
 
@@ -325,13 +325,13 @@ def test_a_run_that_is_over_shows_what_it_stored_and_no_rate_below_zero(field: F
     run = field.spool().run.id
     rate = Rate()
     field.work_off(field.worker(), run)
-    before = standing(field.engine, run)
+    before = run_progress(field.engine, run)
     rate(before.done)
     if end == DONE:
         sweep(field.engine, field.settings, field.hints, field.model, every=0.0)
     else:
         cancel(field.engine, "c")
-    after = standing(field.engine, run)
+    after = run_progress(field.engine, run)
     assert (before.documents, before.done) == (CHUNK_DOCUMENTS, CHUNK_DOCUMENTS)
     assert after.run.builds == {"build-c": CHUNK_DOCUMENTS}
     assert (after.run.state, after.documents, after.done) == (end, CHUNK_DOCUMENTS, CHUNK_DOCUMENTS)

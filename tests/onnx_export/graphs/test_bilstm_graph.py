@@ -5,11 +5,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from encoders.tlaser.settings import Plan, Sizes, Training, Variant
+from encoders.tlaser.settings import Sizes, TlaserPlan, TlaserTraining, Variant
 
 pytestmark = pytest.mark.torch
 
-_TRAINING = Training(1, 64, 1, 1e-3, 1, 0.0)
+_TRAINING = TlaserTraining(1, 64, 1, 1e-3, 1, 0.0)
 
 
 @pytest.mark.parametrize(("variant", "layers"), [("laser", 1), ("laser", 3), ("t", 2)])
@@ -23,7 +23,7 @@ def test_a_padded_batch_gives_torchs_vectors(variant: Variant, layers: int, tmp_
     sizes = Sizes(12, layers, 2, 16, 12, 4, 40, shared=True, max_tokens=32)
     torch.manual_seed(0)
     model = Translator(variant, sizes, 40, 2).eval()
-    write_graph(model, Plan(variant, sizes, _TRAINING), tmp_path / "graph.onnx")
+    write_graph(model, TlaserPlan(variant, sizes, _TRAINING), tmp_path / "graph.onnx")
     session = onnxruntime.InferenceSession(str(tmp_path / "graph.onnx"), providers=["CPUExecutionProvider"])
     rng = np.random.default_rng(0)
     for lengths in ((5, 1, 9), (1,), (30, 31)):

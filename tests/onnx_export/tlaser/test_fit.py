@@ -11,7 +11,7 @@ import pytest
 from encoders.console import Console
 from encoders.errors import BadInput
 from encoders.tlaser.corpus import Corpus, Direction, Sentences
-from encoders.tlaser.settings import Plan, Training, preset
+from encoders.tlaser.settings import TlaserPlan, TlaserTraining, preset
 from encoders.tlaser.vocabulary import PAD_ID, learn_vocabulary
 from onnx_export.tlaser.batches import Batches
 
@@ -23,10 +23,10 @@ _TEXTS = {
 }
 
 
-def _plan(**training: Any) -> Plan:
+def _plan(**training: Any) -> TlaserPlan:
     plan = preset("small", "t")
     sizes = replace(plan.sizes, dim=16, ffn=16, decoder=16, layers=1, vocabulary=100)
-    return Plan("t", sizes, replace(plan.training, batch_tokens=64, **training))
+    return TlaserPlan("t", sizes, replace(plan.training, batch_tokens=64, **training))
 
 
 def _corpus(held: int = 4) -> tuple[Corpus, int]:
@@ -43,7 +43,7 @@ def _corpus(held: int = 4) -> tuple[Corpus, int]:
 def test_the_rate_rises_in_a_straight_line_and_falls_with_the_inverse_square_root(step: int, share: float) -> None:
     from onnx_export.tlaser.fit import learning_rate
 
-    training = Training(30_000, 512, 1, rate=3e-3, warmup=200, dropout=0.0)
+    training = TlaserTraining(30_000, 512, 1, rate=3e-3, warmup=200, dropout=0.0)
     assert learning_rate(step, training) == pytest.approx(3e-3 * share)
 
 
@@ -102,7 +102,7 @@ def test_a_checkpoint_validated_on_other_sentences_is_refused(tmp_path: Path) ->
         fit(*_at(5, plan), tmp_path, device="cpu", console=Console(quiet=True))
 
 
-def _at(held: int, plan: Plan) -> tuple[Corpus, Plan, int]:
+def _at(held: int, plan: TlaserPlan) -> tuple[Corpus, TlaserPlan, int]:
     corpus, size = _corpus(held)
     return corpus, plan, size
 

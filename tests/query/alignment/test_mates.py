@@ -8,7 +8,7 @@ import pytest
 
 from encoders.document import FloatArray
 from encoders.errors import BadInput
-from encoders.maps.parallel import Parallel, Split
+from encoders.maps.parallel import ConceptSplit, Parallel
 from indexer.settings import Settings
 from query.alignment.mates import METHODS, learnt, over_pairs
 from query.cli import run
@@ -29,26 +29,26 @@ def rotated(concepts: int, dim: int = 12, noise: float = 0.1) -> Parallel:
 
 def test_a_split_is_by_concept_three_fifths_one_and_one() -> None:
     parallel = rotated(50)
-    split = Split.of(parallel, 3)
+    split = ConceptSplit.of(parallel, 3)
     sizes = [len(part.concepts) for part in (split.training, split.validation, split.test)]
     assert sizes == [30, 10, 10]
     named = [set(part.concepts) for part in (split.training, split.validation, split.test)]
     assert set.union(*named) == set(parallel.concepts)
     row = split.test.concepts[0]
     np.testing.assert_array_equal(split.test.rows["de"][0], parallel.rows["de"][int(row)])
-    assert Split.of(parallel, 3).test.concepts == split.test.concepts
-    assert Split.of(parallel, 4).test.concepts != split.test.concepts
+    assert ConceptSplit.of(parallel, 3).test.concepts == split.test.concepts
+    assert ConceptSplit.of(parallel, 4).test.concepts != split.test.concepts
     assert len(split.shortened(7).training.concepts) == 7
 
 
 def test_too_few_concepts_are_said() -> None:
     with pytest.raises(BadInput, match="14 concepts are in all of en, de, fr"):
-        Split.of(rotated(14), 0)
+        ConceptSplit.of(rotated(14), 0)
 
 
 @pytest.mark.parametrize("method", [method for method in METHODS if method not in {"raw", "nca"}])
 def test_what_is_learnt_finds_more_mates_than_the_raw_vectors(method: str) -> None:
-    split = Split.of(rotated(200), 0)
+    split = ConceptSplit.of(rotated(200), 0)
     raw = over_pairs(learnt("raw", split), split.test)
     found = over_pairs(learnt(method, split, 12), split.test)  # type: ignore[arg-type]
     assert found.mrr > raw.mrr
@@ -59,7 +59,7 @@ def test_what_is_learnt_finds_more_mates_than_the_raw_vectors(method: str) -> No
 @pytest.mark.torch
 def test_networks_are_trained_exported_and_run_without_torch() -> None:
     pytest.importorskip("torch")
-    split = Split.of(rotated(300), 0)
+    split = ConceptSplit.of(rotated(300), 0)
     found = over_pairs(learnt("nca", split), split.test)
     assert found.rate > over_pairs(learnt("raw", split), split.test).rate
 

@@ -12,7 +12,7 @@ from encoders.errors import BadInput, ModelMismatch
 from encoders.maps.networks import Networks, read_mapping
 from encoders.maps.parallel import Parallel
 from indexer.training.aligned_documents import ByConcept
-from indexer.training.mapping import Plan, learn, write
+from indexer.training.mapping import MappingPlan, learn, write
 from indexer.training.nca import LearntNetworks, learn_networks
 from query.alignment.mates import measured
 from tests.query.alignment.test_mates import rotated
@@ -68,7 +68,7 @@ def test_networks_find_mates_of_concepts_that_did_not_teach(
 def test_linear_maps_take_the_place_of_networks_and_the_other_way_round(
     both: tuple[Parallel, Parallel], learnt: LearntNetworks, tmp_path: Path
 ) -> None:
-    linear = learn(by_concept(both[0]), SPEC, Plan()).maps
+    linear = learn(by_concept(both[0]), SPEC, MappingPlan()).maps
     others = Parallel(both[1].concepts, {lang: both[1].rows[lang] for lang in ("en", "de")})
     for maps, method in ((learnt.networks, "nca"), (linear, "lca"), (learnt.networks, "nca"), (linear, "lca")):
         write(maps, tmp_path / "m")

@@ -9,7 +9,7 @@ from encoders.document import FloatArray, Passages, int8_rows, unit_rows
 from query.alignment import coverage as coverage_module
 from query.alignment.coverage import PassageRows, coverage
 from query.alignment.matching import Candidates, Neighbourhood, candidates
-from query.alignment.mining import Plan, mine
+from query.alignment.mining import AlignmentPlan, mine
 from query.alignment.pair_map import clear_pairs, fit_pair_maps, helpful_maps
 from query.alignment.side import Side, debiased
 from query.calibration.margin import Margin
@@ -33,7 +33,7 @@ def translated(count: int, dim: int = 32, seed: int = 0, bend: float = 0.7) -> t
     return unit_rows(x), unit_rows(y)
 
 
-def recall(a: Side, b: Side, plan: Plan) -> float:
+def recall(a: Side, b: Side, plan: AlignmentPlan) -> float:
     pairs = mine(a, b, plan).pairs
     return float((pairs.rows == pairs.cols).mean())
 
@@ -70,22 +70,22 @@ def test_passages_tell_documents_apart_whose_vectors_are_alike() -> None:
     blurred = [unit_rows(part.sum(axis=0, keepdims=True) + 3 * topics[:1])[0] for part in parts]
     noise = 0.8 * unit_rows(chance.standard_normal((40, 48)).astype(np.float32))
     a, b = side(np.stack(blurred), parts), side(unit_rows(np.stack(blurred) + noise), others)
-    assert recall(a, b, Plan(rounds=0)) > recall(a, b, Plan(rounds=0, passages=False))
+    assert recall(a, b, AlignmentPlan(rounds=0)) > recall(a, b, AlignmentPlan(rounds=0, passages=False))
 
 
 def test_maps_learnt_from_clear_pairs_find_others() -> None:
     a, b = (side(vectors) for vectors in translated(600, bend=1.3))
-    before, after = (recall(a, b, Plan(passages=False, rounds=rounds)) for rounds in (0, 1))
+    before, after = (recall(a, b, AlignmentPlan(passages=False, rounds=rounds)) for rounds in (0, 1))
     assert after > before + 0.05
-    assert mine(a, b, Plan()).learnt_from >= 40
+    assert mine(a, b, AlignmentPlan()).learnt_from >= 40
 
 
 def test_nothing_is_learnt_where_there_are_no_true_pairs_or_too_few() -> None:
     chance = np.random.default_rng(5)
     x, y = (unit_rows(chance.standard_normal((500, 32)).astype(np.float32)) for _ in range(2))
-    assert mine(side(x), side(y), Plan()).learnt_from == 0
+    assert mine(side(x), side(y), AlignmentPlan()).learnt_from == 0
     few = translated(30)
-    assert mine(side(few[0]), side(few[1]), Plan()).learnt_from == 0
+    assert mine(side(few[0]), side(few[1]), AlignmentPlan()).learnt_from == 0
     assert helpful_maps(x[:200], y[:200]) is None
 
 
@@ -107,20 +107,20 @@ def test_debiasing_takes_out_what_a_language_shares(rank: int) -> None:
     x, y = translated(300)
     shift = unit_rows(np.random.default_rng(9).standard_normal((1, 32)).astype(np.float32))
     a, b = side(unit_rows(x + 2 * shift)), side(unit_rows(y - 2 * shift))
-    without = Plan(margin="absolute", debias=None, passages=False, rounds=0)
-    assert recall(a, b, Plan(margin="absolute", debias=rank, passages=False, rounds=0)) > recall(a, b, without)
+    without = AlignmentPlan(margin="absolute", debias=None, passages=False, rounds=0)
+    assert recall(a, b, AlignmentPlan(margin="absolute", debias=rank, passages=False, rounds=0)) > recall(a, b, without)
     assert debiased(a, None) is a
 
 
 def test_cosines_are_those_of_the_vectors_as_they_came() -> None:
     a, b = (side(vectors) for vectors in translated(100))
-    pairs = mine(a, b, Plan()).pairs
+    pairs = mine(a, b, AlignmentPlan()).pairs
     np.testing.assert_allclose(pairs.cosines, (a.vectors @ b.vectors.T)[pairs.rows, pairs.cols], atol=1e-6)
 
 
 @pytest.mark.parametrize("passages", [True, False])
 def test_one_document_no_document_and_equal_documents_get_an_answer(passages: bool) -> None:
-    plan = Plan(passages=passages)
+    plan = AlignmentPlan(passages=passages)
     vectors = translated(20)[0]
     same = side(np.repeat(vectors[:1], 60, axis=0))
     for a, b, count in (
@@ -149,7 +149,7 @@ def test_a_side_of_some_documents_keeps_their_passages() -> None:
 def test_a_few_documents_are_paired_with_scores_that_can_be_read(count: int) -> None:
     """A mean over as good as all documents is next to nothing, and nothing is divided by that."""
     x, y = translated(count, bend=0.2)
-    mined = mine(side(x), side(y), Plan())
+    mined = mine(side(x), side(y), AlignmentPlan())
     assert mined.k == max(1, min(4, count // 4))
     assert (mined.pairs.rows == mined.pairs.cols).all()
     assert float(mined.pairs.scores.max()) < 4
@@ -167,7 +167,7 @@ def test_documents_that_are_all_alike_are_paired_in_a_bounded_number_of_rounds(
 
     monkeypatch.setattr("query.alignment.mining.candidates", counted)
     same = np.repeat(unit_rows(np.ones((1, 8), np.float32)), 600, axis=0)
-    pairs = mine(side(same), side(same[:500]), Plan(debias=None, rounds=0)).pairs
+    pairs = mine(side(same), side(same[:500]), AlignmentPlan(debias=None, rounds=0)).pairs
     assert len(rounds) <= 8
     assert len(set(pairs.rows.tolist())) == len(set(pairs.cols.tolist())) == len(pairs.rows) == 500
     assert pairs.scores == pytest.approx(np.ones(500), abs=1e-3)

@@ -14,16 +14,16 @@ from encoders.methods.moments import Moments, PartMoments
 from encoders.methods.vector_parts import VectorParts
 from query.calibration.calibration import Calibration
 from query.fitting.shrinkage import Shrunk
-from query.fitting.statistics import Samples, calibration
+from query.fitting.statistics import CalibrationSamples, fit_statistics
 
 DIM = 12
 PARTS = VectorParts.equal(DIM)
 
 
-def samples(counts: dict[str, int], seed: int = 0) -> Samples:
+def samples(counts: dict[str, int], seed: int = 0) -> CalibrationSamples:
     """Random languages, each around a mean of its own."""
     chance = np.random.default_rng(seed)
-    made = Samples()
+    made = CalibrationSamples()
     for lang, count in counts.items():
         centre = chance.standard_normal(DIM)
         made.documents[lang], made.passages[lang], made.queries[lang] = (PartMoments(PARTS) for _ in range(3))
@@ -43,7 +43,7 @@ def some(count: int, seed: int = 1) -> FloatArray:
 @given(st.integers(0, 3), st.floats(0, 1), st.integers(0, 1000))
 def test_correcting_the_query_ranks_as_correcting_the_documents_does(rank: int, share: float, seed: int) -> None:
     """The inner product with the corrected query differs from the exact one by a constant a query and language."""
-    made = calibration(samples({"de": 40, "fr": 40}, seed), "m", rank=rank)
+    made = fit_statistics(samples({"de": 40, "fr": 40}, seed), "m", rank=rank)
     documents, query = some(9, seed), made.queries(some(1, seed + 1), "fr", share)
     known = made.languages["de"]
     if rank:
@@ -68,7 +68,7 @@ def test_the_subspace_is_the_top_right_singular_vectors() -> None:
 
 def test_a_language_with_few_documents_is_drawn_towards_the_others() -> None:
     drawn = samples({"de": 400, "fr": 400, "sw": 2})
-    made = calibration(drawn, "m")
+    made = fit_statistics(drawn, "m")
     distances = {
         lang: np.linalg.norm(one.mean - drawn.documents[lang].mean)
         / np.linalg.norm(made.pooled.mean - drawn.documents[lang].mean)
@@ -79,7 +79,7 @@ def test_a_language_with_few_documents_is_drawn_towards_the_others() -> None:
 
 
 def test_a_language_that_is_not_here_has_the_pooled_mean_and_everybodys_pseudo_queries() -> None:
-    made = calibration(samples({"de": 40, "fr": 40}), "m")
+    made = fit_statistics(samples({"de": 40, "fr": 40}), "m")
     assert made.documents(some(1), "ja") == pytest.approx(unit_rows(some(1) - made.pooled.mean), abs=1e-6)
     bank, sources = made.bank("ja")
     assert {source[:2] for source in sources} == {"de", "fr"}
@@ -87,7 +87,7 @@ def test_a_language_that_is_not_here_has_the_pooled_mean_and_everybodys_pseudo_q
 
 
 def test_a_small_bank_is_filled_up_with_other_languages_queries() -> None:
-    made = calibration(samples({"de": 40, "sw": 3}), "m")
+    made = fit_statistics(samples({"de": 40, "sw": 3}), "m")
     _, sources = made.bank("sw")
     assert sources[:3] == ("sw0", "sw1", "sw2")
     assert len(sources) >= 32
@@ -95,7 +95,7 @@ def test_a_small_bank_is_filled_up_with_other_languages_queries() -> None:
 
 def test_a_language_that_is_not_here_loses_what_all_share_where_others_lose_a_subspace() -> None:
     """Its documents are asked, and compared, as those of languages that are known: by directions and not raw."""
-    made = calibration(samples({"de": 40, "fr": 40}), "m", rank=2)
+    made = fit_statistics(samples({"de": 40, "fr": 40}), "m", rank=2)
     vectors, queries = some(5), some(3, seed=2)
     assert made.pooled.subspace.shape == (2, DIM)
     assert np.abs(made.documents(vectors, "ja") @ made.pooled.subspace.T).max() < 1e-5
@@ -129,7 +129,7 @@ def test_few_documents_keep_what_tells_them_apart_where_a_subspace_is_taken_out(
 
 def test_fewer_directions_are_the_first_of_more() -> None:
     drawn = samples({"de": 40, "fr": 5})
-    widest, made = calibration(drawn, "m", rank=4).with_rank(2), calibration(drawn, "m", rank=2)
+    widest, made = fit_statistics(drawn, "m", rank=4).with_rank(2), fit_statistics(drawn, "m", rank=2)
     assert widest.id == made.id
 
 
@@ -137,7 +137,7 @@ def test_fewer_directions_are_the_first_of_more() -> None:
 def test_where_nothing_can_be_known_of_a_language_it_is_as_all_are(counts: dict[str, int]) -> None:
     """A single vector has no spread, and the mean of one document is no statistic of its language."""
     drawn = samples(counts)
-    made = calibration(drawn, "m")
+    made = fit_statistics(drawn, "m")
     for lang, one in made.languages.items():
         assert np.isfinite(one.mean).all()
         if counts[lang] == 1:
@@ -151,7 +151,7 @@ def test_languages_of_equal_vectors_and_one_without_any_are_no_division_by_zero(
     for lang in ("de", "fr"):
         drawn.documents[lang] = PartMoments(PARTS)
         drawn.documents[lang].add(np.tile(some(1, seed=len(lang) + ord(lang[0])), (4, 1)))
-    made = calibration(drawn, "m")
+    made = fit_statistics(drawn, "m")
     assert made.languages["sw"].mean == pytest.approx(made.pooled.mean)
     assert made.languages["de"].mean == pytest.approx(drawn.documents["de"].mean, abs=1e-6)
 
@@ -189,19 +189,19 @@ def test_vectors_that_are_all_equal_stay_as_they_are() -> None:
     drawn.documents["de"] = PartMoments(PARTS)
     drawn.documents["de"].add(same)
     for rank in (0, 1):
-        corrected = calibration(drawn, "m", rank=rank).documents(same, "de")
+        corrected = fit_statistics(drawn, "m", rank=rank).documents(same, "de")
         assert np.isfinite(corrected).all()
         assert np.linalg.norm(corrected, axis=1) == pytest.approx(np.ones(10), abs=1e-4)
 
 
 def test_an_artifact_comes_back_as_it_was_and_its_id_is_of_all_that_ranks() -> None:
-    made = calibration(samples({"de": 40, "fr": 5}), "m", rank=2)
+    made = fit_statistics(samples({"de": 40, "fr": 5}), "m", rank=2)
     again = Calibration.from_bytes(made.to_bytes())
     assert again.id == made.id
     assert np.array_equal(again.languages["fr"].bank, made.languages["fr"].bank)
     assert again.languages["fr"].sources == made.languages["fr"].sources
     assert made.with_choice(balance=1.0, margin="ratio").id != made.id
-    assert calibration(samples({"de": 40, "fr": 5}, seed=7), "m", rank=2).id != made.id
+    assert fit_statistics(samples({"de": 40, "fr": 5}, seed=7), "m", rank=2).id != made.id
 
 
 @pytest.mark.parametrize("data", [b"", b"PK\x03\x04 damaged", b"\x93NUMPY"])
@@ -211,7 +211,7 @@ def test_a_damaged_artifact_is_said(data: bytes) -> None:
 
 
 def test_artifacts_of_another_format_are_told_from_damaged_ones() -> None:
-    made = calibration(samples({"de": 40}), "m")
+    made = fit_statistics(samples({"de": 40}), "m")
     buffer = io.BytesIO()
     with np.load(io.BytesIO(made.to_bytes())) as archive:
         header = json.loads(str(archive["header"]))

@@ -9,15 +9,15 @@ import pytest
 
 from encoders.document import Document, FloatArray, unit_rows
 from encoders.errors import BadInput, ModelMismatch, StoreError
-from encoders.maps.space import ANY, Asker, SpaceMaps
+from encoders.maps.space import ANY, QueryEncoderSpec, SpaceMaps
 from indexer.settings import Settings
 from query.calibration.calibration import Calibration
 from query.calibration.mapped_calibration import MappedCalibration, read_calibration
 from query.calibration.margin import FLOOR
 from query.cli import run
 from query.fitting.calibrate import calibrate
-from query.fitting.decision import Given
-from query.fitting.statistics import calibration, draw
+from query.fitting.decision import CalibrationInput
+from query.fitting.statistics import draw_samples, fit_statistics
 from query.ranking.choice import Choice
 from query.ranking.fair_ranker import FairRanker
 from query.ranking.options import RankingOptions
@@ -48,7 +48,7 @@ def codes() -> SpaceMaps:
 def collection(folder: Path, each: int = 30) -> tuple[object, Calibration, TopicEncoder]:
     encoder = TopicEncoder(bias=1.0)
     store = filled(folder, encoder, [page(lang, f"topic{n}") for lang in LANGS for n in range(each)])
-    return store, calibration(draw(store, encoder), "topics"), encoder
+    return store, fit_statistics(draw_samples(store, encoder), "topics"), encoder
 
 
 def pivot() -> SpaceMaps:
@@ -183,7 +183,7 @@ def test_a_queries_own_encoder_may_have_another_width(tmp_path: Path) -> None:
     """A migration: new queries of 40 numbers, old vectors of 64."""
     store, _, encoder = collection(tmp_path)
     turn = weights(3, 40)
-    maps = SpaceMaps.rounded("topics", {(ANY, ANY): turn}, asker=Asker("new", "segments", "new-model", 40))
+    maps = SpaceMaps.rounded("topics", {(ANY, ANY): turn}, asker=QueryEncoderSpec("new", "segments", "new-model", 40))
 
     class New(TopicEncoder):
         def encode_queries(self, queries: Sequence[Document]) -> FloatArray:
@@ -191,8 +191,8 @@ def test_a_queries_own_encoder_may_have_another_width(tmp_path: Path) -> None:
 
     new = New(bias=1.0)
     new.spec = encoder.spec.__class__("new", "segments", 40, (), "new-model", "new")
-    samples = draw(store, new, stored=encoder.spec)  # type: ignore[arg-type]
-    mapped = MappedCalibration.on(calibration(samples, "topics"), maps)
+    samples = draw_samples(store, new, stored=encoder.spec)  # type: ignore[arg-type]
+    mapped = MappedCalibration.on(fit_statistics(samples, "topics"), maps)
     query = new.encode_queries([page("de", "topic7")])
     for choice in (CENTRED, Choice(0.75, "ratio")):
         (ranking,) = FairRanker(store, mapped, choice).rank(query, "de", LANGS, 6, detailed=True)  # type: ignore[arg-type]
@@ -212,7 +212,7 @@ def test_weights_too_large_to_be_kept_are_refused_and_not_made_infinite(tmp_path
 
 def test_a_map_for_another_model_is_refused_before_anything_is_encoded(demo_by_words: Settings) -> None:
     with pytest.raises(ModelMismatch, match="the mapping is for vectors of model topics"):
-        calibrate("demo", demo_by_words, given=Given(maps=pairwise()), device="cpu")
+        calibrate("demo", demo_by_words, given=CalibrationInput(maps=pairwise()), device="cpu")
 
 
 @pytest.fixture

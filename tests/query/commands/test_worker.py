@@ -20,8 +20,8 @@ from indexer.index import index, publish
 from indexer.ledger import ledger
 from indexer.ledger.database import connect
 from indexer.settings import Settings
-from indexer.workers.progress import standing
-from indexer.workers.watching import look_on
+from indexer.workers.progress import run_progress
+from indexer.workers.watching import watch_run
 from query.cli import run
 from tests.conftest import until
 from tests.indexer.workers.conftest import answers_inspect, new_database
@@ -52,7 +52,7 @@ def test_two_processes_write_into_the_embedded_store_what_one_writes(
     worker = site.start("worker", "--concurrency", "2", "--lease", "4", "--metrics-port", str(port), "--json")
     number = publish([source], "c", settings=site.settings)
     watching = site.start("status", "--watch", "-c", "c", "--every", "0.2", "--json")
-    report = look_on(number, "c", site.settings, Console(quiet=True))
+    report = watch_run(number, "c", site.settings, Console(quiet=True))
     assert (report.encoded, report.refused) == (640, [])
     index([source], "alone", settings=Settings.read(site.settings.home), device="cpu")
     assert contents(site.settings, "c") == contents(site.settings, "alone")
@@ -84,14 +84,14 @@ def test_a_worker_asked_to_end_returns_a_chunk_that_takes_too_long(site: Site, c
     number = publish([source], "c", settings=site.settings)
     worker = site.start("worker", "--concurrency", str(concurrency), "--grace", "1", "--lease", "30")
     engine = connect(site.settings.database)
-    until(lambda: standing(engine, number).chunks == {"leased": 1}, 120)
+    until(lambda: run_progress(engine, number).chunks == {"leased": 1}, 120)
     worker.terminate()
     asked = time.monotonic()
     assert worker.wait(60) == 0
     assert time.monotonic() - asked < 45
-    assert standing(engine, number).chunks == {"pending": 1}
-    assert standing(engine, number).errors == []
-    assert standing(engine, number).workers == []
+    assert run_progress(engine, number).chunks == {"pending": 1}
+    assert run_progress(engine, number).errors == []
+    assert run_progress(engine, number).workers == []
     assert "time to finish is over: the chunk goes back" in site.said(worker)
     engine.dispose()
 
@@ -102,10 +102,10 @@ def test_a_worker_asked_to_end_with_time_enough_finishes_its_chunk(site: Site) -
     number = publish([source], "c", settings=site.settings)
     worker = site.start("worker", "--grace", "300")
     engine = connect(site.settings.database)
-    until(lambda: standing(engine, number).chunks == {"leased": 1}, 120)
+    until(lambda: run_progress(engine, number).chunks == {"leased": 1}, 120)
     worker.terminate()
     assert worker.wait(200) == 0
-    assert standing(engine, number).chunks == {"done": 1}
+    assert run_progress(engine, number).chunks == {"done": 1}
     assert "1 documents stored, 0 refused" in site.said(worker)
     engine.dispose()
 
@@ -182,8 +182,8 @@ def test_ctrl_c_leaves_the_run_going_and_says_how_to_look_after_it(
     assert "run 1 paused" in (said := capsys.readouterr().out)
     assert "go on: dragoman resume -c c" in said
     site.start("worker", "--lease", "2", "--device", "cpu")
-    until(lambda: bool(standing(engine, 1).workers), 120)
-    assert standing(engine, 1).chunks == {"pending": 3}
+    until(lambda: bool(run_progress(engine, 1).workers), 120)
+    assert run_progress(engine, 1).chunks == {"pending": 3}
     assert run(["resume", *place, "--broker", site.settings.broker]) == 0
     until(lambda: ledger.runs(engine, "c")[0].state == "done", 120)
     assert ledger.runs(engine, "c")[0].encoded == 130

@@ -13,7 +13,7 @@ from encoders.errors import BadInput
 from indexer.stores.contract import StoredDocument
 from indexer.stores.embedded import EmbeddedStore
 from indexer.text.language_detection import Detector
-from query.evaluation.experiment import Plan, by_language, experiment, score_external
+from query.evaluation.experiment import EvaluationPlan, by_language, experiment, score_external
 from query.evaluation.measures import parse_measures
 from query.evaluation.topics import Topic
 from query.evaluation.trec_run import Run
@@ -79,8 +79,8 @@ def searcher(tmp_path: Path) -> Iterator[Searcher]:
         yield searcher
 
 
-def plan(**changes: object) -> Plan:
-    return Plan(**{"measures": parse_measures(["AP", "P@10"]), "tag": "words", **changes})  # type: ignore[arg-type]
+def plan(**changes: object) -> EvaluationPlan:
+    return EvaluationPlan(**{"measures": parse_measures(["AP", "P@10"]), "tag": "words", **changes})  # type: ignore[arg-type]
 
 
 def test_each_topic_language_has_a_run_and_all_have_one(searcher: Searcher) -> None:

@@ -12,8 +12,8 @@ from encoders.errors import BadInput, StoreError
 from indexer.ledger.database import Base, connect
 from indexer.settings import Settings
 from query.evaluation import history
-from query.evaluation.fairness import Found
-from query.evaluation.history import Outcome, Setup, pack
+from query.evaluation.fairness import FoundRelevant
+from query.evaluation.history import ScoredRun, Setup, pack
 from query.evaluation.measures import Scores, evaluate, parse_measures, pooled
 from query.evaluation.trec_run import Run
 
@@ -37,16 +37,16 @@ def setup(collection: str = "news") -> Setup:
     )
 
 
-def outcomes() -> list[Outcome]:
+def outcomes() -> list[ScoredRun]:
     scores = {
         "de": evaluate(GERMAN, QRELS, MEASURES, ["1", "2", "3"]),
         "fi": evaluate(FINNISH, QRELS, MEASURES, ["1"]),
     }
     return [
-        Outcome("de", "language", "de", scores["de"], pack(GERMAN)),
-        Outcome("de-same", "same", "de", scores["de"], pack(GERMAN)),
-        Outcome("fi", "language", "fi", scores["fi"], pack(FINNISH)),
-        Outcome("all", "pooled", "mul", pooled(scores, MEASURES), None),
+        ScoredRun("de", "language", "de", scores["de"], pack(GERMAN)),
+        ScoredRun("de-same", "same", "de", scores["de"], pack(GERMAN)),
+        ScoredRun("fi", "language", "fi", scores["fi"], pack(FINNISH)),
+        ScoredRun("all", "pooled", "mul", pooled(scores, MEASURES), None),
     ]
 
 
@@ -87,8 +87,8 @@ def test_every_topics_score_is_kept(engine: sa.Engine) -> None:
 
 def test_fairness_is_kept_and_a_topic_may_lack_a_measure(engine: sa.Engine) -> None:
     scores = Scores({"AP": 0.5, "own-language@2": 1.0}, {"1.de": {"AP": 1.0, "own-language@2": 1.0}, "1.ko": {"AP": 0}})
-    found = {"de": Found(3, 4), "fi": Found(0, 2)}
-    number = history.log(engine, setup(), [Outcome("all", "pooled", "mul", scores, None, found)])
+    found = {"de": FoundRelevant(3, 4), "fi": FoundRelevant(0, 2)}
+    number = history.log(engine, setup(), [ScoredRun("all", "pooled", "mul", scores, None, found)])
     assert history.find(engine, str(number)).found == found
     assert history.scores(engine, str(number)) == scores.topics
 

@@ -24,7 +24,7 @@ from query.cli import run
 from query.evaluation.qrels import read_qrels
 from query.evaluation.topics import read_topics
 from query.fitting.calibrate import calibrate
-from query.fitting.decision import Judged
+from query.fitting.decision import JudgedTopics
 from query.fitting.upkeep import keep_calibrated
 from query.ranking.options import RankingOptions
 from tests.query.conftest import copied
@@ -140,13 +140,13 @@ def test_a_person_who_chose_plain_cosine_is_not_overruled(home: Settings) -> Non
 @pytest.mark.parts
 def test_judgements_decide_where_they_are_given(real: Settings) -> None:
     topics = [Document(topic.qid, topic.lang, topic.text()) for topic in read_topics(DEMO / "topics.tsv")]
-    report = calibrate("demo", real, judged=Judged(topics, read_qrels([DEMO / "qrels.txt"])), device="cpu")
+    report = calibrate("demo", real, judged=JudgedTopics(topics, read_qrels([DEMO / "qrels.txt"])), device="cpu")
     assert report.decided_by == "judgements"
     chosen = next(one for one in report.tried if one.chosen)
     raw = next(one for one in report.tried if one.setting.balance == 0)
     assert chosen.held_out > 1.5 * raw.held_out
     with pytest.raises(BadInput, match="too few of the topics"):
-        calibrate("demo", real, judged=Judged(topics[:3], read_qrels([DEMO / "qrels.txt"])), device="cpu")
+        calibrate("demo", real, judged=JudgedTopics(topics[:3], read_qrels([DEMO / "qrels.txt"])), device="cpu")
 
 
 @pytest.mark.parts

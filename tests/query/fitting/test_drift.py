@@ -11,7 +11,7 @@ from indexer.stores.embedded import EmbeddedStore
 from query.calibration.calibration import Calibration
 from query.fitting import drift as drifting
 from query.fitting.drift import drift, with_documents
-from query.fitting.statistics import calibration, document_moments, draw
+from query.fitting.statistics import document_moments, draw_samples, fit_statistics
 from tests.query.synthetic import DIM, TopicEncoder, filled, page
 
 MODEL = TopicEncoder.spec.model
@@ -30,7 +30,9 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> EmbeddedStore:
 
 
 def calibrated(store: EmbeddedStore) -> Calibration:
-    return calibration(draw(store, TopicEncoder(bias=1.0, noise=1.0)), MODEL).with_choice(balance=0.75, margin="ratio")
+    return fit_statistics(draw_samples(store, TopicEncoder(bias=1.0, noise=1.0)), MODEL).with_choice(
+        balance=0.75, margin="ratio"
+    )
 
 
 def test_two_samples_of_the_same_documents_have_next_to_no_drift(

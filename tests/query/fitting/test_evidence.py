@@ -13,16 +13,16 @@ from query.calibration.setting import DEFAULT
 from query.fitting import evidence
 from query.fitting.evidence import from_concepts, from_judgements, from_titles
 from query.fitting.probe import probe
-from query.fitting.statistics import Samples, draw
+from query.fitting.statistics import CalibrationSamples, draw_samples
 from tests.query.synthetic import TopicEncoder, filled, page
 
 MODEL = TopicEncoder.spec.model
 
 
-def collection(folder: Path, documents: Sequence[Document]) -> tuple[EmbeddedStore, Samples]:
+def collection(folder: Path, documents: Sequence[Document]) -> tuple[EmbeddedStore, CalibrationSamples]:
     encoder = TopicEncoder(bias=1.0)
     store = filled(folder, encoder, documents)
-    return store, draw(store, encoder)
+    return store, draw_samples(store, encoder)
 
 
 def test_documents_of_one_concept_answer_each_other(tmp_path: Path) -> None:
@@ -41,14 +41,14 @@ def test_a_large_query_log_leaves_titles_to_decide_by(tmp_path: Path) -> None:
     pages = [page(lang, f"t{at % 60}", at, concept=f"t{at % 60}") for lang in langs for at in range(200)]
     store = filled(tmp_path, encoder, pages)
     log = [Document(f"{lang}{at}", lang, f"{at:04d} asked") for lang in langs for at in range(600)]
-    samples = draw(store, encoder, log=log)
+    samples = draw_samples(store, encoder, log=log)
     assert from_concepts(store, MODEL, samples) is not None
     for lang in langs:
         assert samples.sources[lang].count("") == 128
         assert len(samples.bank[lang]) == 256
-    again = draw(store, encoder, log=log, asked={"de": encoder.encode_queries(log[:400])})
+    again = draw_samples(store, encoder, log=log, asked={"de": encoder.encode_queries(log[:400])})
     assert (again.sources["de"].count(""), again.sources["fr"].count("")) == (128, 128)
-    assert draw(filled(tmp_path / "few", encoder, pages[:3]), encoder, log=log).sources["de"].count("") == 253
+    assert draw_samples(filled(tmp_path / "few", encoder, pages[:3]), encoder, log=log).sources["de"].count("") == 253
     numbers = [int(query.content[:4]) for query in log[:600] if _stands(samples.bank["de"], encoder, query)]
     assert len(numbers) == 128
     assert max(numbers) > 500

@@ -10,17 +10,17 @@ from hypothesis import strategies as st
 
 from encoders.document import Encoder, FloatArray
 from encoders.methods.combined import Combined
-from query.calibration.setting import DEFAULT, Setting, Tried
+from query.calibration.setting import DEFAULT, Setting, TriedSetting
 from query.fitting.evidence import from_concepts, from_titles
 from query.fitting.probe import probe, without_itself
 from query.fitting.separability import Separability
-from query.fitting.statistics import draw
+from query.fitting.statistics import draw_samples
 from tests.query.synthetic import TopicEncoder, filled, page
 
 LANGUAGES = ("de", "en", "fr", "ja", "ru")
 
 
-def probed(folder: Path, encoder: Encoder, languages: int, *, concepts: bool) -> tuple[Setting, list[Tried]]:
+def probed(folder: Path, encoder: Encoder, languages: int, *, concepts: bool) -> tuple[Setting, list[TriedSetting]]:
     """Documents that are translations of each other, or else each of a topic of its own."""
     count = 50 if concepts else 120
     pages = [
@@ -29,7 +29,7 @@ def probed(folder: Path, encoder: Encoder, languages: int, *, concepts: bool) ->
         for at in range(count)
     ]
     store = filled(folder, encoder, pages)
-    samples = draw(store, encoder)
+    samples = draw_samples(store, encoder)
     found = (from_concepts if concepts else from_titles)(store, encoder.spec.model, samples)
     assert found is not None
     return probe(samples, encoder.spec.model, found)
@@ -55,7 +55,7 @@ def test_by_titles_a_biased_encoder_is_balanced(tmp_path: Path, languages: int) 
 def test_by_titles_languages_that_cannot_be_told_apart_are_not_balanced(tmp_path: Path) -> None:
     encoder = TopicEncoder(bias=1.5)
     store = filled(tmp_path, encoder, [page(lang, f"{lang}{at}") for lang in LANGUAGES for at in range(60)])
-    samples = draw(store, encoder)
+    samples = draw_samples(store, encoder)
     found = from_titles(store, encoder.spec.model, samples)
     assert found is not None
     told = [probe(samples, encoder.spec.model, found, Separability(right, (80,) * 5))[0] for right in (0.2, 0.9)]

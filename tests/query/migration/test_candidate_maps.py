@@ -7,7 +7,7 @@ import pytest
 
 from encoders.document import Document, FloatArray, unit_rows
 from query.fitting.sampling import shares
-from query.migration.candidate_maps import Both, Way, Worth, chosen, learnt
+from query.migration.candidate_maps import MapQuality, MapRecipe, PairedSample, chosen, learnt
 
 LANGS = ("de", "en", "fr")
 EACH, DIM = 120, 24
@@ -17,7 +17,7 @@ def noise(rows: int, seed: int, dim: int = DIM) -> FloatArray:
     return np.random.default_rng(seed).standard_normal((rows, dim)).astype(np.float32)
 
 
-def sampled(new: Callable[[FloatArray], FloatArray], *, concepts: bool = True) -> dict[str, Both]:
+def sampled(new: Callable[[FloatArray], FloatArray], *, concepts: bool = True) -> dict[str, PairedSample]:
     """Documents of concepts: a direction each, and noise; the new encoder's vectors are made of the old ones."""
     about = noise(EACH, 0)
     found = {}
@@ -30,7 +30,7 @@ def sampled(new: Callable[[FloatArray], FloatArray], *, concepts: bool = True) -
         none = np.zeros((0, DIM), np.float32)
         new_none = np.zeros((0, new(old).shape[1]), np.float32)
         rows = np.zeros(0, np.intp)
-        found[lang] = Both(documents, old, new(old), asked, new(asked), rows, none, new_none)
+        found[lang] = PairedSample(documents, old, new(old), asked, new(asked), rows, none, new_none)
     return found
 
 
@@ -69,7 +69,7 @@ def test_vectors_that_say_nothing_are_not_worth_migrating_to(concepts: bool) -> 
     assert found.rate < 0.1
 
 
-def oracle(both: dict[str, Both], way: Way, seed: int) -> Worth:
+def oracle(both: dict[str, PairedSample], way: MapRecipe, seed: int) -> MapQuality:
     """Worth by a plain transcription: every second held-out concept reports, all documents are ranked."""
     names = sorted({f"concept {at}" for at in range(EACH)})
     held = np.random.default_rng(seed).permutation(names).tolist()[: EACH // 5]
@@ -90,7 +90,7 @@ def oracle(both: dict[str, Both], way: Way, seed: int) -> Worth:
                 ranks.append(1 / (1 + [at % EACH == row % EACH for at in order].index(True)))
         return float(np.mean(ranks))
 
-    return Worth(
+    return MapQuality(
         found(unit("old_queries"), unit("old")),
         found(unit("new_queries"), unit("new")),
         found(unit("new_queries"), unit("old", weights)),

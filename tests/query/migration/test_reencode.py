@@ -22,7 +22,7 @@ from indexer.settings import Settings
 from indexer.stores.contract import PutReport, StoredDocument
 from indexer.stores.elastic.store import ElasticStore
 from indexer.stores.embedded import EmbeddedStore
-from query.calibration.lineage import leave
+from query.calibration.lineage import leave_migration
 from query.calibration.two_fields import TwoFields
 from query.cli import run
 from query.migration import reencode as reencoding
@@ -289,6 +289,6 @@ def rolled_back(migrated_by_words: Settings, tmp_path: Path) -> Settings:
     home = Settings.read(home=tmp_path / "back")
     shutil.copytree(migrated_by_words.home, home.home)
     engine = connect(home.database)
-    leave(engine, "demo")
+    leave_migration(engine, "demo")
     engine.dispose()
     return home

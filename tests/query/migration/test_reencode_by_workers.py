@@ -20,10 +20,10 @@ from indexer.ledger.database import connect, opened
 from indexer.ledger.ledger import encoding_again
 from indexer.settings import Settings
 from indexer.stores.contract import VectorStore
-from indexer.workers.progress import standing
+from indexer.workers.progress import run_progress
 from onnx_export.models import DEFAULT
 from query.calibration import table as calibration_table
-from query.calibration.lineage import leave
+from query.calibration.lineage import leave_migration
 from query.calibration.two_fields import TwoFields
 from query.cli import run
 from query.migration import reencode as reencoding
@@ -84,7 +84,7 @@ class Again(Site):
     def done(self) -> int:
         """Chunks that are, and had something to encode."""
         with opened(self.settings.database) as engine:
-            return standing(engine, self.run().id).done // CHUNK
+            return run_progress(engine, self.run().id).done // CHUNK
 
 
 @pytest.fixture
@@ -193,7 +193,7 @@ def test_left_before_anything_is_handed_out_no_run_is_left_behind(
     again: Again, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def leaving(engine: sa.Engine, name: str) -> list[str]:
-        assert leave(engine, name)
+        assert leave_migration(engine, name)
         return []
 
     monkeypatch.setattr(reencoding, "drawn", every_sixth)

@@ -13,7 +13,7 @@ from encoders.console import Console
 from encoders.document import Document, Encoded, EncoderSpec, FloatArray, Passages, int8_rows, unit_rows
 from indexer.stores.contract import StoredDocument
 from indexer.stores.embedded import EmbeddedStore
-from query.migration.candidate_maps import Both
+from query.migration.candidate_maps import PairedSample
 from query.migration.sample import both_of
 
 DOCUMENTS = [
@@ -73,7 +73,7 @@ class Cutting:
         return self.of([query.content for query in queries])
 
 
-def sampled(tmp_path: Path, old: Cutting, new: Cutting) -> Both:
+def sampled(tmp_path: Path, old: Cutting, new: Cutting) -> PairedSample:
     store = EmbeddedStore(tmp_path, "sample")
     store.create(old.spec.model, old.spec.dim)
     encoded = old.encode_documents(DOCUMENTS)

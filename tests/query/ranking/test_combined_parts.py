@@ -7,7 +7,7 @@ import pytest
 from click.testing import CliRunner
 
 from encoders.cr5.encoder import load_model
-from encoders.cr5.settings import Settings as Cr5Settings
+from encoders.cr5.settings import Cr5Settings
 from encoders.document import Document
 from encoders.errors import BadInput
 from encoders.folder import ModelFolder
@@ -118,6 +118,6 @@ def test_the_probe_takes_out_no_more_directions_than_the_narrowest_part_has(home
 def test_weights_that_fit_no_part_are_refused_before_anything_is_encoded(
     home: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(calibrating, "draw", lambda *_, **__: pytest.fail("queries were drawn"))
+    monkeypatch.setattr(calibrating, "draw_samples", lambda *_, **__: pytest.fail("queries were drawn"))
     with pytest.raises(BadInput, match="2 parts, and 1 weights"):
         calibrating.calibrate("both", home, setting=Setting(weights=(0.2,)), device="cpu")

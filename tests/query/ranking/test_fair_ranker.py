@@ -24,7 +24,7 @@ from query.evaluation.qrels import read_qrels
 from query.evaluation.topics import read_topics
 from query.evaluation.trec_run import Run
 from query.fitting.calibrate import calibrate
-from query.fitting.statistics import calibration, draw
+from query.fitting.statistics import draw_samples, fit_statistics
 from query.ranking import fair_ranker as ranking_module
 from query.ranking.choice import Choice
 from query.ranking.fair_ranker import FairRanker, opening
@@ -295,7 +295,7 @@ def many(tmp_path_factory: pytest.TempPathFactory) -> tuple[EmbeddedStore, Calib
     encoder = TopicEncoder(bias=0.5, noise=1.0)
     pages = [page(lang, f"t{at % 30}", at) for lang in ("de", "fr", "ja") for at in range(400)]
     store = filled(tmp_path_factory.mktemp("many"), encoder, pages)
-    return store, calibration(draw(store, encoder), encoder.spec.model)
+    return store, fit_statistics(draw_samples(store, encoder), encoder.spec.model)
 
 
 @pytest.mark.parametrize("hybrid", [False, True])
@@ -386,7 +386,7 @@ def test_in_a_tiny_collection_the_right_document_is_first(tmp_path: Path, each: 
     encoder = TopicEncoder(bias=0.8)
     pages = [page(lang, f"{lang}-{at}") for lang in langs for at in range(each)]
     store = filled(tmp_path, encoder, pages)
-    made = calibration(draw(store, encoder), encoder.spec.model)
+    made = fit_statistics(draw_samples(store, encoder), encoder.spec.model)
     assert (made.balance, made.margin) == (DEFAULT.balance, DEFAULT.margin)
     ranker = FairRanker(store, made, Choice.of(made))
     for lang in langs:

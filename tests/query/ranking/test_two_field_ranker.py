@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 
 from encoders.document import Document, Encoded, EncoderSpec, FloatArray, Passages, int8_rows, unit_rows
-from encoders.maps.space import ANY, Asker, SpaceMaps
+from encoders.maps.space import ANY, QueryEncoderSpec, SpaceMaps
 from indexer.stores.contract import StoredDocument
 from indexer.stores.embedded import EmbeddedStore
 from query.calibration.mapped_calibration import MappedCalibration
 from query.calibration.two_fields import TwoFields
-from query.fitting.statistics import calibration, draw
+from query.fitting.statistics import draw_samples, fit_statistics
 from query.ranking.choice import Choice
 from query.ranking.fair_ranker import FairRanker
 from query.ranking.two_field_ranker import TwoFieldRanker
@@ -52,12 +52,16 @@ class Migrating:
         # the map is too sure of itself: its cosines are larger than true ones
         shared = np.stack([old.encode_documents([one]).vectors[0] for one in self.pages]).mean(axis=0)
         weights = (TURN + 2.0 * shared[:, None] * TURN.mean(axis=0)).astype(np.float32)
-        maps = SpaceMaps.rounded("topics", {(ANY, ANY): weights}, asker=Asker("new", "segments", "new-model", WIDTH))
-        self.mapped = MappedCalibration.on(calibration(draw(self.store, self.new, stored=old.spec), "topics"), maps)
+        maps = SpaceMaps.rounded(
+            "topics", {(ANY, ANY): weights}, asker=QueryEncoderSpec("new", "segments", "new-model", WIDTH)
+        )
+        self.mapped = MappedCalibration.on(
+            fit_statistics(draw_samples(self.store, self.new, stored=old.spec), "topics"), maps
+        )
         everything = EmbeddedStore(folder / "all", "all")
         everything.create("new-model", WIDTH)
         self.encode(range(len(self.pages)), everything)
-        self.fresh = calibration(draw(everything, self.new), "new-model")
+        self.fresh = fit_statistics(draw_samples(everything, self.new), "new-model")
         self.all = everything
         self.encode(fresh, self.store)
 

@@ -23,7 +23,7 @@ from query.calibration.table import use
 from query.cli import run
 from query.evaluation import history
 from query.evaluation.evaluate import evaluate_collection
-from query.evaluation.experiment import Plan
+from query.evaluation.experiment import EvaluationPlan
 from query.evaluation.measures import DEFAULT_MEASURES, parse_measures
 from query.evaluation.topic_set import read_topic_set
 from query.fitting.calibrate import calibrate
@@ -48,7 +48,7 @@ SPEC = EncoderSpec("toy", "segments", 8, (), "toy-model", "toy-build")
 def evaluate_demo(settings: Settings, langs: Sequence[str], ranking: RankingOptions | None = None) -> None:
     """Ask the demo's topics in some languages, without baselines."""
     topic_set = read_topic_set([DEMO / "topics.tsv"], [DEMO / "qrels.txt"], langs=langs)
-    plan = Plan(parse_measures(DEFAULT_MEASURES), "", baseline=False)
+    plan = EvaluationPlan(parse_measures(DEFAULT_MEASURES), "", baseline=False)
     evaluate_collection("demo", topic_set, settings, plan, ranking=ranking)
 
 

@@ -18,7 +18,7 @@ from indexer.ledger.database import connect, transaction
 from indexer.settings import Settings
 from query.query_log.tables import SearchRow
 from query.service.options import ServiceOptions
-from query.service.page import Page
+from query.service.page import SearchPage
 from tests.conftest import skip_or_fail
 from trials.servers.service import serving
 
@@ -74,7 +74,7 @@ def ids(page: Any) -> list[str]:
 
 
 def test_it_is_small_and_asks_nobody_else() -> None:
-    html = Page().html
+    html = SearchPage().html
     assert len(html.encode()) <= 60_000
     assert not re.findall(r"""(?:src|href)=["']?(?:https?:)?//""", html)
     assert not re.search(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|eval\(", html)

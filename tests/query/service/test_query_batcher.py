@@ -11,7 +11,7 @@ import pytest
 
 from encoders.document import Document, Encoded, EncoderSpec, FloatArray
 from query.service import query_batcher
-from query.service.query_batcher import WaitingQueries
+from query.service.query_batcher import QueryBatcher
 from tests.conftest import until
 
 SPEC = EncoderSpec("slow", "first", 2, (), "model", "build")
@@ -44,8 +44,8 @@ def encoder() -> Slow:
 
 
 @pytest.fixture
-def waiting(encoder: Slow) -> Iterator[WaitingQueries]:
-    made = WaitingQueries(encoder, encoded=lambda _: None, kept=lambda _: None)
+def waiting(encoder: Slow) -> Iterator[QueryBatcher]:
+    made = QueryBatcher(encoder, encoded=lambda _: None, kept=lambda _: None)
     yield made
     encoder.may.set()
     made.close()
@@ -56,7 +56,7 @@ def query(text: str) -> Document:
 
 
 def test_a_lone_query_is_encoded_at_once_and_those_that_came_meanwhile_in_one_call(
-    encoder: Slow, waiting: WaitingQueries
+    encoder: Slow, waiting: QueryBatcher
 ) -> None:
     others = ["a" * length for length in range(2, 10)]
     with ThreadPoolExecutor(20) as pool:
@@ -75,7 +75,7 @@ def test_a_lone_query_is_encoded_at_once_and_those_that_came_meanwhile_in_one_ca
 
 
 def test_no_more_vectors_are_kept_than_there_is_room_for(
-    encoder: Slow, waiting: WaitingQueries, monkeypatch: pytest.MonkeyPatch
+    encoder: Slow, waiting: QueryBatcher, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(query_batcher, "KEPT", 3)
     encoder.may.set()
@@ -85,7 +85,7 @@ def test_no_more_vectors_are_kept_than_there_is_room_for(
     assert len(waiting._vectors) == 3
 
 
-def test_a_failure_is_that_of_those_who_waited_for_it_alone(encoder: Slow, waiting: WaitingQueries) -> None:
+def test_a_failure_is_that_of_those_who_waited_for_it_alone(encoder: Slow, waiting: QueryBatcher) -> None:
     encoder.may.set()
     with pytest.raises(ValueError, match="bad"):
         waiting.encode_queries([query("bad")])
@@ -93,7 +93,7 @@ def test_a_failure_is_that_of_those_who_waited_for_it_alone(encoder: Slow, waiti
 
 
 def test_once_it_is_closed_its_thread_ends_and_whoever_asks_still_gets_a_vector(
-    encoder: Slow, waiting: WaitingQueries
+    encoder: Slow, waiting: QueryBatcher
 ) -> None:
     with ThreadPoolExecutor(4) as pool:
         before = pool.submit(waiting.encode_queries, [query("a")])

@@ -457,7 +457,7 @@ def test_a_large_write_ends_at_once_where_a_part_of_it_can_not_be_written() -> N
     def decide(doc_ids: Sequence[str]) -> dict[str, Any]:
         if "500" in doc_ids:
             raise StoreError("the server writes nothing")
-        raise errors.Passing("the server's queue is full")
+        raise errors.TemporaryFailure("the server's queue is full")
 
     started = time.monotonic()
     with Elasticsearch("http://127.0.0.1:9") as client, pytest.raises(StoreError, match="writes nothing"):

@@ -12,7 +12,7 @@ from elasticsearch import Elasticsearch
 from encoders.document import Document, Encoded
 from encoders.errors import StoreError
 from indexer.elastic.address import Address, Credentials
-from indexer.elastic.errors import Passing, SearchRefused, passes
+from indexer.elastic.errors import SearchRefused, TemporaryFailure, passes
 from indexer.indexing import pipeline
 from indexer.ledger.database import connect
 from indexer.readers import ReadOptions, count_records, fingerprint, read
@@ -85,7 +85,7 @@ def test_documents_of_a_shard_that_is_away_are_not_taken_for_deleted(elastic: El
     store = owner.open()
     with pytest.raises(StoreError, match="does not answer for all shards"):
         owner.follow()
-    with pytest.raises(Passing, match="can't read all of"):
+    with pytest.raises(TemporaryFailure, match="can't read all of"):
         store.gone(texts(40))
     if owner.attachment.companion:
         with pytest.raises(StoreError, match="is not ready"):
