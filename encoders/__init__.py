@@ -1,5 +1,5 @@
-"""Text in a known language → unit vectors: the encoders, and what they share."""
+"""Encoders (text in a known language → unit vectors), and the modules that all packages share."""
 
 import os
 
-os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")  # before ONNX Runtime is loaded: it would report to its maker
+os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")  # set before ONNX Runtime is loaded, which would send usage data

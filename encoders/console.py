@@ -1,4 +1,4 @@
-"""What every command shares at the terminal: results, remarks, tables, progress."""
+"""Output of every command at the terminal: results, remarks, tables, progress."""
 
 from __future__ import annotations
 
@@ -17,40 +17,40 @@ import click
 
 @dataclass
 class Console:
-    """How a command speaks: results to stdout, everything else to stderr.
+    """Output of a command: results on stdout, everything else on stderr.
 
     Attributes:
-        json: results are JSON and nothing else stands on stdout.
-        quiet: no progress and no remarks.
+        json: whether results are JSON; then stdout has nothing else.
+        quiet: whether progress and remarks are left out.
     """
 
     json: bool = False
     quiet: bool = False
 
     def say(self, sentence: str) -> None:
-        """A remark for a person, on stderr; silent when quiet."""
+        """Write a remark for people to stderr; nothing if quiet."""
         if not self.quiet:
             click.echo(sentence, err=True)
 
     def warn(self, sentence: str) -> None:
-        """Something the user should know even when quiet, on stderr."""
+        """Write a warning to stderr, even if quiet."""
         click.echo(f"warning: {sentence}", err=True)
 
     def result(self, text: str) -> None:
-        """A line of the result, for people; nothing where the result is JSON."""
+        """Write a line of the result for people to stdout; nothing if results are JSON."""
         if not self.json:
             click.echo(text)
 
     def emit(self, value: Any) -> None:
-        """A JSON object on a line of stdout, where the result is JSON."""
+        """Write a JSON value as a line to stdout; nothing if results are not JSON."""
         if self.json:
             click.echo(json.dumps(value, ensure_ascii=False, allow_nan=False))
 
     def table(self, columns: Sequence[str], rows: Iterable[Sequence[str]], *, title: str | None = None) -> None:
-        """A table on stdout (``columns`` starting with ``>`` are right-aligned); nothing where the result is JSON."""
+        """Write a table to stdout; nothing if results are JSON. ``columns`` that start with ``>`` are right-aligned."""
         if self.json:
             return
-        from rich import box  # noqa: PLC0415 - a third of a second that --help need not pay
+        from rich import box  # noqa: PLC0415 - the import takes a third of a second
         from rich.console import Console as RichConsole  # noqa: PLC0415
         from rich.table import Table  # noqa: PLC0415
 
@@ -70,7 +70,7 @@ class Console:
 
     @contextmanager
     def if_slow(self, sentence: str, *, after: float = 1.0) -> Iterator[None]:
-        """Say a sentence should the block take longer than so many seconds: for what has no steps to count."""
+        """Say a sentence if the block takes longer than ``after`` seconds: for work without countable steps."""
         timer = threading.Timer(after, self.say, [sentence])
         timer.daemon = True
         timer.start()
@@ -81,9 +81,9 @@ class Console:
 
     @contextmanager
     def progress(self, description: str, total: int | None, unit: str) -> Iterator[Progress]:
-        """A progress bar on stderr with rate and time left; calling what it yields advances it.
+        """Show a progress bar with rate and time left on stderr; yield the object that advances it.
 
-        Without a terminal it is a line now and then, so that a log shows life.
+        Without a terminal, lines at intervals replace the bar, so that a log shows the progress.
         """
         if self.quiet:
             yield Progress()
@@ -95,17 +95,17 @@ class Console:
 
 
 class Progress:
-    """How far a job is; this one shows nothing."""
+    """Progress of a job; this base class shows nothing."""
 
     def __call__(self, steps: int) -> None:
-        """So many steps more are done."""
+        """Advance by a number of steps."""
 
     def expect(self, total: int) -> None:
-        """So many steps there are in all, known only now."""
+        """Set the total number of steps, for a total that is known only during the job."""
 
 
 class _Lines(Progress):
-    """A line on stderr at each tenth where the total is known, every ten seconds otherwise."""
+    """A line on stderr at each tenth of a known total, and at the latest after ten seconds."""
 
     def __init__(self, description: str, total: int | None, unit: str) -> None:
         self.description, self.total, self.unit = description, total, unit
@@ -113,10 +113,10 @@ class _Lines(Progress):
         self.start = self.last = time.monotonic()
 
     def __call__(self, steps: int) -> None:
-        before, self.done = self.done, self.done + steps
+        done_before, self.done = self.done, self.done + steps
         now = time.monotonic()
         tenth = max(1, self.total // 10) if self.total else None
-        if (tenth and self.done // tenth > before // tenth) or now - self.last > _LINE_SECONDS:
+        if (tenth and self.done // tenth > done_before // tenth) or now - self.last > _LINE_SECONDS:
             self.last = now
             self._line(now)
 
@@ -125,11 +125,11 @@ class _Lines(Progress):
 
     def _line(self, now: float) -> None:
         rate = self.done / max(now - self.start, 1e-6)
-        of = f"/{self.total:,}" if self.total else ""
-        left = ""
+        of_total = f"/{self.total:,}" if self.total else ""
+        time_left = ""
         if self.total and self.done < self.total:
-            left = f", {dt.timedelta(seconds=round((self.total - self.done) / rate))} left"
-        click.echo(f"{self.description}: {self.done:,}{of} {self.unit}, {rate:,.1f}/s{left}", err=True)
+            time_left = f", {dt.timedelta(seconds=round((self.total - self.done) / rate))} left"
+        click.echo(f"{self.description}: {self.done:,}{of_total} {self.unit}, {rate:,.1f}/s{time_left}", err=True)
 
 
 _LINE_SECONDS = 10.0

@@ -1,4 +1,4 @@
-"""What goes into an encoder and what comes out of it."""
+"""Input and output of an encoder: documents, passages, vectors."""
 
 from __future__ import annotations
 
@@ -20,16 +20,15 @@ BoolArray = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class Document:
-    """A text in a known language: what readers yield. A query is one too.
+    """A text in a known language: a document of a collection, or a query.
 
     Attributes:
         doc_id: unique in its collection, over all languages.
-        lang: normalised BCP 47 tag, ``und`` where unknown.
-        text: the body.
+        lang: normalised BCP 47 tag; ``und`` if unknown.
         title: encoded with the text, shown with a hit.
-        fields: the user's own values, by name; ``concept`` (the same for translations of one document), ``label`` and
-            ``url`` have a meaning to some commands.
-        revision: a newer revision replaces an older one in a store, never the other way round.
+        fields: the user's values by name; ``concept`` (the same for translations of one document), ``label`` and
+            ``url`` have a meaning for some commands.
+        revision: a store replaces an older revision by a newer one, never the reverse.
     """
 
     doc_id: str
@@ -46,13 +45,13 @@ class Document:
 
     @cached_property
     def text_hash(self) -> str:
-        """128 bits over title, text and language: equal hashes need no new encoding."""
+        """128-bit hash of title, text and language as hex; a document whose hash stays needs no new encoding."""
         payload = "\0".join((self.lang, self.title, self.text)).encode("utf-8", "surrogatepass")
         return hashlib.blake2b(payload, digest_size=16).hexdigest()
 
     @cached_property
     def fields_hash(self) -> str:
-        """128 bits over the user's fields."""
+        """128-bit hash of the user's fields as hex."""
         payload = json.dumps(self.fields, sort_keys=True, ensure_ascii=False, default=str).encode(
             "utf-8", "surrogatepass"
         )
@@ -64,7 +63,7 @@ class Passages:
     """The segments of one document.
 
     Attributes:
-        vectors: (passages, dim) int8, each row a unit vector times a scale of its own: only its direction counts.
+        vectors: (passages, dim) int8; each row is a unit vector times its own scale, so only its direction counts.
         offsets: (passages, 2) int32, start and end of each segment in characters of ``Document.content``.
     """
 
@@ -78,12 +77,11 @@ class Passages:
 
 @dataclass(frozen=True)
 class Encoded:
-    """What an encoder made of some documents.
+    """Documents as an encoder encoded them.
 
     Attributes:
         vectors: (documents, dim) float32 unit rows; a zero row where no part of the encoder knows the text.
-        passages: one for each document.
-        known: (documents, parts) bool, false where a text has nothing that part of the encoder knows.
+        known: (documents, parts) bool, whether that part of the encoder knows any of the text.
     """
 
     vectors: FloatArray
@@ -93,16 +91,15 @@ class Encoded:
 
 @dataclass(frozen=True)
 class EncoderSpec:
-    """What an encoder is.
+    """Name, ids and vector width of an encoder.
 
     Attributes:
-        name: what a person calls it; a registered name or the model folder's.
+        name: a registered name or the model folder's name.
         method: how a document's vector is made (``segments``, ``first``, ``sentences``, ``lawdr`` …).
-        dim: width of its vectors.
-        languages: BCP 47 tags it was trained for; empty where nobody said.
-        model: the model's id. Vectors of one model compare with each other and with no others.
-        build: the id of the exact graph. Builds of one model that passed the parity gate are interchangeable.
-        widths: of the parts of its vectors, where it is several encoders as one; empty otherwise.
+        languages: BCP 47 tags the encoder was trained for; empty if unknown.
+        model: the model's id. Vectors can be compared only within one model.
+        build: the id of the exact graph. Builds of one model that passed the parity check are interchangeable.
+        widths: widths of the vectors' parts if several encoders are combined; empty otherwise.
     """
 
     name: str
@@ -123,7 +120,7 @@ class Encoder(Protocol):
         ...
 
     def encode_documents(self, documents: Sequence[Document]) -> Encoded:
-        """Encode documents together; their batches are a function of these documents and of nothing else."""
+        """Encode documents together; the batches depend on these documents alone."""
         ...
 
     def encode_queries(self, queries: Sequence[Document]) -> FloatArray:
@@ -133,15 +130,15 @@ class Encoder(Protocol):
 
 @runtime_checkable
 class ReadsSoFar(Protocol):
-    """An encoder whose queries have a longest length: what comes after is not read."""
+    """An encoder that reads a query up to a maximum length and ignores the rest."""
 
     def read_to(self, query: Document) -> int:
-        """How many characters of a query's content are read."""
+        """Number of characters of a query's content that are read."""
         ...
 
 
 def unit_rows(matrix: FloatArray | Int8Array) -> FloatArray:
-    """Float32 rows divided by their L2 norms; of quantised rows the direction counts, and a zero row stays zero."""
+    """Float32 rows of a float or quantised matrix, divided by their L2 norms; a zero row stays zero."""
     matrix = matrix.astype(np.float32, copy=False)
     norms = np.linalg.norm(matrix, axis=1, keepdims=True)
     result: FloatArray = np.divide(matrix, norms, out=np.zeros_like(matrix), where=norms > 0)
@@ -149,7 +146,7 @@ def unit_rows(matrix: FloatArray | Int8Array) -> FloatArray:
 
 
 def int8_rows(matrix: FloatArray) -> Int8Array:
-    """Quantise each row to int8 with the largest scale that fits: the direction is kept, the norm is not."""
+    """Quantise each row to int8 with the largest scale that fits: the row keeps its direction and loses its norm."""
     peaks = np.abs(matrix).max(axis=1, keepdims=True, initial=0.0)
     scaled = np.divide(matrix * 127.0, peaks, out=np.zeros_like(matrix), where=peaks > 0)
     result: Int8Array = np.rint(scaled).astype(np.int8)
@@ -157,7 +154,7 @@ def int8_rows(matrix: FloatArray) -> Int8Array:
 
 
 def short_hash(*parts: str | bytes | memoryview) -> str:
-    """Return 16 hex digits that identify the parts in their order: how model, build and space ids are made."""
+    """Return 16 hex digits that identify the parts in their order; model, build and space ids are such hashes."""
     digest = hashlib.sha256()
     for part in parts:
         data = part.encode() if isinstance(part, str) else part

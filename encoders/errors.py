@@ -1,4 +1,4 @@
-"""What can go wrong, as a user can tell it apart.
+"""Errors that a user can tell apart.
 
 DragomanError
 ├── BadInput          a file, record, topic or option that cannot be used
@@ -15,11 +15,11 @@ from __future__ import annotations
 import errno
 
 DISK_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
-"""What the system calls a disk, or a share of it, that has no room; it goes into a ``MissingPart``."""
+"""Error numbers of a full disk, a full quota or a file size limit; callers raise ``MissingPart`` for them."""
 
 
 class DragomanError(Exception):
-    """Anything Dragoman refuses to do, with a sentence that says why and what to do."""
+    """Base of all errors of Dragoman; the message says why and what to do."""
 
 
 class BadInput(DragomanError):
@@ -31,7 +31,7 @@ class ModelMismatch(DragomanError):
 
 
 class MissingPart(DragomanError):
-    """An extra, a file or a device that is needed and not there."""
+    """An extra, a file or a device that is needed and missing."""
 
 
 class StoreError(DragomanError):

@@ -28,28 +28,25 @@ Pooling = Literal["mean", "cls", "cls-dense-tanh", "max", "sum"]
 Precision = Literal["fp32", "fp16", "int8", "q4"]
 FORMAT = 1
 TRAINING_KEPT = "the training is kept, and the same command goes on with it where there is room"
-"""What ``publishing`` is to say where checkpoints stand beside the folder."""
+"""``kept`` for ``publishing`` where the folder's training has checkpoints."""
 
 
 @dataclass(frozen=True)
 class ModelConfig:
-    """What ``config.json`` of a model folder says.
+    """The content of ``config.json`` in a model folder.
 
     Attributes:
-        name: what a person calls the model.
-        dim: width of the vectors.
-        max_tokens: longest input, special tokens included; 0 where there is no limit.
-        pooling: how token states become one vector, inside the graph; ``max`` is LASER's, ``sum`` of words is Cr5.
-        query_prefix: put before a query's text by the model's own rule, may be empty.
-        document_prefix: put before each document segment's text.
-        languages: BCP 47 tags the model was trained for; empty where nobody said.
-        precision: of the graph.
-        weights: hash of the source weights: the same for every build of one model.
+        name: the model's name for people.
+        max_tokens: longest input, special tokens included; 0 means no limit.
+        pooling: how the graph makes one vector of the token states; LASER uses ``max``, Cr5 the ``sum`` over words.
+        query_prefix: text that the model wants before a query; may be empty.
+        document_prefix: text that the model wants before each document segment; may be empty.
+        languages: BCP 47 tags the model was trained for; empty if unknown.
+        weights: hash of the source weights; all builds of one model share it.
         tokenizer: hash of ``tokenizer.json``, or of ``vocabulary.json``.
         graph: hash of the ONNX graph with its weights.
-        licence: of the source weights, as their publisher states it; empty where unknown.
-        forced: published although the graph is below the parity bar.
-        format: version of this layout.
+        licence: of the source weights, as their publisher states it; empty if unknown.
+        forced: whether the model was published although its graph failed the parity check.
     """
 
     name: str
@@ -68,11 +65,11 @@ class ModelConfig:
     format: int = FORMAT
 
     def model_id(self, method: str, **settings: object) -> str:
-        """The id of vectors made with this model by a document method with these settings.
+        """Return the id of the vectors that a document method with these settings makes with this model.
 
-        It depends on what decides the vectors' meaning (source weights, tokenizer, prefixes, pooling, method) and not
-        on the build, so that int8 on a CPU and fp16 on a GPU write into one index. A graph that is not proved to make
-        the same vectors is a model of its own.
+        The id depends on what decides the vectors' meaning (source weights, tokenizer, prefixes, pooling, method,
+        settings) and not on the build: int8 on a CPU and fp16 on a GPU write into one index. A forced graph is not
+        proved to make the same vectors, so its hash is part of the id.
         """
         return short_hash(
             self.weights,
@@ -87,7 +84,7 @@ class ModelConfig:
 
     @property
     def tokenizer_name(self) -> str:
-        """File that the model's ids of texts are from."""
+        """Name of the file that turns texts into the graph's ids."""
         return "vocabulary.json" if self.pooling == "sum" else "tokenizer.json"
 
     @property
@@ -98,12 +95,7 @@ class ModelConfig:
 
 @dataclass(frozen=True)
 class ModelFolder:
-    """A published model folder.
-
-    Attributes:
-        path: the folder.
-        config: what its ``config.json`` says.
-    """
+    """A published model folder and its ``config.json``."""
 
     path: Path
     config: ModelConfig
@@ -115,15 +107,15 @@ class ModelFolder:
 
     @property
     def tokenizer(self) -> Path:
-        """The tokenizer, in the format of the ``tokenizers`` library; a Cr5 model's vocabularies."""
+        """The tokenizer in the format of the ``tokenizers`` library, or the vocabularies of a Cr5 model."""
         return self.path / self.config.tokenizer_name
 
     @classmethod
     def open(cls, path: str | Path) -> ModelFolder:
-        """Read a folder that ``publish`` made.
+        """Read a folder that ``publishing`` made.
 
         Raises:
-            BadInput: it is no model folder, or one of another version, or a file of it is missing.
+            BadInput: the folder is no model folder, has another format, or lacks a file.
         """
         folder = Path(path)
         file = folder / "config.json"
@@ -149,31 +141,31 @@ class ModelFolder:
             ) from error
         if config.pooling not in get_args(Pooling) or config.precision not in get_args(Precision):
             raise BadInput(f"{file} names an unknown pooling or precision; export the model again")
-        result = cls(folder, config)
-        for needed in (result.graph, result.tokenizer):
-            if not needed.is_file():
-                raise BadInput(f"{folder} lacks {needed.name}; export the model again")
-        return result
+        model_folder = cls(folder, config)
+        for required in (model_folder.graph, model_folder.tokenizer):
+            if not required.is_file():
+                raise BadInput(f"{folder} lacks {required.name}; export the model again")
+        return model_folder
 
     def check_files(self) -> None:
-        """See that graph and tokenizer are those that ``config.json`` names: every byte of them is read.
+        """Check graph and tokenizer against their hashes in ``config.json``; every byte of both is read.
 
         Raises:
-            BadInput: one of them can't be read, is damaged, or is of another model.
+            BadInput: a file can't be read, is damaged, or belongs to another model.
         """
-        again = "delete the folder and make it again (the default encoder's is made by its next use)"
+        advice = "delete the folder and make it again (the default encoder's is made by its next use)"
         try:
-            named = {
+            matches = {
                 self.graph: _graph_hash(self.graph) == self.config.graph,
                 self.tokenizer: file_hash(self.tokenizer) == self.config.tokenizer,
             }
         except OSError as error:
-            raise BadInput(f"{error.filename or self.path} can't be read ({error.strerror}); {again}") from error
-        for file, is_named in named.items():
-            if not is_named:
+            raise BadInput(f"{error.filename or self.path} can't be read ({error.strerror}); {advice}") from error
+        for file, is_match in matches.items():
+            if not is_match:
                 raise BadInput(
                     f"{file} is not the one that config.json beside it names: it is damaged, or of another model; "
-                    f"{again}"
+                    f"{advice}"
                 )
 
 
@@ -181,17 +173,18 @@ class ModelFolder:
 def publishing(
     target: Path, config: ModelConfig, *, instead: str = "in DRAGOMAN_CACHE", kept: str = ""
 ) -> Iterator[Path]:
-    """Make a model folder atomically: yields a temporary folder beside the target to write into.
+    """Make a model folder atomically: yield a temporary folder beside the target to write into.
 
-    The caller writes ``model.onnx``, the tokenizer and what else there is. At the end of the block the hashes of
-    graph and tokenizer are filled into ``config`` and written, and the folder takes its name in one rename, replacing
-    what was there; on an error nothing of it stays. Two processes that publish the same model at once do no harm.
+    The caller writes ``model.onnx``, the tokenizer and any further files. At the end of the block the hashes of graph
+    and tokenizer are filled into ``config``, ``config.json`` is written, and one rename moves the temporary folder to
+    the target, which it replaces; after an error the temporary folder is deleted. Two processes may publish the same
+    model at once.
 
     Args:
-        target: the folder.
-        config: what it says, but for the hashes.
-        instead: how another folder is named, for the message where this one can't be written or its disk is full.
-        kept: what is not lost then, for the same message.
+        target: the model folder.
+        config: content of ``config.json`` without the hashes.
+        instead: for the error message: how the user names another folder.
+        kept: for the error message: what is not lost by the error.
 
     Raises:
         MissingPart: the target can't be written, or its disk is full.
@@ -228,22 +221,22 @@ def publishing(
 
 
 def _graph_hash(graph: Path) -> str:
-    """Of a graph and of the weights in files beside it."""
+    """Hash of a graph and of its weights in the files beside it."""
     return file_hash(graph, *sorted(graph.parent.glob("*.onnx.data")))
 
 
 def _is_forced(report: Path) -> bool:
-    """What a parity report says; a folder without one was proved where its models were made, or needs no proof."""
+    """Whether the parity report says forced; a folder without a report was checked earlier or needs no check."""
     return report.exists() and bool(json.loads(report.read_text(encoding="utf-8")).get("forced"))
 
 
 def link_files(base: ModelFolder, made: Path, besides: Collection[str]) -> None:
-    """Put a base model's files into a folder that is being made: hard links where the disk allows, else copies.
+    """Put a base model's files into a new folder: hard links where the disk allows, else copies.
 
     Args:
-        base: whose files, but its ``config.json``.
-        made: from ``publishing``.
-        besides: names that are left out.
+        base: the base model; its ``config.json`` is left out.
+        made: the temporary folder of ``publishing``.
+        besides: names of further files that are left out.
     """
     for file in sorted(base.path.iterdir()):
         if file.is_file() and file.name not in {"config.json", *besides}:
@@ -254,14 +247,14 @@ def link_files(base: ModelFolder, made: Path, besides: Collection[str]) -> None:
 
 
 def free_target(target: Path, what: str) -> Path:
-    """The folder to make, whole: nothing, an empty folder or a model folder may stand there, nothing else is replaced.
+    """Return the absolute path of a folder to make; only an empty folder or a model folder may exist at that path.
 
     Args:
-        target: as it was typed.
-        what: a folder may hold to be replaced, for the message.
+        target: the path as the user typed it.
+        what: for the error message: the content that may be replaced.
 
     Raises:
-        BadInput: something else stands there.
+        BadInput: a file or a folder with other content exists at the path.
     """
     target = target.expanduser().resolve()
     if target.exists() and not target.is_dir():
@@ -276,20 +269,20 @@ def free_target(target: Path, what: str) -> Path:
 
 def _take_name(temporary: Path, target: Path) -> None:
     if target.exists():
-        old = Path(tempfile.mkdtemp(prefix=f".{target.name}.old.", dir=target.parent))
-        target.rename(old / "was")
+        backup = Path(tempfile.mkdtemp(prefix=f".{target.name}.old.", dir=target.parent))
+        target.rename(backup / "was")
         temporary.rename(target)
-        shutil.rmtree(old)
+        shutil.rmtree(backup)
     else:
         try:
             temporary.rename(target)
         except OSError:
             if not target.exists():
-                raise  # the disk, not another process that was faster
+                raise  # the disk failed; no other process published the target first
 
 
 def file_hash(*files: Path) -> str:
-    """SHA-256 over the contents of files, 16 hex digits."""
+    """First 16 hex digits of the SHA-256 over the files' contents."""
     digest = hashlib.sha256()
     for file in files:
         with file.open("rb") as handle:
@@ -299,5 +292,5 @@ def file_hash(*files: Path) -> str:
 
 
 def model_cache() -> Path:
-    """Folder of models made or fetched: the platform's cache folder, or ``DRAGOMAN_CACHE``."""
+    """Folder of exported and downloaded models, in ``DRAGOMAN_CACHE`` or the platform's cache folder."""
     return Path(os.environ.get("DRAGOMAN_CACHE") or platformdirs.user_cache_dir("dragoman", appauthor=False)) / "models"

@@ -1,4 +1,4 @@
-"""Language codes: BCP 47, in the shortest form that still tells written languages apart."""
+"""BCP 47 language codes in the shortest form that distinguishes written languages."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ _NORWEGIAN = {"no": "nb"}
 
 @lru_cache(maxsize=4096)
 def normalise(code: str) -> str:
-    """Return the BCP 47 tag for a language code: language, and script where it is not the language's usual one.
+    """Return the BCP 47 tag for a language code: language, and script if it is not the language's usual script.
 
-    Regions and variants are dropped (``pt-BR`` and ``pt`` are one language here), three-letter codes are shortened
-    (``ger`` → ``de``), macrolanguages get the code everybody uses (``cmn`` → ``zh``, ``no`` → ``nb``), and a script is
-    kept only where it matters (``zh-TW`` → ``zh-Hant``, ``zh-Hans`` → ``zh``). An empty code is ``und``.
+    Regions and variants are dropped (``pt-BR`` → ``pt``), three-letter codes are shortened (``ger`` → ``de``), a
+    macrolanguage and its main language get the more common code of the two (``cmn`` → ``zh``, ``no`` → ``nb``), and
+    only an unusual script stays (``zh-TW`` → ``zh-Hant``, ``zh-Hans`` → ``zh``). An empty code is ``und``.
 
     Raises:
         BadInput: the code is no BCP 47 language tag.
@@ -41,9 +41,9 @@ def normalise(code: str) -> str:
 
 
 def language_list(text: str) -> list[str]:
-    """Normalised tags of codes with commas or blanks between.
+    """Normalised tags of language codes that are separated by commas or blanks.
 
     Raises:
-        BadInput: one is no language's.
+        BadInput: a code is no BCP 47 language tag.
     """
     return [normalise(code) for code in text.replace(",", " ").split()]

@@ -1,4 +1,4 @@
-"""Run an ONNX graph: provider, threads, batches by token budget."""
+"""Run an ONNX graph: choose provider and threads, and batch texts by a budget of tokens."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 Device = Literal["auto", "cpu", "cuda"]
 
 CPU_TOKEN_BUDGET = 512
-"""Padded tokens a batch: larger ones leave the cache and are slower (docs/evaluation.md)."""
+"""Padded tokens a batch: larger batches exceed the cache and are slower (docs/evaluation.md)."""
 CUDA_TOKEN_BUDGET = 32_768
 _QUOTA = Path("/sys/fs/cgroup/cpu.max")
-"""In a container, or a systemd unit with a private view: microseconds of CPU time in a period, or ``max``."""
+"""CPU limit of a container or systemd unit: microseconds of CPU time (or ``max``), and the period's length."""
 _OUT_OF_MEMORY = ("failed to allocate memory", "out of memory", "bad_alloc", "bad allocation", "alloc_failed")
 _NO_CUDA = (
     "CUDA was asked for and this ONNX Runtime has none; install it: pip install 'dragoman[gpu]', or take --device cpu"
@@ -34,7 +34,7 @@ _NO_CUDA = (
 
 
 def check_runtime() -> None:
-    """See that exactly one of ``onnxruntime`` and ``onnxruntime-gpu`` is installed: both own the same module.
+    """Check that exactly one of ``onnxruntime`` and ``onnxruntime-gpu`` is installed: both own the same module.
 
     Raises:
         MissingPart: neither or both are.
@@ -60,13 +60,13 @@ def _is_installed(name: str) -> bool:
 
 
 class OnnxSession:
-    """One loaded graph, called by several threads at once.
+    """One loaded graph; several threads may call it at once.
 
-    Each call runs on one core; callers in parallel share the weights. Measured, that beats threads inside a call.
+    Each call runs on one core; parallel callers share the weights. This was measured to be faster than several threads
+    in one call.
 
     Attributes:
         device: ``cpu`` or ``cuda``, where the graph really runs.
-        dim: width of the vectors.
     """
 
     def __init__(self, folder: ModelFolder, *, device: Device = "auto", threads: int | None = None) -> None:
@@ -75,17 +75,17 @@ class OnnxSession:
         Args:
             folder: the model.
             device: ``auto`` takes CUDA where it works and the CPU otherwise.
-            threads: CPU cores to use; all of this process unless said.
+            threads: CPU cores to use; the default is all cores of this process.
 
         Raises:
-            MissingPart: no ONNX Runtime, or CUDA was asked for and can't be had.
-            BadInput: the graph can't be loaded, or its vectors are of another width than the folder says.
+            MissingPart: ONNX Runtime, or CUDA where ``device`` asks for it, is missing.
+            BadInput: the graph can't be loaded, or the width of its vectors is not the configured one.
         """
         self.dim = folder.config.dim
         self._session = load_graph(folder.graph, device)
         shapes = {output.name: output.shape for output in self._session.get_outputs()}
         width = shapes["vectors"][-1] if shapes.get("vectors") else None
-        if isinstance(width, int) and width != self.dim:  # a graph need not say it: its axis has a name then
+        if isinstance(width, int) and width != self.dim:  # the axis may have a name in place of a number
             raise BadInput(
                 f"{folder.graph} makes vectors with {width} dimensions and config.json beside it says {self.dim}; "
                 "make the folder again"
@@ -96,15 +96,15 @@ class OnnxSession:
         self.threads = (threads or available_cores()) if self.device == "cpu" else 1
         self._budget = CPU_TOKEN_BUDGET if self.device == "cpu" else CUDA_TOKEN_BUDGET
         self._too_large = sys.maxsize
-        """Padded tokens that memory did not hold."""
+        """Padded tokens of the smallest batch that did not fit into memory."""
         self._pool = ThreadPoolExecutor(self.threads, thread_name_prefix="encode")
 
     def run(self, rows: Sequence[Int32Array], pad: int, *, alone: bool = False) -> FloatArray:
-        """Vectors of token rows, (rows, dim) float32, in their order; ``pad`` is the id that fills up a batch.
+        """Vectors of token rows in their order, (rows, dim) float32; ``pad`` is the id that fills up a batch.
 
-        With ``alone`` each row is a batch of its own, and its vector depends on nothing else. Otherwise rows are sorted
-        by length and cut into batches of a bounded number of padded tokens: the batches depend on these rows alone, so
-        that the same rows give the same bytes on one kind of device.
+        With ``alone`` each row is a batch, and its vector depends on no other row. Otherwise rows are sorted by length
+        and cut into batches of a bounded number of padded tokens: the batches depend on these rows alone, so that the
+        same rows give the same bytes on one kind of device.
         """
         result = np.empty((len(rows), self.dim), dtype=np.float32)
         batches = list(token_batches([len(row) for row in rows], 0 if alone else self._budget))
@@ -114,7 +114,7 @@ class OnnxSession:
         return result
 
     def _run_batch(self, rows: Sequence[Int32Array], pad: int) -> FloatArray:
-        """A batch at once, or, where memory does not hold it, in halves; the next of its size in halves right away."""
+        """Run a batch, in halves if it does not fit into memory; later batches of that size are halved at once."""
         size = len(rows) * max(map(len, rows))
         if len(rows) == 1 or size < self._too_large:
             try:
@@ -130,21 +130,21 @@ class OnnxSession:
         longest = max(map(len, rows))
         ids = np.full((len(rows), longest), pad, dtype=np.int64)
         mask = np.zeros((len(rows), longest), dtype=np.int64)
-        for at, row in enumerate(rows):
-            ids[at, : len(row)] = row
-            mask[at, : len(row)] = 1
+        for index, row in enumerate(rows):
+            ids[index, : len(row)] = row
+            mask[index, : len(row)] = 1
         vectors: FloatArray = self._session.run(["vectors"], {"input_ids": ids, "attention_mask": mask})[0]
         return vectors
 
 
 def _is_out_of_memory(error: Exception) -> bool:
-    """ONNX Runtime says it in the words of whoever could not allocate."""
-    said = str(error).lower()
-    return isinstance(error, MemoryError) or any(words in said for words in _OUT_OF_MEMORY)
+    """Whether memory ran out; ONNX Runtime passes on the message of the allocator that failed."""
+    message = str(error).lower()
+    return isinstance(error, MemoryError) or any(words in message for words in _OUT_OF_MEMORY)
 
 
 def available_cores() -> int:
-    """Cores that this process may use: of its affinity, and no more than its container has time on."""
+    """Number of cores that this process may use, by its CPU affinity and its container's CPU limit."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     if _QUOTA.is_file():
         quota, period = _QUOTA.read_text(encoding="ascii").split()
@@ -154,10 +154,10 @@ def available_cores() -> int:
 
 
 def resolved_device(device: Device) -> Literal["cpu", "cuda"]:
-    """Where a graph would be run, before one is loaded: ``auto`` takes CUDA where this ONNX Runtime has it.
+    """Return where a graph would run, without loading one: ``auto`` takes CUDA where this ONNX Runtime has it.
 
     Raises:
-        MissingPart: ONNX Runtime is not installed, or CUDA is asked for and it has none.
+        MissingPart: ONNX Runtime, or CUDA where ``device`` asks for it, is missing.
     """
     if device == "cpu":
         return "cpu"
@@ -169,12 +169,12 @@ def resolved_device(device: Device) -> Literal["cpu", "cuda"]:
 
 
 def token_batches(lengths: Sequence[int], budget: int) -> list[list[int]]:
-    """Indices of rows in batches: sorted by length, each batch's padded size (rows × longest) within the budget.
+    """Indices of rows in batches, sorted by length; a batch's padded size (rows × longest) is within the budget.
 
-    A row longer than the budget is a batch of its own.
+    A row longer than the budget is a batch by itself.
     """
     batches: list[list[int]] = []
-    for index in sorted(range(len(lengths)), key=lambda at: (lengths[at], at)):
+    for index in sorted(range(len(lengths)), key=lambda row: (lengths[row], row)):
         if batches and (len(batches[-1]) + 1) * lengths[index] <= budget:
             batches[-1].append(index)
         else:
@@ -183,10 +183,10 @@ def token_batches(lengths: Sequence[int], budget: int) -> list[list[int]]:
 
 
 def load_graph(graph: Path, device: Device) -> onnxruntime.InferenceSession:
-    """A graph on the device asked for, one core a call.
+    """Load a graph on a device; each call runs on one core.
 
     Raises:
-        MissingPart: no ONNX Runtime, or CUDA was asked for and can't be had.
+        MissingPart: ONNX Runtime, or CUDA where ``device`` asks for it, is missing.
         BadInput: the graph can't be loaded.
     """
     check_runtime()
@@ -207,7 +207,7 @@ def load_graph(graph: Path, device: Device) -> onnxruntime.InferenceSession:
         session = onnxruntime.InferenceSession(
             str(graph), options, providers=providers, disabled_optimizers=["SkipLayerNormFusion"]
         )
-    except Exception as error:  # ONNX Runtime raises classes of its own, all of them plain Exceptions
+    except Exception as error:  # ONNX Runtime's error classes share no base but Exception
         raise BadInput(f"{graph} can't be loaded ({str(error).splitlines()[0]}); export the model again") from error
     if device == "cuda" and "CUDAExecutionProvider" not in session.get_providers():
         raise MissingPart(

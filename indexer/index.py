@@ -1,4 +1,4 @@
-"""Index sources into a collection by its name: opens encoder, store and ledger, and hands them to the pipeline."""
+"""Index sources into a collection by name: opens encoder, store and ledger, and passes them to the pipeline."""
 
 from __future__ import annotations
 
@@ -44,33 +44,34 @@ def index(
     rebuild: bool = False,
     console: Console | None = None,
 ) -> pipeline.IndexReport:
-    """Read, encode and store; an interrupted run over the same sources goes on where it stopped.
+    """Read, encode and store the documents of sources; an interrupted run over the same sources resumes.
 
     Args:
         sources: files, folders, ``elastic:INDEX``, ``ir-datasets:NAME``.
-        collection: its name; it is made where there is none.
-        settings: where things are; read from the environment unless given.
+        collection: name of the collection; created if it does not exist.
+        settings: store and database; by default from the environment.
         options: how to read the sources.
-        encoder: name or folder, or several as one (``A + B``); the collection's own, or the default, unless given.
-        method: how a document's vector is made, one for each encoder; the collection's own, or the encoder's default,
-            unless given.
-        device: where to encode.
+        encoder: name or folder, or several combined (``A + B``); by default the collection's encoder, or else the
+            default encoder.
+        method: how a document's vector is made, one method for each encoder; by default the collection's method, or
+            else the encoder's default.
+        device: device of the encoder.
         prune: remove documents that the sources do not have any more.
-        rebuild: build the collection anew, from these sources alone, beside the one that is searched, and let it take
-            its place at the end; with another encoder or method if one is given.
-        console: where progress goes; nowhere unless given.
+        rebuild: build a new generation from these sources alone, with another encoder or method if given; it replaces
+            the searched generation at the end.
+        console: shows progress; silent by default.
 
     Raises:
         ModelMismatch: the collection holds vectors of another encoder or method.
-        DragomanError: whatever reading, encoding or storing refuses.
+        DragomanError: reading, encoding or storing failed.
     """
     settings = settings or Settings.read()
     console = console or Console(quiet=True)
-    wish = _Wish(sources, options or ReadOptions(), encoder, method, device, rebuild)
-    with _opened(wish, collection, settings, console) as (loaded, store, engine, number):
+    request = _IndexRequest(sources, options or ReadOptions(), encoder, method, device, rebuild)
+    with _open_for_indexing(request, collection, settings, console) as (loaded, store, engine, generation):
         report = pipeline.index(
-            wish.sources, wish.options, loaded, store, engine, collection,
-            generation=number, prune=prune, console=console,
+            request.sources, request.options, loaded, store, engine, collection,
+            generation=generation, prune=prune, console=console,
         )  # fmt: skip
         if rebuild and store.count():
             generations.switch(engine, collection, settings)
@@ -89,30 +90,30 @@ def publish(
     rebuild: bool = False,
     console: Console | None = None,
 ) -> int:
-    """Read, and let workers encode and store; returns the number of the run, which workers bring to its end.
+    """Read the sources and let workers encode and store; returns the number of the run, which workers finish.
 
     The arguments are those of ``index``; ``settings`` name the broker.
 
     Raises:
         ModelMismatch: the collection holds vectors of another encoder or method.
-        DragomanError: whatever reading, the ledger or the broker refuses.
+        DragomanError: reading, the ledger or the broker failed.
     """
     console = console or Console(quiet=True)
     hints = Hints(settings.broker)
-    wish = _Wish(sources, options or ReadOptions(), encoder, method, "cpu", rebuild)
-    with _opened(wish, collection, settings, console) as (loaded, store, engine, number):
-        hints.waiting(loaded.spec.model)  # a broker that is away is said before the sources are read
+    request = _IndexRequest(sources, options or ReadOptions(), encoder, method, "cpu", rebuild)
+    with _open_for_indexing(request, collection, settings, console) as (loaded, store, engine, generation):
+        hints.waiting(loaded.spec.model)  # fails before the sources are read if the broker is away
         ledger = spool(
-            wish.sources, wish.options, loaded.spec, store, engine, collection,
-            generation=number, prune=prune, console=console,
+            request.sources, request.options, loaded.spec, store, engine, collection,
+            generation=generation, prune=prune, console=console,
         )  # fmt: skip
         if ledger.run.state == RUNNING:
             give_out(engine, hints, loaded.spec.model)
     return ledger.run.id
 
 
-class _Wish:
-    """What shall be indexed, and how."""
+class _IndexRequest:
+    """The sources to index, and how to index them."""
 
     def __init__(
         self,
@@ -128,48 +129,48 @@ class _Wish:
 
 
 @contextmanager
-def _opened(
-    wish: _Wish, collection: str, settings: Settings, console: Console
+def _open_for_indexing(
+    request: _IndexRequest, name: str, settings: Settings, console: Console
 ) -> Iterator[tuple[Encoder, VectorStore, sa.Engine, int]]:
-    """Encoder, store, database and generation of a collection, which is made where there is none; nobody else's."""
+    """Encoder, store, database and generation number of a collection, created if new, under the collection's lock."""
     engine = connect(settings.database)
-    found = collections.find(engine, collection)
-    if found:
-        settings.check_store(collection, found.store or settings.home_store)
-    reference = absolute(wish.encoder or (found.encoder if found else DEFAULT))
-    kept = found.method if found and not (wish.rebuild and wish.encoder) else None
-    loaded = open_named(reference, wish.method or kept, console, device=wish.device)
-    if wish.rebuild and not found:
-        raise BadInput(f"there is no collection {collection} to rebuild; leave --rebuild out")
-    if found:
-        found.refuse_attached(
-            f"its documents come from there (dragoman attach -c {collection}); index into another collection with -c"
+    collection = collections.find(engine, name)
+    if collection:
+        settings.check_store(name, collection.store or settings.home_store)
+    reference = absolute(request.encoder or (collection.encoder if collection else DEFAULT))
+    default_method = collection.method if collection and not (request.rebuild and request.encoder) else None
+    encoder = open_named(reference, request.method or default_method, console, device=request.device)
+    if request.rebuild and not collection:
+        raise BadInput(f"there is no collection {name} to rebuild; leave --rebuild out")
+    if collection:
+        collection.refuse_attached(
+            f"its documents come from there (dragoman attach -c {name}); index into another collection with -c"
         )
-    if found and not wish.rebuild:
-        found.check(loaded.spec)
-    check_sources(wish.sources, wish.options)
-    refuse_while_workers(engine, collection, unless=loaded.spec.model if settings.broker else "")
+    if collection and not request.rebuild:
+        collection.check(encoder.spec)
+    check_sources(request.sources, request.options)
+    refuse_while_workers(engine, name, unless=encoder.spec.model if settings.broker else "")
     try:
-        with collection_lock(settings, collection):
-            number, owner = 1, owner_of(engine)
-            if found is None:
-                store = open_store(settings.store, collection, credentials=settings.credentials, owner=owner)
-                collections.register(engine, collection, settings, reference, loaded.spec)
-            elif wish.rebuild:
-                number = generations.begin(engine, collection, settings, reference, loaded.spec).number
-                place = found.place(settings)
-                store = open_store(place, collection, number, credentials=settings.credentials, owner=owner)
+        with collection_lock(settings, name):
+            generation, owner = 1, owner_of(engine)
+            if collection is None:
+                store = open_store(settings.store, name, credentials=settings.credentials, owner=owner)
+                collections.register(engine, name, settings, reference, encoder.spec)
+            elif request.rebuild:
+                generation = generations.begin(engine, name, settings, reference, encoder.spec).number
+                store_url = collection.place(settings)
+                store = open_store(store_url, name, generation, credentials=settings.credentials, owner=owner)
             else:
-                number = found.generation
-                store = found.open_store(settings, owner=owner)
+                generation = collection.generation
+                store = collection.open_store(settings, owner=owner)
             with closing(store):
-                yield loaded, store, engine, number
+                yield encoder, store, engine, generation
     finally:
         engine.dispose()
 
 
 def _absolute(source: str) -> str:
-    """A source by a name that means the same from another directory and with another environment."""
+    """Name of a source that is valid from another directory and with another environment."""
     if source.startswith(PREFIX):
         return source
     return elastic.absolute(source) if source.startswith(elastic.PREFIX) else str(Path(source).expanduser().absolute())
@@ -177,7 +178,7 @@ def _absolute(source: str) -> str:
 
 @contextmanager
 def collection_lock(settings: Settings, collection: str) -> Iterator[None]:
-    """Keep a second process of this home from indexing the same collection meanwhile."""
+    """Lock a collection against indexing by a second process of this home."""
     lock = FileLock(settings.home / f"{collection}.indexing.lock", timeout=0)
     try:
         lock.acquire()

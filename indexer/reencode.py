@@ -1,6 +1,6 @@
-"""Encode the documents of a store by another encoder, into a second field of vectors beside the first.
+"""Encode the documents of a store with another encoder, into a second vector field beside the first.
 
-In this process, or by workers: those are told ids, and read what the store has when they come to them.
+This process or workers encode. Workers get ids, and read the documents from the store when they encode them.
 """
 
 from __future__ import annotations
@@ -37,31 +37,31 @@ def reencode(
     only_first: bool = False,
     console: Console,
 ) -> IndexReport:
-    """Put the vectors of another encoder beside those that a store's documents have.
+    """Add vectors of another encoder to a store's documents; returns the report of the run.
 
-    It is a run of the ledger, killed and gone on with as any other. Nothing that is stored changes but for what is new.
+    The run is in the ledger and resumes like any other run. Vectors are added; nothing that is stored changes.
 
     Args:
-        first: ids of documents to encode before the others, in this order; those that are gone are left out.
+        first: ids of documents to encode before all others, in this order; deleted documents are skipped.
         encoder: makes the vectors.
         store: holds the documents.
         engine: database of the ledger.
-        collection: name the run is kept under.
-        generation: of the collection, which the store is of.
-        check: called between documents; it raises where the work shall end.
-        only_first: leave the other documents out.
-        console: where progress goes.
+        collection: name of the collection in the ledger.
+        generation: number of the store's generation.
+        check: called before each page of documents; raises an error to stop the work.
+        only_first: encode only the documents of ``first``.
+        console: shows progress.
 
     Raises:
-        StoreError: store or ledger failed; what is done stays done.
+        StoreError: the store or the ledger failed; finished work stays stored.
     """
     started = time.monotonic()
     model = encoder.spec.model
 
-    def ids() -> Iterator[str]:
-        return iter(first) if only_first else _ids(first, store)
+    def doc_ids() -> Iterator[str]:
+        return iter(first) if only_first else _ordered_ids(first, store)
 
-    mark, count = _fingerprint(generation, ids())
+    mark, count = _fingerprint(generation, doc_ids())
     source = _source(collection) + (" (a sample)" if only_first else "")
     ledger = Ledger.open(engine, collection, [source], mark, model, encoder.spec.build, generation=generation)
     store.create(model, encoder.spec.dim)
@@ -69,7 +69,7 @@ def reencode(
         done = counted(ledger.run.encoded + ledger.run.unchanged, "document is", "documents are")
         console.say(f"going on with run {ledger.run.id}: {done} done")
     with console.progress("encoding again", count, "documents") as progress:
-        encode(_documents(store, ids(), check), encoder, store, ledger, console, progress)
+        encode(_documents(store, doc_ids(), check), encoder, store, ledger, console, progress)
     store.publish()
     ledger.finish(0)
     return report_of(ledger, time.monotonic() - started)
@@ -87,46 +87,46 @@ def hand_out_again(
     check: Callable[[], None],
     console: Console,
 ) -> Ledger:
-    """Hand a store's documents out to workers, which put another encoder's vectors beside those that they have.
+    """Hand a store's documents out to workers, which add vectors of another encoder; returns the run's ledger.
 
-    Nothing is encoded here. Workers begin when all is handed out; broken off before, the same call goes on. Of a run
-    that they are at already nothing is changed: its order is that of when it began. One that they are done with, and
-    since which nothing was indexed, is given as it is, unless a document was refused that the encoder may know.
+    Nothing is encoded here. Workers begin when all documents are handed out; after an interruption, the same call
+    resumes. A run in progress or paused is returned unchanged, in its original order. A finished run is returned
+    unchanged if nothing was indexed since, unless the run refused a document that the encoder may know.
 
     Args:
-        first: ids of documents to encode before the others, in this order; those that are gone are left out.
-        encoder: its name or folder, for workers.
-        spec: what it is.
+        first: ids of documents to encode before all others, in this order; deleted documents are skipped.
+        encoder: name or folder of the encoder, for workers.
+        spec: the encoder's spec.
         store: holds the documents.
         engine: database of the ledger.
-        collection: name the run is kept under.
-        generation: of the collection, which the store is of.
-        check: called between documents; it raises where the work shall end.
-        console: where progress goes.
+        collection: name of the collection in the ledger.
+        generation: number of the store's generation.
+        check: called before each page of documents; raises an error to stop the work.
+        console: shows progress.
 
     Raises:
-        BadInput: workers are at another run of this collection.
-        StoreError: store or ledger failed.
+        BadInput: another run of this collection is in progress.
+        StoreError: the store or the ledger failed.
     """
     newest = next(reversed(runs(engine, collection)), None)
     if newest and newest.again and (newest.model, newest.generation) == (spec.model, generation):
         ledger = Ledger(engine, newest, resumed=True)
-        if newest.state in {RUNNING, PAUSED} or (newest.state == DONE and not _has_gaps(ledger)):
+        if newest.state in {RUNNING, PAUSED} or (newest.state == DONE and not _has_retryable_refusals(ledger)):
             return ledger
-    mark, count = _fingerprint(generation, _ids(first, store))
+    mark, count = _fingerprint(generation, _ordered_ids(first, store))
     ledger = Ledger.open(
         engine, collection, [_source(collection)], mark, spec.model, spec.build,
         spooled=True, generation=generation, again={"encoder": encoder, "method": spec.method},
     )  # fmt: skip
     store.create(spec.model, spec.dim)
     with console.progress("handing out", count, "documents") as progress:
-        chunks = batches(_documents(store, _ids(first, store), check))
+        chunks = batches(_documents(store, _ordered_ids(first, store), check))
         hand_out(chunks, spec.model, store, ledger, progress, packed_ids)
     return ledger
 
 
-def _has_gaps(ledger: Ledger) -> bool:
-    """Whether a run refused a document for a reason that may not be there the next time."""
+def _has_retryable_refusals(ledger: Ledger) -> bool:
+    """Whether a run refused a document for a reason that may be gone the next time."""
     return any(note.kind == REFUSED and note.text != NOTHING_KNOWN for note in ledger.findings())
 
 
@@ -134,15 +134,15 @@ def _source(collection: str) -> str:
     return OF_COLLECTION + collection
 
 
-def _ids(first: Sequence[str], store: VectorStore) -> Iterator[str]:
-    """Every id once, some before the others."""
+def _ordered_ids(first: Sequence[str], store: VectorStore) -> Iterator[str]:
+    """Every id of the store once, after the ids of ``first``."""
     yield from first
     known = set(first)
     yield from (doc_id for doc_id in store.ids() if doc_id not in known)
 
 
 def _fingerprint(generation: int, doc_ids: Iterable[str]) -> tuple[str, int]:
-    """What identifies some documents in their order, and how many they are."""
+    """Fingerprint of document ids in their order, and the number of ids."""
     digest, count = hashlib.sha256(f"encoding again {generation}".encode()), 0
     for doc_id in doc_ids:
         digest.update(f"\n{doc_id}".encode())
@@ -151,8 +151,8 @@ def _fingerprint(generation: int, doc_ids: Iterable[str]) -> tuple[str, int]:
 
 
 def _documents(store: VectorStore, doc_ids: Iterable[str], check: Callable[[], None]) -> Iterator[Document]:
-    """The documents of some ids; one that goes meanwhile is left out."""
-    left = iter(doc_ids)
-    while page := list(islice(left, CHUNK_DOCUMENTS)):
+    """The documents with these ids, without those that were deleted meanwhile."""
+    remaining_ids = iter(doc_ids)
+    while chunk_ids := list(islice(remaining_ids, CHUNK_DOCUMENTS)):
         check()
-        yield from existing_documents(store, page)
+        yield from existing_documents(store, chunk_ids)

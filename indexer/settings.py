@@ -1,4 +1,4 @@
-"""Where things are: read once at the edge from options and ``DRAGOMAN_*`` variables, passed on as a plain value."""
+"""Settings: home, store, database and broker, read once from options and ``DRAGOMAN_*`` variables."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ class Settings:
     """Where the store, the database and the broker are.
 
     Attributes:
-        home: folder of everything Dragoman keeps; the platform's user-data folder unless said.
-        store: URL of the vector store, without credentials; a ``file:`` URL of a folder under the home unless said.
-        database: SQLAlchemy URL of ledger, calibrations and evaluation log; SQLite under the home unless said.
-        broker: Celery broker URL; empty: work in this process.
-        credentials: for a store on a server; of the URL it was given by, or the environment.
+        home: folder of all Dragoman's files; by default the platform's user-data folder.
+        store: URL of the vector store, without credentials; by default a ``file:`` URL of a folder under the home.
+        database: SQLAlchemy URL of ledger, calibrations and evaluation log; by default SQLite under the home.
+        broker: Celery broker URL; if empty, this process does the work.
+        credentials: credentials of a store on a server, from the store's URL or the environment.
         store_stated: whether the store was named for this call, and not in the environment or by default.
     """
 
@@ -36,7 +36,7 @@ class Settings:
 
     @property
     def home_store(self) -> str:
-        """URL of the store in the home: where collections are unless ``store`` says otherwise."""
+        """URL of the store in the home, the default place of collections."""
         return (self.home / "store").as_uri()
 
     @classmethod
@@ -47,38 +47,38 @@ class Settings:
         database: str | None = None,
         broker: str | None = None,
     ) -> Settings:
-        """Fill what is not given from ``DRAGOMAN_HOME``, ``_STORE``, ``_DATABASE``, ``_BROKER``, then by default."""
+        """Take missing values from ``DRAGOMAN_HOME``, ``_STORE``, ``_DATABASE`` and ``_BROKER``, then the defaults."""
         folder = Path(
             home or os.environ.get("DRAGOMAN_HOME") or platformdirs.user_data_dir("dragoman", appauthor=False)
         )
         folder = folder.expanduser().absolute()
         if folder.exists() and not folder.is_dir():
             raise BadInput(f"the home {folder} is a file, not a folder; name another with --home or DRAGOMAN_HOME")
-        place = store or os.environ.get("DRAGOMAN_STORE") or (folder / "store").as_uri()
+        store_url = store or os.environ.get("DRAGOMAN_STORE") or (folder / "store").as_uri()
         return cls(
             home=folder,
-            store=without_credentials(place),
-            credentials=Credentials.read(place),
+            store=without_credentials(store_url),
+            credentials=Credentials.read(store_url),
             database=database or os.environ.get("DRAGOMAN_DATABASE") or f"sqlite:///{folder / 'dragoman.db'}",
             broker=broker or os.environ.get("DRAGOMAN_BROKER") or "",
             store_stated=bool(store),
         )
 
     def check_store(self, collection: str, store: str) -> None:
-        """Refuse a store named for a collection that lives in another: where it lives was settled when it was made.
+        """Refuse a stated store that is not the collection's store, which was fixed when the collection was created.
 
         Raises:
-            BadInput: it does.
+            BadInput: the stated store is another store.
         """
-        if self.store_stated and _place(self.store) != _place(store):
+        if self.store_stated and _comparable(self.store) != _comparable(store):
             raise BadInput(
                 f"collection {collection} lives in {store}, not in {self.store}; leave --store out, "
                 "or name another collection with -c"
             )
 
 
-def _place(store: str) -> str:
-    """A store's URL as it compares: folders by their absolute path."""
+def _comparable(store: str) -> str:
+    """A store's URL in a form to compare: a folder as its absolute path."""
     parts = urlsplit(store)
     folder = url2pathname(parts.path) if parts.scheme == "file" else "" if parts.scheme else store
     return str(Path(folder).expanduser().absolute()) if folder else store.rstrip("/")

@@ -1,1 +1,1 @@
-"""Models → folders of ONNX graphs that any encoder here can run, each proved against what it was made from."""
+"""Export models as folders of ONNX graphs, each compared with the model that it was made from."""

@@ -1,4 +1,4 @@
-"""A Cr5 model as a model folder: the graph that sums words, its table beside it, the vocabularies, a card."""
+"""Write a Cr5 model as a model folder: the graph that sums word vectors, the table of these, vocabularies, a card."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ _OPSET, _IR = 18, 10
 
 
 def publish(model: Cr5Model, target: Path, precision: Precision, about: Mapping[str, str]) -> ModelFolder:
-    """Make the folder; ``about`` is what the card says, a line each.
+    """Write the model folder.
 
     Args:
-        model: with a float32 table.
-        target: the folder.
-        precision: ``fp32`` or ``int8`` of the table.
-        about: what the card says of the training, by name.
+        model: the model, with a float32 table.
+        target: the folder to write.
+        precision: ``fp32`` or ``int8``, precision of the table.
+        about: facts about the training by name; the card has a line for each.
 
     Raises:
         MissingPart: the target can't be written, or its disk is full.
     """
-    exact = np.ascontiguousarray(model.table.rows, dtype=np.float32)
-    table = quantised(exact) if precision == "int8" else model.table
+    float_rows = np.ascontiguousarray(model.table.rows, dtype=np.float32)
+    table = quantised(float_rows) if precision == "int8" else model.table
     config = ModelConfig(
         name=target.name,
         dim=model.dim,
@@ -42,7 +42,7 @@ def publish(model: Cr5Model, target: Path, precision: Precision, about: Mapping[
         document_prefix="",
         languages=tuple(model.vocabularies),
         precision=precision,
-        weights=short_hash(exact.data.cast("B")),
+        weights=short_hash(float_rows.data.cast("B")),
         tokenizer="",
         graph="",
     )
@@ -56,14 +56,15 @@ def publish(model: Cr5Model, target: Path, precision: Precision, about: Mapping[
 
 
 def build_graph(table: Table, dim: int) -> onnx.ModelProto:
-    """``input_ids``, ``attention_mask`` (texts, words) int64 → ``vectors`` (texts, dim) float32: unit rows, or nothing.
+    """Build the graph ``input_ids``, ``attention_mask`` (texts, words) int64 → ``vectors`` (texts, dim) float32.
 
-    Each word is given once, and ``attention_mask`` says how often it occurs, 0 for what fills up a batch: the sum is
-    (1 + ln tf) · idf · Φ. The table, which has idf in it, is a file of its own.
+    A vector is a unit row, or zero. Each word of a text occurs once in ``input_ids``; ``attention_mask`` is its
+    frequency tf in the text, 0 for padding. The sum is over (1 + ln tf) · idf · Φ; the table holds idf · Φ and is a
+    separate file.
     """
     constants = [_external("table", table.rows, 0)]
     nodes = [helper.make_node("Gather", ["table", "input_ids"], ["rows"], axis=0)]
-    words = "rows"
+    word_vectors = "rows"
     if table.scales is not None:
         constants.append(_external("scales", table.scales, scales_start(len(table.scales), dim)))
         nodes += [
@@ -72,7 +73,7 @@ def build_graph(table: Table, dim: int) -> onnx.ModelProto:
             helper.make_node("Unsqueeze", ["steps", "last"], ["step"]),
             helper.make_node("Mul", ["levels", "step"], ["words"]),
         ]
-        words = "words"
+        word_vectors = "words"
     constants += [
         numpy_helper.from_array(np.array([-1], dtype=np.int64), "last"),
         numpy_helper.from_array(np.array([1], dtype=np.int64), "middle"),
@@ -87,7 +88,7 @@ def build_graph(table: Table, dim: int) -> onnx.ModelProto:
         helper.make_node("Min", ["counts", "one"], ["there"]),
         helper.make_node("Mul", ["frequencies", "there"], ["mask"]),
         helper.make_node("Unsqueeze", ["mask", "last"], ["weights"]),
-        helper.make_node("Mul", [words, "weights"], ["counted"]),
+        helper.make_node("Mul", [word_vectors, "weights"], ["counted"]),
         helper.make_node("ReduceSum", ["counted", "middle"], ["sums"], keepdims=0),
         helper.make_node("ReduceL2", ["sums", "last"], ["norms"], keepdims=1),
         helper.make_node("Max", ["norms", "tiny"], ["lengths"]),
@@ -105,7 +106,7 @@ def build_graph(table: Table, dim: int) -> onnx.ModelProto:
 
 
 def _external(name: str, values: np.ndarray, start: int) -> TensorProto:
-    """A constant whose values are in the file beside the graph."""
+    """A constant whose values are in the data file beside the graph; ``start`` is their offset in bytes."""
     tensor = TensorProto(
         name=name, dims=values.shape, data_type=helper.np_dtype_to_tensor_dtype(values.dtype), data_location=1
     )
@@ -123,7 +124,7 @@ def _write_table(table: Table, file: Path) -> None:
 
 
 def _card(config: ModelConfig, model: Cr5Model, about: Mapping[str, str]) -> str:
-    said = "\n".join(f"- {name}: {value}" for name, value in about.items())
+    facts = "\n".join(f"- {name}: {value}" for name, value in about.items())
     sizes = ", ".join(f"{lang} {len(words):,}" for lang, words in model.vocabularies.items())
     return f"""\
 # {config.name}, Cr5, {config.precision}
@@ -134,7 +135,7 @@ A text is the sum of its words' vectors, scaled to unit length; made by `dragoma
 - Ids: 0 for an unknown word; then the words of `vocabulary.json`, language after language, counted from 1. Each word
   is given once, and `attention_mask` says how often it occurs; 0 for what fills up a batch.
 - Words: {sizes}.
-{said}
+{facts}
 
 ## Words of a text
 

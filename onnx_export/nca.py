@@ -1,4 +1,4 @@
-"""Train NCA's networks with torch, as published, and export them (Tashu et al. 2024, section 3.2.3)."""
+"""Train NCA's networks with torch as published (Tashu et al. 2024, section 3.2.3), and export them."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ _OPSET, _IR = 18, 10
 
 @dataclass(frozen=True)
 class NcaTraining:
-    """How a network is trained; the defaults are the paper's where it says something.
+    """Settings of a network's training; the defaults are the paper's where the paper gives a value.
 
     Attributes:
-        hidden: ELU units.
+        hidden: number of ELU units.
         rate: Adam's learning rate.
-        epochs: at most.
-        patience: epochs without a better validation loss after which it stops.
-        batch: rows a step.
-        seed: of weights and order.
+        epochs: maximum number of epochs.
+        patience: epochs without a smaller validation loss until training stops.
+        batch: rows per step.
+        seed: seed of the weights and of the order of rows.
     """
 
     hidden: int = 500
@@ -43,15 +43,16 @@ def train(
     validation: tuple[FloatArray, FloatArray],
     settings: NcaTraining | None = None,
 ) -> bytes:
-    """Train the network from X to Y, and return its ONNX graph; the weights of the best epoch on validation.
+    """Train the network from X to Y; return its ONNX graph with the weights of the best epoch on validation.
 
-    Rows lose their training mean and are scaled to a variance of 1 a coordinate, one number a side, so that Huber's
-    δ of 1 means the same for every encoder; the graph takes rows as they are and gives centred rows in their own scale.
+    The mean of the training rows is subtracted, and rows are divided by a number per side, so that coordinates have
+    variance 1 and Huber's δ of 1 means the same for every encoder. The graph takes unscaled rows of X and returns
+    centred rows in the scale of Y.
 
     Args:
         training: (n, dim x) and (n, dim y) aligned rows.
-        validation: others, for early stopping.
-        settings: how.
+        validation: further aligned rows, for early stopping.
+        settings: settings of the training.
 
     Raises:
         MissingPart: torch is not installed.
@@ -65,8 +66,8 @@ def train(
     scales = [float(np.sqrt((side - mean).var())) or 1.0 for side, mean in zip(training, means, strict=True)]
     x, y, x_held_out, y_held_out = (
         torch.from_numpy(np.asarray((rows - means[side]) / scales[side], dtype=np.float32))
-        for some in (training, validation)
-        for side, rows in enumerate(some)
+        for sides in (training, validation)
+        for side, rows in enumerate(sides)
     )
     seed_torch(settings.seed)
     network = torch.nn.Sequential(
@@ -74,7 +75,7 @@ def train(
     )
     optimizer = torch.optim.Adam(network.parameters(), lr=settings.rate)
     loss = torch.nn.HuberLoss()
-    best, kept, since = float("inf"), network.state_dict(), 0
+    best_loss, best_weights, epochs_since_best = float("inf"), network.state_dict(), 0
     for _ in range(settings.epochs):
         order = torch.randperm(len(x))
         for start in range(0, len(x), settings.batch):
@@ -83,31 +84,33 @@ def train(
             loss(network(x[batch]), y[batch]).backward()
             optimizer.step()
         with torch.no_grad():
-            value = float(loss(network(x_held_out), y_held_out))
-        if value < best:
-            best, kept, since = value, copy.deepcopy(network.state_dict()), 0
+            validation_loss = float(loss(network(x_held_out), y_held_out))
+        if validation_loss < best_loss:
+            best_loss, best_weights, epochs_since_best = validation_loss, copy.deepcopy(network.state_dict()), 0
         else:
-            since += 1
-            if since == settings.patience:
+            epochs_since_best += 1
+            if epochs_since_best == settings.patience:
                 break
-    weights = {name: tensor.numpy() for name, tensor in kept.items()}
+    weights = {name: tensor.numpy() for name, tensor in best_weights.items()}
     return graph_of(weights, means[0], scales[0], scales[1])
 
 
 def graph_of(weights: Mapping[str, np.ndarray], mean: FloatArray, scale: float, target_scale: float) -> bytes:
-    """``rows`` (n, dim x) → ``mapped`` (n, dim y), its weights kept in float16: there is a graph each way of a pair.
+    """Build the graph ``rows`` (n, dim x) → ``mapped`` (n, dim y).
+
+    The weights are stored in float16, because there are two graphs for each pair of languages, one per direction.
 
     Args:
         weights: ``0.weight`` (hidden, dim x) and ``0.bias`` of the ELU units, ``2.weight`` (dim y, hidden), ``2.bias``.
-        mean: (dim x,) what a row loses.
-        scale: what it is divided by then.
-        target_scale: what a prediction is multiplied by.
+        mean: (dim x,) vector that is subtracted from a row.
+        scale: number by which the difference is divided.
+        target_scale: number by which the network's output is multiplied.
     """
     constants = {
         "mean": mean.astype(np.float32),
         "scale": np.array(scale, dtype=np.float32),
         "target_scale": np.array(target_scale, dtype=np.float32),
-        **{f"{name}.kept": held.astype(np.float16) for name, held in weights.items()},
+        **{f"{name}.kept": values.astype(np.float16) for name, values in weights.items()},
     }
     nodes = [
         *(helper.make_node("Cast", [f"{name}.kept"], [name], to=TensorProto.FLOAT) for name in weights),

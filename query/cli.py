@@ -1,4 +1,4 @@
-"""The command ``dragoman``: gathers the commands of all rooms, each loaded when it is called."""
+"""The command ``dragoman`` and its list of commands, each imported when it is called."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _LINES = {
     "reproduce": "Compute a paper's table, its figures beside ours.",
     "db": "Look after the SQL database.",
 }
-"""What each command does, in the order of the list."""
+"""One line on each command, in the order of ``dragoman --help``."""
 
 INTERRUPTED = 130
 
@@ -66,7 +66,7 @@ def main() -> None:
     status = run(sys.argv[1:])
     if status == INTERRUPTED:
         sys.stdout.flush()
-        os._exit(status)  # at once: what encoder threads are still at is written down nowhere
+        os._exit(status)  # without waiting for encoder threads, whose results are not stored
     sys.exit(status)
 
 
@@ -74,8 +74,8 @@ def run(arguments: list[str]) -> int:
     """Run the command with arguments and return its exit status."""
     try:
         root.main(args=arguments, prog_name="dragoman", standalone_mode=False)
-    except click.exceptions.Exit as leaving:
-        return leaving.exit_code
+    except click.exceptions.Exit as exit_:
+        return exit_.exit_code
     except click.ClickException as error:
         error.show()
         return error.exit_code
@@ -87,7 +87,7 @@ def run(arguments: list[str]) -> int:
             raise
         click.echo(f"Error: {error}", err=True)
         return 1
-    except BrokenPipeError:  # the reader of our output went away, as `head` does
+    except BrokenPipeError:  # the reader of the output closed it, as `head` does
         sys.stderr.close()
         return 0
     return 0

@@ -1,4 +1,4 @@
-"""Training documents as they are read: counted by language, each with its concept."""
+"""Training documents as word counts by language, each with its concept."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ class Counts:
     """One language's training documents.
 
     Attributes:
-        matrix: (documents, words) how often each word occurs.
+        matrix: (documents, words) counts of each word.
         words: of the columns.
-        concepts: (documents,) number of each one's concept.
-        distinct: (documents,) how many different words each has.
+        concepts: (documents,) number of each document's concept.
+        distinct: (documents,) number of different words in each document.
     """
 
     matrix: csr_array
@@ -35,15 +35,15 @@ class Counts:
 
 
 class Corpus:
-    """Documents of several languages with their concepts, counted and forgotten.
+    """Word counts and concepts of documents in several languages; the texts are not kept.
 
     Attributes:
-        documents: seen.
-        without_concept: those of them whose ``concept`` is missing, and which teach nothing.
+        documents: number of documents added.
+        without_concept: number of added documents whose ``concept`` is missing; they teach nothing.
     """
 
     def __init__(self) -> None:
-        """Nothing seen yet."""
+        """Start without documents."""
         self.documents = 0
         self.without_concept = 0
         self._counters: dict[str, BagCounter] = {}
@@ -51,7 +51,7 @@ class Corpus:
         self._concepts: dict[str, int] = {}
 
     def add(self, document: Document) -> None:
-        """See a document."""
+        """Add a document."""
         self.documents += 1
         concept = document.fields.get(CONCEPT)
         if concept is None or concept == "":
@@ -60,13 +60,13 @@ class Corpus:
         self.count(document.lang, str(concept), words(document.content, document.lang))
 
     def count(self, lang: str, concept: str, found: list[str]) -> None:
-        """See a document as its words."""
+        """Add a document as its words."""
         counter = self._counters.setdefault(lang, BagCounter())
         label = self._concepts.setdefault(concept, len(self._concepts))
         self._labels.setdefault(lang, []).append((label, counter.add(found)))
 
     def only(self, languages: Sequence[str]) -> Corpus:
-        """The documents of some languages; what was counted is shared."""
+        """The documents of some languages; the counts are shared with this corpus."""
         part = Corpus()
         part.documents, part.without_concept, part._concepts = self.documents, self.without_concept, self._concepts
         part._counters = {lang: self._counters[lang] for lang in languages}
@@ -74,16 +74,16 @@ class Corpus:
         return part
 
     def languages(self) -> dict[str, int]:
-        """Documents with a concept, by language."""
+        """Number of documents with a concept, by language."""
         return {lang: len(labels) for lang, labels in self._labels.items()}
 
     def counts(self) -> dict[str, Counts]:
-        """What was counted, by language in alphabetical order."""
-        number = {concept: place for place, concept in enumerate(sorted(self._concepts))}  # whatever came first
-        place = np.array([number[concept] for concept in self._concepts], dtype=np.int64)
-        found = {}
+        """The documents' counts, by language in alphabetical order."""
+        ranks = {concept: rank for rank, concept in enumerate(sorted(self._concepts))}  # independent of reading order
+        numbers = np.array([ranks[concept] for concept in self._concepts], dtype=np.int64)
+        counts = {}
         for lang in sorted(self._counters):
             counter = self._counters[lang]
             labels = np.array(self._labels[lang], dtype=np.int64).reshape(-1, 2)
-            found[lang] = Counts(counter.matrix(), counter.words, place[labels[:, 0]], labels[:, 1])
-        return found
+            counts[lang] = Counts(counter.matrix(), counter.words, numbers[labels[:, 0]], labels[:, 1])
+        return counts

@@ -1,4 +1,4 @@
-"""Fit Cr5: documents with concepts → a model. What ``dragoman train cr5`` does, without files."""
+"""Fit Cr5: documents with concepts → a model. The part of ``dragoman train cr5`` that needs no files."""
 
 from __future__ import annotations
 
@@ -22,29 +22,27 @@ from encoders.wording import counted
 
 
 class Cr5:
-    """Crosslingual reduced-rank ridge regression, in scikit-learn's manner.
+    """Crosslingual reduced-rank ridge regression as a scikit-learn estimator.
 
     Attributes:
-        settings: how to train.
-        model_: what was learnt.
         ridge_: λ.
-        tried_: mean reciprocal rank of held-out mates by λ; empty where λ was given.
-        eigenvalues_: (dim,) of the concepts' matrix, largest first.
-        documents_: training documents by language.
-        concepts_: how many concepts they are about.
-        remarks_: what the user should know, a sentence each.
+        tried_: mean reciprocal rank of held-out mates by λ; empty if the settings fix λ.
+        eigenvalues_: (dim,) of the concepts' matrix (eq. 12), largest first.
+        documents_: number of training documents by language.
+        concepts_: number of the training documents' concepts.
+        remarks_: what the user should know, one sentence each.
     """
 
     def __init__(self, settings: Cr5Settings | None = None) -> None:
-        """Take the settings; the paper's unless given."""
+        """Take the settings; the default values are the paper's."""
         self.settings = settings or Cr5Settings()
 
     def get_params(self, deep: bool = True) -> dict[str, Cr5Settings]:  # noqa: ARG002 - scikit-learn's way
-        """What it was made with, as scikit-learn asks an estimator to ``clone`` it."""
+        """The constructor's arguments; scikit-learn's ``clone`` asks for them."""
         return {"settings": self.settings}
 
     def set_params(self, settings: Cr5Settings) -> Cr5:
-        """Take other settings."""
+        """Replace the settings."""
         self.settings = settings
         return self
 
@@ -52,11 +50,11 @@ class Cr5:
         """Learn from documents whose field ``concept`` is the same for translations of one another.
 
         Args:
-            documents: in any order, or counted already.
-            console: where progress goes; nowhere unless given.
+            documents: in any order, or a corpus that has counted them.
+            console: shows progress; the default shows nothing.
 
         Raises:
-            BadInput: they teach nothing (the message says why), or don't fit into memory.
+            BadInput: the documents teach nothing (the message says why), or don't fit into memory.
         """
         console = console or Console(quiet=True)
         corpus = documents if isinstance(documents, Corpus) else _counted(documents)
@@ -91,11 +89,14 @@ class Cr5:
         self.model_ = Cr5Model({lang: vocabularies[lang].words for lang in blocks}, Table(table), table.shape[1])
 
     def transform(self, documents: Sequence[Document]) -> FloatArray:
-        """Documents → (documents, dim) float32 unit rows; nothing where a text has no word of the model."""
+        """Documents → (documents, dim) float32 unit rows; a zero row where a text has no word of the model."""
         return self.model_.encode(documents)
 
     def _blocks(self, corpus: Corpus) -> tuple[dict[str, Vocabulary], dict[str, Block]]:
-        """Vocabularies and TF-IDF rows of the documents that teach."""
+        """Vocabularies and TF-IDF rows of the training documents, by language.
+
+        Where a document has no word of its vocabulary, the remaining documents are linked and counted again.
+        """
         counts = corpus.counts()
         if corpus.documents and not counts:
             raise BadInput(
@@ -105,31 +106,31 @@ class Cr5:
         self.remarks_: list[str] = []
         rows, remark = of_fitting_length(counts, self.settings.limits)
         self.remarks_ += [remark] if remark else []
-        before = sum(map(len, rows.values()))
+        fitting = sum(map(len, rows.values()))
         if self.settings.pairs == "transitive":
             rows = dealt(counts, rows, self.settings.pivots)
-        undealt = before - sum(map(len, rows.values()))
+        undealt = fitting - sum(map(len, rows.values()))
         vocabularies, blocks = {}, dict[str, Block]()
-        whole, rows = rows, _in_order(counts, linked(counts, rows))
-        alone = sum(len(whole[lang]) - len(those) for lang, those in rows.items())
-        self._say_left_out(corpus, undealt, alone, sorted(counts.keys() - rows.keys()))
+        unlinked_rows, rows = rows, _sorted_rows(counts, linked(counts, rows))
+        alone = sum(len(unlinked_rows[lang]) - len(documents) for lang, documents in rows.items())
+        self._remark_left_out(corpus, undealt, alone, sorted(counts.keys() - rows.keys()))
         sharing = set(rows)
         while True:
-            for lang, those in rows.items():
-                one = counts[lang]
+            for lang, documents in rows.items():
+                lang_counts = counts[lang]
                 vocabularies[lang], matrix = fit_vocabulary(
-                    one.matrix[those], one.words, self.settings.vocabulary, self.settings.least
+                    lang_counts.matrix[documents], lang_counts.words, self.settings.vocabulary, self.settings.least
                 )
-                blocks[lang] = Block(matrix, one.concepts[those])
+                blocks[lang] = Block(matrix, lang_counts.concepts[documents])
             empty = {lang: np.diff(blocks[lang].matrix.indptr) == 0 for lang in rows}
-            if not any(missing.any() for missing in empty.values()):
+            if not any(is_empty.any() for is_empty in empty.values()):
                 break
-            if all(missing.all() for missing in empty.values()):
+            if all(is_empty.all() for is_empty in empty.values()):
                 raise BadInput(
                     f"no word is in {self.settings.least} documents of its language, so there is no vocabulary; "
                     "give more documents"
                 )
-            rows = linked(counts, {lang: those[~empty[lang]] for lang, those in rows.items()})
+            rows = linked(counts, {lang: documents[~empty[lang]] for lang, documents in rows.items()})
         if wordless := sorted(sharing - rows.keys()):
             self.remarks_.append(
                 f"{_are(wordless)} left out: the documents there, or those they share concepts with, have no word "
@@ -140,7 +141,7 @@ class Cr5:
             lang: Block(blocks[lang].matrix, np.searchsorted(present, blocks[lang].concepts)) for lang in sorted(rows)
         }
 
-    def _say_left_out(self, corpus: Corpus, undealt: int, alone: int, gone: Sequence[str]) -> None:
+    def _remark_left_out(self, corpus: Corpus, undealt: int, alone: int, unlinked: Sequence[str]) -> None:
         pivots = " or ".join(self.settings.pivots)
         if undealt:
             self.remarks_.append(
@@ -150,30 +151,29 @@ class Cr5:
         if alone:
             about = "about concepts that no other language has"
             self.remarks_.append(f"{counted(alone, f'document {about} teaches', f'documents {about} teach')} nothing")
-        if gone:
+        if unlinked:
             why = f"is left to link it with {pivots}" if pivots else "shares a concept with another language"
-            self.remarks_.append(f"{_are(gone)} left out: no document there {why}")
+            self.remarks_.append(f"{_are(unlinked)} left out: no document there {why}")
         if corpus.without_concept:
-            idle = counted(
+            sentence = counted(
                 corpus.without_concept, "document without a concept teaches", "documents without a concept teach"
             )
-            self.remarks_.append(f"{idle} nothing")
+            self.remarks_.append(f"{sentence} nothing")
 
     def _solution(self, blocks: Mapping[str, Block], dimensions: int, console: Console) -> Solution:
-        """Choose λ, and solve.
+        """Choose λ and solve.
 
         Raises:
             BadInput: the equations can't be solved, or the documents teach nothing.
         """
-        given = self.settings.ridge
         try:
             self.ridge_, self.tried_ = self._ridge(blocks, dimensions, console)
             with console.progress("solving", None, "vectors") as progress:
                 solution = solve(blocks, dimensions, self.ridge_, seed=self.settings.seed, progress=progress)
         except (ArithmeticError, LinAlgError) as error:
-            tried = "those tried" if given is None else f"{given:g}"
+            ridges = "those tried" if self.settings.ridge is None else f"{self.settings.ridge:g}"
             raise BadInput(
-                f"the equations can't be solved with ridge {tried} ({error}); give a larger --ridge"
+                f"the equations can't be solved with ridge {ridges} ({error}); give a larger --ridge"
             ) from error
         if not solution.dimensions:
             raise BadInput(
@@ -195,22 +195,24 @@ def _are(langs: Sequence[str]) -> str:
     return f"{', '.join(langs)} {'is' if len(langs) == 1 else 'are'}"
 
 
-def _in_order(counts: Mapping[str, Counts], rows: Rows) -> Rows:
-    """Documents by concept and length: the order in which they came decides nothing."""
+def _sorted_rows(counts: Mapping[str, Counts], rows: Rows) -> Rows:
+    """Sort documents by concept and length, so that the order of reading has no effect."""
     return {
-        lang: those[np.lexsort((counts[lang].distinct[those], counts[lang].concepts[those]))]
-        for lang, those in rows.items()
+        lang: documents[np.lexsort((counts[lang].distinct[documents], counts[lang].concepts[documents]))]
+        for lang, documents in rows.items()
     }
 
 
 def _table(solution: Solution, vocabularies: Mapping[str, Vocabulary]) -> FloatArray:
-    """Φᵀ times idf, one language after the other; a language's columns are let go before the next one's are made."""
-    table = np.zeros((1 + sum(len(one.words) for one in vocabularies.values()), solution.dimensions), np.float32)
+    """Φᵀ times idf, language after language; only one language's columns are in memory at a time."""
+    table = np.zeros(
+        (1 + sum(len(vocabulary.words) for vocabulary in vocabularies.values()), solution.dimensions), np.float32
+    )
     row = 1
     for lang, vocabulary in vocabularies.items():
-        own = table[row : row + len(vocabulary.words)]
-        np.multiply(solution.columns[lang], vocabulary.idf[:, None], out=own)
-        row += len(own)
+        part = table[row : row + len(vocabulary.words)]
+        np.multiply(solution.columns[lang], vocabulary.idf[:, None], out=part)
+        row += len(part)
     return table
 
 

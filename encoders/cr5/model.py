@@ -1,4 +1,4 @@
-"""What Cr5 has learnt: a vocabulary a language, and a column of Φ for each of its words."""
+"""A trained Cr5 model: a vocabulary for each language and a column of Φ for each word."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ from encoders.text.words import words
 
 _NONE = np.zeros(0, dtype=np.int32)
 UNKNOWN = 0
-"""Row of the table that every unknown word has: nothing."""
+"""Row of the table for every unknown word: a zero row."""
 
 
 @dataclass(frozen=True)
 class Table:
-    """Columns of Φ times their words' idf, a row a word, the languages one after the other.
+    """Columns of Φ times their words' idf, one row for each word, language after language.
 
     Attributes:
-        rows: (1 + words, dim) float32, or int8 with a scale a row; the first row is nothing.
-        scales: (1 + words,) float32 of int8 rows; none where rows are float32.
+        rows: (1 + words, dim) float32, or int8 with a scale for each row; the first row is zero.
+        scales: (1 + words,) float32 of int8 rows; None if rows are float32.
     """
 
     rows: FloatArray | Int8Array
     scales: FloatArray | None = None
 
     def take(self, places: npt.NDArray[np.integer]) -> FloatArray:
-        """Some of its rows, (places, dim) float32."""
+        """Rows at these places, (places, dim) float32."""
         rows: FloatArray = self.rows[places].astype(np.float32, copy=False)
         if self.scales is not None:
             rows = rows * self.scales[places, None]
@@ -45,8 +45,7 @@ class Cr5Model:
 
     Attributes:
         vocabularies: words by language, in the order of their rows.
-        table: their vectors.
-        dim: width of these.
+        table: the words' vectors.
     """
 
     vocabularies: Mapping[str, Sequence[str]]
@@ -55,28 +54,28 @@ class Cr5Model:
 
     @cached_property
     def firsts(self) -> dict[str, int]:
-        """First row of each language."""
+        """First row of each language in the table."""
         sizes = np.cumsum([1, *map(len, self.vocabularies.values())])
         return dict(zip(self.vocabularies, sizes[:-1].tolist(), strict=True))
 
     def language(self, lang: str) -> str | None:
-        """The model's own name of a language: the tag, or the tag without its script; none where it has neither."""
+        """The model's tag of a language: the tag, or the tag without its script; None if the model has neither."""
         return next((tag for tag in (lang, lang.split("-", maxsplit=1)[0]) if tag in self.vocabularies), None)
 
     def ids(self, found: Sequence[str], lang: str) -> npt.NDArray[np.int32]:
-        """Rows of words of a language that the model has; ``UNKNOWN`` where a word is not in its vocabulary."""
+        """The table's rows of a language's words; ``UNKNOWN`` where a word is not in the vocabulary."""
         return np.fromiter(map(self._index(lang).get, found, repeat(UNKNOWN)), dtype=np.int32, count=len(found))
 
     def sums(self, bags: Sequence[npt.NDArray[np.int32]]) -> FloatArray:
-        """Φx of bags of words, (bags, dim) float32, not of unit length.
+        """Φx of bags of words, (bags, dim) float32, not of unit length; x is (1 + ln tf) · idf.
 
         Args:
-            bags: rows of the words of each, one that occurs twice given twice; x is (1 + ln tf) · idf.
+            bags: the table's rows of each bag's words; a row occurs as often as its word.
 
         Raises:
-            BadInput: some of the words have vectors that are no numbers.
+            BadInput: a word's vector is not finite.
         """
-        from scipy.sparse import csr_array  # noqa: PLC0415 - a fifth of a second
+        from scipy.sparse import csr_array  # noqa: PLC0415 - the import takes a fifth of a second
 
         flat = np.concatenate([np.zeros(0, np.int32), *bags])
         distinct, columns = np.unique(flat, return_inverse=True)
@@ -85,12 +84,12 @@ class Cr5Model:
         counts.sum_duplicates()
         counts.data = 1 + np.log(counts.data)
         sums: FloatArray = counts @ self.table.take(distinct)
-        if not np.isfinite(sums).all():  # of what is asked for: the table is not read to be looked through
+        if not np.isfinite(sums).all():  # only these rows: checking the table would read all of it
             raise BadInput("the model has vectors that are no numbers; train it again: dragoman train cr5")
         return sums
 
     def encode(self, texts: Sequence[Document]) -> FloatArray:
-        """Texts → (texts, dim) float32 unit rows; nothing where a text has no word of the model."""
+        """Texts → (texts, dim) float32 unit rows; a zero row where a text has no word of the model."""
         return unit_rows(
             self.sums(
                 [
@@ -102,13 +101,13 @@ class Cr5Model:
 
     def words_of(self, lang: str) -> tuple[Sequence[str], FloatArray]:
         """The words of a language and their vectors, (words, dim) float32."""
-        first, found = self.firsts[lang], self.vocabularies[lang]
-        return found, self.table.take(np.arange(first, first + len(found)))
+        first, vocabulary = self.firsts[lang], self.vocabularies[lang]
+        return vocabulary, self.table.take(np.arange(first, first + len(vocabulary)))
 
     def _index(self, lang: str) -> dict[str, int]:
         if lang not in self._indices:
             first = self.firsts[lang]
-            self._indices[lang] = {word: first + place for place, word in enumerate(self.vocabularies[lang])}
+            self._indices[lang] = {word: first + position for position, word in enumerate(self.vocabularies[lang])}
         return self._indices[lang]
 
     @cached_property
@@ -117,17 +116,17 @@ class Cr5Model:
 
 
 def quantised(rows: FloatArray) -> Table:
-    """The table in int8 with a scale a row: a quarter of the size."""
+    """Quantise a table to int8 with a scale for each row: a quarter of the size."""
     levels = np.empty(rows.shape, dtype=np.int8)
     scales = np.empty(len(rows), dtype=np.float32)
     for start in range(0, len(rows), _AT_ONCE):
-        some = rows[start : start + _AT_ONCE]
-        peaks = np.abs(some).max(axis=1, initial=0.0)
+        block = rows[start : start + _AT_ONCE]
+        peaks = np.abs(block).max(axis=1, initial=0.0)
         step = (np.maximum(peaks, np.finfo(np.float32).tiny) / 127.0).astype(np.float32)
-        levels[start : start + _AT_ONCE] = np.rint(some / step[:, None])
+        levels[start : start + _AT_ONCE] = np.rint(block / step[:, None])
         scales[start : start + _AT_ONCE] = step
     return Table(levels, scales)
 
 
 _AT_ONCE = 50_000
-"""Rows that are quantised at a time: the table may fill most of the memory."""
+"""Rows that are quantised at once: the table may fill most of the memory."""

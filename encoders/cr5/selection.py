@@ -1,4 +1,4 @@
-"""Which documents teach: of fitting length, about a concept that another language has too, linked over languages."""
+"""Select training documents: of fitting length, about a concept of two languages, and linked over all languages."""
 
 from __future__ import annotations
 
@@ -16,31 +16,31 @@ Rows = Mapping[str, IntArray]
 """Rows of each language's documents."""
 
 _ENOUGH = 0.5
-"""Share of the concepts that must be left for documents to be refused for their length."""
+"""Share of the concepts that the limits on length must leave; otherwise the limits are ignored."""
 
 
 def of_fitting_length(counts: Mapping[str, Counts], limits: WordLimits) -> tuple[Rows, str]:
-    """Documents within the limits; all of them, and a sentence that says so, where too few concepts would be left."""
-    every = {lang: np.arange(len(one.concepts)) for lang, one in counts.items()}
+    """Documents within the limits and no remark; or, if too few concepts would be left, all documents and a remark."""
+    all_rows = {lang: np.arange(len(lang_counts.concepts)) for lang, lang_counts in counts.items()}
     within: Rows = {
-        lang: np.flatnonzero((one.distinct >= limits.least) & (one.distinct <= limits.most))
-        for lang, one in counts.items()
+        lang: np.flatnonzero((lang_counts.distinct >= limits.least) & (lang_counts.distinct <= limits.most))
+        for lang, lang_counts in counts.items()
     }
-    some, all_ = (len(_shared(counts, rows)) for rows in (within, every))
-    if some >= _ENOUGH * all_:
+    fitting, total = (len(_shared(counts, rows)) for rows in (within, all_rows))
+    if fitting >= _ENOUGH * total:
         return within, ""
-    said = (
-        f"only {some:,} of {all_:,} concepts have documents of {limits.least} to {limits.most:,} different words "
+    remark = (
+        f"only {fitting:,} of {total:,} concepts have documents of {limits.least} to {limits.most:,} different words "
         "in two languages, so documents of every length are taken"
     )
-    return every, said
+    return all_rows, remark
 
 
 def linked(counts: Mapping[str, Counts], rows: Rows) -> Rows:
-    """Documents whose concept has one in another language too; languages without any are left out.
+    """Documents whose concept has a document in another language too; languages without such documents are left out.
 
     Raises:
-        BadInput: none is left, or the languages fall apart into groups that share no concept.
+        BadInput: no document is left, or the languages form groups that share no concept.
     """
     if len(counts) < 2:
         raise BadInput(
@@ -48,28 +48,30 @@ def linked(counts: Mapping[str, Counts], rows: Rows) -> Rows:
             "give some about the same concepts in another"
         )
     shared = np.array(sorted(_shared(counts, rows)), dtype=np.int64)
-    kept = {lang: those[np.isin(counts[lang].concepts[those], shared)] for lang, those in rows.items()}
-    kept = {lang: those for lang, those in kept.items() if len(those)}
-    if not kept:
+    linked_rows = {
+        lang: documents[np.isin(counts[lang].concepts[documents], shared)] for lang, documents in rows.items()
+    }
+    linked_rows = {lang: documents for lang, documents in linked_rows.items() if len(documents)}
+    if not linked_rows:
         raise BadInput(
             "no concept has documents in two languages; "
             "translations of one document need the same value in their field concept (--field concept=THEIRS)"
         )
-    groups = _groups({lang: set(counts[lang].concepts[those].tolist()) for lang, those in kept.items()})
+    groups = _groups({lang: set(counts[lang].concepts[documents].tolist()) for lang, documents in linked_rows.items()})
     if len(groups) > 1:
-        apart = " from ".join(", ".join(group) for group in groups)
+        separate = " from ".join(", ".join(group) for group in groups)
         raise BadInput(
-            f"no concept links {apart}; give documents that do, in these or in a third language, "
+            f"no concept links {separate}; give documents that do, in these or in a third language, "
             "or train them apart with --languages"
         )
-    return kept
+    return linked_rows
 
 
 def dealt(counts: Mapping[str, Counts], rows: Rows, pivots: Sequence[str]) -> Rows:
-    """Transitive training: a concept keeps its pivots' documents and one other language's, the languages taking turns.
+    """Documents for transitive training: those of the pivots and of one other language for each concept.
 
-    So no two languages but pivots share a concept, as in figure 1(c) of the paper, whose concepts that would be shared
-    are left out altogether.
+    Each concept goes to the language that has the fewest so far. Then no two languages but pivots share a concept, as
+    in figure 1(c) of the paper; the paper leaves out every concept that they would share.
 
     Raises:
         BadInput: a pivot is not among the languages.
@@ -78,41 +80,41 @@ def dealt(counts: Mapping[str, Counts], rows: Rows, pivots: Sequence[str]) -> Ro
     if missing:
         raise BadInput(f"there are no documents in the pivot {missing[0]}; choose among {', '.join(sorted(counts))}")
     holders: dict[int, list[str]] = {}
-    at_pivot = {int(concept) for pivot in pivots for concept in counts[pivot].concepts[rows[pivot]]}
+    pivot_concepts = {int(concept) for pivot in pivots for concept in counts[pivot].concepts[rows[pivot]]}
     for lang in sorted(set(rows) - set(pivots)):
         for concept in np.unique(counts[lang].concepts[rows[lang]]).tolist():
-            if concept in at_pivot:
+            if concept in pivot_concepts:
                 holders.setdefault(concept, []).append(lang)
-    taken = dict.fromkeys(rows, 0)
-    chosen: dict[int, str] = {}
-    for concept in sorted(holders, key=lambda one: (len(holders[one]), one)):
-        chosen[concept] = min(holders[concept], key=lambda lang: (taken[lang], lang))
-        taken[chosen[concept]] += 1
+    dealt_concepts = dict.fromkeys(rows, 0)
+    chosen_langs: dict[int, str] = {}
+    for concept in sorted(holders, key=lambda number: (len(holders[number]), number)):
+        chosen_langs[concept] = min(holders[concept], key=lambda lang: (dealt_concepts[lang], lang))
+        dealt_concepts[chosen_langs[concept]] += 1
     return {
-        lang: those
+        lang: documents
         if lang in pivots
-        else those[[chosen.get(int(concept)) == lang for concept in counts[lang].concepts[those]]]
-        for lang, those in rows.items()
+        else documents[[chosen_langs.get(int(concept)) == lang for concept in counts[lang].concepts[documents]]]
+        for lang, documents in rows.items()
     }
 
 
 def _shared(counts: Mapping[str, Counts], rows: Rows) -> set[int]:
     """Concepts of documents in at least two languages."""
-    langs: dict[int, int] = {}
-    for lang, those in rows.items():
-        for concept in np.unique(counts[lang].concepts[those]).tolist():
-            langs[concept] = langs.get(concept, 0) + 1
-    return {concept for concept, count in langs.items() if count > 1}
+    lang_counts: dict[int, int] = {}
+    for lang, documents in rows.items():
+        for concept in np.unique(counts[lang].concepts[documents]).tolist():
+            lang_counts[concept] = lang_counts.get(concept, 0) + 1
+    return {concept for concept, count in lang_counts.items() if count > 1}
 
 
 def _groups(concepts: Mapping[str, set[int]]) -> list[list[str]]:
-    """Languages in groups that share concepts, directly or by way of others of the group."""
+    """Group languages that share concepts, directly or through other languages of the group."""
     groups: list[tuple[list[str], set[int]]] = []
-    for lang, own in sorted(concepts.items()):
-        touching = [group for group in groups if group[1] & own]
+    for lang, lang_concepts in sorted(concepts.items()):
+        overlapping = [group for group in groups if group[1] & lang_concepts]
         merged = (
-            [name for names, _ in touching for name in names] + [lang],
-            own.union(*(seen for _, seen in touching)),
+            [name for names, _ in overlapping for name in names] + [lang],
+            lang_concepts.union(*(group_concepts for _, group_concepts in overlapping)),
         )
-        groups = [group for group in groups if group not in touching] + [merged]
+        groups = [group for group in groups if group not in overlapping] + [merged]
     return [sorted(names) for names, _ in groups]

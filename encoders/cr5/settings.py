@@ -11,12 +11,7 @@ Pairs = Literal["joint", "pairwise", "transitive"]
 
 @dataclass(frozen=True)
 class WordLimits:
-    """Numbers of different words that a training document has.
-
-    Attributes:
-        least: at least.
-        most: at most.
-    """
+    """Minimum and maximum number of different words in a training document."""
 
     least: int = 50
     most: int = 1000
@@ -28,13 +23,12 @@ class Cr5Settings:
 
     Attributes:
         dimensions: r.
-        ridge: λ; none: by cross-validation over concepts.
+        ridge: λ; None: chosen by cross-validation over concepts.
         pairs: ``joint`` uses every concept of two languages or more, ``transitive`` links languages by pivots alone;
             ``pairwise`` is ``joint`` on two languages.
-        pivots: of transitive training.
-        vocabulary: words a language at most, the most frequent.
-        least: documents that a word must be in.
-        limits: different words of a training document.
+        pivots: languages that transitive training links the others with.
+        vocabulary: maximum number of words in each language; the most frequent are taken.
+        least: minimum number of documents that have a word.
         seed: of eigenvectors and cross-validation.
     """
 

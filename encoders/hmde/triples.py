@@ -17,12 +17,11 @@ Rows = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class TripleDocument:
-    """What a document is to the triples.
+    """A document as the triples see it.
 
     Attributes:
-        concept: the same for pages about the same thing; empty where nobody said.
-        lang: normalised tag.
-        categories: it is in; a page in none has no hard negatives.
+        concept: the same for pages about the same thing; empty if unknown.
+        categories: of the page; a page without categories has no hard negatives.
     """
 
     concept: str
@@ -31,20 +30,20 @@ class TripleDocument:
 
 
 def page_of(lang: str, fields: Mapping[str, object]) -> TripleDocument:
-    """A document's page by its fields: ``concept``, and ``category`` (one or a list) or else ``label``."""
+    """A document's page by its fields ``concept`` and ``category`` (a value or a list), or else ``label``."""
     concept = fields.get("concept")
-    categories = _names(fields.get("category")) or _names(fields.get("label"))
+    categories = _field_values(fields.get("category")) or _field_values(fields.get("label"))
     return TripleDocument("" if concept is None else str(concept), lang, categories)
 
 
-def _names(stated: object) -> tuple[str, ...]:
-    """One or several as text, each once; 0 is a name, and nothing and the empty text are none."""
-    several = stated if isinstance(stated, list | tuple) else (stated,)
-    return tuple(dict.fromkeys(str(one) for one in several if one not in (None, "")))
+def _field_values(field: object) -> tuple[str, ...]:
+    """A field's distinct values as text; 0 is a value, None and the empty text are not."""
+    values = field if isinstance(field, list | tuple) else (field,)
+    return tuple(dict.fromkeys(str(value) for value in values if value not in (None, "")))
 
 
 def held_out(concept: str, share: float, seed: int) -> bool:
-    """Whether a concept is kept for validation: by a hash, so the same whatever else is in the collection."""
+    """Whether a concept is held out for validation; a hash decides, so other documents have no influence."""
     digest = hashlib.blake2b(f"{seed} {concept}".encode("utf-8", "surrogatepass"), digest_size=8).digest()
     return int.from_bytes(digest) < share * 2**64
 
@@ -52,27 +51,27 @@ def held_out(concept: str, share: float, seed: int) -> bool:
 class Triples:
     """An endless, repeatable sequence of triples; each ordered pair of languages comes once before any comes again.
 
-    Within a pair of languages each concept comes once before any comes again. The negative is drawn among pages of the
-    first page's language that share a category with it and are about something else.
+    Within a pair of languages each concept comes once before any comes again. The negative is drawn from the pages of
+    the first page's language that share a category with the first page and are about another concept.
 
     Attributes:
-        pages: what the rows of a triple number.
-        possible: triples without counting negatives, by ordered pair of languages.
-        single: concepts with pages in one language only, which give no triple.
-        lonely: pages with a mate and no hard negative, which begin no triple.
-        further: pages whose concept an earlier page of their language has; they are negatives at most.
+        pages: the rows of a triple are positions in it.
+        possible: number of pages with a mate and a negative, by ordered pair of languages.
+        single: number of concepts with pages in one language only; they give no triple.
+        lonely: number of pages with a mate and no hard negative; they begin no triple.
+        further: number of pages whose concept an earlier page of their language has; they can only be negatives.
     """
 
     def __init__(self, pages: Sequence[TripleDocument], seed: int = 0, left_out: Collection[str] = ()) -> None:
-        """Find what can be drawn.
+        """Find the pages, mates and negatives that can be drawn.
 
         Args:
-            pages: rows of triples are places in it.
-            seed: another one gives another order and other negatives.
-            left_out: concepts whose pages are not drawn, as negatives neither.
+            pages: the rows of a triple are positions in it.
+            seed: of the order and of the negatives.
+            left_out: concepts whose pages are not drawn, not even as negatives.
 
         Raises:
-            BadInput: there is no triple in them, with the reason.
+            BadInput: the pages give no triple; the message says why.
         """
         self.pages = pages
         self._seed = seed
@@ -89,7 +88,7 @@ class Triples:
                 self._members[page.lang, category].append(row)
         self.single = sum(len(mates) == 1 for mates in self._concepts.values())
         self._groups = {key: np.array(rows, dtype=np.int64) for key, rows in self._members.items()}
-        pairs, self.lonely = self._found()
+        pairs, self.lonely = self._paired_pages()
         self._langs = sorted(pairs)
         self._pairs = [np.array(pairs[key], dtype=np.int64) for key in self._langs]
         self.possible = {key: len(pairs[key]) for key in self._langs}
@@ -97,15 +96,15 @@ class Triples:
             raise BadInput(f"no training triples can be drawn: {self._reason()}")
 
     def draw(self, start: int, count: int) -> Rows:
-        """Triples number ``start`` to ``start + count`` of the sequence, (count, 3) rows: page, mate, hard negative."""
-        return np.array([self._triple(at) for at in range(start, start + count)], dtype=np.int64).reshape(-1, 3)
+        """Triples ``start`` to ``start + count`` of the sequence, (count, 3) rows: page, mate, hard negative."""
+        return np.array([self._triple(number) for number in range(start, start + count)], dtype=np.int64).reshape(-1, 3)
 
     def languages(self, rows: Rows) -> Counter[tuple[str, str]]:
-        """How many of some triples are of each ordered pair of languages."""
+        """Number of triples in ``rows`` by ordered pair of languages."""
         return Counter((self.pages[first].lang, self.pages[second].lang) for first, second, _ in rows.tolist())
 
-    def _found(self) -> tuple[dict[tuple[str, str], list[tuple[int, int]]], int]:
-        """Pages and mates by ordered pair of languages; and how many pages with a mate have no negative."""
+    def _paired_pages(self) -> tuple[dict[tuple[str, str], list[tuple[int, int]]], int]:
+        """Pages with their mates by ordered pair of languages, and the number of pages with a mate but no negative."""
         pairs: dict[tuple[str, str], list[tuple[int, int]]] = defaultdict(list)
         lonely = 0
         for _, mates in sorted(self._concepts.items()):
@@ -113,40 +112,40 @@ class Triples:
                 if not self._categories(row):
                     lonely += 1
                     continue
-                for other, mate in sorted(mates.items()):
-                    if other != lang:
-                        pairs[lang, other].append((row, mate))
+                for mate_lang, mate in sorted(mates.items()):
+                    if mate_lang != lang:
+                        pairs[lang, mate_lang].append((row, mate))
         return pairs, lonely
 
-    def _triple(self, at: int) -> tuple[int, int, int]:
-        turn, place = divmod(at, len(self._pairs))
-        pair = int(self._shuffled(1, turn, len(self._pairs))[place])
+    def _triple(self, number: int) -> tuple[int, int, int]:
+        turn, position = divmod(number, len(self._pairs))
+        pair = int(self._shuffled(1, turn, len(self._pairs))[position])
         mates = self._pairs[pair]
-        again, inside = divmod(turn, len(mates))
-        first, second = mates[self._shuffled(2 + pair, again, len(mates))[inside]].tolist()
-        return first, second, self._negative(first, at)
+        pair_turn, pair_position = divmod(turn, len(mates))
+        first, second = mates[self._shuffled(2 + pair, pair_turn, len(mates))[pair_position]].tolist()
+        return first, second, self._negative(first, number)
 
-    def _shuffled(self, what: int, turn: int, count: int) -> Rows:
-        """An order of its own for each of what is gone through, another one each time; the last one is kept."""
-        if what not in self._orders or self._orders[what][0] != turn:
-            self._orders[what] = turn, np.random.default_rng((self._seed, what, turn)).permutation(count)
-        return self._orders[what][1]
+    def _shuffled(self, sequence: int, turn: int, count: int) -> Rows:
+        """A random order of ``count`` items for a sequence and a turn; the sequence's last order is cached."""
+        if sequence not in self._orders or self._orders[sequence][0] != turn:
+            self._orders[sequence] = turn, np.random.default_rng((self._seed, sequence, turn)).permutation(count)
+        return self._orders[sequence][1]
 
-    def _negative(self, row: int, at: int) -> int:
-        chance = np.random.default_rng((self._seed, 0, at))
+    def _negative(self, row: int, number: int) -> int:
+        random = np.random.default_rng((self._seed, 0, number))
         categories = self._categories(row)
-        group = self._groups[self.pages[row].lang, categories[int(chance.integers(len(categories)))]]
+        group = self._groups[self.pages[row].lang, categories[int(random.integers(len(categories)))]]
         while True:
-            found = int(group[chance.integers(len(group))])
-            if self.pages[found].concept != self.pages[row].concept:
-                return found
+            negative = int(group[random.integers(len(group))])
+            if self.pages[negative].concept != self.pages[row].concept:
+                return negative
 
     def _categories(self, row: int) -> list[str]:
-        """Categories of a page in which there is a page of its language about something else."""
+        """A page's categories that hold a page of its language about another concept."""
         page = self.pages[row]
-        return [name for name in page.categories if self._has_other(page, name)]
+        return [category for category in page.categories if self._has_negative(page, category)]
 
-    def _has_other(self, page: TripleDocument, category: str) -> bool:
+    def _has_negative(self, page: TripleDocument, category: str) -> bool:
         return any(self.pages[row].concept != page.concept for row in self._members[page.lang, category])
 
     def _reason(self) -> str:

@@ -1,4 +1,4 @@
-"""Mate retrieval: does a document find its translation first? (Tashu et al. 2024, section 4.3)."""
+"""Mate retrieval: at which rank does a document find its translation? (Tashu et al. 2024, section 4.3)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _BLOCK = 1024
 
 @dataclass(frozen=True)
 class Mates:
-    """What mate retrieval reached.
+    """Measures of mate retrieval.
 
     Attributes:
         rate: share of documents whose mate is the nearest.
@@ -27,29 +27,25 @@ class Mates:
 
 
 def mates(queries: FloatArray, documents: FloatArray) -> Mates:
-    """Find each row's mate, the row of the same place, among all rows of the other side by cosine (eqs. 1 to 4).
+    """Measure how well (n, dim) queries retrieve their mates, the documents of the same rows, by cosine (eqs. 1 to 4).
 
-    A mate that ties with others has the last place of them.
-
-    Args:
-        queries: (n, dim).
-        documents: (n, dim).
+    A mate ranks last among ties.
     """
-    places = ranks(queries, documents)
-    return Mates(float((places == 1).mean()), float((1.0 / places).mean()))
+    mate_ranks = ranks(queries, documents)
+    return Mates(float((mate_ranks == 1).mean()), float((1.0 / mate_ranks).mean()))
 
 
 def ranks(queries: FloatArray, documents: FloatArray) -> npt.NDArray[np.intp]:
-    """The place of each row's mate among all rows of the other side, from 1."""
-    asked, found = unit_rows(queries), unit_rows(documents)
-    places = [np.zeros(0, dtype=np.intp)]
-    for start in range(0, len(asked), _BLOCK):
-        cosines = asked[start : start + _BLOCK] @ found.T
-        own = cosines[np.arange(len(cosines)), np.arange(start, start + len(cosines))]
-        places.append((cosines >= own[:, None]).sum(axis=1))
-    return np.concatenate(places)
+    """Rank of each query's mate among all documents, from 1."""
+    unit_queries, unit_documents = unit_rows(queries), unit_rows(documents)
+    blocks = [np.zeros(0, dtype=np.intp)]
+    for start in range(0, len(unit_queries), _BLOCK):
+        cosines = unit_queries[start : start + _BLOCK] @ unit_documents.T
+        mate_cosines = cosines[np.arange(len(cosines)), np.arange(start, start + len(cosines))]
+        blocks.append((cosines >= mate_cosines[:, None]).sum(axis=1))
+    return np.concatenate(blocks)
 
 
 def mean(found: Sequence[Mates]) -> Mates:
     """Mean of both measures."""
-    return Mates(float(np.mean([one.rate for one in found])), float(np.mean([one.mrr for one in found])))
+    return Mates(float(np.mean([result.rate for result in found])), float(np.mean([result.mrr for result in found])))

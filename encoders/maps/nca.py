@@ -1,4 +1,4 @@
-"""Neural concept approximation, run by ONNX Runtime (Tashu et al. 2024, section 3.2.3)."""
+"""Neural concept approximation in ONNX Runtime (Tashu et al. 2024, section 3.2.3)."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from encoders.session import check_runtime
 class Network:
     """One direction of NCA: from rows of one space to centred rows of another.
 
-    The graph takes ``rows`` (n, dim) float32 as the encoder made them and returns ``mapped`` (n, dim): its means are
-    inside.
+    The graph takes ``rows`` (n, dim) float32 as the encoder made them and returns ``mapped`` (n, dim); it centres the
+    rows itself.
     """
 
     def __init__(self, graph: bytes) -> None:
         """Load a graph.
 
         Raises:
-            MissingPart: ONNX Runtime is not there.
+            MissingPart: ONNX Runtime is missing.
             BadInput: the graph can't be loaded.
         """
         check_runtime()
@@ -30,11 +30,11 @@ class Network:
         options.intra_op_num_threads = 1
         try:
             self._session = onnxruntime.InferenceSession(graph, options, providers=["CPUExecutionProvider"])
-        except Exception as error:  # ONNX Runtime raises classes of its own, all of them plain Exceptions
+        except Exception as error:  # ONNX Runtime's error classes share no base but Exception
             raise BadInput(f"the network can't be loaded ({str(error).splitlines()[0]}); train it again") from error
 
     def transform(self, rows: FloatArray) -> FloatArray:
-        """(n, dim) of the other space."""
+        """Map rows to centred rows of the other space, (n, dim)."""
         mapped: FloatArray = self._session.run(["mapped"], {"rows": rows.astype(np.float32, copy=False)})[0]
         return mapped
 
@@ -45,12 +45,12 @@ def compared(
     """Rows whose cosines compare X with Y: [x, f(x)] and [g(y), y].
 
     Args:
-        x: (n, dim x) as the encoder made them.
-        y: (m, dim y) likewise.
-        means: of X and of Y in training.
+        x: (n, dim x) rows as the encoder made them.
+        y: (m, dim y) rows as the encoder made them.
+        means: mean of X and mean of Y in training.
         forward: f, from X to Y.
         backward: g, from Y to X.
     """
-    left = np.concatenate([x - means[0], forward.transform(x)], axis=1)
-    right = np.concatenate([backward.transform(y), y - means[1]], axis=1)
-    return left, right
+    x_rows = np.concatenate([x - means[0], forward.transform(x)], axis=1)
+    y_rows = np.concatenate([backward.transform(y), y - means[1]], axis=1)
+    return x_rows, y_rows

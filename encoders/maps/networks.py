@@ -1,4 +1,4 @@
-"""NCA between several languages: a network each way of each pair, as a mapping's folder holds them."""
+"""NCA between several languages: a network for each ordered pair, as a mapping's folder holds them."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from encoders.maps.space import FORMAT, HEADER, SpaceMaps
 
 @dataclass(frozen=True)
 class Networks:
-    """What compares documents of two languages by what each says of the other.
+    """Networks that map vectors of each language into the space of another.
 
     Attributes:
         model: id of the documents' vectors.
-        graphs: ONNX graphs by the languages that they lead from and to.
-        means: (dim,) of each language's rows in training.
-        about: how they were made, for people.
+        graphs: ONNX graphs by source and target language.
+        means: (dim,) mean of each language's rows in training.
+        about: how the networks were made, for people.
     """
 
     model: str
@@ -36,17 +36,18 @@ class Networks:
     about: Mapping[str, Any]
 
     asker = None
-    """Queries are of the documents' own encoder."""
+    """The documents' encoder encodes the queries too."""
     width = None
-    """Documents come into the queries' space."""
+    """Documents are mapped into the space of the queries, whose width stays."""
     stands_in = False
-    """Nothing compares languages that it doesn't know."""
+    """There is no map for languages that the networks were not learnt from."""
 
     def mapped(self, query_lang: str, lang: str, rows: FloatArray) -> FloatArray:
-        """Centred documents of a language as they compare with queries of another, (n, dim); only directions count.
+        """Map centred documents of a language to compare them with queries of another, (n, dim).
 
-        A collection has means of its own, and passages others, so a network is given a direction as the languages'
-        documents lay in training: as far from their mean as those, unit vectors, were (in square mean).
+        Only the direction of a row counts. The means of a collection and of its passages differ from those in training,
+        so each row is moved to where the training documents lay: around their mean, at the root mean square distance
+        that unit vectors have from it.
         """
         if (lang, query_lang) not in self.graphs:
             return rows
@@ -55,22 +56,22 @@ class Networks:
         return self._network(lang, query_lang).transform(unit_rows(rows) * radius + mean)
 
     def asking(self, query_lang: str, lang: str, queries: FloatArray) -> FloatArray:  # noqa: ARG002
-        """Queries as they ask for a language's documents: as they are, as no query stands for a network."""
+        """Return the queries unchanged: no query vector can replace a network."""
         return queries
 
     def mapped_queries(self, lang: str, rows: FloatArray) -> FloatArray:  # noqa: ARG002
-        """Centred queries of a language as they are compared: as they are."""
+        """Return the centred queries unchanged."""
         return rows
 
     def knows(self, lang: str) -> bool:
-        """Whether networks were learnt of a language."""
+        """Whether networks were learnt for a language."""
         return lang in self.means
 
     def compared(self, lang: str, other: str, x: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Rows whose cosines compare two languages' rows, (n, dim) and (m, dim) as the encoder made them.
+        """Rows whose cosines compare two languages, from (n, dim) and (m, dim) rows as the encoder made them.
 
         Raises:
-            BadInput: there is no network for them.
+            BadInput: there is no network for the languages.
         """
         for pair in ((lang, other), (other, lang)):
             if pair not in self.graphs:
@@ -90,22 +91,22 @@ class Networks:
         return {}
 
     def header(self) -> dict[str, Any]:
-        """All but the networks and means, as JSON carries it."""
+        """Everything but the networks and means, as JSON."""
         return {"format": FORMAT, "model": self.model, "networks": [*self.graphs], "about": dict(self.about)}
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """Means by name, float32, and graphs, as bytes."""
-        found = {f"{_MEAN}{lang}": mean.astype(np.float32) for lang, mean in self.means.items()}
+        """Means as float32 and graphs as bytes, by name."""
+        arrays = {f"{_MEAN}{lang}": mean.astype(np.float32) for lang, mean in self.means.items()}
         for pair, graph in self.graphs.items():
-            found[_GRAPH + "-".join(pair)] = np.frombuffer(graph, dtype=np.uint8)
-        return found
+            arrays[_GRAPH + "-".join(pair)] = np.frombuffer(graph, dtype=np.uint8)
+        return arrays
 
     @classmethod
     def of(cls, header: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Self:
-        """What ``header`` and ``arrays`` gave.
+        """Make networks of what ``header`` and ``arrays`` return.
 
         Raises:
-            KeyError: something is missing.
+            KeyError: an entry or an array is missing.
         """
         pairs = [(str(source), str(target)) for source, target in header["networks"]]
         graphs = {pair: arrays[_GRAPH + "-".join(pair)].tobytes() for pair in pairs}
@@ -113,22 +114,22 @@ class Networks:
         return cls(header["model"], graphs, means, header["about"])
 
     def write(self, folder: Path) -> None:
-        """Write ``mapping.json``, ``nca/SOURCE-TARGET.onnx`` and ``nca/means.npz`` into a folder that is there."""
-        inside = folder / NETWORKS
-        inside.mkdir()
+        """Write ``mapping.json``, ``nca/SOURCE-TARGET.onnx`` and ``nca/means.npz`` into an existing folder."""
+        network_folder = folder / NETWORKS
+        network_folder.mkdir()
         for pair, graph in self.graphs.items():
-            _graph(inside, pair).write_bytes(graph)
-        np.savez(inside / _MEANS, allow_pickle=False, **self.means)
+            _graph_file(network_folder, pair).write_bytes(graph)
+        np.savez(network_folder / _MEANS, allow_pickle=False, **self.means)
         (folder / HEADER).write_text(json.dumps(self.header(), indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
 
     @classmethod
     def read(cls, folder: Path) -> Self:
-        """Read what ``write`` wrote.
+        """Read the files that ``write`` writes.
 
         Raises:
-            BadInput: it is damaged or of another version, or a graph can't be loaded.
+            BadInput: the folder is damaged or of another version, or a graph can't be loaded.
         """
-        inside = folder / NETWORKS
+        network_folder = folder / NETWORKS
         try:
             header = json.loads((folder / HEADER).read_text(encoding="utf-8"))
             if header["format"] != FORMAT:
@@ -136,34 +137,34 @@ class Networks:
                     f"{folder / HEADER} is of another version; make it again: dragoman train mapping --method nca"
                 )
             pairs = [(str(source), str(target)) for source, target in header["networks"]]
-            with np.load(inside / _MEANS, allow_pickle=False) as arrays:
+            with np.load(network_folder / _MEANS, allow_pickle=False) as arrays:
                 means = {lang: arrays[lang] for lang in arrays.files}
-            graphs = {pair: _graph(inside, pair).read_bytes() for pair in pairs}
-            found = cls(header["model"], graphs, means, header["about"])
+            graphs = {pair: _graph_file(network_folder, pair).read_bytes() for pair in pairs}
+            networks = cls(header["model"], graphs, means, header["about"])
         except (OSError, ValueError, KeyError, TypeError, EOFError, BadZipFile) as error:
             raise BadInput(
                 f"the networks in {folder} can't be read ({error}); "
                 "make them again: dragoman train mapping --method nca"
             ) from error
         for pair in pairs:
-            found._network(*pair)
-        return found
+            networks._network(*pair)
+        return networks
 
 
 def read_mapping(folder: Path) -> SpaceMaps | Networks:
-    """Read a mapping's folder, of whatever method.
+    """Read a mapping's folder, of any method.
 
     Raises:
-        BadInput: it holds none, or a damaged one.
+        BadInput: the folder holds no mapping, or a damaged one.
     """
     return Networks.read(folder) if (folder / NETWORKS).is_dir() else SpaceMaps.read(folder)
 
 
 NETWORKS = "nca"
-"""Folder of the networks within a mapping's."""
+"""Folder of the networks inside a mapping's folder."""
 _MEANS = "means.npz"
 _MEAN, _GRAPH = "means/", "graphs/"
 
 
-def _graph(inside: Path, pair: tuple[str, str]) -> Path:
-    return inside / f"{'-'.join(pair)}.onnx"
+def _graph_file(network_folder: Path, pair: tuple[str, str]) -> Path:
+    return network_folder / f"{'-'.join(pair)}.onnx"

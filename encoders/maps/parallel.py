@@ -1,4 +1,4 @@
-"""Documents about the same concepts in several languages, and how they are split."""
+"""Documents about the same concepts in several languages, and their split by concept."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from encoders.maps.ridge import AlignedMoments
 from encoders.wording import counted
 
 FEWEST = 15
-"""Concepts in all languages from which on three of each part of a split are left."""
+"""Minimum concepts in all languages: validation and test then have three each."""
 _Places = npt.NDArray[np.intp]
 
 
@@ -24,19 +24,21 @@ class Parallel:
     """Documents about the same concepts in several languages.
 
     Attributes:
-        concepts: (n,) what they are about.
-        rows: (n, dim) float32 vectors by language, a concept's at the same place in each.
+        concepts: (n,) the documents' concepts.
+        rows: (n, dim) float32 vectors by language; a concept has the same row in each.
     """
 
     concepts: Sequence[str]
     rows: Mapping[str, FloatArray]
 
     def only(self, places: _Places) -> Parallel:
-        """Some of the concepts."""
-        return Parallel([self.concepts[at] for at in places], {lang: rows[places] for lang, rows in self.rows.items()})
+        """The documents of the concepts at these places."""
+        return Parallel(
+            [self.concepts[place] for place in places], {lang: rows[places] for lang, rows in self.rows.items()}
+        )
 
     def aligned(self) -> AlignedMoments:
-        """Moments of all of them."""
+        """Moments of all rows."""
         moments = AlignedMoments({lang: rows.shape[1] for lang, rows in self.rows.items()})
         moments.add(dict(self.rows))
         return moments
@@ -52,7 +54,7 @@ class ConceptSplit:
 
     @classmethod
     def of(cls, parallel: Parallel, seed: int) -> Self:
-        """Draw one.
+        """Draw a random split.
 
         Raises:
             BadInput: there are too few concepts.
@@ -68,5 +70,5 @@ class ConceptSplit:
         return cls(*(parallel.only(part) for part in (order[:first], order[first:second], order[second:])))
 
     def shortened(self, pairs: int) -> ConceptSplit:
-        """The same, learnt from the first so many training concepts."""
+        """The same split with the first ``pairs`` training concepts only."""
         return ConceptSplit(self.training.only(np.arange(pairs)), self.validation, self.test)

@@ -1,4 +1,4 @@
-"""Least squares from one space into another, for any ridge, out of second moments."""
+"""Least squares from one space into another, for any ridge, from second moments."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from encoders.methods.moments import Float64Array, Moments
 from encoders.wording import counted
 
 RIDGES = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
-"""Penalties to choose from, in mean squared distances of a vector from its mean: so they fit vectors of any length."""
+"""Ridges to choose from, in units of the vectors' mean squared distance from their mean: so they fit any scale."""
 
 _BLOCK = 8192
 _NOTHING = 1e-9
-"""Of the largest eigenvalue: directions below it were not seen, and the pseudo-inverse leaves them out."""
+"""Share of the largest eigenvalue below which the pseudo-inverse leaves a direction out as rounding."""
 
 
 class AlignedMoments:
     """Moments of aligned rows of several spaces, in one pass and in memory that does not grow with the rows.
 
     Attributes:
-        moments: of the spaces' rows put side by side, in the order of ``parts``.
-        parts: columns of each space, by its name.
+        moments: of the spaces' concatenated rows, in the order of ``parts``.
+        parts: columns of each space, by name.
     """
 
     def __init__(self, dims: dict[str, int]) -> None:
-        """Nothing seen yet; ``dims`` are the widths of the spaces by name."""
+        """Start without rows; ``dims`` are the widths of the spaces by name."""
         self.parts: dict[str, slice] = {}
         start = 0
         for name, dim in dims.items():
@@ -35,19 +35,19 @@ class AlignedMoments:
         self.moments = Moments(start)
 
     def add(self, rows: dict[str, FloatArray]) -> None:
-        """See aligned rows: (n, dim) of every space, the same document's at the same place.
+        """Add aligned rows: (n, dim) of every space, a document's in the same position of each.
 
         Raises:
-            BadInput: the spaces have different numbers of rows or other widths, or a number is not finite.
+            BadInput: numbers of rows differ, a width is wrong, or a number is not finite.
         """
-        counts = {name: len(some) for name, some in rows.items()}
+        counts = {name: len(vectors) for name, vectors in rows.items()}
         if len(set(counts.values())) != 1 or rows.keys() != self.parts.keys():
-            said = ", ".join(f"{name} {count:,}" for name, count in counts.items())
-            raise BadInput(f"the sides are not aligned (rows: {said}); give the same documents on every side")
-        for name, some in rows.items():
+            row_counts = ", ".join(f"{name} {count:,}" for name, count in counts.items())
+            raise BadInput(f"the sides are not aligned (rows: {row_counts}); give the same documents on every side")
+        for name, vectors in rows.items():
             width = self.parts[name].stop - self.parts[name].start
-            if some.ndim != 2 or some.shape[1] != width:
-                raise BadInput(f"vectors of {name} have the shape {some.shape}, and {width} columns are wanted")
+            if vectors.ndim != 2 or vectors.shape[1] != width:
+                raise BadInput(f"vectors of {name} have the shape {vectors.shape}, and {width} columns are wanted")
         for start in range(0, next(iter(counts.values())), _BLOCK):
             block = np.concatenate([rows[name][start : start + _BLOCK] for name in self.parts], axis=1)
             require_finite(block)
@@ -58,10 +58,12 @@ class AlignedMoments:
         return self.moments.mean[self.parts[name]]
 
     def scatter(self, first: str, second: str) -> Float64Array:
-        """(dim, other dim) sum over rows of the products of two spaces' distances from their means."""
-        moments, one, other = self.moments, self.parts[first], self.parts[second]
-        together = moments.second[one, other]
-        scattered: Float64Array = together - np.outer(moments.total[one], moments.total[other]) / max(moments.count, 1)
+        """(dim, other dim) sum over rows of the outer products of two spaces' centred rows."""
+        moments, rows, columns = self.moments, self.parts[first], self.parts[second]
+        products = moments.second[rows, columns]
+        scattered: Float64Array = products - np.outer(moments.total[rows], moments.total[columns]) / max(
+            moments.count, 1
+        )
         return scattered
 
     def spread(self, name: str) -> float:
@@ -70,41 +72,37 @@ class AlignedMoments:
 
 
 class RidgePath:
-    """(XᵀX + αI)⁻¹ XᵀY for any α from one decomposition of XᵀX.
-
-    Attributes:
-        spread: what a ridge of 1 stands for: α is the ridge times it.
-    """
+    """(XᵀX + αI)⁻¹ XᵀY for any α, the ridge times the spread, from one decomposition of XᵀX."""
 
     def __init__(self, scatter: Float64Array, spread: float) -> None:
-        """Take XᵀX of centred rows and their spread."""
+        """Decompose XᵀX of centred rows with this spread."""
         values, self._axes = np.linalg.eigh(scatter)
         self._values = np.maximum(values, 0.0)
         self.spread = spread
 
     def solve(self, cross: Float64Array, ridge: float) -> Float64Array:
-        """Weights (dim, targets) for XᵀY; with a ridge of 0 by the pseudo-inverse, pinv(X) Y."""
+        """Weights (dim, targets) for XᵀY; a ridge of 0 gives the pseudo-inverse's, pinv(X) Y."""
         if ridge:
             factors = 1.0 / (self._values + max(ridge * self.spread, np.finfo(np.float64).tiny))
         else:
-            seen = self._values > _NOTHING * self._values[-1]
-            factors = np.where(seen, 1.0 / np.where(seen, self._values, 1.0), 0.0)
+            is_seen = self._values > _NOTHING * self._values[-1]
+            factors = np.where(is_seen, 1.0 / np.where(is_seen, self._values, 1.0), 0.0)
         weights: Float64Array = (self._axes * factors) @ (self._axes.T @ cross)
         return weights
 
 
 def require_finite(rows: FloatArray) -> None:
-    """See that there is no NaN or infinity in what is learnt from.
+    """Check that training rows have no NaN and no infinity.
 
     Raises:
-        BadInput: there is.
+        BadInput: a number is not finite.
     """
     if not np.isfinite(rows).all():
         raise BadInput("a vector has a number that is not finite; encode its document again, or leave it out")
 
 
 def require_pairs(count: int, fewest: int = 2) -> None:
-    """See that there is something to learn from.
+    """Check that there are enough pairs to learn from.
 
     Raises:
         BadInput: there are too few pairs.

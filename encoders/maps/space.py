@@ -1,4 +1,4 @@
-"""Linear maps of documents and of queries into spaces where they compare: what a mapping's folder and a search hold."""
+"""Linear maps of documents and queries into spaces in which their vectors are compared, as a mapping's folder holds."""
 
 from __future__ import annotations
 
@@ -22,13 +22,11 @@ ANY = ""
 
 @dataclass(frozen=True)
 class QueryEncoderSpec:
-    """The encoder of queries where it is another than the stored documents'.
+    """The encoder of queries where it is not the encoder of the stored documents.
 
     Attributes:
         encoder: name or folder.
-        method: how it makes a document's vector.
-        model: id of its vectors.
-        dim: their width.
+        model: id of the query vectors.
     """
 
     encoder: str
@@ -39,14 +37,14 @@ class QueryEncoderSpec:
 
 @dataclass(frozen=True)
 class SpaceMaps:
-    """What centred rows are multiplied by from the right before they are compared.
+    """Weights that centred rows are multiplied by from the right before they are compared.
 
     Attributes:
         model: id of the stored documents' vectors.
         documents: (dim, k) by language of the query and of the document; either may be ``ANY``.
-        queries: (query dim, k) by language of the query, or ``ANY``; where there is none a query stays as it is.
+        queries: (query dim, k) by language of the query, or ``ANY``; queries without weights stay unchanged.
         about: how the maps were made, for people.
-        asker: encoder of the queries, where it is another than the documents'.
+        asker: encoder of the queries, if it is not the documents' encoder.
     """
 
     model: str
@@ -65,10 +63,10 @@ class SpaceMaps:
         about: Mapping[str, Any] | None = None,
         asker: QueryEncoderSpec | None = None,
     ) -> Self:
-        """Of weights in any precision, as they will be once written: there are many, and they are kept in float16.
+        """Make maps of weights in any precision, rounded to float16 as the folder stores them.
 
         Raises:
-            BadInput: a weight is too large for that.
+            BadInput: a weight is too large for float16.
         """
         return cls(
             model,
@@ -79,54 +77,54 @@ class SpaceMaps:
         )
 
     def document(self, query_lang: str, lang: str) -> FloatArray | None:
-        """Weights for documents of a language when they are asked in another; none: they stay as they are."""
+        """Weights for documents of a language under queries of another; None: the documents stay unchanged."""
         for key in ((query_lang, lang), (ANY, lang), (ANY, ANY)):
             if key in self.documents:
                 return self.documents[key]
         return None
 
     def query(self, lang: str) -> FloatArray | None:
-        """Weights for queries of a language; none: they stay as they are."""
+        """Weights for queries of a language; None: the queries stay unchanged."""
         return self.queries.get(lang, self.queries.get(ANY))
 
     @property
     def width(self) -> int | None:
-        """Of the space that is compared in; none: as wide as queries are."""
-        known = next(iter(self.queries.values()), None)
-        return None if known is None else int(known.shape[1])
+        """Width of the space in which vectors are compared; None: the width of the queries."""
+        weights = next(iter(self.queries.values()), None)
+        return None if weights is None else int(weights.shape[1])
 
     def mapped(self, query_lang: str, lang: str, rows: FloatArray) -> FloatArray:
-        """Centred documents of a language as they compare with queries of another, (n, k)."""
+        """Map centred documents of a language to compare them with queries of another, (n, k)."""
         weights = self.document(query_lang, lang)
         return rows if weights is None else rows @ weights
 
     def mapped_queries(self, lang: str, rows: FloatArray) -> FloatArray:
-        """Centred queries of a language as they are compared, (n, k) unit rows; as they are where nothing maps them."""
+        """Map centred queries of a language, (n, k) unit rows; queries without weights stay unchanged."""
         weights = self.query(lang)
         return rows if weights is None else unit_rows(rows @ weights)
 
     def asking(self, query_lang: str, lang: str, queries: FloatArray) -> FloatArray:
-        """Mapped queries as they ask for a language's documents, (n, dim) unit rows: q·(W d) = (Wᵀq)·d."""
+        """Map queries back into the space of a language's documents, (n, dim) unit rows: q·(W d) = (Wᵀq)·d."""
         weights = self.document(query_lang, lang)
         return queries if weights is None else unit_rows(queries @ weights.T)
 
     def compared(self, lang: str, other: str, x: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Rows that compare queries of a language with documents of another, centred before: (n, k) and (m, k)."""
-        for_queries = self.query(lang)
-        return x if for_queries is None else x @ for_queries, self.mapped(lang, other, y)
+        """Map centred queries of a language and centred documents of another to compare them: (n, k) and (m, k)."""
+        weights = self.query(lang)
+        return x if weights is None else x @ weights, self.mapped(lang, other, y)
 
     def knows(self, lang: str) -> bool:
-        """Whether a language is among those that the maps were learnt of; a pivot has none of its own."""
+        """Whether the maps were learnt from this language; a pivot counts although it has no map."""
         learnt = lang in self.about.get("languages", ()) or any(lang == document for _, document in self.documents)
         return learnt or self.asker is not None
 
     @property
     def stands_in(self) -> bool:
-        """Whether something compares the languages that it doesn't know."""
+        """Whether there are weights for languages that the maps were not learnt from."""
         return (ANY, ANY) in self.documents
 
     def header(self) -> dict[str, Any]:
-        """All but the weights, as JSON carries it."""
+        """Everything but the weights, as JSON."""
         return {
             "format": FORMAT,
             "model": self.model,
@@ -137,17 +135,17 @@ class SpaceMaps:
         }
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """The weights by name, float16."""
-        found = {f"documents/{number}": one for number, one in enumerate(self.documents.values())}
-        found |= {f"queries/{number}": one for number, one in enumerate(self.queries.values())}
-        return {name: one.astype(np.float16) for name, one in found.items()}
+        """The weights in float16, by name."""
+        arrays = {f"documents/{number}": weights for number, weights in enumerate(self.documents.values())}
+        arrays |= {f"queries/{number}": weights for number, weights in enumerate(self.queries.values())}
+        return {name: weights.astype(np.float16) for name, weights in arrays.items()}
 
     @classmethod
     def of(cls, header: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Self:
-        """What ``header`` and ``arrays`` gave.
+        """Make maps of what ``header`` and ``arrays`` return.
 
         Raises:
-            KeyError: something is missing.
+            KeyError: an entry or an array is missing.
             ValueError: a weight is not finite, or maps lead from or into spaces of different widths.
         """
         documents = {
@@ -157,25 +155,29 @@ class SpaceMaps:
         queries = {
             str(lang): arrays[f"queries/{number}"].astype(np.float32) for number, lang in enumerate(header["queries"])
         }
-        if not all(np.isfinite(one).all() for one in (*documents.values(), *queries.values())):
+        if not all(np.isfinite(weights).all() for weights in (*documents.values(), *queries.values())):
             raise ValueError("a weight is not finite")
         asker = QueryEncoderSpec(**header["asker"]) if header["asker"] else None
-        shapes = {one.shape for one in documents.values()}
+        shapes = {weights.shape for weights in documents.values()}
         for dim, width in shapes:
-            asked = asker.dim if asker else dim
-            fitting = all(one.shape == (asked, width) for one in queries.values()) if queries else width == asked
+            query_dim = asker.dim if asker else dim
+            fitting = (
+                all(weights.shape == (query_dim, width) for weights in queries.values())
+                if queries
+                else width == query_dim
+            )
             if len(shapes) > 1 or not fitting:
                 raise ValueError("its maps are of different widths")
         return cls(header["model"], documents, queries, header["about"], asker)
 
     def write(self, folder: Path) -> None:
-        """Write ``mapping.json`` and ``maps.npz`` into a folder that is there."""
+        """Write ``mapping.json`` and ``maps.npz`` into an existing folder."""
         (folder / HEADER).write_text(json.dumps(self.header(), indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
         np.savez(folder / _WEIGHTS, allow_pickle=False, **self.arrays())
 
     @classmethod
     def read(cls, folder: Path) -> Self:
-        """Read what ``write`` wrote.
+        """Read the files that ``write`` writes.
 
         Raises:
             BadInput: the folder holds no linear mapping, or a damaged one.
@@ -199,7 +201,7 @@ _WEIGHTS = "maps.npz"
 
 def _round(weights: np.ndarray) -> FloatArray:
     with np.errstate(over="ignore"):
-        kept = weights.astype(np.float16).astype(np.float32)
-    if not np.isfinite(kept).all():
+        rounded = weights.astype(np.float16).astype(np.float32)
+    if not np.isfinite(rounded).all():
         raise BadInput("the map has weights too large to be kept; learn it with a ridge: --ridge 0.1, or none given")
-    return kept
+    return rounded

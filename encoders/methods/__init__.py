@@ -1,1 +1,1 @@
-"""How a document's vector is made of its text, one file a method; :func:`open_encoder` chooses."""
+"""Methods that make a document's vector from its text, one module each; :func:`open_encoder` chooses."""

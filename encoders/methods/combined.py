@@ -1,7 +1,7 @@
-"""Several encoders as one: their unit vectors after each other are one unit vector.
+"""Several encoders combined: their concatenated unit vectors, scaled to one unit vector.
 
-A document that one of them knows nothing of has zeros there and is a unit vector all the same; how its parts compare
-with those of others is ``encoders.methods.vector_parts``.
+If an encoder knows nothing of a document, its part is zero and the whole is still a unit vector;
+``encoders.methods.vector_parts`` compares such vectors.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from encoders.document import (
 from encoders.errors import BadInput
 
 BETWEEN = " + "
-"""Between the names of encoders, and of their methods, that are used as one."""
+"""Separates the names, and the methods, of combined encoders."""
 
 
 def refuse_combined(encoder: str) -> None:
-    """See that vectors are to be of one encoder, by its name.
+    """Check by its name that an encoder is not combined of several encoders.
 
     Raises:
-        BadInput: they are several encoders' as one.
+        BadInput: the encoder is combined.
     """
     if BETWEEN in encoder:
         raise BadInput(f"combined vectors ({encoder}) can't be mapped yet; map a collection of one encoder")
@@ -42,15 +42,15 @@ def refuse_combined(encoder: str) -> None:
 class Combined:
     """The encoders' vectors, concatenated with equal weight.
 
-    Passages are those of the first encoder that has any; each has beside it the vectors of the others' passages that
-    it shares the most text with, or zeros where there is none.
+    Passages are cut as by the first encoder that has any. To each passage every encoder contributes the vector of its
+    passage that shares the most text with it, or zeros if no passage does.
     """
 
     def __init__(self, encoders: Sequence[Encoder]) -> None:
-        """Take two encoders or more.
+        """Combine two encoders or more.
 
         Raises:
-            BadInput: two of them make the same vectors.
+            BadInput: two encoders make the same vectors.
         """
         specs = [encoder.spec for encoder in encoders]
         if len({spec.model for spec in specs}) < len(specs):
@@ -71,43 +71,43 @@ class Combined:
         )
 
     def encode_documents(self, documents: Sequence[Document]) -> Encoded:
-        """Documents by every encoder; ``known`` has a column for each."""
+        """Encode documents by every encoder; ``known`` has a column for each encoder."""
         parts = [encoder.encode_documents(documents) for encoder in self.encoders]
         widths = [encoder.spec.dim for encoder in self.encoders]
         vectors = unit_rows(np.concatenate([part.vectors for part in parts], axis=1))
-        passages = [_beside([part.passages[at] for part in parts], widths) for at in range(len(documents))]
+        passages = [_combined([part.passages[row] for part in parts], widths) for row in range(len(documents))]
         return Encoded(vectors, passages, np.concatenate([part.known for part in parts], axis=1))
 
     def encode_queries(self, queries: Sequence[Document]) -> FloatArray:
-        """Queries by every encoder → (queries, dim) float32 unit rows; zeros where none knows a query."""
+        """Queries by every encoder → (queries, dim) float32 unit rows; zeros where no encoder knows a query."""
         return unit_rows(np.concatenate([encoder.encode_queries(queries) for encoder in self.encoders], axis=1))
 
     def read_to(self, query: Document) -> int:
-        """How many characters of a query's content the encoder that reads furthest reads."""
+        """Number of characters of a query's content that the encoder with the longest input reads."""
         return max(
             encoder.read_to(query) if isinstance(encoder, ReadsSoFar) else len(query.content)
             for encoder in self.encoders
         )
 
 
-def _beside(parts: Sequence[Passages], widths: Sequence[int]) -> Passages:
-    """The passages of one document as the encoders cut it, made one list."""
+def _combined(parts: Sequence[Passages], widths: Sequence[int]) -> Passages:
+    """Combine the passages of one document that the encoders cut."""
     offsets = next((part.offsets for part in parts if len(part.offsets)), parts[0].offsets)
     rows = np.zeros((len(offsets), sum(widths)), dtype=np.float32)
     start = 0
     for part, width in zip(parts, widths, strict=True):
-        own = part.unit_vectors()
-        for row, place in enumerate(nearest_spans(offsets, part.offsets)):
-            if place is not None:
-                rows[row, start : start + width] = own[place]
+        vectors = part.unit_vectors()
+        for row, nearest in enumerate(nearest_spans(offsets, part.offsets)):
+            if nearest is not None:
+                rows[row, start : start + width] = vectors[nearest]
         start += width
     return Passages(int8_rows(rows), offsets)
 
 
 def nearest_spans(spans: Int32Array, others: Int32Array) -> list[int | None]:
-    """For each span the number of the other one that it shares the most characters with; none without any."""
+    """For each span the index of the other span that shares the most characters with it; None if no span does."""
     if not len(others):
         return [None] * len(spans)
     shared = np.minimum(spans[:, 1:], others[:, 1]) - np.maximum(spans[:, :1], others[:, 0])
     best = shared.argmax(axis=1)
-    return [int(place) if shared[row, place] > 0 else None for row, place in enumerate(best)]
+    return [int(column) if shared[row, column] > 0 else None for row, column in enumerate(best)]

@@ -1,4 +1,4 @@
-"""How densely sentences lie: what many documents say tells none apart, and weighs little (LAWDR, section 4.1)."""
+"""Weights of sentences by their density: what many documents say distinguishes none of them (LAWDR, section 4.1)."""
 
 from __future__ import annotations
 
@@ -24,24 +24,24 @@ DIMENSIONS = 16
 _FOLDS = 5
 _CANDIDATES = 16
 _MOST_COMPARED = 10_000
-"""Points that cross-validation looks at: its cost is their square, and the bandwidth goes with their number^(-1/20)."""
+"""Maximum points in the cross-validation: its cost grows with n², the bandwidth changes only with n^(-1/20)."""
 _BLOCK = 256
 _SAME = 1e-5
-"""Distance of unit vectors in float32 that is rounding and no difference."""
+"""Distance of unit vectors in float32 below which the difference is rounding."""
 
 
 @dataclass(frozen=True, eq=False)
 class DensityWeights:
-    """Weights of sentences by the density around them, estimated from a sample once.
+    """Weights of sentences by the density around them, which is estimated once from a sample.
 
     The tophat density of n points with bandwidth h in k dimensions is P(s) = c(s) / (n V h^k): c(s) is how many points
     lie within h of s, V the volume of the unit ball. In w = b / (b + P(s)) with b = mean(P) / 2 the constants V h^k
     cancel, so that the share c(s) / n stands for P, and nothing overflows.
 
     Attributes:
-        mean: (dim,) float32, of the sample's vectors.
+        mean: (dim,) float32 mean of the sample's vectors.
         components: (k, dim) float32 orthonormal rows, at most ``DIMENSIONS``.
-        points: (n, k) float32, the sample reduced.
+        points: (n, k) float32, the sample's vectors reduced to k dimensions.
         bandwidth: h, a distance between reduced points.
         b: half the mean share of points near a point of the sample.
     """
@@ -57,11 +57,11 @@ class DensityWeights:
         """Estimate the density of sentences from a sample of them.
 
         Args:
-            vectors: (n, dim) unit rows, a sentence as often as it occurs.
+            vectors: (n, dim) unit rows; a sentence that occurs again has a row for each time.
             seed: of the folds.
 
         Raises:
-            BadInput: there are no vectors, or some are not finite.
+            BadInput: there are no vectors, or a vector is not finite.
         """
         if not len(vectors):
             raise BadInput("a density needs at least one sentence; give sources that have some")
@@ -74,7 +74,7 @@ class DensityWeights:
         return cls(mean, components, unweighted.points, bandwidth, b=float(unweighted.shares(vectors).mean() / 2))
 
     def shares(self, vectors: FloatArray) -> Float64Array:
-        """The share of the sample that lies within the bandwidth of each of (m, dim) vectors: (m,), 0 to 1."""
+        """Share of the sample within the bandwidth of each of (m, dim) vectors: (m,), 0 to 1."""
         if not len(vectors):
             return np.zeros(0)
         reduced = _reduce(vectors, self.mean, self.components)
@@ -82,7 +82,7 @@ class DensityWeights:
         return np.asarray(near, dtype=np.float64) / len(self.points)
 
     def weights(self, vectors: FloatArray) -> FloatArray:
-        """Weights b / (b + P) of (m, dim) vectors: (m,) float32, above 0 and at most 1, where nothing is near."""
+        """Weights b / (b + P) of (m, dim) vectors: (m,) float32, above 0 and at most 1 (1: no point is near)."""
         weights: FloatArray = (self.b / (self.b + self.shares(vectors))).astype(np.float32)
         return weights
 
@@ -93,7 +93,7 @@ class DensityWeights:
         return short_hash(*(np.ascontiguousarray(part).tobytes() for part in arrays))
 
     def save(self, file: Path) -> None:
-        """Write everything as ``.npz``."""
+        """Write the density as ``.npz``."""
         with file.open("wb") as handle:
             np.savez(
                 handle,
@@ -106,12 +106,12 @@ class DensityWeights:
 
     @classmethod
     def load(cls, file: Path) -> DensityWeights:
-        """Read what ``save`` wrote.
+        """Read a file that ``save`` wrote.
 
         Raises:
-            BadInput: the file is damaged or something else.
+            BadInput: the file is damaged or holds no density.
         """
-        again = f"make it again: dragoman train lawdr SOURCE… -o {file.parent}"
+        advice = f"make it again: dragoman train lawdr SOURCE… -o {file.parent}"
         try:
             with file.open("rb") as handle, np.load(handle, allow_pickle=False) as data:
                 loaded = cls(
@@ -121,10 +121,10 @@ class DensityWeights:
                     bandwidth=float(data["bandwidth"]),
                     b=float(data["b"]),
                 )
-        except Exception as error:  # a damaged archive raises anything from zlib's to numpy's
-            raise BadInput(f"{file} can't be read; {again}") from error
+        except Exception as error:  # a damaged archive raises errors of zlib, zipfile or numpy
+            raise BadInput(f"{file} can't be read; {advice}") from error
         if not loaded._is_sound():
-            raise BadInput(f"{file} holds no density of sentences; {again}")
+            raise BadInput(f"{file} holds no density of sentences; {advice}")
         return loaded
 
     def _is_sound(self) -> bool:
@@ -140,19 +140,19 @@ class DensityWeights:
 
     @cached_property
     def _tree(self) -> cKDTree:
-        from scipy.spatial import cKDTree  # noqa: PLC0415 - searching needs none
+        from scipy.spatial import cKDTree  # noqa: PLC0415 - a search needs no scipy.spatial
 
         return cKDTree(self.points)
 
 
 def _principal(vectors: Float64Array) -> tuple[FloatArray, FloatArray]:
-    """Mean and first principal components, as many as the vectors have but one at least."""
+    """Mean and first principal components: as many as the vectors' rank, from 1 to ``DIMENSIONS``."""
     mean = vectors.mean(axis=0)
     centred = vectors - mean
     variances, directions = np.linalg.eigh(centred.T @ centred / len(vectors))
     rank = int((variances > _SAME**2).sum())
-    kept = directions[:, ::-1][:, : min(max(rank, 1), DIMENSIONS)].T
-    return mean.astype(np.float32), np.ascontiguousarray(kept, dtype=np.float32)
+    leading = directions[:, ::-1][:, : min(max(rank, 1), DIMENSIONS)].T
+    return mean.astype(np.float32), np.ascontiguousarray(leading, dtype=np.float32)
 
 
 def _reduce(vectors: FloatArray, mean: FloatArray, components: FloatArray) -> Float64Array:
@@ -161,17 +161,18 @@ def _reduce(vectors: FloatArray, mean: FloatArray, components: FloatArray) -> Fl
 
 
 def _cross_validated(points: Float64Array, seed: int) -> float:
-    """The bandwidth under which held-out points are likeliest.
+    """The bandwidth that gives held-out points the largest likelihood.
 
-    A point that no other reaches has tophat density 0, and one of them would make any bandwidth impossible that leaves
-    it out. So the density gets a floor: one observation more, spread evenly over the ball of radius R around the mean
-    that holds the sample. With n points to learn from it is (c + (h/R)^k) / ((n + 1) V h^k), still a density and as
-    floored for every h; against the floor alone its logarithm is log(1 + c (R/h)^k), the score here.
+    A point with no neighbour within the bandwidth has tophat density 0, and a single such point would rule out the
+    bandwidth. So the density gets a floor: one further observation, spread evenly over the ball of radius R around the
+    mean that holds the sample. With n training points the density is (c + (h/R)^k) / ((n + 1) V h^k); it still
+    integrates to 1, and its floor is the same for every h. The score is the logarithm of density over floor,
+    log(1 + c (R/h)^k).
 
-    Points that coincide are one here: a copy in another fold would ask for a bandwidth of zero. Candidates begin where
-    half of the points reach a neighbour.
+    Points that coincide count once: a copy in another fold would favour a bandwidth of zero. The smallest candidate is
+    the distance within which half of the points have a neighbour.
     """
-    from scipy.spatial import cKDTree  # noqa: PLC0415 - searching needs none
+    from scipy.spatial import cKDTree  # noqa: PLC0415 - a search needs no scipy.spatial
 
     random = np.random.default_rng(seed)
     radius = float(np.linalg.norm(points, axis=1).max())
@@ -192,13 +193,13 @@ def _cross_validated(points: Float64Array, seed: int) -> float:
     return max(float(candidates[scores.argmax()]), _SAME)
 
 
-def _neighbours(held_out: Float64Array, rest: Float64Array, distances: Float64Array) -> Float64Array:
-    """How many of the rest lie within each distance of each held-out point: (held out, distances)."""
-    from scipy.spatial.distance import cdist  # noqa: PLC0415 - searching needs none
+def _neighbours(held_out: Float64Array, training: Float64Array, distances: Float64Array) -> Float64Array:
+    """Number of training points within each distance of each held-out point: (held out, distances)."""
+    from scipy.spatial.distance import cdist  # noqa: PLC0415 - a search needs no scipy.spatial
 
     counts = np.zeros((len(held_out), len(distances)))
     for start in range(0, len(held_out), _BLOCK):
-        between = cdist(held_out[start : start + _BLOCK], rest)
+        pair_distances = cdist(held_out[start : start + _BLOCK], training)
         for column, distance in enumerate(distances):
-            counts[start : start + _BLOCK, column] = np.count_nonzero(between <= distance, axis=1)
+            counts[start : start + _BLOCK, column] = np.count_nonzero(pair_distances <= distance, axis=1)
     return counts

@@ -1,4 +1,4 @@
-"""*hmde*: sentences by the lower encoder, the document by the upper one over them; a query pays for the lower alone."""
+"""*hmde*: the lower encoder encodes sentences and queries, the upper encoder makes a document of its sentences."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from encoders.methods.sentences import Sentences
 class Hmde:
     """Document encoder of a folder that ``dragoman train hmde`` made (HMDE §2.1).
 
-    The upper encoder sees the passages as they are stored, so that another one, trained over the same lower, could make
-    an index's document vectors anew without encoding its texts.
+    The upper encoder takes the passages as they are stored, so that another upper encoder, trained over the same lower
+    encoder, could make an index's document vectors again without encoding its texts.
     """
 
     method = "hmde"
@@ -29,7 +29,7 @@ class Hmde:
         self.spec = replace(spec, build=short_hash(spec.build, upper.file.graph))
 
     def encode_documents(self, documents: Sequence[Document]) -> Encoded:
-        """A passage a sentence."""
+        """Encode documents; each sentence is a passage."""
         encoded = self._sentences.encode_documents(documents)
         return replace(
             encoded, vectors=self._upper.documents([passages.unit_vectors() for passages in encoded.passages])
@@ -40,5 +40,5 @@ class Hmde:
         return self._sentences.encode_queries(queries)
 
     def read_to(self, query: Document) -> int:
-        """How many characters of a query fit into the model."""
+        """Number of characters of a query that fit into the model."""
         return self._sentences.read_to(query)

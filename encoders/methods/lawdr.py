@@ -1,4 +1,4 @@
-"""*lawdr*: a document is the sum of its sentences' vectors, each weighted by how rare what it says is."""
+"""*lawdr*: a document is the sum of its sentences' vectors, weighted by the rarity of their content."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ class Lawdr:
     """Document encoder over weighted sentences (LAWDR eq. 3); *sentences* is the same without weights.
 
     The sum is over the passages as they are stored, so that a density fitted later could weigh an index again without
-    encoding it. The language's subspace stays in: it is linear, and the calibration takes it out of the query.
+    encoding it. The language's subspace is not removed here: its removal is linear, and the calibration removes it from
+    the query.
     """
 
     method = "lawdr"
@@ -35,7 +36,7 @@ class Lawdr:
         self.spec = sentence.spec(self.method, density=density.id)
 
     def encode_documents(self, documents: Sequence[Document]) -> Encoded:
-        """A passage a sentence, as *sentences* makes them."""
+        """Encode documents; each sentence is a passage."""
         encoded = self._sentences.encode_documents(documents)
         sums = np.zeros_like(encoded.vectors)
         for row, passages in enumerate(encoded.passages):
@@ -48,7 +49,7 @@ class Lawdr:
         return self._sentences.encode_queries(queries)
 
     def read_to(self, query: Document) -> int:
-        """How many characters of a query fit into the model."""
+        """Number of characters of a query that fit into the model."""
         return self._sentences.read_to(query)
 
 
@@ -61,32 +62,32 @@ def load_density(folder: ModelFolder) -> DensityWeights:
     """The density in a model folder.
 
     Raises:
-        BadInput: it has none, or a damaged one, or that of another model.
+        BadInput: the folder has no density, a damaged one, or a density of another model.
     """
-    train = "dragoman train lawdr SOURCE… -o FOLDER"
+    command = "dragoman train lawdr SOURCE… -o FOLDER"
     if not has_density(folder):
-        raise BadInput(f"{folder.path} has no {_FILE}, which method lawdr needs; make a folder that has: {train}")
+        raise BadInput(f"{folder.path} has no {_FILE}, which method lawdr needs; make a folder that has: {command}")
     density = DensityWeights.load(folder.path / _FILE)
     if len(density.mean) != folder.config.dim:
         raise BadInput(
             f"{folder.path / _FILE} is of vectors with {len(density.mean)} dimensions and the model's have "
-            f"{folder.config.dim}; make it again: {train}"
+            f"{folder.config.dim}; make it again: {command}"
         )
     return density
 
 
 def publish(base: ModelFolder, density: DensityWeights, target: Path) -> ModelFolder:
-    """Make a model folder of a base model's files, hard links where the disk allows, and a density.
+    """Make a model folder from a base model's files (hard links where the disk allows) and a density.
 
     Raises:
         MissingPart: the target can't be written, or its disk is full.
     """
-    with publishing(target, base.config, instead="with -o") as made:
-        link_files(base, made, besides={_FILE, _CARD})
-        density.save(made / _FILE)
+    with publishing(target, base.config, instead="with -o") as temporary:
+        link_files(base, temporary, besides={_FILE, _CARD})
+        density.save(temporary / _FILE)
         card = base.path / _CARD
         about = card.read_text(encoding="utf-8").split(_HEADING)[0].rstrip() if card.is_file() else f"# {target.name}"
-        (made / _CARD).write_text(about + _HEADING + _described(density), encoding="utf-8")
+        (temporary / _CARD).write_text(about + _HEADING + _described(density), encoding="utf-8")
     return ModelFolder.open(target)
 
 

@@ -1,4 +1,4 @@
-"""Second moments of vectors in one pass: their mean, and the directions most of them share."""
+"""Second moments of vectors in one pass: mean, spread and principal directions."""
 
 from __future__ import annotations
 
@@ -18,10 +18,8 @@ class Moments:
     """Count, sum and uncentred second moment of the vectors seen so far, in float64 whatever their order.
 
     Attributes:
-        dim: width of the vectors.
-        count: vectors seen.
-        total: (dim,) their sum.
-        second: (dim, dim) sum of their outer products.
+        total: (dim,) sum of the vectors.
+        second: (dim, dim) sum of the vectors' outer products.
     """
 
     dim: int
@@ -31,12 +29,12 @@ class Moments:
     _axes: FloatArray | None = field(default=None, init=False, repr=False)
 
     def __post_init__(self) -> None:
-        """Nothing seen yet."""
+        """Start without vectors."""
         self.total = np.zeros(self.dim)
         self.second = np.zeros((self.dim, self.dim))
 
     def add(self, vectors: FloatArray) -> None:
-        """See (n, dim) vectors."""
+        """Add (n, dim) vectors."""
         rows = vectors.astype(np.float64)
         self.count += len(rows)
         self.total += rows.sum(axis=0)
@@ -44,14 +42,14 @@ class Moments:
         self._axes = None
 
     def __add__(self, other: Moments) -> Moments:
-        """The moments of both's vectors."""
-        both = Moments(self.dim, self.count + other.count)
-        both.total, both.second = self.total + other.total, self.second + other.second
-        return both
+        """Moments of the vectors of both."""
+        result = Moments(self.dim, self.count + other.count)
+        result.total, result.second = self.total + other.total, self.second + other.second
+        return result
 
     @property
     def mean(self) -> Float64Array:
-        """(dim,) mean; zero where nothing was seen."""
+        """(dim,) mean; zero without vectors."""
         return self.total / max(self.count, 1)
 
     @property
@@ -64,7 +62,7 @@ class Moments:
     def subspace(self, rank: int) -> FloatArray:
         """(rank, dim) orthonormal rows: the top right singular vectors of the uncentred matrix (LAWDR, section 3.2).
 
-        Fewer rows where fewer vectors were seen.
+        There are fewer rows if the vectors span fewer dimensions.
         """
         if self._axes is None:  # every rank is a slice of one decomposition
             self._axes = principal_axes(self.second)
@@ -73,48 +71,49 @@ class Moments:
 
 @dataclass
 class PartMoments:
-    """Moments of vectors that are made of parts: each part's, of those vectors that it is not zero in.
+    """Moments of each part of vectors that are made of parts; vectors whose part is zero are left out.
 
     Attributes:
-        parts: what the vectors are made of; one part is an ordinary vector.
-        moments: of each part.
+        parts: layout of the vectors; a vector of one part is an ordinary vector.
     """
 
     parts: VectorParts
     moments: tuple[Moments, ...] = ()
 
     def __post_init__(self) -> None:
-        """Nothing seen yet, unless moments are given."""
+        """Start without vectors unless there are moments."""
         self.moments = self.moments or tuple(Moments(width) for width in self.parts.widths)
 
     def add(self, vectors: FloatArray) -> None:
-        """See (n, dim) vectors."""
+        """Add (n, dim) vectors."""
         rows, known = self.parts.unit(vectors), self.parts.known(vectors)
-        for columns, moments, seen in zip(self.parts.slices, self.moments, known.T, strict=True):
-            moments.add(rows[seen, columns])
+        for columns, moments, is_known in zip(self.parts.slices, self.moments, known.T, strict=True):
+            moments.add(rows[is_known, columns])
 
     def __add__(self, other: PartMoments) -> PartMoments:
-        """The moments of both's vectors."""
-        return PartMoments(self.parts, tuple(a + b for a, b in zip(self.moments, other.moments, strict=True)))
+        """Moments of the vectors of both."""
+        return PartMoments(
+            self.parts, tuple(first + second for first, second in zip(self.moments, other.moments, strict=True))
+        )
 
     @property
     def count(self) -> int:
-        """Vectors that the part which knows most of them knows."""
+        """Number of vectors whose part is not zero, for the part with the most of them."""
         return max(moments.count for moments in self.moments)
 
     @property
     def mean(self) -> Float64Array:
-        """(dim,) the parts' means."""
+        """(dim,) concatenated means of the parts."""
         return np.concatenate([moments.mean for moments in self.moments])
 
 
 def principal_axes(second: Float64Array) -> FloatArray:
-    """Orthonormal eigenvectors of a (dim, dim) second moment, (r, dim), the strongest first; r is its rank."""
+    """Orthonormal eigenvectors of a (dim, dim) second moment, (r, dim), largest eigenvalue first; r is its rank."""
     values, vectors = np.linalg.eigh(second)
-    found = int((values > _NOTHING * max(float(values[-1]), 0.0)).sum())
-    axes: FloatArray = np.ascontiguousarray(vectors[:, ::-1][:, :found].T, dtype=np.float32)
+    rank = int((values > _NOTHING * max(float(values[-1]), 0.0)).sum())
+    axes: FloatArray = np.ascontiguousarray(vectors[:, ::-1][:, :rank].T, dtype=np.float32)
     return axes
 
 
 _NOTHING = 1e-9
-"""Of the largest eigenvalue: what is below is rounding."""
+"""Share of the largest eigenvalue below which an eigenvalue is rounding."""

@@ -1,4 +1,4 @@
-"""From a model folder and a method's name to an encoder."""
+"""Open a model folder by a method's name: the list of methods, and the choice of an encoder."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from encoders.methods.sentences import Sentences
 from encoders.session import Device
 
 SENTENCE_METHODS = (Segments.method, First.method, Sentences.method, Lawdr.method, Hmde.method)
-"""What a folder with a sentence encoder serves, the last two if it was trained for them."""
+"""Methods of a folder with a sentence encoder; *lawdr* and *hmde* need a folder that was trained for them."""
 METHODS = (*SENTENCE_METHODS, BagsOfWords.method)
-"""How a document's vector can be made: from a sentence encoder by all but the last, which is a Cr5 model's own."""
+"""All methods of making a document's vector; *cr5* needs a Cr5 model."""
 
 
 def default_method(folder: ModelFolder) -> str:
-    """The method of a user who names none: what the folder was trained for, *segments* otherwise."""
+    """The default method of a folder: the method that the folder was trained for, otherwise *segments*."""
     if is_cr5(folder):
         return BagsOfWords.method
     if is_hmde(folder):
@@ -33,11 +33,11 @@ def default_method(folder: ModelFolder) -> str:
 def open_encoder(
     folder: ModelFolder, method: str | None = None, *, device: Device = "auto", threads: int | None = None
 ) -> Encoder:
-    """Load a model folder as an encoder of documents and queries, by the folder's default method unless one is named.
+    """Load a model folder as an encoder of documents and queries; the default method is the folder's.
 
     Raises:
-        BadInput: there is no such method, or the folder lacks what it needs, or can't be loaded.
-        MissingPart: ONNX Runtime, or the device asked for, is not there.
+        BadInput: the method is unknown, the folder lacks a file that the method needs, or it can't be loaded.
+        MissingPart: ONNX Runtime, or CUDA where ``device`` asks for it, is missing.
     """
     method = method or default_method(folder)
     if method not in METHODS:

@@ -13,8 +13,8 @@ class Segments:
     """Document encoder over the whole text: windows of 128 tokens that overlap by a third, mean of their vectors.
 
     Attributes:
-        window: tokens a window, special tokens and prefix included.
-        overlap: tokens that a window shares with the one before.
+        window: tokens of a window, special tokens and prefix included.
+        overlap: tokens that a window shares with the window before.
     """
 
     method = "segments"
@@ -28,7 +28,7 @@ class Segments:
         self.spec = sentence.spec(self.method, window=self.window, overlap=self.overlap)
 
     def encode_documents(self, documents: Sequence[Document]) -> Encoded:
-        """A passage a window."""
+        """Encode documents; each window is a passage."""
         tokens = self._sentence.tokenizer.tokenize([document.content for document in documents])
         return self._sentence.encode_spans(tokens, [windows(len(text), self._text, self.overlap) for text in tokens])
 
@@ -37,5 +37,5 @@ class Segments:
         return self._sentence.encode_queries(queries)
 
     def read_to(self, query: Document) -> int:
-        """How many characters of a query fit into the model."""
+        """Number of characters of a query that fit into the model."""
         return self._sentence.read_to(query)

@@ -1,4 +1,4 @@
-"""The sentence encoder: one text → one unit vector, by an ONNX graph. The base of every document encoder."""
+"""The sentence encoder: a text → a unit vector, by an ONNX graph. Every method but *cr5* is built on it."""
 
 from __future__ import annotations
 
@@ -14,37 +14,33 @@ from encoders.session import Device, OnnxSession
 from encoders.text.tokens import Tokenizer, Tokens
 
 _HEAD_START = 0.02
-"""Seconds until the graph loads by itself: reading a large vocabulary then keeps the interpreter for as long again."""
+"""Seconds until the graph's loading runs without the interpreter's lock. The tokenizer is read only then, because
+reading a large vocabulary holds the lock for about as long as the graph takes to load."""
 
 
 class SentenceEncoder:
-    """A model folder, loaded.
-
-    Attributes:
-        folder: where it came from.
-        tokenizer: its tokenizer.
-        session: its graph.
-    """
+    """A loaded model folder: tokenizer and graph."""
 
     def __init__(self, folder: ModelFolder, *, device: Device = "auto", threads: int | None = None) -> None:
         """Load tokenizer and graph.
 
         Raises:
-            BadInput: the model sums words (Cr5) and is none of sentences; a file is damaged or of another model; or
-                what tokenizer and session say.
+            BadInput: the model sums words (Cr5) and is no sentence encoder; a file is damaged or of another model; or
+                tokenizer or session raise it.
+            MissingPart: the session raises it.
         """
         if folder.config.pooling == "sum":
             raise BadInput(f"{folder.path} sums words (Cr5) and is no sentence encoder; name another with --encoder")
         self.folder = folder
-        with ThreadPoolExecutor(1) as aside:
-            session = aside.submit(OnnxSession, folder, device=device, threads=threads)
+        with ThreadPoolExecutor(1) as pool:
+            session = pool.submit(OnnxSession, folder, device=device, threads=threads)
             wait([session], timeout=_HEAD_START)
             folder.check_files()
             self.tokenizer = Tokenizer(folder)
             self.session = session.result()
 
     def spec(self, method: str, **settings: object) -> EncoderSpec:
-        """What a document encoder over this model is, by its method and the settings that decide its vectors."""
+        """Spec of a document encoder over this model, by its method and the settings that decide its vectors."""
         config = self.folder.config
         return EncoderSpec(
             name=config.name,
@@ -57,18 +53,18 @@ class SentenceEncoder:
 
     @property
     def segment_limit(self) -> int:
-        """Tokens of a document's text that fit into the model at once."""
+        """Number of tokens of a document's text that fit into the model at once."""
         return self.folder.config.max_tokens - self.tokenizer.document_overhead
 
     @property
     def query_limit(self) -> int:
-        """Tokens of a query's text that fit into the model."""
+        """Number of tokens of a query's text that fit into the model."""
         return self.folder.config.max_tokens - self.tokenizer.query_overhead
 
     def encode_queries(self, queries: Sequence[Document]) -> FloatArray:
-        """Queries with the model's query prefix → (queries, dim) unit rows; past the model's length they are cut.
+        """Queries with the model's query prefix → (queries, dim) unit rows; text beyond the model's length is cut off.
 
-        Each is encoded by itself, so that a query's vector is the same in a search and in an evaluation of many.
+        Each query is a batch, so that its vector is the same in a search and in an evaluation of many queries.
         """
         tokens = self.tokenizer.tokenize([query.content for query in queries])
         return self.session.run(
@@ -76,33 +72,33 @@ class SentenceEncoder:
         )
 
     def read_to(self, query: Document) -> int:
-        """How many characters of a query fit into the model."""
+        """Number of characters of a query that fit into the model."""
         (text,) = self.tokenizer.tokenize([query.content])
         return int(text.offsets[self.query_limit - 1, 1]) if len(text) > self.query_limit else len(query.content)
 
     def encode_segments(self, segments: Sequence[Int32Array]) -> FloatArray:
-        """Token ids of document segments, with the model's document prefix put before → (segments, dim) unit rows."""
+        """Token ids of document segments, encoded with the model's document prefix → (segments, dim) unit rows."""
         return self.session.run([self.tokenizer.segment(ids) for ids in segments], self.tokenizer.pad)
 
     def encode_spans(self, tokens: Sequence[Tokens], spans: Sequence[Sequence[tuple[int, int]]]) -> Encoded:
-        """Documents as the mean of the unit vectors of their spans of tokens, scaled to unit length.
+        """Encode documents as the mean of their segments' unit vectors, scaled to unit length.
 
         Args:
             tokens: of each document's content.
-            spans: first token and end of each segment, for each document; a text with nothing known has none.
+            spans: first token and end of each segment, for each document; segments of unknown texts are ignored.
         """
         spans = [cuts if text.known else [] for text, cuts in zip(tokens, spans, strict=True)]
         flat = [text.ids[start:end] for text, cuts in zip(tokens, spans, strict=True) for start, end in cuts]
         vectors = self.encode_segments(flat)
         means = np.zeros((len(tokens), self.session.dim), dtype=np.float32)
         passages = []
-        at = 0
+        first = 0
         for row, (text, cuts) in enumerate(zip(tokens, spans, strict=True)):
-            own = vectors[at : at + len(cuts)]
-            at += len(cuts)
+            segment_vectors = vectors[first : first + len(cuts)]
+            first += len(cuts)
             if cuts:
-                means[row] = own.mean(axis=0)
-            places = [(text.offsets[start, 0], text.offsets[end - 1, 1]) for start, end in cuts]
-            passages.append(Passages(int8_rows(own), np.array(places, dtype=np.int32).reshape(-1, 2)))
+                means[row] = segment_vectors.mean(axis=0)
+            offsets = [(text.offsets[start, 0], text.offsets[end - 1, 1]) for start, end in cuts]
+            passages.append(Passages(int8_rows(segment_vectors), np.array(offsets, dtype=np.int32).reshape(-1, 2)))
         known = np.array([[text.known] for text in tokens], dtype=np.bool_).reshape(-1, 1)
         return Encoded(unit_rows(means), passages, known)

@@ -18,13 +18,13 @@ class Sentences:
     method = "sentences"
 
     def __init__(self, sentence: SentenceEncoder, tokens: int | None = None) -> None:
-        """Take a loaded sentence encoder, and how many tokens a sentence may have: all that fit unless said."""
+        """Take a loaded sentence encoder and the maximum tokens of a sentence; the default is all that fit."""
         self._sentence = sentence
         self._limit = min(tokens or sentence.segment_limit, sentence.segment_limit)
         self.spec = sentence.spec(self.method)
 
     def encode_documents(self, documents: Sequence[Document]) -> Encoded:
-        """A passage a sentence; one that is longer than the model takes is several."""
+        """Encode documents; each sentence is a passage, and a sentence longer than the limit is several."""
         tokens = self._sentence.tokenizer.tokenize([document.content for document in documents])
         return self._sentence.encode_spans(tokens, sentence_spans(documents, tokens, self._limit))
 
@@ -33,16 +33,18 @@ class Sentences:
         return self._sentence.encode_queries(queries)
 
     def read_to(self, query: Document) -> int:
-        """How many characters of a query fit into the model."""
+        """Number of characters of a query that fit into the model."""
         return self._sentence.read_to(query)
 
 
 def sentence_spans(documents: Sequence[Document], tokens: Sequence[Tokens], limit: int) -> list[list[tuple[int, int]]]:
-    """First token and end of each sentence of each document, one longer than ``limit`` tokens cut into several."""
+    """First token and end of each sentence of each document; sentences longer than ``limit`` tokens are cut."""
     spans = []
     for document, text in zip(documents, tokens, strict=True):
         cuts = (_token_span(text, span) for span in sentences(document.content, document.lang))
-        spans.append([(a + start, a + end) for a, b in cuts for start, end in windows(b - a, limit, 0)])
+        spans.append(
+            [(first + start, first + end) for first, last in cuts for start, end in windows(last - first, limit, 0)]
+        )
     return spans
 
 

@@ -1,8 +1,8 @@
-"""Vectors that are made of parts: the unit vectors of several encoders, one after the other.
+"""Vectors that are made of parts: the concatenated unit vectors of several encoders.
 
-Stored, all parts that know a text have equal weight. To compare vectors, each part is made a unit vector again and
-weighed: the cosine of two texts is the weighted mean of their parts' cosines, over the parts that know both. So a text
-that one part knows nothing of is compared by the others, on the same scale.
+In a stored vector all parts that know the text have equal weight. To compare vectors, each part is scaled to a unit
+vector again and weighed: the cosine of two texts is the weighted mean of their parts' cosines over the parts that know
+both texts. So a text that one part does not know is compared by the other parts, on the same scale.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from encoders.errors import BadInput
 
 @dataclass(frozen=True)
 class VectorParts:
-    """Where a vector's parts are, and how much each counts.
+    """Position and weight of each part of a vector.
 
     Attributes:
         widths: of the parts, in order.
-        weights: of the parts, 1 in all.
+        weights: of the parts; they sum to 1.
 
     Raises:
         BadInput: weights are missing, negative, not finite, or all zero.
@@ -36,7 +36,7 @@ class VectorParts:
     weights: tuple[float, ...]
 
     def __post_init__(self) -> None:
-        """See that each part has a weight, and make them 1 in all."""
+        """Check that each part has a weight, and scale the weights to the sum 1."""
         total = sum(self.weights)
         if len(self.weights) != len(self.widths):
             raise BadInput(f"the vectors have {len(self.widths)} parts, and {len(self.weights)} weights are given")
@@ -46,12 +46,12 @@ class VectorParts:
 
     @classmethod
     def equal(cls, *widths: int) -> Self:
-        """Parts that count the same."""
+        """Parts with equal weights."""
         return cls(widths, (1.0,) * len(widths))
 
     @classmethod
     def of(cls, spec: EncoderSpec) -> Self:
-        """The parts of an encoder's vectors, which count the same."""
+        """The parts of an encoder's vectors, with equal weights."""
         return cls.equal(*(spec.widths or (spec.dim,)))
 
     @cached_property
@@ -61,39 +61,41 @@ class VectorParts:
 
     @cached_property
     def _roots(self) -> FloatArray:
-        """(dim,) the square root of each column's weight."""
+        """(dim,) square root of each column's weight."""
         return np.repeat(np.sqrt(np.array(self.weights, dtype=np.float32)), self.widths)
 
     def unit(self, rows: FloatArray) -> FloatArray:
-        """(n, dim) each part a unit vector, or zero where it is; the same object where there is one part."""
+        """Scale each part to a unit vector, (n, dim); a zero part stays zero; a single part is returned as it is."""
         if len(self.widths) == 1:
             return rows
         return np.concatenate([unit_rows(rows[:, columns]) for columns in self.slices], axis=1)
 
     def weighed(self, rows: FloatArray) -> FloatArray:
-        """(n, dim) each part times the root of its weight; the same object where there is one part."""
+        """Multiply each part by the root of its weight, (n, dim); a single part is returned as it is."""
         return rows if len(self.widths) == 1 else rows * self._roots
 
     def known(self, rows: FloatArray) -> BoolArray:
-        """(n, parts) which parts are not zero."""
+        """(n, parts) whether a part is not zero."""
         return np.stack([rows[:, columns].any(axis=1) for columns in self.slices], axis=1)
 
     def cosines(self, rows: FloatArray, queries: FloatArray) -> FloatArray:
-        """(n, q) cosines of weighed unit parts, by the parts that both know; 0 where there is none."""
+        """(n, q) cosines of weighed unit parts over the parts that know both texts; 0 if no part does."""
         product: FloatArray = rows @ queries.T
         if len(self.widths) == 1:
             return product
-        counting = self.known(rows) * np.array(self.weights, dtype=np.float32)
-        shared = counting @ self.known(queries).T.astype(np.float32)
-        result: FloatArray = np.divide(product, shared, out=np.zeros_like(product), where=shared > _NONE)
+        known_weights = self.known(rows) * np.array(self.weights, dtype=np.float32)
+        common_weights = known_weights @ self.known(queries).T.astype(np.float32)
+        result: FloatArray = np.divide(
+            product, common_weights, out=np.zeros_like(product), where=common_weights > _NONE
+        )
         return result
 
     def plain_cosines(self, rows: FloatArray, queries: FloatArray) -> FloatArray:
-        """(n, q) the same of unit vectors as encoders make them."""
+        """(n, q) ``cosines`` of vectors as the encoders make them."""
         return self.cosines(self.weighed(self.unit(rows)), self.weighed(self.unit(queries)))
 
     def counting(self, rows: FloatArray) -> BoolArray:
-        """(n,) whether a part that counts is not zero."""
+        """(n,) whether any part with a weight is not zero."""
         if len(self.widths) == 1:
             return np.asarray(rows.any(axis=1), dtype=np.bool_)
         return np.asarray((self.known(rows) & (np.array(self.weights) > 0)).any(axis=1), dtype=np.bool_)
@@ -103,32 +105,32 @@ _NONE = 1e-6
 
 
 def weightings(parts: int) -> list[tuple[float, ...]]:
-    """Weights to try: each part from next to nothing to nearly all, the others equally among each other."""
+    """Weights to try: each part takes each share of ``_SHARES``, and the other parts divide the rest equally."""
     if parts == 1:
         return [(1.0,)]
-    tried = [
-        tuple(weight if other == part else round((1 - weight) / (parts - 1), 3) for other in range(parts))
+    candidates = [
+        tuple(weight if position == part else round((1 - weight) / (parts - 1), 3) for position in range(parts))
         for part in range(parts)
         for weight in _SHARES
     ]
-    return list(dict.fromkeys(tried))
+    return list(dict.fromkeys(candidates))
 
 
 _SHARES = (0.1, 0.3, 0.4, 0.5, 0.6, 0.7, 0.9)
 
 
 def shown_weights(weights: Sequence[float]) -> str:
-    """Weights for people, as they are typed; nothing for those of one part."""
+    """Weights as a user types them; empty for one part."""
     return ",".join(f"{weight:.3g}" for weight in weights) if len(weights) > 1 else ""
 
 
 def parsed_weights(text: str) -> tuple[float, ...]:
-    """Weights as they are typed: ``0.3,0.7``.
+    """Weights from a user's text: ``0.3,0.7``.
 
     Raises:
-        BadInput: one is no number.
+        BadInput: a weight is no number.
     """
     try:
-        return tuple(float(one) for one in text.split(","))
+        return tuple(float(weight) for weight in text.split(","))
     except ValueError as error:
         raise BadInput(f"weights are numbers with commas between, as in 0.3,0.7, and {text!r} is not") from error

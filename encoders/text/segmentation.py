@@ -1,4 +1,4 @@
-"""Cut a document into what an encoder takes at once: windows of tokens, or sentences."""
+"""Cut a document into segments that an encoder takes at once: windows of tokens, or sentences."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ _LONGEST_SENTENCE = 400
 
 
 def windows(tokens: int, size: int, overlap: int) -> list[tuple[int, int]]:
-    """Start and end of windows of ``size`` tokens over a text, each sharing ``overlap`` tokens with the one before.
+    """Start and end of windows of ``size`` tokens, each sharing ``overlap`` tokens with the window before.
 
-    Every token is in a window; a text that fits in one is one; no window lies inside another.
+    Every token is in a window; a text that fits into a window is one window; no window lies inside another.
     """
     spans = []
     start = 0
@@ -27,36 +27,33 @@ def windows(tokens: int, size: int, overlap: int) -> list[tuple[int, int]]:
 
 
 def sentences(text: str, lang: str) -> list[tuple[int, int]]:
-    """Start and end of each sentence in characters of the text; blanks at either end are left out.
+    """Start and end of each sentence in characters of the text, without surrounding blanks.
 
-    A line break ends a sentence. Rules are those of the text's language where ``sentencex`` has them, and of a related
-    one or of English otherwise. Thai has no sentence marks: a trained model, ``crfcut`` of ``pythainlp``, finds the
-    ends. What is long all the same, as Lao or a table, is cut at blanks.
+    A line break ends a sentence. ``sentencex`` applies the rules of the text's language, or of a related language or
+    English if it has none. Thai has no sentence marks: a trained model, ``crfcut`` of ``pythainlp``, finds the ends.
+    Sentences that are still too long (Lao, a table) are cut at blanks.
     """
     spans = []
     start = 0
     for line in text.splitlines(keepends=True):
-        at = start
+        position = start
         for sentence in _segmented(line, lang.split("-", maxsplit=1)[0]):
             for begin, end in _shortened(sentence):
-                spans.append((at + begin, at + end))
-            at += len(sentence)
+                spans.append((position + begin, position + end))
+            position += len(sentence)
         start += len(line)
     return [span for begin, end in spans if (span := _stripped(text, begin, end))[0] < span[1]]
 
 
 def _segmented(line: str, lang: str) -> list[str]:
-    """The line in sentences that make it up again."""
-    pieces: list[str]
+    """Cut a line into sentences; joined, they are the line."""
     if lang != "th":
-        pieces = sentencex.segment(lang, line)
-        return pieces
-    for name in ("PYTHAINLP_READ_ONLY", "PYTHAINLP_OFFLINE"):  # it would make a folder in the user's home
+        return list(sentencex.segment(lang, line))
+    for name in ("PYTHAINLP_READ_ONLY", "PYTHAINLP_OFFLINE"):  # pythainlp would make a folder in the user's home
         os.environ.setdefault(name, "1")
-    from pythainlp.tokenize.crfcut import segment  # noqa: PLC0415 - half a second, for Thai alone
+    from pythainlp.tokenize.crfcut import segment  # noqa: PLC0415 - the import takes half a second; only Thai needs it
 
-    pieces = segment(line)
-    return pieces
+    return list(segment(line))
 
 
 def _shortened(sentence: str) -> list[tuple[int, int]]:
@@ -72,5 +69,5 @@ def _shortened(sentence: str) -> list[tuple[int, int]]:
 
 def _stripped(text: str, start: int, end: int) -> tuple[int, int]:
     piece = text[start:end]
-    left = len(piece) - len(piece.lstrip())
-    return (start + left, start + left + len(piece.strip())) if piece.strip() else (start, start)
+    blanks = len(piece) - len(piece.lstrip())
+    return (start + blanks, start + blanks + len(piece.strip())) if piece.strip() else (start, start)

@@ -1,4 +1,4 @@
-"""Text → token ids with their places in the text, special tokens and prefixes apart."""
+"""Text → token ids with their offsets in the text, without special tokens and prefixes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from encoders.errors import BadInput
 from encoders.folder import ModelFolder
 
 _BLOCK = 50_000
-"""Characters tokenised at once: a text of one five-megabyte line is taken in pieces, cut at blanks where it has any."""
+"""Characters tokenised at once; a longer text, say a line of five megabytes, is cut at blanks if it has any."""
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class Tokens:
     Attributes:
         ids: (tokens,) int32, without special tokens.
         offsets: (tokens, 2) int32, start and end of each in characters; a blank before a word is part of it.
-        known: false where all of them are blanks or stand for what the vocabulary doesn't have.
+        known: false if all tokens are blanks or the unknown token.
     """
 
     ids: Int32Array
@@ -31,28 +31,28 @@ class Tokens:
     known: bool
 
     def __len__(self) -> int:
-        """How many there are."""
+        """Number of tokens."""
         return len(self.ids)
 
 
 class Tokenizer:
-    """A model's tokenizer, and what the model wants around a text.
+    """A model's tokenizer, with the special tokens and prefixes that the model wants around a text.
 
     Attributes:
         pad: id that fills up a batch.
-        query_overhead: tokens that special tokens and prefix add to a query.
-        document_overhead: the same for a document's segment.
+        query_overhead: number of special tokens and prefix tokens of a query.
+        document_overhead: number of special tokens and prefix tokens of a document's segment.
     """
 
     def __init__(self, folder: ModelFolder) -> None:
-        """Load ``tokenizer.json``; prefixes are the model's own.
+        """Load ``tokenizer.json``; the prefixes are in the folder's ``config.json``.
 
         Raises:
             BadInput: the file is no tokenizer.
         """
         try:
             self._tokenizer = tokenizers.Tokenizer.from_file(str(folder.tokenizer))
-        except Exception as error:  # the library raises nothing narrower
+        except Exception as error:  # the library raises plain Exceptions
             raise BadInput(f"{folder.tokenizer} is no tokenizer ({error}); export the model again") from error
         self._tokenizer.no_truncation()
         self._tokenizer.no_padding()
@@ -67,7 +67,7 @@ class Tokenizer:
         self.pad = next((index for index in padding if index is not None), 0)
 
     def tokenize(self, texts: Sequence[str]) -> list[Tokens]:
-        """Tokens of each text, as many as it has."""
+        """All tokens of each text."""
         blocks = [_blocks(text) for text in texts]
         flat = [text[start:end] for text, spans in zip(texts, blocks, strict=True) for start, end in spans]
         encodings = iter(self._tokenizer.encode_batch(flat, add_special_tokens=False))
@@ -84,11 +84,11 @@ class Tokenizer:
         return Tokens(ids, offsets, known=not np.isin(ids, self._empty).all())
 
     def query(self, ids: Int32Array) -> Int32Array:
-        """A query's ids as the model takes them: special tokens and prefix put around."""
+        """A query's ids with special tokens and prefix."""
         return np.concatenate((self._query[0], ids, self._query[1]), dtype=np.int32)
 
     def segment(self, ids: Int32Array) -> Int32Array:
-        """A document segment's ids as the model takes them."""
+        """A document segment's ids with special tokens and prefix."""
         return np.concatenate((self._document[0], ids, self._document[1]), dtype=np.int32)
 
     def _plain(self, text: str) -> list[int]:
@@ -97,9 +97,9 @@ class Tokenizer:
     def _around(self) -> tuple[list[int], list[int]]:
         bare = self._tokenizer.encode("a", add_special_tokens=False).ids
         full = self._tokenizer.encode("a", add_special_tokens=True).ids
-        for at in range(len(full) - len(bare) + 1):
-            if full[at : at + len(bare)] == bare:
-                return list(full[:at]), list(full[at + len(bare) :])
+        for position in range(len(full) - len(bare) + 1):
+            if full[position : position + len(bare)] == bare:
+                return list(full[:position]), list(full[position + len(bare) :])
         raise BadInput("the tokenizer changes a text when it adds special tokens; export the model again")
 
 

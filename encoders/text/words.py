@@ -1,4 +1,4 @@
-"""Words of a text, folded; what is written without blanks as character n-grams."""
+"""Folded words of a text; scripts that are written without blanks give character n-grams."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ _CUT = re.compile(
     f"(?P<katakana>[{_KATAKANA}]+)|(?P<pairs>[{_HIRAGANA}]+|[{_HAN_HANGUL}]+)|(?P<triples>[{_TRIGRAMS}]+)"
     f"|(?P<word>[^{_BIGRAMS}{_TRIGRAMS}]+)"
 )
-"""Parts of a word: one of Katakana mostly is a word of its own."""
+"""Runs of one script in a word; a run of Katakana mostly is a word."""
 
 
 _SOFT_HYPHEN = "\u00ad"
 
 
 def folded(text: str, lang: str) -> str:
-    """NFKC, soft hyphens left out, case folded by the language's rule: Turkish, Azerbaijani have an i without a dot."""
+    """Case-folded text in NFKC without soft hyphens; Turkish and Azerbaijani have a dotless i."""
     text = text.replace(_SOFT_HYPHEN, "")
     if lang in {"az", "tr"}:
         text = text.replace("I", "ı").replace("İ", "i")
@@ -44,39 +44,39 @@ def folded(text: str, lang: str) -> str:
 
 
 def runs(text: str) -> Iterator[tuple[str, int]]:
-    """Words of a folded text in order, each cut where its script changes, with the size of that script's n-grams.
+    """Yield the words of a folded text in order, cut where the script changes, each with its script's n-gram size.
 
-    Two characters of Han, Kana and Hangul, three of Thai, Lao, Khmer and Burmese; 0 where blanks end the words.
+    The size is 2 for Han, Kana and Hangul, 3 for Thai, Lao, Khmer and Burmese, and 0 where blanks separate words.
     """
-    found = word_pattern().findall(text)
+    matches = word_pattern().findall(text)
     if not _WITHOUT_BLANKS.search(text):
-        yield from zip(found, repeat(0))
+        yield from zip(matches, repeat(0))
         return
-    for word in found:
+    for word in matches:
         for run in _SCRIPT_RUN.finditer(word):
             yield run.group(), _SIZES[run.lastgroup or "word"]
 
 
 def words(text: str, lang: str) -> list[str]:
-    """Words of a text, folded, in order; overlapping n-grams of what is written without blanks.
+    """Folded words of a text in order; scripts without blanks give overlapping n-grams.
 
-    A run shorter than its n-grams is a word, and so is one of Katakana, which mostly is one.
+    A run shorter than its n-grams is one word, and so is a run of Katakana.
     """
     text = folded(text, lang)
     if not _WITHOUT_BLANKS.search(text):
-        every: list[str] = word_pattern().findall(text)
-        return every
-    return _words_and_places(text)[0]
+        matches: list[str] = word_pattern().findall(text)
+        return matches
+    return _words_and_starts(text)[0]
 
 
 @dataclass(frozen=True)
 class Pieces:
-    """The words of a text, so many at a time.
+    """The words of a text in pieces.
 
     Attributes:
-        words: of the whole.
-        ends: (1 + pieces,) where each piece begins among these, and where the last one ends.
-        places: the same in characters: from 0 to the text's end.
+        words: of the whole text.
+        ends: (1 + pieces,) borders of the pieces as positions in ``words``.
+        places: (1 + pieces,) borders of the pieces in characters, from 0 to the text's end.
     """
 
     words: Sequence[str]
@@ -88,28 +88,30 @@ _NO_PIECES = Pieces([], [0], [0])
 
 
 def pieces(text: str, lang: str, size: int) -> Pieces:
-    """The words of a text in pieces of so many; of a few more where folding makes several of one."""
+    """The words of a text in pieces of ``size`` words; of a few more where folding makes several words of one."""
     if _SOFT_HYPHEN in text:
         return _pieces_without_soft_hyphens(text, lang, size)
-    same = folded(text, lang)
-    if _WITHOUT_BLANKS.search(same):
-        return _pieces_without_blanks(text, same, lang, size)
-    if not _is_in_place(text, same) and not _keeps_every_word(text):
+    folded_text = folded(text, lang)
+    if _WITHOUT_BLANKS.search(folded_text):
+        return _pieces_without_blanks(text, folded_text, lang, size)
+    if not _is_in_place(text, folded_text) and not _keeps_every_word(text):
         return _folded_by_piece(text, lang, size)
-    found = word_pattern().findall(same)
-    places = [0, *(piece.end() for piece in _piece_pattern(size).finditer(text))]
-    return Pieces(found, [*range(0, len(found), size), len(found)], places) if found else _NO_PIECES
+    text_words = word_pattern().findall(folded_text)
+    if not text_words:
+        return _NO_PIECES
+    borders = [0, *(piece.end() for piece in _piece_pattern(size).finditer(text))]
+    return Pieces(text_words, [*range(0, len(text_words), size), len(text_words)], borders)
 
 
 def _pieces_without_soft_hyphens(text: str, lang: str, size: int) -> Pieces:
-    found = pieces(text.replace(_SOFT_HYPHEN, ""), lang, size)
-    origins = [place for place, character in enumerate(text) if character != _SOFT_HYPHEN] + [len(text)]
-    return Pieces(found.words, found.ends, [0, *(origins[place] for place in found.places[1:])])
+    cut = pieces(text.replace(_SOFT_HYPHEN, ""), lang, size)
+    origins = [position for position, character in enumerate(text) if character != _SOFT_HYPHEN] + [len(text)]
+    return Pieces(cut.words, cut.ends, [0, *(origins[position] for position in cut.places[1:])])
 
 
-def _is_in_place(text: str, same: str) -> bool:
-    """Whether every character of a text stays where it is: NFKC changes nothing, and folding makes nothing longer."""
-    return len(same) == len(text) and unicodedata.is_normalized("NFKC", text)
+def _is_in_place(text: str, folded_text: str) -> bool:
+    """Whether folding keeps every character's position: NFKC changes nothing and the length stays the same."""
+    return len(folded_text) == len(text) and unicodedata.is_normalized("NFKC", text)
 
 
 def _keeps_every_word(text: str) -> bool:
@@ -118,45 +120,47 @@ def _keeps_every_word(text: str) -> bool:
 
 @cache
 def _keeps_words(character: str) -> bool:
-    """Whether words begin and end where they did after a character is folded: those with ß and … do, with ½ not."""
-    kinds = {(one.isalnum(), unicodedata.category(one)[0] == "M") for one in (character, *folded(character, ""))}
+    """Whether folding a character keeps the borders of words: ß and … keep them, ½ does not."""
+    kinds = {
+        (letter.isalnum(), unicodedata.category(letter)[0] == "M") for letter in (character, *folded(character, ""))
+    }
     return len(kinds) == 1
 
 
 def _folded_by_piece(text: str, lang: str, size: int) -> Pieces:
-    found: list[str] = []
-    ends, places = [0], [0]
+    text_words: list[str] = []
+    ends, borders = [0], [0]
     shape = "".join("x" if _folds_into_words(character) else character for character in text)
     for piece in _piece_pattern(size).finditer(shape):
-        found += word_pattern().findall(folded(text[piece.start() : piece.end()], lang))
-        ends.append(len(found))
-        places.append(piece.end())
-    return Pieces(found, ends, places)
+        text_words += word_pattern().findall(folded(text[piece.start() : piece.end()], lang))
+        ends.append(len(text_words))
+        borders.append(piece.end())
+    return Pieces(text_words, ends, borders)
 
 
 @cache
 def _folds_into_words(character: str) -> bool:
-    """Whether a character that is none of a word's is one when it is folded, as ㎏ is."""
+    """Whether a character outside words becomes part of a word when folded, as ㎏ does."""
     return not word_pattern().match(character) and bool(word_pattern().search(folded(character, "")))
 
 
-def _pieces_without_blanks(text: str, same: str, lang: str, size: int) -> Pieces:
-    """A piece ends with a word, or inside one after a character."""
-    found, starts = _words_and_places(same)
-    if not found:
+def _pieces_without_blanks(text: str, folded_text: str, lang: str, size: int) -> Pieces:
+    """Pieces of a text with scripts without blanks; a piece may end inside a word, between two characters."""
+    text_words, starts = _words_and_starts(folded_text)
+    if not text_words:
         return _NO_PIECES
     borders = starts[size::size]
-    if not _is_in_place(text, same):
-        borders = _origins(text, same, lang)[borders].tolist()
-    return Pieces(found, [*range(0, len(found), size), len(found)], [0, *borders, len(text)])
+    if not _is_in_place(text, folded_text):
+        borders = _origins(text, folded_text, lang)[borders].tolist()
+    return Pieces(text_words, [*range(0, len(text_words), size), len(text_words)], [0, *borders, len(text)])
 
 
-def _origins(text: str, same: str, lang: str) -> npt.NDArray[np.intp]:
-    """Which character of a text each one of the folded text comes from; nearly, where characters were composed."""
+def _origins(text: str, folded_text: str, lang: str) -> npt.NDArray[np.intp]:
+    """Position in the text of each character of the folded text; approximate where characters were composed."""
     lengths = [_folded_length(character, lang) for character in text]
-    if sum(lengths) == len(same):
+    if sum(lengths) == len(folded_text):
         return np.repeat(np.arange(len(text)), lengths)
-    return np.arange(len(same)) * len(text) // len(same)
+    return np.arange(len(folded_text)) * len(text) // len(folded_text)
 
 
 @cache
@@ -164,27 +168,27 @@ def _folded_length(character: str, lang: str) -> int:
     return len(folded(character, lang))
 
 
-def _words_and_places(text: str) -> tuple[list[str], list[int]]:
-    """Words of a folded text some of which is written without blanks, and where each begins."""
-    found: list[str] = []
-    places: list[int] = []
+def _words_and_starts(text: str) -> tuple[list[str], list[int]]:
+    """Words and n-grams of a folded text that has scripts without blanks, and the position where each begins."""
+    grams: list[str] = []
+    starts: list[int] = []
     for word in word_pattern().finditer(text):
         start, end = word.span()
         if not _WITHOUT_BLANKS.search(text, start, end):
-            found.append(word.group())
-            places.append(start)
+            grams.append(word.group())
+            starts.append(start)
             continue
         for part in _CUT.finditer(text, start, end):
             run = part.group()
             size = _GRAMS[part.lastgroup or "word"]
             if not size or len(run) <= size:
-                found.append(run)
-                places.append(part.start())
+                grams.append(run)
+                starts.append(part.start())
                 continue
             pairs = map(add, run, run[1:])
-            found += pairs if size == 2 else map(add, pairs, run[2:])
-            places += range(part.start(), part.end() - size + 1)
-    return found, places
+            grams += pairs if size == 2 else map(add, pairs, run[2:])
+            starts += range(part.start(), part.end() - size + 1)
+    return grams, starts
 
 
 _GRAMS = {"katakana": 0, "pairs": 2, "triples": 3, "word": 0}
@@ -192,7 +196,7 @@ _GRAMS = {"katakana": 0, "pairs": 2, "triples": 3, "word": 0}
 
 @cache
 def word_pattern() -> re.Pattern[str]:
-    """What a word is: letters and digits with the marks that stand on them."""
+    """Pattern of a word: letters and digits with their combining marks."""
     return re.compile(_WORD.format(marks=_marks()))
 
 
@@ -219,4 +223,4 @@ RULES = f"""\
    Thai, Lao, Burmese and Khmer `[{_TRIGRAMS}]`, and anything else.
    Runs of Hiragana and of Han and Hangul become overlapping pairs of characters, those of Thai and so on triples;
    runs of Katakana, of anything else, and shorter than that, stay whole."""
-"""How ``words`` finds them, for those who read a model without this code."""
+"""The rules of ``words`` for readers of a model who do not have this code."""

@@ -1,4 +1,4 @@
-"""Sentences that are translations of one another, as token ids, and which language is translated into which."""
+"""Parallel sentences as token ids, and the directions of translation between their languages."""
 
 from __future__ import annotations
 
@@ -18,12 +18,11 @@ _BLOCK = 4096
 
 @dataclass(frozen=True)
 class Direction:
-    """A language that is translated into another.
+    """Sentence pairs of a source language and a target language.
 
     Attributes:
-        source: language.
         target: language, a pivot.
-        rows: (pairs, 2) numbers of the source's and the target's sentences.
+        rows: (pairs, 2) positions of the sentences among the source's and the target's.
     """
 
     source: str
@@ -35,22 +34,22 @@ class Sentences:
     """The sentences of one language as token ids, without special tokens.
 
     Attributes:
-        starts: (sentences + 1,) where each begins.
+        starts: (sentences + 1,) borders of the sentences among the ids.
     """
 
     def __init__(self, tokenizer: tokenizers.Tokenizer, texts: Sequence[str]) -> None:
-        """Tokenise."""
+        """Tokenise the texts."""
         lengths = [0]
         blocks = []
-        for at in range(0, len(texts), _BLOCK):
-            encoded = tokenizer.encode_batch(list(texts[at : at + _BLOCK]), add_special_tokens=False)
-            lengths += [len(one.ids) for one in encoded]
-            blocks += [np.asarray(one.ids, dtype=np.int32) for one in encoded]
+        for start in range(0, len(texts), _BLOCK):
+            encoded = tokenizer.encode_batch(list(texts[start : start + _BLOCK]), add_special_tokens=False)
+            lengths += [len(encoding.ids) for encoding in encoded]
+            blocks += [np.asarray(encoding.ids, dtype=np.int32) for encoding in encoded]
         self._ids = np.concatenate([np.zeros(0, dtype=np.int32), *blocks])
         self.starts = np.cumsum(np.array(lengths, dtype=np.int64))
 
     def __len__(self) -> int:
-        """How many there are."""
+        """Number of sentences."""
         return len(self.starts) - 1
 
     def __getitem__(self, row: int) -> Int32Array:
@@ -60,24 +59,23 @@ class Sentences:
 
     @property
     def lengths(self) -> Rows:
-        """(sentences,) tokens of each."""
+        """(sentences,) number of tokens of each sentence."""
         return np.diff(self.starts)
 
     def hash(self) -> str:
-        """The same for the same ids."""
+        """Hash of the ids and of the sentences' borders."""
         return short_hash(self._ids.tobytes(), self.starts.tobytes())
 
 
 @dataclass(frozen=True)
 class Corpus:
-    """What a model learns from and is validated on.
+    """Training and validation sentences of a model.
 
     Attributes:
         languages: all, sorted.
-        pivots: that are translated into.
-        sentences: of each language.
+        pivots: languages that sentences are translated into.
         directions: a language and a pivot each, in a fixed order.
-        validation: held-out sentences by language; the same place is the same sentence, None where a language lacks it.
+        validation: held-out sentences by language, the same sentence at the same position; None if a language lacks it.
     """
 
     languages: tuple[str, ...]
@@ -88,11 +86,11 @@ class Corpus:
 
     @property
     def pairs(self) -> int:
-        """Pairs of all directions."""
+        """Number of sentence pairs in all directions."""
         return sum(len(direction.rows) for direction in self.directions)
 
     def hash(self) -> str:
-        """The same for the same sentences and directions."""
+        """Hash of the pivots, training sentences and directions."""
         parts: list[str | bytes] = [*self.pivots]
         for lang, sentences in self.sentences.items():
             parts += [lang, sentences.hash()]
@@ -101,7 +99,7 @@ class Corpus:
         return short_hash(*parts)
 
     def validation_hash(self) -> str:
-        """The same for the same validation sentences."""
+        """Hash of the validation sentences."""
         parts: list[str | bytes] = []
         for lang, sentences in self.validation.items():
             parts += [lang, *("" if ids is None else ids.tobytes() for ids in sentences)]

@@ -1,4 +1,4 @@
-"""How large a model is and how it is trained."""
+"""Sizes of a model, and settings of its training."""
 
 from __future__ import annotations
 
@@ -16,14 +16,13 @@ class Sizes:
     """The shape of a model.
 
     Attributes:
-        dim: width of the embedding P and of the encoder; twice an LSTM's of one direction.
-        layers: of the encoder.
-        heads: of attention; nothing to LASER.
-        ffn: width inside a feed-forward network; nothing to LASER.
-        decoder: width of the decoder's one layer.
+        dim: width of the embedding P and of the encoder; LASER's LSTM has half of it in each direction.
+        heads: attention heads; LASER has none.
+        ffn: width inside a feed-forward network; LASER has none.
+        decoder: width of the decoder's only layer.
         language: width of the target language's embedding.
-        vocabulary: tokens of the joint BPE, at most.
-        shared: one table of tokens for encoder, decoder and output in place of three.
+        vocabulary: maximum number of tokens of the joint BPE.
+        shared: whether encoder, decoder and output share one table of tokens; otherwise there are three tables.
         max_tokens: longest sentence, special tokens included.
     """
 
@@ -45,13 +44,13 @@ class TlaserTraining:
     Attributes:
         steps: updates of the weights.
         batch_tokens: padded tokens of a batch, on the longer side.
-        accumulate: batches an update.
+        accumulate: batches in an update.
         rate: the highest learning rate.
-        warmup: steps until it is reached; from then on it falls with the square root of the step.
-        dropout: share of values left out.
+        warmup: steps until the highest learning rate; after them the rate falls with the square root of the step.
+        dropout: share of values that are set to zero.
         smoothing: of labels.
         decay: of weights.
-        clip: longest gradient.
+        clip: maximum norm of the gradient.
         interval: steps between two rows of the curve, each with a validation and a checkpoint.
         seed: of weights, order, dropout and negatives.
     """
@@ -77,7 +76,7 @@ class Constraint:
         beta: weight of the distance of pairs (β).
         lam: weight of the margin to other sentences (λ = β/2).
         margin: α.
-        negatives: sentences a pair is set against (N_s).
+        negatives: other sentences that each pair is compared with (N_s).
     """
 
     beta: float = 0.25
@@ -91,7 +90,7 @@ NO_CONSTRAINT = Constraint(beta=0.0, lam=0.0)
 
 @dataclass(frozen=True)
 class TlaserPlan:
-    """Everything that decides what is learnt from a corpus."""
+    """All settings that decide what a model learns from a corpus."""
 
     variant: Variant
     sizes: Sizes
@@ -99,7 +98,7 @@ class TlaserPlan:
 
     @property
     def constraint(self) -> Constraint:
-        """The paper's for cT-LASER, none for the others."""
+        """The paper's distance constraint for cT-LASER, none for T-LASER and LASER."""
         return Constraint() if self.variant == "ct" else NO_CONSTRAINT
 
 

@@ -1,4 +1,4 @@
-"""Similarity search: how often a sentence's nearest in another language is not its translation."""
+"""Similarity search: share of sentences whose nearest neighbour in another language is not their translation."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ BoolArray = npt.NDArray[np.bool_]
 
 
 def search_error(queries: FloatArray, candidates: FloatArray) -> float:
-    """Share of queries whose nearest candidate by cosine is not the one of the same row.
+    """Share of queries whose nearest candidate by cosine is not the candidate of the same row.
 
     Args:
         queries: (sentences, dim) unit rows.
@@ -24,15 +24,15 @@ def search_error(queries: FloatArray, candidates: FloatArray) -> float:
 
 
 def search_errors(vectors: Mapping[str, FloatArray], there: Mapping[str, BoolArray]) -> dict[tuple[str, str], float]:
-    """The error of each pair of languages both ways, on the sentences that both have; pairs without any are left out.
+    """Search error of each ordered pair of languages, on the sentences that both have; pairs without any are left out.
 
     Args:
-        vectors: (sentences, dim) unit rows by language, the same row the same sentence.
-        there: (sentences,) whether a language has it.
+        vectors: (sentences, dim) unit rows by language; a sentence has the same row in each.
+        there: (sentences,) whether a language has the sentence, by language.
     """
     errors = {}
-    for one, other in permutations(vectors, 2):
-        both = there[one] & there[other]
-        if both.any():
-            errors[one, other] = search_error(vectors[one][both], vectors[other][both])
+    for source, target in permutations(vectors, 2):
+        shared = there[source] & there[target]
+        if shared.any():
+            errors[source, target] = search_error(vectors[source][shared], vectors[target][shared])
     return errors

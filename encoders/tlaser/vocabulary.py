@@ -15,15 +15,15 @@ PAD_ID, UNKNOWN_ID, TAG_ID, END_ID = range(4)
 
 
 _BLANK = "▁"
-"""What stands for a blank, and before a sentence."""
+"""Character that replaces a blank and begins a sentence."""
 
 
 def learn_vocabulary(sentences: Iterable[str], size: int, variant: Variant) -> tokenizers.Tokenizer:
-    """Learn at most ``size`` tokens; fewer where the sentences have no more pairs that come twice.
+    """Learn at most ``size`` tokens; fewer if the sentences have no more pairs that occur twice.
 
-    Text is taken in NFKC; the rarest characters beyond half of the vocabulary are unknown. The same sentences give the
-    same vocabulary. The encoder's input begins with STR_TAG, whose place the embedding is read from; LASER's, which has
-    no such place, ends with the end's token.
+    Text is normalised to NFKC; at most half of the vocabulary is characters, and the rarest other characters are
+    unknown. The same sentences give the same vocabulary. The encoder's input begins with STR_TAG (``TAG``), whose
+    position holds the embedding; LASER's input has no such position and ends with ``END``.
     """
     texts = list(sentences)
     tokenizer = tokenizers.Tokenizer(models.BPE(unk_token=UNKNOWN, fuse_unk=True))
@@ -45,11 +45,11 @@ def learn_vocabulary(sentences: Iterable[str], size: int, variant: Variant) -> t
     return tokenizer
 
 
-def _alphabet(texts: Sequence[str], normalizer: normalizers.Normalizer, most: int) -> list[str]:
-    """The most frequent characters, of two that are alike the earlier in Unicode: the trainer would take either."""
+def _alphabet(texts: Sequence[str], normalizer: normalizers.Normalizer, size: int) -> list[str]:
+    """The most frequent characters; of two equally frequent the first in Unicode, where the trainer takes either."""
     counts: Counter[str] = Counter()
     for text in texts:
         counts.update(normalizer.normalize_str(text))
     counts.pop(" ", None)
     counts.pop(_BLANK, None)
-    return [_BLANK, *sorted(counts, key=lambda letter: (-counts[letter], letter))[: most - 1]]
+    return [_BLANK, *sorted(counts, key=lambda letter: (-counts[letter], letter))[: size - 1]]

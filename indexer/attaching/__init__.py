@@ -1,1 +1,1 @@
-"""A user's own index gets vectors, and keeps them up to date."""
+"""Attach a user's own index: add vectors to it and keep the vectors up to date."""

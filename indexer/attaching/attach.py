@@ -1,4 +1,4 @@
-"""Attach a collection to somebody else's index, open it again, take it back."""
+"""Attach a collection to somebody else's index, open the collection again, detach it."""
 
 from __future__ import annotations
 
@@ -34,13 +34,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class Attaching:
-    """A collection that is attached to somebody else's index, opened to keep up with it.
-
-    Attributes:
-        collection: its name.
-        attachment: where that index is.
-        encoder: makes the vectors.
-    """
+    """An attached collection, opened to catch up with the index it is attached to."""
 
     collection: str
     attachment: Attachment
@@ -62,19 +56,19 @@ class Attaching:
         device: Device = "auto",
         console: Console | None = None,
     ) -> Iterator[Self]:
-        """Open an attached collection, or attach a new one; no other process of this home keeps up meanwhile.
+        """Open an attached collection, or attach a new one, locked against other processes of this home.
 
         Args:
-            name: of the collection.
-            attachment: what to attach it to; where it is attached to unless given.
-            settings: where things are; read from the environment unless given.
-            encoder: name or folder; the collection's own, or the default, unless given.
-            method: how a document's vector is made; the collection's own, or the encoder's default, unless given.
-            device: where to encode.
-            console: where progress goes; nowhere unless given.
+            name: name of the collection.
+            attachment: the index to attach to; by default the index the collection is attached to.
+            settings: store and database; by default from the environment.
+            encoder: name or folder of the encoder; by default the collection's encoder, or else the default encoder.
+            method: how a document's vector is made; by default the collection's method, or else the encoder's default.
+            device: device of the encoder.
+            console: shows progress; silent by default.
 
         Raises:
-            BadInput: the index can't be attached to, or the collection is another one.
+            BadInput: the index can't be attached to, or the collection is not attached to this index.
             ModelMismatch: the collection holds vectors of another encoder or method.
             StoreError: the server is away or refuses.
         """
@@ -82,90 +76,88 @@ class Attaching:
         console = console or Console(quiet=True)
         engine = connect(settings.database)
         try:
-            found = collections.find(engine, name)
-            attachment = _same(name, found, attachment)
-            reference = absolute(encoder or (found.encoder if found else DEFAULT))
-            loaded = open_named(reference, method or (found.method if found else None), console, device=device)
-            if found:
-                found.check(loaded.spec)
+            collection = collections.find(engine, name)
+            attachment = _attachment_of(name, collection, attachment)
+            reference = absolute(encoder or (collection.encoder if collection else DEFAULT))
+            method = method or (collection.method if collection else None)
+            loaded = open_named(reference, method, console, device=device)
+            if collection:
+                collection.check(loaded.spec)
             else:
                 if attachment.companion:
                     check_name(name)
                 with connection.connect(attachment.server, settings.credentials) as client:
-                    users = UsersIndex.open(client, attachment)
-                    _refuse_shared_field(engine, users)
-                    entry_checks.check(client, users, loaded.spec.model)
+                    users_index = UsersIndex.open(client, attachment)
+                    _refuse_shared_field(engine, users_index)
+                    entry_checks.check(client, users_index, loaded.spec.model)
             with collection_lock(settings, name):
-                if not found:
+                if not collection:
                     collections.register(engine, name, replace(settings, store=attachment.url), reference, loaded.spec)
                 yield cls(name, attachment, loaded, engine, settings, console)
         finally:
             engine.dispose()
 
     def catch_up(self) -> AttachReport:
-        """Make passes until nothing is left to do.
+        """Make passes over the index until every change is encoded.
 
         Raises:
-            BadInput: the index has become one that can't be attached to.
-            StoreError: server or database failed; what is done stays done.
+            BadInput: the index can't be attached to any more.
+            StoreError: the server or the database failed; finished work stays stored.
         """
-        who, owner = self.settings.credentials, owner_of(self.engine)
-        with closing(open_attached(self.attachment, self.collection, who, make=True, owner=owner)) as store:
+        credentials, owner = self.settings.credentials, owner_of(self.engine)
+        with closing(open_attached(self.attachment, self.collection, credentials, make=True, owner=owner)) as store:
             return catch_up(store, self.encoder, self.engine, self.collection, console=self.console)
 
 
 def detach(engine: sa.Engine, collection: Collection, settings: Settings, *, forget: bool = False) -> list[Detached]:
-    """Take back what was attached, and forget the collection; returns what was done in each index that got vectors.
+    """Remove the vectors from the attached indices and delete the collection; returns what was done in each index.
 
-    Args:
-        engine: database that has it.
-        collection: the attached collection.
-        settings: where things are.
-        forget: leave what is attached where it is, and ask no server.
+    With ``forget`` the vectors stay in the indices, and no request is sent to the server.
 
     Raises:
-        StoreError: the server is away or refuses, or another process keeps up with the index; give the same call again.
+        StoreError: the server is away or refuses, or another process catches up with the index; repeat the call.
     """
     with collection_lock(settings, collection.name):
-        done = []
-        kept = Attachment.parse(collection.store)
-        if not (kept.companion or forget):
-            from indexer.stores.attached.same_index import detach as empty  # noqa: PLC0415 - half a second
+        detached = []
+        attachment = Attachment.parse(collection.store)
+        if not (attachment.companion or forget):
+            from indexer.stores.attached.same_index import detach as detach_index  # noqa: PLC0415 - half a second
 
-            for uuid, index in attach_ledger.remembered(engine, collection.name) or [("", kept.index)]:
-                done.append(empty(kept, settings.credentials, index=index, uuid=uuid))
+            for uuid, index in attach_ledger.remembered(engine, collection.name) or [("", attachment.index)]:
+                detached.append(detach_index(attachment, settings.credentials, index=index, uuid=uuid))
         collections.remove(engine, collection, settings, forget=forget)
-    return done
+    return detached
 
 
 def _refuse_shared_field(engine: sa.Engine, users: UsersIndex) -> None:
-    """Two collections in one field would take each other's vectors for those of their own texts."""
-    mine = users.attachment
-    for row in collections.every(engine):
-        theirs = Attachment.parse(row.store) if is_attached(row.store) else None
-        if theirs is None or mine.companion or theirs.companion:
+    """Refuse a field that another collection uses: each would take the other's vectors for vectors of its own texts."""
+    attachment = users.attachment
+    for collection in collections.every(engine):
+        other = Attachment.parse(collection.store) if is_attached(collection.store) else None
+        if other is None or attachment.companion or other.companion:
             continue
-        if (theirs.server, theirs.field) == (mine.server, mine.field) and theirs.index in users.names:
+        is_same_field = (other.server, other.field) == (attachment.server, attachment.field)
+        if is_same_field and other.index in users.names:
             raise BadInput(
-                f"{mine.index} has vectors of collection {row.name} in {mine.field!r} already; "
+                f"{attachment.index} has vectors of collection {collection.name} in {attachment.field!r} already; "
                 "name another field with --field"
             )
 
 
-def _same(name: str, found: Collection | None, given: Attachment | None) -> Attachment:
-    if found is None:
-        if given is None:
+def _attachment_of(name: str, collection: Collection | None, requested: Attachment | None) -> Attachment:
+    if collection is None:
+        if requested is None:
             raise BadInput(
                 f"there is no collection {name}; say what to attach it to: "
                 f"dragoman attach INDEX -c {name} --store https://HOST:9200 --text FIELD"
             )
-        return given
-    if not is_attached(found.store):
+        return requested
+    if not is_attached(collection.store):
         raise BadInput(f"collection {name} is not attached to an index; take another name with -c")
-    kept = Attachment.parse(found.store)
-    if given and given != kept:
+    stored = Attachment.parse(collection.store)
+    if requested and requested != stored:
         raise BadInput(
-            f"collection {name} is attached to {found.store}; detach it first (dragoman detach -c {name}), "
+            f"collection {name} is attached to {collection.store}; detach it first (dragoman detach -c {name}), "
             "or take another name with -c"
         )
-    return kept
+    return stored

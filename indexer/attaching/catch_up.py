@@ -1,7 +1,8 @@
-"""Keep up with what the owner of an attached index writes: only what has another text is encoded.
+"""Catch up with what the owner of an attached index writes: only documents whose text changed are encoded.
 
-A pass reads what changed since the last one, by shard and sequence number, and encodes what has another text than our
-hash says, or no vector. Our own writes are changes too, so passes are made until one has nothing to write.
+A pass reads the changes since the previous pass, by shard and sequence number. It encodes the documents whose text does
+not match the stored hash or which have no vector. Our own writes are changes too, so passes are repeated until a pass
+has nothing to write.
 """
 
 from __future__ import annotations
@@ -31,23 +32,23 @@ from indexer.stores.contract import Stamp, StoredDocument
 
 _IN_FLIGHT = 3
 _PASSES = 5
-"""At the most before a report is made, however fast the owner writes."""
+"""Most passes of one call, however fast the owner writes."""
 
 
 @dataclass(frozen=True)
 class AttachReport:
-    """What was done to keep up.
+    """What one call of ``catch_up`` did.
 
     Attributes:
-        run: its number in the ledger.
-        resumed: whether the index was attached before, and what came since was looked at.
-        encoded: documents encoded and attached.
-        unchanged: documents that were written since, and whose vectors fit.
-        removed: documents from which what was attached was taken, for they can't be encoded any more, or are gone.
-        refused: all documents to which nothing is attached, and why.
+        run: number of the run in the ledger.
+        resumed: whether the index was attached before, so that only later changes were read.
+        encoded: documents encoded and stored.
+        unchanged: documents that the owner wrote since the last call and whose vectors still match their texts.
+        removed: documents whose vectors were removed, because they can't be encoded any more or were deleted.
+        refused: every document without a vector, with the reason.
         behind: whether the owner writes faster than passes are made.
-        languages: documents that can be found, by language.
-        seconds: it took.
+        languages: number of searchable documents by language.
+        seconds: duration of the call.
     """
 
     run: int
@@ -66,16 +67,9 @@ def catch_up(
 ) -> AttachReport:
     """Make passes over somebody else's index until every document has the vector of its text.
 
-    Args:
-        store: over that index.
-        encoder: makes the vectors.
-        engine: database of the ledger.
-        collection: name the run is kept under.
-        console: where progress goes; nowhere unless given.
-
     Raises:
-        BadInput: it is an index that nothing was attached to yet, and nothing can be.
-        StoreError: server or database failed; what is done stays done, and the same call goes on there.
+        BadInput: nothing was attached to the index yet, and it can't be attached to.
+        StoreError: the server or the database failed; finished work stays stored, and the same call continues there.
     """
     started = time.monotonic()
     console = console or Console(quiet=True)
@@ -87,26 +81,26 @@ def catch_up(
     store.create(spec.model, spec.dim)
     source = f"elastic:{store.address.server}/{store.users.attachment.index}"
     ledger = AttachLedger.open(engine, collection, source, store.mark, spec.model, spec.build)
-    done = _Done()
+    counts = _Counts()
     behind, moved = True, ledger.interrupted
     with console.progress("attaching", None, "documents") as progress:
-        for number in range(_PASSES):
-            passed = _Pass(store, encoder, ledger, progress, first=number == 0).run()
-            done.add(passed)
-            moved |= passed.moved
-            if not passed.wrote:
+        for pass_number in range(_PASSES):
+            pass_counts = _Pass(store, encoder, ledger, progress, first=pass_number == 0).run()
+            counts.add(pass_counts)
+            moved |= pass_counts.moved
+            if not pass_counts.wrote:
                 behind = False
                 break
     if moved:
-        done.removed += _prune(store, ledger)
+        counts.removed += _prune(store, ledger)
     store.publish()
     ledger.finish()
     return AttachReport(
         run=ledger.run.id,
         resumed=ledger.begun,
-        encoded=done.encoded,
-        unchanged=done.unchanged,
-        removed=done.removed,
+        encoded=counts.encoded,
+        unchanged=counts.unchanged,
+        removed=counts.removed,
         refused=[note for note in ledger.findings() if note.kind == REFUSED],
         behind=behind,
         languages=store.count(),
@@ -115,7 +109,7 @@ def catch_up(
 
 
 def _prune(store: JoinedStore, ledger: AttachLedger) -> int:
-    """See to what the owner deleted."""
+    """Remove what was stored for documents that the owner deleted; returns the number of documents."""
     refused = ledger.refused()
     missing = sorted(store.gone(refused))
     pruned = store.prune(len(refused) - len(missing))
@@ -125,8 +119,8 @@ def _prune(store: JoinedStore, ledger: AttachLedger) -> int:
 
 
 @dataclass
-class _Done:
-    """What some passes did."""
+class _Counts:
+    """Number of documents that passes encoded, left unchanged, removed and updated."""
 
     encoded: int = 0
     unchanged: int = 0
@@ -138,16 +132,16 @@ class _Done:
     def wrote(self) -> bool:
         return bool(self.encoded or self.removed or self.updated)
 
-    def add(self, other: _Done) -> None:
-        self.encoded += other.encoded
-        self.unchanged += other.unchanged
-        self.removed += other.removed
-        self.updated += other.updated
+    def add(self, counts: _Counts) -> None:
+        self.encoded += counts.encoded
+        self.unchanged += counts.unchanged
+        self.removed += counts.removed
+        self.updated += counts.updated
 
 
 @dataclass
 class _Page:
-    """Documents of a shard that were written since, sorted by what becomes of them."""
+    """Changed documents of a shard, sorted by what has to be done with them."""
 
     shard: int
     upto: ShardPosition
@@ -160,56 +154,56 @@ class _Page:
 
 
 class _Pass:
-    """One reading of what changed: judged and written by the caller's thread in its order, encoded by two others."""
+    """One pass over the changes: the caller's thread sorts and writes pages in order, two threads encode them."""
 
     def __init__(
         self, store: JoinedStore, encoder: Encoder, ledger: AttachLedger, progress: Progress, *, first: bool
     ) -> None:
         self.store, self.encoder, self.ledger, self.progress, self.first = store, encoder, ledger, progress, first
         self.model = encoder.spec.model
-        self.done = _Done()
-        self.under_way: deque[tuple[_Page, Future[Encoded] | None]] = deque()
+        self.counts = _Counts()
+        self.pages_in_flight: deque[tuple[_Page, Future[Encoded] | None]] = deque()
 
-    def run(self) -> _Done:
+    def run(self) -> _Counts:
         tops = {shard: top for shard, top in self.store.tops().items() if not self.ledger.is_at(shard, top)}
         if self.first:
-            above = self.ledger.position
+            position = self.ledger.position
             self.progress.expect(
                 sum(
-                    self.store.count_changes(shard, above=above(shard, top), upto=top.seq_no)
+                    self.store.count_changes(shard, above=position(shard, top), upto=top.seq_no)
                     for shard, top in tops.items()
                 )
             )
-        self.done.moved = bool(tops)
+        self.counts.moved = bool(tops)
         pool = ThreadPoolExecutor(2, thread_name_prefix="page")
         try:
             for shard, top in tops.items():
-                self._shard(pool, shard, top)
+                self._read_shard(pool, shard, top)
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
-        return self.done
+        return self.counts
 
-    def _shard(self, pool: ThreadPoolExecutor, shard: int, top: ShardPosition) -> None:
-        above = self.ledger.position(shard, top)
-        for hits in self.store.changes(self.model, shard, CHUNK_DOCUMENTS, above=above, upto=top.seq_no):
-            page = self._judged(shard, replace(top, seq_no=hits[-1]["_seq_no"]), hits)
+    def _read_shard(self, pool: ThreadPoolExecutor, shard: int, top: ShardPosition) -> None:
+        position = self.ledger.position(shard, top)
+        for hits in self.store.changes(self.model, shard, CHUNK_DOCUMENTS, above=position, upto=top.seq_no):
+            page = self._sorted_page(shard, replace(top, seq_no=hits[-1]["_seq_no"]), hits)
             encoding = pool.submit(self.encoder.encode_documents, page.todo) if page.todo else None
-            self.under_way.append((page, encoding))
-            while len(self.under_way) > _IN_FLIGHT:
-                self._end()
-        while self.under_way:
-            self._end()
+            self.pages_in_flight.append((page, encoding))
+            while len(self.pages_in_flight) > _IN_FLIGHT:
+                self._finish_next()
+        while self.pages_in_flight:
+            self._finish_next()
         self.ledger.advance(shard, top, [], [])
 
-    def _judged(self, shard: int, upto: ShardPosition, hits: Sequence[Mapping[str, Any]]) -> _Page:
+    def _sorted_page(self, shard: int, upto: ShardPosition, hits: Sequence[Mapping[str, Any]]) -> _Page:
         page = _Page(shard, upto, [hit["_id"] for hit in hits])
-        held = self.store.held(self.model, hits)
+        stamps = self.store.held(self.model, hits)
         for hit in hits:
-            stamp = held.get(hit["_id"])
+            stamp = stamps.get(hit["_id"])
             reading = self._read(hit, stamp)
             if isinstance(reading, Refusal):
                 page.notes.append(Note(REFUSED, reading.where, reading.doc_id, reading.reason))
-                if not self._is_untouchable(hit):
+                if not self._must_not_update(hit):
                     page.to_forget.append(reading.doc_id)
             elif stamp is None or stamp.text_hash != reading.text_hash:
                 page.todo.append(reading)
@@ -223,22 +217,22 @@ class _Pass:
         doc_id = hit["_id"]
         if "_routing" in hit:
             return Refusal(doc_id, "it is placed by a routing value, so its id alone does not find it", doc_id)
-        if self._is_untouchable(hit):
+        if self._must_not_update(hit):
             reason = (
                 "its version is its owner's, whose next write an update would let the server refuse: see --companion"
             )
             return Refusal(doc_id, reason, doc_id)
-        made = self.store.users.document(doc_id, hit["_source"], assumed=stamp.lang if stamp else "")
-        if stamp and isinstance(made, Document) and made.text_hash != stamp.text_hash:
-            return self.store.users.document(doc_id, hit["_source"])  # another text: its language may be another too
-        return made
+        reading = self.store.users.document(doc_id, hit["_source"], assumed=stamp.lang if stamp else "")
+        if stamp and isinstance(reading, Document) and reading.text_hash != stamp.text_hash:
+            return self.store.users.document(doc_id, hit["_source"])  # the text changed: its language may have, too
+        return reading
 
-    def _is_untouchable(self, hit: Mapping[str, Any]) -> bool:
-        """Whether any update of a document would harm its owner, also one that takes our field away."""
+    def _must_not_update(self, hit: Mapping[str, Any]) -> bool:
+        """Whether any update of a document would harm its owner, even one that removes our field."""
         return not self.store.users.attachment.companion and entry_checks.is_external(hit)
 
-    def _end(self) -> None:
-        page, encoding = self.under_way.popleft()
+    def _finish_next(self) -> None:
+        page, encoding = self.pages_in_flight.popleft()
         stored = 0
         if encoding is not None:
             stored = self._put(page, encoding.result())
@@ -246,16 +240,16 @@ class _Pass:
         removed = self.store.forget(page.to_forget) if page.to_forget else 0
         unchanged = page.unchanged if self.first else 0
         self.ledger.advance(page.shard, page.upto, page.doc_ids, page.notes, encoded=stored, unchanged=unchanged)
-        self.done.add(_Done(stored, unchanged, removed, updated))
+        self.counts.add(_Counts(stored, unchanged, removed, updated))
         if self.first:
             self.progress(len(page.doc_ids))
 
     def _put(self, page: _Page, encoded: Encoded) -> int:
-        """Attach what was encoded; a document that has changed since waits for the next pass."""
-        known = [bool(encoded.known[at].any()) for at in range(len(page.todo))]
-        items = [StoredDocument.of(document, encoded, at) for at, document in enumerate(page.todo) if known[at]]
+        """Store the encoded documents; returns their number. A document changed meanwhile waits for the next pass."""
+        known = [bool(encoded.known[row].any()) for row in range(len(page.todo))]
+        items = [StoredDocument.of(document, encoded, row) for row, document in enumerate(page.todo) if known[row]]
         report = self.store.put(self.model, items)
-        reasons = {one.doc_id: NOTHING_KNOWN for one, is_known in zip(page.todo, known, strict=True) if not is_known}
+        reasons = {page.todo[row].doc_id: NOTHING_KNOWN for row, is_known in enumerate(known) if not is_known}
         reasons |= report.refused
         page.notes += [Note(REFUSED, doc_id, doc_id, reason) for doc_id, reason in reasons.items()]
         page.to_forget += reasons

@@ -1,4 +1,4 @@
-"""A collection: its name, its store, and the encoder its vectors are of."""
+"""A collection: its name, its store, and the encoder of its vectors."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ class Collection(Base):
     """A row of the collections table.
 
     Attributes:
-        name: what commands call it.
-        store: URL of the store that holds it; empty: the home's, wherever the home is moved.
+        name: name of the collection in commands.
+        store: URL of the store; empty: the home's store, even if the home is moved.
         encoder: name or folder of the encoder.
-        method: how a document's vector is made.
+        method: method that makes a document's vector.
         model: id of the encoder's vectors.
-        dim: their width.
-        created: when, in UTC.
-        generation: which of its stores is searched: a collection is built anew beside it.
-        building: the generation that is being built, until it takes the place of the one that is searched.
+        dim: width of the vectors.
+        created: time of creation, in UTC.
+        generation: number of the generation that is searched; a new generation is built beside it.
+        building: the generation that is being built, until it replaces the searched one.
         previous: the generation that was searched before, and to which ``rollback`` returns.
     """
 
@@ -49,38 +49,38 @@ class Collection(Base):
     previous: Mapped[dict[str, Any] | None] = mapped_column(sa.JSON(none_as_null=True))
 
     def open_store(self, settings: Settings, *, owner: str = "") -> VectorStore:
-        """Open the store that holds it.
+        """Open the collection's store.
 
         Args:
-            settings: where things are, and who asks.
-            owner: id of the database that has it, given by who writes.
+            settings: the home's store and the credentials.
+            owner: id of the database that has the collection; writers must give it.
 
         Raises:
-            BadInput: what is there is somebody else's.
-            StoreError: it is gone or can't be opened.
+            BadInput: the store belongs to somebody else.
+            StoreError: the store is gone or can't be opened.
         """
         return open_store(
             self.place(settings), self.name, self.generation, make=False, credentials=settings.credentials, owner=owner
         )
 
     def place(self, settings: Settings) -> str:
-        """URL of where its stores are."""
+        """URL of the collection's stores."""
         return self.store or settings.home_store
 
     def refuse_attached(self, because: str) -> None:
-        """See that documents are put in by us, and not by the owner of an index that it is attached to.
+        """Check that the collection is not attached to a user's index.
 
         Args:
-            because: what can't be done where it is attached, and what to do: the sentence's end.
+            because: end of the error's sentence: what can't be done with an attached collection, and what to do.
 
         Raises:
-            BadInput: it is attached.
+            BadInput: the collection is attached.
         """
         if is_attached(self.store):
             raise BadInput(f"collection {self.name} is attached to an index, and {because}")
 
     def check(self, spec: EncoderSpec) -> None:
-        """See that an encoder makes this collection's vectors.
+        """Check that an encoder makes this collection's vectors.
 
         Raises:
             ModelMismatch: it doesn't.
@@ -95,7 +95,7 @@ class Collection(Base):
 
 
 def find(engine: sa.Engine, name: str) -> Collection | None:
-    """A collection by its name."""
+    """A collection by its name; None if there is none."""
     with transaction(engine) as session:
         return session.get(Collection, name)
 
@@ -106,13 +106,13 @@ def require(engine: sa.Engine, name: str) -> Collection:
     Raises:
         BadInput: there is none.
     """
-    found = find(engine, name)
-    if found is None:
-        others = ", ".join(collection.name for collection in every(engine)) or "none yet"
+    collection = find(engine, name)
+    if collection is None:
+        names = ", ".join(other.name for other in every(engine)) or "none yet"
         raise BadInput(
-            f"there is no collection {name!r} (there are: {others}); make it: dragoman index SOURCE -c {name}"
+            f"there is no collection {name!r} (there are: {names}); make it: dragoman index SOURCE -c {name}"
         )
-    return found
+    return collection
 
 
 def every(engine: sa.Engine) -> list[Collection]:
@@ -122,7 +122,7 @@ def every(engine: sa.Engine) -> list[Collection]:
 
 
 def register(engine: sa.Engine, name: str, settings: Settings, encoder: str, spec: EncoderSpec) -> Collection:
-    """Write a new collection down, in the store of the settings."""
+    """Add a new collection's row, with the store of the settings."""
     store = "" if settings.store == settings.home_store else settings.store
     collection = Collection(
         name=name, store=store, encoder=encoder, method=spec.method, model=spec.model, dim=spec.dim, created=now()
@@ -133,11 +133,11 @@ def register(engine: sa.Engine, name: str, settings: Settings, encoder: str, spe
 
 
 def remove(engine: sa.Engine, collection: Collection, settings: Settings, *, forget: bool = False) -> None:
-    """Remove a collection: its runs, so that workers drop what they have, its vectors and documents, its row.
+    """Remove a collection: its runs, so that workers drop their chunks; then its stores; then its row.
 
-    A process that was killed after it switched to a generation has left one that the row does not name. What was put
-    into somebody else's index is none of its stores: ``attaching.detach`` takes it back first. With ``forget`` its
-    stores stay where they are, for their server is gone.
+    Stores that the row does not name are removed too: a process killed after it switched generations leaves such a
+    store. Vectors in a user's index are no store of the collection; ``attaching.detach`` removes them first. With
+    ``forget`` the stores stay, for their server is gone.
     """
     ledger.forget_collection(engine, collection.name)
     in_place = is_attached(collection.store) and not Attachment.parse(collection.store).companion
@@ -150,7 +150,7 @@ def remove(engine: sa.Engine, collection: Collection, settings: Settings, *, for
 
 def _drop_stores(engine: sa.Engine, collection: Collection, settings: Settings) -> None:
     place, credentials, owner = collection.place(settings), settings.credentials, owner_of(engine)
-    named = [one["number"] for one in (collection.building, collection.previous) if one]
-    left = stored_generations(place, collection.name, credentials=credentials, owner=owner)
-    for generation in sorted({*left, *named, collection.generation}):
-        drop_store(place, collection.name, generation, credentials=credentials, owner=owner)
+    named = [generation["number"] for generation in (collection.building, collection.previous) if generation]
+    stored = stored_generations(place, collection.name, credentials=credentials, owner=owner)
+    for number in sorted({*stored, *named, collection.generation}):
+        drop_store(place, collection.name, number, credentials=credentials, owner=owner)

@@ -1,8 +1,8 @@
-"""Generations of a collection: it is built anew beside the one that is searched, takes its place, and can go back.
+"""Generations of a collection: a new generation is built beside the searched one, replaces it, and can be rolled back.
 
-The collection's row says which generation is searched. Readers of the store other than Dragoman (Elasticsearch has
-them) see the same one: ``VectorStore.publish`` is called before the row changes, and again by whatever goes on after a
-crash in between, when both point at a whole generation each.
+The collection's row says which generation is searched. Other readers of the store (Elasticsearch has them) see the
+same generation: ``VectorStore.publish`` is called before the row changes. After a crash between the two steps, the row
+and the store each point at a complete generation, and the next command calls ``publish`` again.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from indexer.stores.factory import drop_store, open_store
 
 @dataclass(frozen=True)
 class Generation:
-    """One of a collection's stores, and what its vectors are of.
+    """One of a collection's stores, and the encoder of its vectors.
 
     Attributes:
-        number: counted from 1.
+        number: number of the generation, from 1.
         encoder: name or folder of the encoder.
-        method: how a document's vector is made.
+        method: method that makes a document's vector.
         model: id of the encoder's vectors.
-        dim: their width.
+        dim: width of the vectors.
     """
 
     number: int
@@ -42,81 +42,82 @@ class Generation:
 
     @classmethod
     def searched(cls, collection: Collection) -> Self:
-        """The one that is searched."""
+        """The generation that is searched."""
         return cls(collection.generation, collection.encoder, collection.method, collection.model, collection.dim)
 
     def take_place(self, collection: Collection) -> None:
-        """Be the one that is searched; the one before is the previous one."""
+        """Make this generation the searched one, and the one searched so far the previous one."""
         collection.previous = asdict(Generation.searched(collection))
         collection.generation, collection.encoder, collection.method = self.number, self.encoder, self.method
         collection.model, collection.dim = self.model, self.dim
 
 
 def begin(engine: sa.Engine, name: str, settings: Settings, encoder: str, spec: EncoderSpec) -> Generation:
-    """The generation to build: the one that an interrupted rebuild with the same model left, or a new one.
+    """The generation to build: the unfinished generation of an interrupted rebuild with the same model, or a new one.
 
-    What an interrupted rebuild with another model left is removed.
+    The unfinished generation of an interrupted rebuild with another model is removed.
     """
-    found = collections.require(engine, name)
-    begun = Generation(**found.building) if found.building else None
-    if begun and begun.model == spec.model:
-        return begun
-    if begun:
-        place, owner = found.place(settings), owner_of(engine)
-        drop_store(place, name, begun.number, credentials=settings.credentials, owner=owner)
-    number = 1 + max(one["number"] for one in (found.building, found.previous, {"number": found.generation}) if one)
-    made = Generation(number, encoder, spec.method, spec.model, spec.dim)
+    row = collections.require(engine, name)
+    unfinished = Generation(**row.building) if row.building else None
+    if unfinished and unfinished.model == spec.model:
+        return unfinished
+    if unfinished:
+        place, owner = row.place(settings), owner_of(engine)
+        drop_store(place, name, unfinished.number, credentials=settings.credentials, owner=owner)
+    named = (row.building, row.previous, {"number": row.generation})
+    number = 1 + max(generation["number"] for generation in named if generation)
+    new = Generation(number, encoder, spec.method, spec.model, spec.dim)
     with transaction(engine) as session:
-        session.get_one(Collection, name).building = asdict(made)
-    return made
+        session.get_one(Collection, name).building = asdict(new)
+    return new
 
 
 def switch(engine: sa.Engine, name: str, settings: Settings) -> None:
-    """Let the generation that was built be searched; the one searched till now stays, the one before that goes."""
+    """Search the built generation; the one searched so far becomes the previous one, the old previous one goes."""
     with transaction(engine) as session:
         row = session.get_one(Collection, name)
         if row.building is None:
             return
-        gone, before = row.previous, row.generation
+        obsolete, searched = row.previous, row.generation
         Generation(**row.building).take_place(row)
         row.building = None
         place = row.place(settings)
-    if gone and gone["number"] != before:
-        drop_store(place, name, gone["number"], credentials=settings.credentials, owner=owner_of(engine))
+    if obsolete and obsolete["number"] != searched:
+        drop_store(place, name, obsolete["number"], credentials=settings.credentials, owner=owner_of(engine))
 
 
 def change_field(session: Session, name: str, encoder: str, spec: EncoderSpec) -> int:
-    """Let another model's vectors in the same store be searched; ``roll_back`` returns to those searched till now.
+    """Search another model's vectors in the same store; ``roll_back`` returns to the vectors searched so far.
 
     Returns:
-        number of a generation that nothing returns to any more, whose store is the caller's to remove; 0 if none.
+        Number of a generation that can't be rolled back to any more; the caller removes its store. 0 if none.
     """
     row = session.get_one(Collection, name)
-    gone = int(row.previous["number"]) if row.previous else row.generation
+    obsolete = int(row.previous["number"]) if row.previous else row.generation
     Generation(row.generation, encoder, spec.method, spec.model, spec.dim).take_place(row)
-    return gone if gone != row.generation else 0
+    return obsolete if obsolete != row.generation else 0
 
 
 def roll_back(engine: sa.Engine, name: str, settings: Settings) -> Generation:
-    """Search the previous generation again; the one searched till now becomes the previous one.
+    """Search the previous generation again; the generation searched so far becomes the previous one.
 
     Raises:
-        BadInput: there is no previous one.
-        StoreError: its store is gone or can't be opened.
+        BadInput: there is no previous generation.
+        StoreError: the previous generation's store is gone or can't be opened.
     """
-    found = collections.require(engine, name)
-    if not found.previous:
+    row = collections.require(engine, name)
+    if not row.previous:
         raise BadInput(
             f"collection {name} has no earlier generation; only one built by dragoman index --rebuild has. "
             f"Another calibration, with maps or without, is chosen by dragoman calibrate -c {name} --use ID (--list)"
         )
-    earlier = Generation(**found.previous)
-    place, owner = found.place(settings), owner_of(engine)
-    store = open_store(place, name, earlier.number, make=False, credentials=settings.credentials, owner=owner)
+    previous = Generation(**row.previous)
+    place, owner = row.place(settings), owner_of(engine)
+    store = open_store(place, name, previous.number, make=False, credentials=settings.credentials, owner=owner)
     try:
         store.publish()
     finally:
         store.close()
     with transaction(engine) as session:
-        earlier.take_place(session.get_one(Collection, name))
-    return earlier
+        previous.take_place(session.get_one(Collection, name))
+    return previous

@@ -15,22 +15,20 @@ SCHEMES = frozenset({"http", "https"})
 INDEX_TYPES = ("hnsw", "int8_hnsw", "int4_hnsw", "bbq_hnsw", "flat", "int8_flat", "int4_flat", "bbq_flat")
 
 FIELD = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,99}")
-"""Names that an object field of ours can have."""
+"""Valid names of Dragoman's object field."""
 
 _PREFIX = re.compile(r"[a-z0-9][a-z0-9._-]{0,99}")
 
-_KEY = re.compile(r"[!-~]*")
+_API_KEY = re.compile(r"[!-~]*")
 
 
 @dataclass(frozen=True)
 class Credentials:
-    """Who asks; shown in no message and kept in no database.
+    """The user that the server sees; shown in no message and kept in no database.
 
     Attributes:
-        user: name of a user.
-        password: of that user.
         api_key: encoded API key, instead of a user.
-        ca: file of the certificates to trust; the system's unless given.
+        ca: file of the certificates to trust; if empty, the system's certificates.
     """
 
     user: str = field(default="", repr=False)
@@ -39,54 +37,53 @@ class Credentials:
     ca: str = ""
 
     def __post_init__(self) -> None:
-        """Refuse what no header can carry, before anything that could show it tries to.
+        """Refuse values that no HTTP header can carry, before a library's error shows them.
 
         Raises:
-            BadInput: a value has signs that it can't have.
+            BadInput: a value has a forbidden character.
         """
-        if not _KEY.fullmatch(self.api_key):
+        if not _API_KEY.fullmatch(self.api_key):
             raise BadInput(
                 "the API key in DRAGOMAN_ELASTIC_API_KEY has blanks or signs that no key has; "
                 "give the one that the server calls 'encoded'"
             )
         for name, value in (("user", self.user), ("password", self.password)):
-            if any(sign < " " or sign == "\x7f" for sign in value):
+            if any(character < " " or character == "\x7f" for character in value):
                 raise BadInput(
                     f"the {name} for the server has a line break or another control sign in it; leave it out"
                 )
 
     @classmethod
     def read(cls, url: str = "") -> Self:
-        """Those in a URL, else those in ``DRAGOMAN_ELASTIC_USER``, ``_PASSWORD``, ``_API_KEY`` and ``_CA``.
+        """Credentials in a URL, else in ``DRAGOMAN_ELASTIC_USER``, ``_PASSWORD``, ``_API_KEY`` and ``_CA``.
 
-        A line break at the end of a variable, as a file has one, is no part of it.
+        A line break at the end of a variable, which may come from a file, is removed.
 
         Raises:
-            BadInput: the URL can't be read, or a value has signs that it can't have.
+            BadInput: the URL can't be read, or a value has a forbidden character.
         """
-        given = {
-            one.name: os.environ.get(f"DRAGOMAN_ELASTIC_{one.name.upper()}", "").rstrip("\r\n") for one in fields(cls)
-        }
-        given["api_key"] = given["api_key"].strip()
+        names = [attribute.name for attribute in fields(cls)]
+        credentials = {name: os.environ.get(f"DRAGOMAN_ELASTIC_{name.upper()}", "").rstrip("\r\n") for name in names}
+        credentials["api_key"] = credentials["api_key"].strip()
         parts = _split(url)
         if parts.username is not None:
-            given["user"], given["api_key"] = unquote(parts.username), ""
+            credentials["user"], credentials["api_key"] = unquote(parts.username), ""
             if parts.password is not None:
-                given["password"] = unquote(parts.password)
-        return cls(**given)
+                credentials["password"] = unquote(parts.password)
+        return cls(**credentials)
 
 
 @dataclass(frozen=True)
 class Address:
-    """Where a store is on a server: ``https://host:9200/prefix?field=dragoman&vectors=int8_hnsw``.
+    """The address of a store on a server: ``https://host:9200/prefix?field=dragoman&vectors=int8_hnsw``.
 
     Attributes:
         server: scheme, host, port.
-        prefix: names of indices begin with it.
-        field: name of the object field that holds everything of ours.
+        prefix: prefix of the names of indices.
+        field: name of Dragoman's object field.
         vectors: type of the vectors' index, one of ``INDEX_TYPES``.
-        shards: primary shards of a new index.
-        replicas: of a new index once it is complete; the server's default where negative.
+        shards: number of primary shards of a new index.
+        replicas: number of replicas of a new index once it is complete; if negative, the server's default.
     """
 
     server: str
@@ -98,10 +95,10 @@ class Address:
 
     @classmethod
     def parse(cls, url: str) -> Self:
-        """Take a store's URL apart.
+        """Parse a store's URL.
 
         Raises:
-            BadInput: it is none of an Elasticsearch store.
+            BadInput: it is no URL of an Elasticsearch store.
         """
         parts = _split(url)
         options: dict[str, Any] = {}
@@ -131,17 +128,17 @@ class Address:
 
 
 def without_credentials(url: str) -> str:
-    """A URL as it may be shown and kept.
+    """A URL without user and password, which may be shown and stored.
 
     Raises:
-        BadInput: it can't be read, so nobody knows what in it is a password.
+        BadInput: the URL can't be read, so a password in it can't be found.
     """
     parts = _split(url)
     return urlunsplit(parts._replace(netloc=_host(parts.netloc))) if "@" in parts.netloc else url
 
 
 def _split(url: str) -> SplitResult:
-    """Take a URL apart; one of a server that can't be is shown in no message, for it may hold a password."""
+    """Parse a URL; messages show no unreadable URL of a server, for it may hold a password."""
     try:
         parts = urlsplit(url)
     except ValueError:

@@ -1,4 +1,4 @@
-"""A server and how to reach it: the store's URL, credentials, and every failure as one sentence."""
+"""Connections to a server: the client, its version check, and every failure as one sentence."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ _VERSION = (9, 3)
 TIMEOUT = 60
 """Seconds to wait for an answer."""
 _RETRIES = 2
-_NOT_TOLD = frozenset({403, 404, 405, 410})
-"""What a deployment or a user's rights answer where the version is not to be had."""
+_NO_VERSION = frozenset({403, 404, 405, 410})
+"""HTTP statuses of a deployment, or of missing rights, that withhold the version."""
 
 
 def connect(server: str, credentials: Credentials) -> Elasticsearch:
-    """A client of a server; nothing is asked of it yet.
+    """A client of a server; no request is sent yet.
 
     Raises:
         MissingPart: the client is not installed.
@@ -46,10 +46,10 @@ def connect(server: str, credentials: Credentials) -> Elasticsearch:
             raise StoreError(f"the CA file {credentials.ca} is not there; name another in DRAGOMAN_ELASTIC_CA")
         auth["ca_certs"] = credentials.ca
 
-    logging.getLogger("elastic_transport").addHandler(logging.NullHandler())  # what it retries is not said twice
+    logging.getLogger("elastic_transport").addHandler(logging.NullHandler())  # otherwise retries print warnings
 
     class Orjson(OrjsonSerializer):
-        """Answers full of vectors are read in a third of the time."""
+        """JSON by orjson: answers with many vectors are read in a third of the time."""
 
         mimetype = "application/vnd.elasticsearch+json"
 
@@ -66,7 +66,7 @@ def connect(server: str, credentials: Credentials) -> Elasticsearch:
 
 @contextmanager
 def guarded(server: str) -> Iterator[None]:
-    """Every failure of the server as a ``StoreError`` with what to do; a missing index stays a ``NotFoundError``."""
+    """Raise the server's failures as a ``StoreError`` that says what to do; a missing index stays ``NotFoundError``."""
     from elasticsearch import ApiError, NotFoundError, TransportError, UnsupportedProductError  # noqa: PLC0415
 
     try:
@@ -85,33 +85,34 @@ def guarded(server: str) -> Iterator[None]:
 
 
 def found(server: str, index: str, answers: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """Those of an ``_mget``'s documents that are there: of a shard that does not answer nobody knows that.
+    """The documents that exist, from the answers of an ``_mget``.
 
     Raises:
-        Passing: a shard does not answer now.
+        TemporaryFailure: a shard does not answer now, so the existence of its documents is unknown.
         StoreError: the index is gone, or may not be read.
     """
-    there = []
-    for one in answers:
-        if "error" in one:
-            if one["error"]["type"] in {"index_not_found_exception", "security_exception"}:
-                # and a write would make the index anew, with a mapping of the server's own
-                raise StoreError(f"the index {index} can't be read ({reason(one)}); see that it is still there")
+    existing = []
+    for document in answers:
+        if "error" in document:
+            if document["error"]["type"] in {"index_not_found_exception", "security_exception"}:
+                # refused here, because a write would create the index anew, with a mapping of the server's choice
+                raise StoreError(f"the index {index} can't be read ({reason(document)}); see that it is still there")
             raise TemporaryFailure(
-                f"{server} can't read all of {index} now ({reason(one)}); see _cluster/health, and try again"
+                f"{server} can't read all of {index} now ({reason(document)}); see _cluster/health, and try again"
             )
-        if one.get("found"):
-            there.append(one)
-    return there
+        if document.get("found"):
+            existing.append(document)
+    return existing
 
 
 def check_version(client: Elasticsearch, server: str) -> None:
-    """Refuse a server older than what the store needs, where the server tells.
+    """Refuse a server older than version 9.3, if the server reports its version.
 
-    Not every deployment answers ``GET /``, nor lets everybody ask for its nodes: then the mapping's refusal will tell.
+    Some deployments do not answer ``GET /``, or do not let every user read the nodes; an old server among them refuses
+    the mapping later.
 
     Raises:
-        StoreError: it is older, or no Elasticsearch.
+        StoreError: the server is older, or no Elasticsearch.
     """
     with guarded(server):
         version = _version_of_nodes(client) or _version_at_root(client)
@@ -126,7 +127,7 @@ def _version_of_nodes(client: Elasticsearch) -> str:
     try:
         nodes = client.nodes.info(node_id="_local", filter_path="nodes.*.version")["nodes"]
     except ApiError as error:
-        if error.status_code in _NOT_TOLD:
+        if error.status_code in _NO_VERSION:
             return ""
         raise
     return str(min(node["version"] for node in nodes.values()))
@@ -138,6 +139,6 @@ def _version_at_root(client: Elasticsearch) -> str:
     try:
         return str(client.info()["version"]["number"])
     except ApiError as error:
-        if error.status_code in _NOT_TOLD:
+        if error.status_code in _NO_VERSION:
             return ""
         raise

@@ -1,4 +1,4 @@
-"""What a server's errors mean: what passes, what waits, what never fits, and the sentence for a person."""
+"""The meaning of a server's errors: temporary, blocked, or too large; and the sentence for the user."""
 
 from __future__ import annotations
 
@@ -17,28 +17,23 @@ _BLOCK = "cluster_block_exception"
 
 
 class TemporaryFailure(StoreError):
-    """What goes by of itself: a shard is away or recovers, a queue is full."""
+    """A failure that ends by itself: a shard is away or recovers, or a queue is full."""
 
 
 class WritesBlocked(StoreError):
-    """Nothing is written, for somebody or a full disk has blocked it; whoever follows an index waits for the end."""
+    """Somebody or a full disk has blocked writes; a process that follows an index waits for the end of the block."""
 
 
 class IndexGone(StoreError):
-    """An index is gone; whoever follows it waits for the one that is made in its place."""
+    """An index is gone; a process that follows it waits for a new index of its name."""
 
 
 class NoIndex(BadInput):
-    """There is no index of a name; whoever has followed one waits for the next."""
+    """There is no index of a name; a process that followed such an index waits for the next."""
 
 
 class SearchRefused(StoreError):
-    """A search among several that the server refused.
-
-    Attributes:
-        status: as of HTTP.
-        reason: the server's own words.
-    """
+    """The server refused a search among several; with the HTTP status and the server's reason."""
 
     def __init__(self, server: str, status: int, reason: str) -> None:
         if status in _PASSING:
@@ -49,7 +44,7 @@ class SearchRefused(StoreError):
 
 
 def passes(error: StoreError) -> bool:
-    """Whether a failure is one that goes by: the server is away, restarts, or has too much to do."""
+    """Whether a failure is temporary: the server is away, restarts, or is overloaded."""
     from elasticsearch import ConnectionError as Away  # noqa: PLC0415
     from elasticsearch import ConnectionTimeout, SSLError  # noqa: PLC0415
 
@@ -64,14 +59,18 @@ def passes(error: StoreError) -> bool:
 
 
 def waits(error: DragomanError, *, first: bool) -> bool:
-    """Whether who follows an index goes on after a failure: it passes, or, once it went well, its owner ends it."""
+    """Whether a process that follows an index waits after a failure.
+
+    The process waits for temporary failures and, after its first success, also for failures that the index's owner
+    ends.
+    """
     if not first and isinstance(error, (WritesBlocked, IndexGone, NoIndex)):
         return True
     return isinstance(error, StoreError) and passes(error)
 
 
 def broke(error: StoreError) -> bool:
-    """Whether the connection ended in the middle: by a server that dies, or that takes no more of what is sent."""
+    """Whether the connection ended during a request: the server died, or refused to read more of the request."""
     from elasticsearch import ConnectionError as Away  # noqa: PLC0415
 
     return isinstance(error.__cause__, Away) and passes(error)
@@ -81,13 +80,13 @@ _PRESSURE = re.compile(r"_operation_bytes=(\d+).*\bmax_\w+_bytes=(\d+)")
 
 
 def never_fits(cause: str) -> bool:
-    """Whether a reason says that an operation takes more memory than the server ever has for writes at once."""
-    said = _PRESSURE.search(cause)
-    return said is not None and int(said[1]) > int(said[2])
+    """Whether an operation needs more memory than the server's limit for concurrent writes."""
+    sizes = _PRESSURE.search(cause)
+    return sizes is not None and int(sizes[1]) > int(sizes[2])
 
 
 def _ended(error: BaseException | None) -> bool:
-    """Whether the other side ended a TLS connection: that says nothing of its certificate."""
+    """Whether the server ended a TLS connection, which says nothing of the server's certificate."""
     while error is not None:
         if isinstance(error, ssl.SSLEOFError):
             return True
@@ -96,7 +95,7 @@ def _ended(error: BaseException | None) -> bool:
 
 
 def sentence(error: ApiError) -> str:  # noqa: PLR0911 - a table
-    """What a refusal means and what to do about it, to stand behind the server's name."""
+    """What a refusal means and what to do about it; the sentence continues after the server's name."""
     cause = reason(error.body)
     kind = cause.partition(":")[0]
     if kind == _BLOCK:
@@ -123,13 +122,13 @@ def sentence(error: ApiError) -> str:  # noqa: PLR0911 - a table
 
 
 def _advice(cause: str) -> str:
-    if "Limit of total fields" in cause:  # ours are a dozen, and one for each language
+    if "Limit of total fields" in cause:  # Dragoman adds a dozen fields, and one for each language
         return "; raise index.mapping.total_fields.limit of the index, then run the command again"
     return ""
 
 
 def reason(body: Any) -> str:
-    """``type: reason`` of an error as the server gives it, or what there is of it."""
+    """``type: reason`` of a server's error, or the body's text if it has no such parts."""
     cause = body.get("error", body) if isinstance(body, dict) else body
     if isinstance(cause, dict):
         roots = cause.get("root_cause") or [cause]

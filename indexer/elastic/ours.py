@@ -1,4 +1,4 @@
-"""The object field that Dragoman adds to a document, and how to tell it from another of the same name."""
+"""The object field that Dragoman adds to a document, and how to recognise it."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ FIELDS: Mapping[str, Any] = {
     **{name: {"type": "keyword"} for name in ("id", "lang", "text_hash", "fields_hash")},
     "revision": {"type": "long"},
 }
-"""What the object always has, as mappings say it."""
+"""Mapping of the fields that every such object has."""
 
 
 def is_ours(mapped: Mapping[str, Any]) -> bool:
-    """Whether a field's mapping is of an object that Dragoman made."""
-    there = mapped.get("properties", {})
-    return all(there.get(name, {}).get("type") == field["type"] for name, field in FIELDS.items())
+    """Whether a field's mapping is that of Dragoman's object."""
+    properties = mapped.get("properties", {})
+    return all(properties.get(name, {}).get("type") == field["type"] for name, field in FIELDS.items())

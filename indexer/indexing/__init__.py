@@ -1,1 +1,1 @@
-"""Documents on their way into a store: read, encoded, stored, pruned."""
+"""Index documents: read, encode, store, prune."""

@@ -1,4 +1,4 @@
-"""Index a collection in this process: read → encode → put, chunk by chunk, killed and resumed without loss."""
+"""Index a collection in this process: read → encode → store, chunk by chunk; a killed run resumes without loss."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from indexer.readers import ReadOptions
 from indexer.stores.contract import Stamp, VectorStore
 
 _LONG = 200_000
-"""Characters from which on a document by itself takes so long that progress stands still."""
+"""Characters of a document that takes so long that progress visibly stands still."""
 _IN_FLIGHT = 3
 """Chunks being encoded or waiting for it, so that reading, tokenising and writing overlap with encoding."""
 
@@ -33,14 +33,14 @@ class IndexReport:
     """What an index run did.
 
     Attributes:
-        run: its number in the ledger.
-        resumed: whether it went on where an interrupted one stopped.
-        encoded: documents encoded and put.
-        unchanged: documents that were stored with this text already.
+        run: number of the run in the ledger.
+        resumed: whether the run continued an interrupted run.
+        encoded: documents encoded and stored.
+        unchanged: documents that were already stored with this text.
         refused: records that could not be indexed, since the run began.
-        remarks: what else should be known.
+        remarks: other notes on records.
         pruned: documents removed because no source has them any more.
-        seconds: of this process.
+        seconds: time spent by this process.
     """
 
     run: int
@@ -54,7 +54,7 @@ class IndexReport:
 
 
 def report_of(ledger: Ledger, seconds: float) -> IndexReport:
-    """What a run did, as its ledger says."""
+    """Report of a run, from its ledger; ``seconds`` is the time spent by this process."""
     notes = ledger.findings()
     run = ledger.run
     return IndexReport(
@@ -81,25 +81,16 @@ def index(
     prune: bool = False,
     console: Console | None = None,
 ) -> IndexReport:
-    """Read sources, encode what is new or changed, put it into the store.
+    """Read sources, encode new and changed documents, store them; returns the report of the run.
 
-    The ledger knows each chunk before work on it begins and when it is stored. Whatever kills the process in between,
-    the same call goes on there; what it then writes is what it would have written.
-
-    Args:
-        sources: files, folders, ``elastic:URL``, ``ir-datasets:NAME``.
-        options: how to read them.
-        encoder: makes the vectors.
-        store: takes them.
-        engine: database of the ledger.
-        collection: name the run is kept under.
-        generation: of the collection, which the store is of: an interrupted run is gone on with in its own.
-        prune: at the end remove what the sources do not have any more.
-        console: where progress goes; nowhere unless given.
+    The ledger records each chunk before work on it begins, and again when it is stored. If the process is killed in
+    between, the same call resumes there and writes what the first call would have written. An interrupted run is
+    resumed only in its own generation, that of the store. With ``prune``, documents that the sources do not have any
+    more are removed at the end.
 
     Raises:
         BadInput: a source can't be read at all.
-        StoreError: store or ledger failed; what is done stays done.
+        StoreError: the store or the ledger failed; finished work stays stored.
     """
     console = console or Console(quiet=True)
     started = time.monotonic()
@@ -113,8 +104,8 @@ def index(
     with console.progress("indexing", None, "documents") as progress:
         if not console.quiet:
             count_ahead(sources, options, progress)
-        last = _last_stamps(sources, options, ledger.repeated())
-        _Work(encoder, store, ledger, last, console, progress).run(batches(readings(sources, options)))
+        last_stamps = _last_stamps(sources, options, ledger.repeated())
+        _Pipeline(encoder, store, ledger, last_stamps, console, progress).run(batches(readings(sources, options)))
     pruned = pruning.prune(ledger, store, console) if prune else 0
     store.publish()
     ledger.finish(pruned)
@@ -129,37 +120,37 @@ def encode(
     console: Console,
     progress: Progress,
 ) -> None:
-    """Encode documents that a store holds already and put what another encoder makes of them beside; by the ledger."""
-    _Work(encoder, store, ledger, {}, console, progress, beside=True).run(batches(documents))
+    """Encode a store's documents with another encoder and add the vectors; the ledger records each finished chunk."""
+    _Pipeline(encoder, store, ledger, {}, console, progress, beside=True).run(batches(documents))
 
 
-class _Work:
-    """Chunks on their way: planned and put by the caller's thread in their order, encoded by two others."""
+class _Pipeline:
+    """Chunks in progress: the caller's thread plans and stores them in order, two threads encode them."""
 
     def __init__(
         self,
         encoder: Encoder,
         store: VectorStore,
         ledger: Ledger,
-        last: Mapping[str, Stamp],
+        last_stamps: Mapping[str, Stamp],
         console: Console,
         progress: Progress,
         *,
         beside: bool = False,
     ) -> None:
-        self.encoder, self.store, self.ledger, self.last = encoder, store, ledger, last
+        self.encoder, self.store, self.ledger, self.last_stamps = encoder, store, ledger, last_stamps
         self.console, self.progress, self.beside = console, progress, beside
-        self.under_way: deque[tuple[Chunk, list[Document], int, Future[Encoded] | None]] = deque()
+        self.chunks_in_flight: deque[tuple[Chunk, list[Document], int, Future[Encoded] | None]] = deque()
 
     def run(self, batches: Iterable[Batch]) -> None:
         pool = ThreadPoolExecutor(2, thread_name_prefix="chunk")
         try:
             for batch in batches:
                 self._begin(batch, pool.submit)
-                while len(self.under_way) > _IN_FLIGHT:
-                    self._end()
-            while self.under_way:
-                self._end()
+                while len(self.chunks_in_flight) > _IN_FLIGHT:
+                    self._finish_next()
+            while self.chunks_in_flight:
+                self._finish_next()
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
 
@@ -167,46 +158,46 @@ class _Work:
         chunk = self.ledger.recall(batch.number, batch.digest)
         if chunk is None:
             chunk = self.ledger.plan(
-                batch.number, self._todo(batch.documents), batch.digest, batch.doc_ids, batch.notes
+                batch.number, self._wanted(batch.documents), batch.digest, batch.doc_ids, batch.notes
             )
         if chunk.state == DONE:
             self.progress(batch.records)
             return
         todo = [document for document, wanted in zip(batch.documents, chunk.todo, strict=True) if wanted]
         encoding = submit(self.encoder.encode_documents, todo) if todo else None
-        self.under_way.append((chunk, todo, batch.records, encoding))
+        self.chunks_in_flight.append((chunk, todo, batch.records, encoding))
 
-    def _todo(self, documents: Sequence[Document]) -> list[bool]:
-        """Which documents are new or changed, against the store as it will be when the chunks before are in it."""
+    def _wanted(self, documents: Sequence[Document]) -> list[bool]:
+        """Flag for each document: whether it is new or changed, once the chunks in flight are stored."""
         stamps = self.store.stamps(self.encoder.spec.model, [document.doc_id for document in documents])
-        stamps |= {document.doc_id: Stamp.of(document) for _, todo, _, _ in self.under_way for document in todo}
+        stamps |= {document.doc_id: Stamp.of(document) for _, todo, _, _ in self.chunks_in_flight for document in todo}
         wanted = [False] * len(documents)
-        latest: dict[str, int] = {}
-        for at, document in enumerate(documents):
-            before = latest.get(document.doc_id)
-            stamp = Stamp.of(documents[before]) if before is not None else stamps.get(document.doc_id)
-            if stamp is not None and stamp == self.last.get(document.doc_id):
-                continue  # a later one of this id wins, and that is stored
+        latest_rows: dict[str, int] = {}
+        for row, document in enumerate(documents):
+            earlier_row = latest_rows.get(document.doc_id)
+            stamp = Stamp.of(documents[earlier_row]) if earlier_row is not None else stamps.get(document.doc_id)
+            if stamp is not None and stamp == self.last_stamps.get(document.doc_id):
+                continue  # a later document of this id counts, and it is stored already
             if stamp is None or (stamp != Stamp.of(document) and stamp.revision <= document.revision):
-                wanted[at] = True
-                latest[document.doc_id] = at
-                if before is not None:
-                    wanted[before] = False
+                wanted[row] = True
+                latest_rows[document.doc_id] = row
+                if earlier_row is not None:
+                    wanted[earlier_row] = False
         return wanted
 
-    def _patience(self, documents: Sequence[Document]) -> AbstractContextManager[None]:
-        """Say why progress stands still, where one document is the reason."""
+    def _warn_if_slow(self, documents: Sequence[Document]) -> AbstractContextManager[None]:
+        """Show a message if encoding is slow because of one long document."""
         longest = max(documents, key=lambda document: len(document.content))
         characters = len(longest.content)
         if characters < _LONG:
             return nullcontext()
         return self.console.if_slow(f"encoding {longest.doc_id}, one document of {characters:,} characters …")
 
-    def _end(self) -> None:
-        chunk, documents, records, encoding = self.under_way.popleft()
+    def _finish_next(self) -> None:
+        chunk, documents, records, encoding = self.chunks_in_flight.popleft()
         outcome = StoringOutcome()
         if encoding is not None:
-            with self._patience(documents):
+            with self._warn_if_slow(documents):
                 encoded = encoding.result()
             if self.beside:
                 outcome = put_beside(self.store, self.encoder, documents, encoded)
@@ -217,12 +208,12 @@ class _Work:
 
 
 def _last_stamps(sources: Sequence[str], options: ReadOptions, doc_ids: Collection[str]) -> dict[str, Stamp]:
-    """What counts of each of some ids, the last of the highest revision: read once more where there are such ids."""
+    """Stamp of the document that counts for each id: the last of the highest revision; reads the sources again."""
     if not doc_ids:
         return {}
-    last: dict[str, Stamp] = {}
+    last_stamps: dict[str, Stamp] = {}
     for document in documents_with(doc_ids, sources, options):
-        before = last.get(document.doc_id)
-        if before is None or before.revision <= document.revision:
-            last[document.doc_id] = Stamp.of(document)
-    return last
+        earlier = last_stamps.get(document.doc_id)
+        if earlier is None or earlier.revision <= document.revision:
+            last_stamps[document.doc_id] = Stamp.of(document)
+    return last_stamps

@@ -1,4 +1,4 @@
-"""Remove from a store what the sources of a run do not have any more."""
+"""Remove documents from a store that the sources of a run do not have any more."""
 
 from __future__ import annotations
 
@@ -9,19 +9,22 @@ from indexer.stores.contract import VectorStore
 
 
 def prune(ledger: Ledger, store: VectorStore, console: Console) -> int:
-    """Remove what the sources lost; nothing while something of them could not be read, for it may be just that."""
+    """Remove documents missing from the sources; returns the number of documents.
+
+    Nothing is removed while a record without an id could not be read, because it may be one of these documents.
+    """
     run = ledger.run
-    others = {source for earlier in ledger.earlier() for source in earlier.sources} - set(run.sources)
-    others = {source for source in others if not source.startswith(OF_COLLECTION)}
-    if others:
+    other_sources = {source for earlier in ledger.earlier() for source in earlier.sources} - set(run.sources)
+    other_sources = {source for source in other_sources if not source.startswith(OF_COLLECTION)}
+    if other_sources:
         console.warn(
-            f"nothing is pruned, because the collection was indexed from {min(others)} too; "
+            f"nothing is pruned, because the collection was indexed from {min(other_sources)} too; "
             "name all its sources in one command"
         )
         return 0
-    nameless = [note.place for note in ledger.findings() if note.kind == REFUSED and not note.doc_id]
-    if nameless:
-        console.warn(f"nothing is pruned, because {nameless[0]} and perhaps more could not be read; mend it first")
+    unread_places = [note.place for note in ledger.findings() if note.kind == REFUSED and not note.doc_id]
+    if unread_places:
+        console.warn(f"nothing is pruned, because {unread_places[0]} and perhaps more could not be read; mend it first")
         return 0
     gone = ledger.unseen(store.ids())
     return store.delete(gone) if gone else 0

@@ -1,4 +1,4 @@
-"""Sources → chunks: documents in a language, cut where the sources alone decide."""
+"""Sources → chunks of documents with languages; the sources alone decide where a chunk ends."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from indexer.text.language_detection import Detector
 CHUNK_DOCUMENTS = 64
 CHUNK_CHARACTERS = 1_000_000
 _CHUNKING = "1"
-"""Counted up when readers or chunks cut the same sources otherwise: a run begun before is not gone on with then."""
+"""Version of readers and chunks. Raise it when the same sources give other chunks: an older run is then not resumed."""
 
 
 @dataclass(frozen=True)
 class Batch:
-    """A chunk's documents with what was met while reading them."""
+    """A chunk's documents, its refusals and remarks as notes, and the number of records read."""
 
     number: int
     documents: list[Document]
@@ -35,38 +35,38 @@ class Batch:
 
     @property
     def doc_ids(self) -> list[str]:
-        """Of its documents, in their order."""
+        """Ids of the documents, in their order."""
         return [document.doc_id for document in self.documents]
 
     @property
     def digest(self) -> str:
-        """Of ids and texts: a source that gives others when it is read again is not gone on with."""
+        """Hash of the ids and texts: a run is not resumed if its source now gives other documents."""
         return short_hash(*(part for document in self.documents for part in (document.doc_id, document.text_hash)))
 
 
 def check_sources(sources: Sequence[str], options: ReadOptions) -> str:
-    """See that every source is there before anything is made; returns what identifies them, unchanged as they are.
+    """Check that every source exists; returns a fingerprint of the unchanged sources.
 
     Raises:
-        BadInput: one is not there, or the options can't be used.
+        BadInput: a source does not exist, or the options can't be used.
     """
     return short_hash(_CHUNKING, version("dragoman"), *(fingerprint(source, options) for source in sources))
 
 
 def readings(sources: Sequence[str], options: ReadOptions) -> Iterator[Reading]:
-    """Everything that some sources say, one after the other, every document with a language."""
-    return _detected(one for source in sources for one in read(source, options))
+    """All readings of the sources in order, every document with a language."""
+    return _with_languages(reading for source in sources for reading in read(source, options))
 
 
 def documents_with(doc_ids: Collection[str], sources: Sequence[str], options: ReadOptions) -> Iterator[Document]:
-    """The documents of some ids, read from the sources' beginning."""
-    everything = (one for source in sources for one in read(source, options))
-    wanted = (one for one in everything if isinstance(one, Document) and one.doc_id in doc_ids)
-    return (one for one in _detected(wanted) if isinstance(one, Document))
+    """The documents with these ids, read from the sources' beginning, every document with a language."""
+    all_readings = (reading for source in sources for reading in read(source, options))
+    documents = (reading for reading in all_readings if isinstance(reading, Document) and reading.doc_id in doc_ids)
+    return (reading for reading in _with_languages(documents) if isinstance(reading, Document))
 
 
-def _detected(readings: Iterable[Reading]) -> Iterator[Reading]:
-    """The same, every document with a language."""
+def _with_languages(readings: Iterable[Reading]) -> Iterator[Reading]:
+    """The readings, with a detected language for each document of undetermined language."""
     detector = None
     for reading in readings:
         if isinstance(reading, Document) and reading.lang == UNDETERMINED:
@@ -77,7 +77,7 @@ def _detected(readings: Iterable[Reading]) -> Iterator[Reading]:
 
 
 def batches(readings: Iterable[Reading]) -> Iterator[Batch]:
-    """Chunks by number of documents and of characters: where they end depends on the sources alone."""
+    """Chunks, limited by documents, characters and notes: where a chunk ends depends on the sources alone."""
     number = 0
     documents: list[Document] = []
     notes: list[Note] = []
@@ -102,12 +102,12 @@ def batches(readings: Iterable[Reading]) -> Iterator[Batch]:
 
 
 def count_ahead(sources: Sequence[str], options: ReadOptions, progress: Progress) -> None:
-    """Count the records in the background, so that the time left is known soon and the start does not wait."""
+    """Count the records in the background, so that the time left is known soon without a delay at the start."""
 
     def count() -> None:
-        with suppress(StoreError):  # reading will say it
+        with suppress(StoreError):  # reading raises the same error
             progress.expect(sum(count_records(source, options) for source in sources))
 
     if any(source.startswith(PREFIX) for source in sources):
-        return  # it may have to be fetched, and that once
+        return  # the data set may have to be downloaded, and reading does that
     threading.Thread(target=count, name="count", daemon=True).start()

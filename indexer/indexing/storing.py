@@ -1,8 +1,8 @@
-"""What becomes of a chunk's documents once they are encoded: the one way into a store, here and in workers."""
+"""Store encoded documents: this process and the workers use the same functions."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from encoders.document import Document, Encoded, Encoder
@@ -11,62 +11,62 @@ from indexer.ledger.tables import REFUSED
 from indexer.stores.contract import Stamp, StoredDocument, VectorStore
 
 NOTHING_KNOWN = "it has nothing the encoder knows"
-"""Why a document is refused of which no part of the encoder knows anything."""
+"""Reason for refusing a document whose words are unknown to every part of the encoder."""
 
 
 @dataclass(frozen=True)
 class StoringOutcome:
-    """What became of some documents.
-
-    Attributes:
-        stored: how many were written.
-        notes: which were refused, and why.
-    """
+    """Number of documents stored, and a note for each refused document."""
 
     stored: int = 0
     notes: list[Note] = field(default_factory=list)
 
 
 def put_encoded(store: VectorStore, model: str, documents: Sequence[Document], encoded: Encoded) -> StoringOutcome:
-    """Write documents with what the model made of them, but for those it knows nothing of.
+    """Store documents with their vectors, except documents of which the encoder knows nothing.
 
     Raises:
-        StoreError: the store failed; the same call again does no harm.
+        StoreError: the store failed; repeating the call does no harm.
     """
     unknown = [not known.any() for known in encoded.known]
-    items = [StoredDocument.of(document, encoded, at) for at, document in enumerate(documents) if not unknown[at]]
+    items = [StoredDocument.of(document, encoded, row) for row, document in enumerate(documents) if not unknown[row]]
     report = store.put(model, items)
     notes = [
         Note(REFUSED, document.doc_id, document.doc_id, NOTHING_KNOWN)
-        for document, nothing in zip(documents, unknown, strict=True)
-        if nothing
+        for document, is_unknown in zip(documents, unknown, strict=True)
+        if is_unknown
     ]
     notes += [Note(REFUSED, doc_id, doc_id, reason) for doc_id, reason in report.refused.items()]
     return StoringOutcome(report.stored, notes)
 
 
 def put_beside(store: VectorStore, encoder: Encoder, documents: Sequence[Document], encoded: Encoded) -> StoringOutcome:
-    """Write what another model made of documents that a store has, but for those that went while it was at work.
+    """Add another encoder's vectors to documents in the store, except documents deleted during the encoding.
 
-    Those that were changed meanwhile are encoded as they are now.
+    Documents changed during the encoding are encoded again.
 
     Raises:
-        StoreError: the store failed; the same call again does no harm.
+        StoreError: the store failed; repeating the call does no harm.
     """
     outcome = StoringOutcome()
     while documents:
-        now = {one.doc_id: one for one in existing_documents(store, [document.doc_id for document in documents])}
-        same = [at for at, one in enumerate(documents) if one.doc_id in now and _is_same(one, now[one.doc_id])]
-        made = Encoded(encoded.vectors[same], [encoded.passages[at] for at in same], encoded.known[same])
-        some = put_encoded(store, encoder.spec.model, [documents[at] for at in same], made)
-        outcome = StoringOutcome(outcome.stored + some.stored, [*outcome.notes, *some.notes])
-        documents = [now[one.doc_id] for one in documents if one.doc_id in now and not _is_same(one, now[one.doc_id])]
+        doc_ids = [document.doc_id for document in documents]
+        current = {document.doc_id: document for document in existing_documents(store, doc_ids)}
+        rows = [row for row, document in enumerate(documents) if _is_unchanged(document, current)]
+        unchanged = Encoded(encoded.vectors[rows], [encoded.passages[row] for row in rows], encoded.known[rows])
+        added = put_encoded(store, encoder.spec.model, [documents[row] for row in rows], unchanged)
+        outcome = StoringOutcome(outcome.stored + added.stored, [*outcome.notes, *added.notes])
+        documents = [
+            current[document.doc_id]
+            for document in documents
+            if document.doc_id in current and not _is_unchanged(document, current)
+        ]
         encoded = encoder.encode_documents(documents) if documents else encoded
     return outcome
 
 
 def existing_documents(store: VectorStore, doc_ids: Sequence[str]) -> list[Document]:
-    """The documents of some ids, without those that are gone: these are found by halving."""
+    """The documents with these ids, without deleted documents, which are located by halving the ids."""
     try:
         return store.get(doc_ids)
     except KeyError:
@@ -76,5 +76,6 @@ def existing_documents(store: VectorStore, doc_ids: Sequence[str]) -> list[Docum
         return [*existing_documents(store, doc_ids[:middle]), *existing_documents(store, doc_ids[middle:])]
 
 
-def _is_same(one: Document, other: Document) -> bool:
-    return Stamp.of(one) == Stamp.of(other)
+def _is_unchanged(document: Document, current: Mapping[str, Document]) -> bool:
+    """Whether the store still holds a document as it was encoded."""
+    return document.doc_id in current and Stamp.of(document) == Stamp.of(current[document.doc_id])

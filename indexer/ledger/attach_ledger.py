@@ -1,4 +1,4 @@
-"""Where following an attached index has come to: by shard, the number up to which everything is dealt with."""
+"""How far an attached index has been followed: by shard, the last sequence number that is dealt with."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from indexer.ledger.tables import DONE, REFUSED, RUNNING, Finding, IndexRun
 
 
 class Checkpoint(Base):
-    """All writes of a shard up to a number are dealt with: each document has its vector, or is among the findings."""
+    """The number up to which a shard's writes are dealt with: each document has its vector or a finding."""
 
     __tablename__ = "checkpoints"
 
@@ -23,11 +23,11 @@ class Checkpoint(Base):
     shard: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
     seq_no: Mapped[int] = mapped_column(sa.BigInteger)
     history: Mapped[str] = mapped_column(default="")
-    """Which numbering that is a number of; empty: nobody asked when it was written."""
+    """Id of the numbering that ``seq_no`` belongs to; empty if it was unknown when the row was written."""
 
 
 class AttachedIndex(Base):
-    """An index into which vectors of a collection were put: the alias that it was named by may lead elsewhere since."""
+    """An index into which vectors of a collection were put, by its own name: an alias may point elsewhere by now."""
 
     __tablename__ = "attached_indices"
 
@@ -37,7 +37,7 @@ class AttachedIndex(Base):
 
 
 def remember(engine: sa.Engine, collection: str, uuid: str, name: str) -> None:
-    """Write down that an index gets vectors of a collection, before it does."""
+    """Write down that an index will get vectors of a collection; to be called before it gets them."""
     with transaction(engine) as session:
         session.merge(AttachedIndex(collection=collection, uuid=uuid, name=name))
 
@@ -46,11 +46,11 @@ def remembered(engine: sa.Engine, collection: str) -> list[tuple[str, str]]:
     """Uuids and names of the indices that got vectors of a collection."""
     with transaction(engine) as session:
         query = sa.select(AttachedIndex).where(AttachedIndex.collection == collection).order_by(AttachedIndex.name)
-        return [(one.uuid, one.name) for one in session.scalars(query)]
+        return [(index.uuid, index.name) for index in session.scalars(query)]
 
 
 class AttachLedger:
-    """The pages of one attached index: a run of the ledger that goes on for as long as the index is followed."""
+    """The ledger of one attached index: an index run that lasts as long as the index is followed."""
 
     def __init__(self, engine: sa.Engine, run: IndexRun, *, begun: bool, interrupted: bool) -> None:
         """Use ``AttachLedger.open``."""
@@ -61,7 +61,7 @@ class AttachLedger:
 
     @staticmethod
     def knows(engine: sa.Engine, collection: str, mark: str, model: str) -> bool:
-        """Whether there is a run over this very index."""
+        """Whether there is a run over this index and model."""
         with transaction(engine) as session:
             query = sa.select(IndexRun.id).where(
                 IndexRun.collection == collection, IndexRun.fingerprint == mark, IndexRun.model == model
@@ -70,40 +70,40 @@ class AttachLedger:
 
     @classmethod
     def open(cls, engine: sa.Engine, collection: str, source: str, mark: str, model: str, build: str) -> Self:
-        """Go on with the run over this very index, or begin one: another index of the same name is read from its start.
+        """Resume the run over this index, or begin a run; another index of the same name is read from its start.
 
-        Runs over anything else are forgotten, with what they found.
+        Runs over other indices or models are deleted with their findings.
         """
         with transaction(engine) as session:
             query = sa.select(IndexRun).where(IndexRun.collection == collection)
-            same = None
-            for run in session.scalars(query):
-                if (run.fingerprint, run.model) == (mark, model):
-                    same = run
+            earlier = None
+            for collection_run in session.scalars(query):
+                if (collection_run.fingerprint, collection_run.model) == (mark, model):
+                    earlier = collection_run
                 else:
-                    session.execute(sa.delete(IndexRun).where(IndexRun.id == run.id))
-            begun, interrupted = same is not None, same is not None and same.state == RUNNING
-            found = same or IndexRun(
+                    session.execute(sa.delete(IndexRun).where(IndexRun.id == collection_run.id))
+            begun, interrupted = earlier is not None, earlier is not None and earlier.state == RUNNING
+            run = earlier or IndexRun(
                 collection=collection, sources=[source], fingerprint=mark, model=model, started=now()
             )
-            found.state, found.build = RUNNING, build
-            session.add(found)
+            run.state, run.build = RUNNING, build
+            session.add(run)
             session.flush()
-        return cls(engine, found, begun=begun, interrupted=interrupted)
+        return cls(engine, run, begun=begun, interrupted=interrupted)
 
     def position(self, shard: int, top: ShardPosition) -> int:
-        """The number up to which a shard is dealt with, as far as it counts on from there."""
-        found = self._checkpoint(shard)
-        if found is None:
+        """The number up to which a shard is dealt with; ``NOTHING`` if the shard's numbering began anew since."""
+        checkpoint = self._checkpoint(shard)
+        if checkpoint is None:
             return NOTHING
-        known = found.history and top.history
-        goes_on = found.history == top.history if known else found.seq_no <= top.seq_no
-        return found.seq_no if goes_on else NOTHING
+        histories_known = checkpoint.history and top.history
+        same_numbering = checkpoint.history == top.history if histories_known else checkpoint.seq_no <= top.seq_no
+        return checkpoint.seq_no if same_numbering else NOTHING
 
     def is_at(self, shard: int, top: ShardPosition) -> bool:
-        """Whether nothing came since."""
-        found = self._checkpoint(shard)
-        return found is not None and found.history == top.history and self.position(shard, top) >= top.seq_no
+        """Whether a shard has no writes after its checkpoint."""
+        checkpoint = self._checkpoint(shard)
+        return checkpoint is not None and checkpoint.history == top.history and self.position(shard, top) >= top.seq_no
 
     def _checkpoint(self, shard: int) -> Checkpoint | None:
         with transaction(self._engine) as session:
@@ -119,7 +119,7 @@ class AttachLedger:
         encoded: int = 0,
         unchanged: int = 0,
     ) -> None:
-        """All of a shard up to a number is dealt with; what was found about some documents before is outdated."""
+        """Move a shard's checkpoint to ``top``, and replace the findings about documents by ``notes``."""
         with transaction(self._engine) as session:
             self._forget(session, doc_ids)
             session.add_all(finding(self.run.id, note) for note in notes)
@@ -133,15 +133,15 @@ class AttachLedger:
         session.execute(sa.delete(Finding).where(Finding.run_id == self.run.id, Finding.doc_id.in_(doc_ids)))
 
     def refused(self) -> list[str]:
-        """Ids of the documents to which nothing could be attached."""
+        """Ids of the refused documents, to which nothing is attached."""
         return [note.doc_id for note in self.findings() if note.kind == REFUSED]
 
     def findings(self) -> list[Note]:
-        """What was refused or remarked, and still is so."""
+        """The refusals and remarks that still hold."""
         return findings(self._engine, [self.run.id])
 
     def gone(self, doc_ids: Sequence[str], pruned: int) -> None:
-        """Some refused documents are there no more; of so many others what was attached is removed."""
+        """Delete the findings of deleted documents, and add the number of documents that were pruned."""
         with transaction(self._engine) as session:
             self._forget(session, doc_ids)
             run = session.get_one(IndexRun, self.run.id)
@@ -149,7 +149,7 @@ class AttachLedger:
         self.run = run
 
     def finish(self) -> None:
-        """All that was there is dealt with."""
+        """Mark the run as done: every document is dealt with."""
         with transaction(self._engine) as session:
             run = session.get_one(IndexRun, self.run.id)
             run.state, run.finished = DONE, now()

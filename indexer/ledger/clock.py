@@ -1,4 +1,4 @@
-"""The database's clock: workers' own may be an hour apart, so no lease is measured by them."""
+"""The database's clock, which measures all leases: workers' clocks may differ by an hour."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from sqlalchemy.sql.functions import FunctionElement
 
 
 class clock(FunctionElement[float]):  # noqa: N801 - an SQL function, as sa.func has them
-    """Seconds since 1970, as the database has them while the statement runs."""
+    """Seconds since 1970 by the database's clock while the statement runs."""
 
     name = "clock"
     type = sa.Double()

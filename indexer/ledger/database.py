@@ -1,4 +1,4 @@
-"""The SQL database: ledger of index runs, calibrations, evaluation log. SQLite here, PostgreSQL past one machine."""
+"""The SQL database of the ledger, calibrations and evaluation log: SQLite, or PostgreSQL for several machines."""
 
 from __future__ import annotations
 
@@ -23,22 +23,22 @@ _PATIENCE = {
     "keepalives_count": 3,
     "tcp_user_timeout": 30_000,
 }
-"""Of libpq, in seconds and (the last) milliseconds: how long a PostgreSQL that says nothing is waited for."""
+"""Parameters of libpq for an unresponsive PostgreSQL, in seconds; ``tcp_user_timeout`` is in milliseconds."""
 _SHOWN = ("host", "port", "dbname", "service")
-"""Parameters of a URL that are in its messages; others may be passwords."""
+"""URL parameters that messages show; others may be passwords."""
 
 
 class Base(DeclarativeBase):
-    """Declarative base of every table; the migrations in ``indexer/ledger/migrations`` make them."""
+    """Declarative base of every table; the migrations in ``indexer/ledger/migrations`` create the tables."""
 
 
 def now() -> dt.datetime:
-    """The time in UTC, without a zone: what every timestamp column holds."""
+    """The current time in UTC, without a zone, as every timestamp column has it."""
     return dt.datetime.now(dt.UTC).replace(tzinfo=None)
 
 
 def open_engine(url: str) -> sa.Engine:
-    """Open the database, whatever its tables are.
+    """Open the database without a check of its tables.
 
     Raises:
         StoreError: it cannot be opened.
@@ -47,9 +47,9 @@ def open_engine(url: str) -> sa.Engine:
     try:
         if parsed.get_backend_name() == "sqlite" and parsed.database:
             Path(parsed.database).parent.mkdir(parents=True, exist_ok=True)
-        by_libpq = parsed.drivername.startswith("postgresql+psycopg")
-        patience = {name: value for name, value in _PATIENCE.items() if by_libpq and name not in parsed.query}
-        engine = sa.create_engine(parsed, pool_pre_ping=True, connect_args=patience)
+        uses_libpq = parsed.drivername.startswith("postgresql+psycopg")
+        timeouts = {name: value for name, value in _PATIENCE.items() if uses_libpq and name not in parsed.query}
+        engine = sa.create_engine(parsed, pool_pre_ping=True, connect_args=timeouts)
         if engine.dialect.name == "sqlite":
             sa.event.listen(engine, "connect", _sqlite_pragmas)
         engine.connect().close()
@@ -64,7 +64,7 @@ def open_engine(url: str) -> sa.Engine:
 
 
 def connect(url: str) -> sa.Engine:
-    """Open the database; SQLite's tables are brought up to date by the way.
+    """Open the database; SQLite's tables are brought up to date.
 
     Raises:
         StoreError: it cannot be opened, or a server's tables are not of this version (``dragoman db upgrade``).
@@ -80,7 +80,7 @@ def connect(url: str) -> sa.Engine:
 
 @contextmanager
 def opened(url: str) -> Iterator[sa.Engine]:
-    """The same for a while; its connections are closed at the end.
+    """``connect`` as a context manager, which closes the connections at the end.
 
     Raises:
         StoreError: as ``connect``.
@@ -93,17 +93,17 @@ def opened(url: str) -> Iterator[sa.Engine]:
 
 
 def shown(url: str | sa.URL) -> str:
-    """A database's URL as it may be shown: without passwords, wherever they stand.
+    """A database's URL without passwords, for messages.
 
     Raises:
-        StoreError: it can't be read.
+        StoreError: the URL can't be read.
     """
     parsed = _parsed(url) if isinstance(url, str) else url
     return parsed.set(query={name: parsed.query[name] for name in _SHOWN if name in parsed.query}).render_as_string()
 
 
 def _parsed(url: str) -> sa.URL:
-    """Take a URL apart; one that can't be is shown in no message, for it may hold a password."""
+    """Parse a URL; messages show no unreadable URL, for it may hold a password."""
     try:
         parsed = make_url(url)
     except (sa.exc.ArgumentError, ValueError):
@@ -131,7 +131,7 @@ def _sqlite_pragmas(connection: Any, _record: Any) -> None:
 
 
 def _alembic() -> Any:
-    from alembic.config import Config  # noqa: PLC0415 - a tenth of a second that an up-to-date database need not pay
+    from alembic.config import Config  # noqa: PLC0415 - a tenth of a second, needed only for upgrades
 
     config = Config()
     config.set_main_option("script_location", str(MIGRATIONS))
@@ -140,7 +140,7 @@ def _alembic() -> Any:
 
 
 def head() -> str:
-    """The newest migration's id: the last of the files by name, which are numbered."""
+    """The newest migration's id: the number of the last file by name."""
     return max(path.stem for path in (MIGRATIONS / "versions").glob("[0-9]*.py")).split("_", 1)[0]
 
 
@@ -153,7 +153,7 @@ def is_current(engine: sa.Engine) -> bool:
 
 
 def upgrade(engine: sa.Engine) -> str:
-    """Apply the migrations the database lacks; returns the version it then has."""
+    """Apply the missing migrations; returns the database's version after that."""
     if is_current(engine):
         return head()
     from alembic import command  # noqa: PLC0415
@@ -174,7 +174,7 @@ def upgrade(engine: sa.Engine) -> str:
 
 
 def _one_at_a_time(engine: sa.Engine) -> AbstractContextManager[object]:
-    """Two processes that open a new SQLite database at once: the second finds it made."""
+    """A lock file for SQLite: of two processes that open a new database, the second waits for the first's tables."""
     if engine.dialect.name == "sqlite" and engine.url.database:
         return FileLock(f"{engine.url.database}.lock", timeout=60)
     return nullcontext()
@@ -198,7 +198,7 @@ def transaction(engine: sa.Engine) -> Iterator[Session]:
 
 
 def is_away(error: StoreError) -> bool:
-    """Whether a database's failure is one that goes by: it is away, restarts, or has too much to do."""
+    """Whether a database's failure is temporary: the database is away, restarts, or is overloaded."""
     cause = error.__cause__
     return isinstance(cause, sa.exc.OperationalError | sa.exc.InterfaceError) or (
         isinstance(cause, sa.exc.DBAPIError) and cause.connection_invalidated
@@ -206,7 +206,7 @@ def is_away(error: StoreError) -> bool:
 
 
 class Owner(Base):
-    """The id of this database, drawn when the table was made; there is one."""
+    """The id of this database, drawn when the table was created; the table has one row."""
 
     __tablename__ = "owners"
 

@@ -1,4 +1,4 @@
-"""The ledger: what an index run has read, what is done, what was refused. The truth of a run, whoever does the work."""
+"""The ledger: what an index run has read, what is done, what was refused; valid whoever does the work."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Note:
     Attributes:
         kind: ``refused`` or ``remark``.
         place: file and line, or the id.
-        doc_id: where one is known.
+        doc_id: id of the document; empty if it is unknown.
         text: what is wrong and what to do.
     """
 
@@ -49,7 +49,7 @@ class Note:
 
 
 class Ledger:
-    """One run's pages in the ledger."""
+    """The ledger of one index run."""
 
     def __init__(self, engine: sa.Engine, run: IndexRun, *, resumed: bool) -> None:
         """Use ``Ledger.open``."""
@@ -72,19 +72,20 @@ class Ledger:
         prune: bool = False,
         again: Mapping[str, str] | None = None,
     ) -> Ledger:
-        """Go on with the collection's unfinished run over the same unchanged sources, or begin one.
+        """Resume the collection's unfinished run over the same unchanged sources, or begin a run.
 
-        Unfinished runs over anything else are abandoned: what they stored stays, and is found unchanged if it is.
-        A run that workers are at is nobody's to abandon.
+        Unfinished runs over anything else are abandoned: the documents that they stored stay, and count as unchanged
+        if they are. A run with active workers is never abandoned.
 
         Raises:
-            BadInput: workers are at a run over other sources, or over these by other means or without pruning.
+            BadInput: workers are at a run over other sources, or over the same sources by other means or without
+                pruning.
         """
         with transaction(engine) as session:
             query = sa.select(IndexRun).where(IndexRun.collection == collection, IndexRun.state.in_(ACTIVE))
             for run in session.scalars(query):
                 same = (run.fingerprint, run.model, run.spooled) == (fingerprint, model, spooled)
-                if same and (spooled or run.build == build):  # workers may have another build
+                if same and (spooled or run.build == build):  # workers may run another build
                     _add_pruning(run, prune=prune)
                     return cls(engine, run, resumed=True)
                 _refuse_if_at_work(run)
@@ -108,10 +109,10 @@ class Ledger:
         return cls(engine, run, resumed=False)
 
     def recall(self, number: int, digest: str) -> Chunk | None:
-        """A chunk that was planned before, if it was.
+        """A chunk that was planned before; None if it was not.
 
         Raises:
-            StoreError: it had other documents; the run is given up.
+            StoreError: the chunk had other documents; the run is abandoned.
         """
         with transaction(self._engine) as session:
             chunk = session.get(Chunk, (self.run.id, number))
@@ -134,17 +135,16 @@ class Ledger:
         spool: bytes | None = None,
         beaten: Mapping[str, tuple[int, Ids[int]]] | None = None,
     ) -> Chunk:
-        """Write down a chunk before any work on it: which documents to encode, what was refused on the way.
+        """Write down a chunk before any work on it: which documents to encode, and which records were refused.
 
         Args:
-            number: counted from 0.
-            todo: a flag a document: encode it.
-            digest: of ids and texts.
-            doc_ids: of the documents.
-            notes: what was found while they were read.
-            spool: the documents, where workers shall find them.
-            beaten: ids of which this chunk has the document that counts, with the number of the chunk that had it and
-                the positions there.
+            number: number of the chunk, from 0.
+            todo: a flag for each document; true: encode it.
+            digest: hash of the documents' ids and texts.
+            doc_ids: ids of the documents.
+            notes: findings of the reading.
+            spool: the serialised documents, if workers encode them.
+            beaten: by id, the earlier chunk and the positions in it whose document this chunk replaces.
 
         Raises:
             BadInput: the run was given up meanwhile.
@@ -167,21 +167,21 @@ class Ledger:
             for earlier, positions in (beaten or {}).values():
                 _leave_out(session.get_one(Chunk, (self.run.id, earlier)), positions)
             if beaten:
-                moved = sa.update(SeenDocument).where(
-                    SeenDocument.run_id == self.run.id, SeenDocument.key.in_([_key(one) for one in beaten])
+                update = sa.update(SeenDocument).where(
+                    SeenDocument.run_id == self.run.id, SeenDocument.key.in_([_key(doc_id) for doc_id in beaten])
                 )
-                session.execute(moved.values(chunk=number))
-            known = self._already(session, doc_ids)
+                session.execute(update.values(chunk=number))
+            seen = self._seen_keys(session, doc_ids)
             notes = list(notes)
-            refused = [note.doc_id for note in notes if note.doc_id]  # they are in the sources: not to be pruned
-            fresh = {_key(doc_id) for doc_id in (*doc_ids, *refused)}
-            fresh -= self._already(session, [*doc_ids, *refused])
-            session.add_all(SeenDocument(run_id=self.run.id, key=key, chunk=number) for key in fresh)
-            session.add_all(finding(self.run.id, note) for note in (*notes, *_duplicates(doc_ids, known)))
+            noted = [note.doc_id for note in notes if note.doc_id]  # they are in the sources, and must not be pruned
+            new = {_key(doc_id) for doc_id in (*doc_ids, *noted)}
+            new -= self._seen_keys(session, [*doc_ids, *noted])
+            session.add_all(SeenDocument(run_id=self.run.id, key=key, chunk=number) for key in new)
+            session.add_all(finding(self.run.id, note) for note in (*notes, *_duplicates(doc_ids, seen)))
         return chunk
 
     def seen_in(self, doc_ids: Sequence[str]) -> dict[str, int]:
-        """Number of the earlier chunk that has the document that counts, by id; ids met for the first time are not."""
+        """Number of the earlier chunk that has the document that counts, by id; new ids are left out."""
         keys = {_key(doc_id): doc_id for doc_id in doc_ids}
         query = sa.select(SeenDocument.key, SeenDocument.chunk).where(
             SeenDocument.run_id == self.run.id, SeenDocument.key.in_(keys)
@@ -190,39 +190,44 @@ class Ledger:
             return {keys[key]: number for key, number in session.execute(query)}
 
     def spooled(self, number: int) -> bytes:
-        """The documents of a chunk, as they were spooled."""
+        """The spooled documents of a chunk."""
         with transaction(self._engine) as session:
             return session.get_one(Spool, (self.run.id, number)).documents
 
     def release(self) -> None:
-        """The sources are read to their end: workers may begin. Chunks in which nothing is new are done.
+        """Let workers begin, after the sources are read to their end; chunks with nothing to encode are done.
 
         Raises:
             BadInput: the run was given up meanwhile.
         """
         with transaction(self._engine) as session:
             run = self._still_planning(session)
-            idle = sa.update(Chunk).where(Chunk.run_id == self.run.id, Chunk.wanted == 0)
-            session.execute(idle.values(state=DONE))
-            counted = sa.select(sa.func.coalesce(sa.func.sum(Chunk.documents - Chunk.wanted), 0))
-            unchanged = session.scalar(counted.where(Chunk.run_id == self.run.id))
+            update = sa.update(Chunk).where(Chunk.run_id == self.run.id, Chunk.wanted == 0)
+            session.execute(update.values(state=DONE))
+            query = sa.select(sa.func.coalesce(sa.func.sum(Chunk.documents - Chunk.wanted), 0))
+            unchanged = session.scalar(query.where(Chunk.run_id == self.run.id))
             run.state, run.unchanged = RUNNING, unchanged or 0
         self.run = run
 
     def _still_planning(self, session: Session) -> IndexRun:
-        """The run, kept as it is until the transaction ends, if nobody gave it up."""
+        """The run, locked until the transaction ends.
+
+        Raises:
+            BadInput: the run was given up meanwhile.
+        """
         state = READING if self.run.spooled else RUNNING
-        still = change_state(session, self.run.id, (state,), state)
+        planning = change_state(session, self.run.id, (state,), state)
         run = session.get(IndexRun, self.run.id)
-        if run is None or not still:
-            meanwhile = "its documents were handed out" if self.run.again else "its sources were read"
+        if run is None or not planning:
+            activity = "its documents were handed out" if self.run.again else "its sources were read"
             raise BadInput(
                 f"run {self.run.id} of collection {self.run.collection} was {run.state if run else 'removed'} while "
-                f"{meanwhile}; what is stored stays"
+                f"{activity}; what is stored stays"
             )
         return run
 
-    def _already(self, session: Session, doc_ids: Sequence[str]) -> set[int]:
+    def _seen_keys(self, session: Session, doc_ids: Sequence[str]) -> set[int]:
+        """Keys of the ids that the run met already."""
         keys = [_key(doc_id) for doc_id in doc_ids]
         return set(
             session.scalars(
@@ -231,7 +236,7 @@ class Ledger:
         )
 
     def done(self, chunk: Chunk, stored: int, notes: Iterable[Note]) -> None:
-        """The chunk's documents are in the store: so many were encoded and stored."""
+        """Mark a chunk as done after its documents are in the store: ``stored`` of them were encoded and stored."""
         with transaction(self._engine) as session:
             session.merge(chunk).state = DONE
             session.add_all(finding(self.run.id, note) for note in notes)
@@ -241,13 +246,13 @@ class Ledger:
         self.run = run
 
     def abandon(self) -> None:
-        """Give the run up; what it stored stays."""
+        """Abandon the run; the documents that it stored stay."""
         with transaction(self._engine) as session:
             session.get_one(IndexRun, self.run.id).state = ABANDONED
             forget_chunks(session, self.run.id)
 
     def unseen(self, doc_ids: Iterable[str]) -> list[str]:
-        """Those of the ids that this run did not meet; none if it is over, for then nobody knows any more."""
+        """The ids that this run did not meet; none if the run is over, for then the ids that it met are deleted."""
         missing = []
         page: list[str] = []
         with transaction(self._engine) as session:
@@ -261,11 +266,11 @@ class Ledger:
         return missing if state == RUNNING else []
 
     def _missing(self, session: Session, page: Ids[str]) -> list[str]:
-        known = self._already(session, list(page))
-        return [doc_id for doc_id in page if _key(doc_id) not in known]
+        seen = self._seen_keys(session, list(page))
+        return [doc_id for doc_id in page if _key(doc_id) not in seen]
 
     def finish(self, pruned: int) -> None:
-        """The source is read to its end and everything of it is stored; a run that is over stays as it is."""
+        """Mark the run as done, with the number of pruned documents; a run that is over stays as it is."""
         with transaction(self._engine) as session:
             if not change_state(session, self.run.id, (RUNNING,), DONE):
                 return
@@ -282,7 +287,7 @@ class Ledger:
         return [run for run in runs(self._engine, self.run.collection) if run.id != self.run.id]
 
     def repeated(self) -> set[str]:
-        """Ids that stood more than once in the sources of earlier runs; the same while this run is not done."""
+        """Ids that the sources of earlier runs had more than once; the same set until this run is done."""
         notes = findings(self._engine, [run.id for run in self.earlier()])
         return {note.doc_id for note in notes if note.text == _TWICE}
 
@@ -292,7 +297,11 @@ class Ledger:
 
 
 def _add_pruning(run: IndexRun, *, prune: bool) -> None:
-    """What a run that goes on is to do at its end, too; when workers are at it that is settled."""
+    """Add pruning to a resumed run.
+
+    Raises:
+        BadInput: workers are at the run already.
+    """
     if prune and not run.prune and run.spooled and run.state != READING:
         raise BadInput(
             f"workers are at run {run.id} of collection {run.collection}, which was begun without --prune; "
@@ -302,10 +311,16 @@ def _add_pruning(run: IndexRun, *, prune: bool) -> None:
 
 
 def refuse_while_workers(engine: sa.Engine, collection: str, *, unless: str = "", again: bool = False) -> None:
-    """See that no workers are at a run of a collection, unless it is one of a model, over sources or of what is there.
+    """Check that no workers are at a run of a collection, except a run with this model and kind.
+
+    Args:
+        engine: the database.
+        collection: name of the collection.
+        unless: id of the model of the allowed run.
+        again: whether the allowed run encodes the collection's own documents again, or reads sources.
 
     Raises:
-        BadInput: they are.
+        BadInput: workers are at another run.
     """
     for run in runs(engine, collection):
         if (run.model, bool(run.again)) != (unless, again):
@@ -321,10 +336,10 @@ def _refuse_if_at_work(run: IndexRun) -> None:
 
 
 def change_state(session: Session, run_id: int, before: Ids[str], after: str) -> bool:
-    """Let a run that is in one of some states be in another, or stay in it; whether it was in one of them.
+    """Change a run's state from one of ``before`` to ``after``; returns whether the run was in one of these states.
 
-    To be the first of a transaction: until its end nobody else changes the run, on SQLite as well, which has no
-    ``SELECT … FOR UPDATE`` and takes its lock when it first writes.
+    Call it first in a transaction: until the transaction ends nobody else changes the run. This also holds on SQLite,
+    which has no ``SELECT … FOR UPDATE`` and takes its lock at the first write.
     """
     update = sa.update(IndexRun).where(IndexRun.id == run_id, IndexRun.state.in_(before)).values(state=after)
     changed = session.execute(update, execution_options={"synchronize_session": False})
@@ -339,12 +354,12 @@ def runs(engine: sa.Engine, collection: str) -> list[IndexRun]:
 
 
 def encoding_again(engine: sa.Engine, collection: str) -> IndexRun | None:
-    """The run that hands a collection's own documents out to workers, to be encoded again, if it is not over."""
+    """The active run in which workers encode a collection's own documents again; None if there is no such run."""
     return next((run for run in runs(engine, collection) if run.again and run.state in ACTIVE), None)
 
 
 def findings(engine: sa.Engine, run_ids: Sequence[int]) -> list[Note]:
-    """What was refused or remarked in some runs, in the order it was met; what two of them say stands once."""
+    """Refusals and remarks of runs, in the order in which they were met, without duplicates."""
     with transaction(engine) as session:
         query = sa.select(Finding).where(Finding.run_id.in_(run_ids)).order_by(Finding.id)
         notes = [Note(row.kind, row.place, row.doc_id, row.text) for row in session.scalars(query)]
@@ -352,20 +367,20 @@ def findings(engine: sa.Engine, run_ids: Sequence[int]) -> list[Note]:
 
 
 def forget_collection(engine: sa.Engine, collection: str) -> None:
-    """Remove a collection's runs with all that belongs to them."""
+    """Remove a collection's runs with their chunks and findings."""
     with transaction(engine) as session:
         session.execute(sa.delete(IndexRun).where(IndexRun.collection == collection))
 
 
 def forget_chunks(session: Session, run_id: int) -> None:
-    """Remove what is kept of a run only until it is over."""
+    """Delete a run's temporary rows."""
     session.execute(sa.delete(SeenDocument).where(SeenDocument.run_id == run_id))
     session.execute(sa.delete(Spool).where(Spool.run_id == run_id))
     session.execute(sa.delete(Chunk).where(Chunk.run_id == run_id))
 
 
 def builds(session: Session, run_id: int) -> dict[str, int]:
-    """Documents that each build encoded and that were stored, of a run whose chunks are still there."""
+    """Number of documents encoded and stored by each build, in a run whose chunks still exist."""
     query = sa.select(Chunk.build, sa.func.sum(Chunk.wanted)).where(
         Chunk.run_id == run_id, Chunk.state == DONE, Chunk.wanted > 0
     )
@@ -374,22 +389,22 @@ def builds(session: Session, run_id: int) -> dict[str, int]:
 
 def _leave_out(chunk: Chunk, positions: Ids[int]) -> None:
     todo = bytearray(chunk.todo)
-    for at in positions:
-        todo[at] = False
+    for position in positions:
+        todo[position] = False
     chunk.todo, chunk.wanted = bytes(todo), sum(todo)
 
 
 def _forget_findings(session: Session, done: IndexRun) -> None:
-    """A run that is done has found anew what was wrong with its sources."""
+    """Delete findings of earlier runs over the sources of a done run, which has found them anew."""
     query = sa.select(IndexRun).where(IndexRun.collection == done.collection, IndexRun.id != done.id)
     for run in session.scalars(query):
         if set(run.sources) <= set(done.sources):
             session.execute(sa.delete(Finding).where(Finding.run_id == run.id))
 
 
-def _duplicates(doc_ids: Sequence[str], known: set[int]) -> list[Note]:
+def _duplicates(doc_ids: Sequence[str], seen: set[int]) -> list[Note]:
     notes = []
-    met = set(known)
+    met = set(seen)
     for doc_id in doc_ids:
         key = _key(doc_id)
         if key in met:
@@ -406,7 +421,7 @@ def finding(run_id: int, note: Note) -> Finding:
 
 
 def storable(text: str) -> str:
-    """A text as every database takes it: PostgreSQL has no NUL, and nobody half a surrogate."""
+    """A text that every database accepts: PostgreSQL refuses NUL, and every database a lone surrogate."""
     return text.replace("\0", "\N{REPLACEMENT CHARACTER}").encode("utf-8", "replace").decode()
 
 

@@ -1,4 +1,4 @@
-"""Tables of the ledger: index runs, their chunks, the documents on their way, what was refused, what was seen."""
+"""Tables of the ledger: index runs, chunks, spooled documents, findings, and the ids that a run met."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from indexer.ledger.database import Base
 RUNNING, DONE, ABANDONED = "running", "done", "abandoned"
 
 READING, PAUSED, CANCELLED = "reading", "paused", "cancelled"
-"""States that only a run for workers has: its sources are being read; it rests; it was given up."""
+"""States that only a run for workers has: its sources are being read; it is paused; it was given up."""
 
 ACTIVE = (READING, RUNNING, PAUSED)
-"""A run for workers in one of these is not over."""
+"""States of a run that is not over."""
 
 PENDING, LEASED, SPLIT = "pending", "leased", "split"
-"""States of a chunk, with ``DONE``: the first two are a worker's to take and taken; a split one lives in its halves."""
+"""States of a chunk, with ``DONE``: a worker may take it; a worker has it; it was replaced by its two halves."""
 
 OF_COLLECTION = "collection:"
-"""What the source of a run begins with that encodes a collection's own documents again."""
+"""Prefix of the source of a run that encodes a collection's own documents again."""
 
 
 class IndexRun(Base):
-    """One ``dragoman index``: a source read from beginning to end, however often it was interrupted."""
+    """One ``dragoman index``: sources read from beginning to end, however often it was interrupted."""
 
     __tablename__ = "index_runs"
 
@@ -44,17 +44,17 @@ class IndexRun(Base):
     generation: Mapped[int] = mapped_column(default=1)
     prune: Mapped[bool] = mapped_column(default=False)
     spooled: Mapped[bool] = mapped_column(default=False)
-    """Whether its documents are kept for workers."""
+    """Whether the documents are spooled for workers."""
     swept: Mapped[float] = mapped_column(default=0.0)
-    """When a worker last looked for what got lost, in seconds by the database's clock."""
+    """When a worker last looked for lost chunks, in seconds by the database's clock."""
     builds: Mapped[dict[str, int] | None] = mapped_column(sa.JSON(none_as_null=True))
-    """Documents that each build encoded, where workers did it."""
+    """If workers encoded: number of documents that each build encoded."""
     again: Mapped[dict[str, str] | None] = mapped_column(sa.JSON(none_as_null=True))
-    """Where workers encode the collection's own documents again: the ``encoder`` and its ``method``."""
+    """If workers encode the collection's own documents again: the ``encoder`` and its ``method``."""
 
 
 class Chunk(Base):
-    """Documents that are read, encoded and put together: their boundaries never move once they are here."""
+    """Documents that are read, encoded and put together; the boundaries of a written chunk never move."""
 
     __tablename__ = "chunks"
 
@@ -63,23 +63,23 @@ class Chunk(Base):
     state: Mapped[str]
     documents: Mapped[int]
     todo: Mapped[bytes]
-    """A flag a document: encode it, or it was stored unchanged when the chunk was first seen."""
+    """A flag for each document: encode it; false if it was stored unchanged when the chunk was planned."""
     digest: Mapped[str]
-    """Of the documents' ids and texts: a source that gives others when it is read again is not gone on with."""
+    """Hash of the documents' ids and texts: a run is not resumed if its source gives other documents."""
     updated: Mapped[dt.datetime]
     wanted: Mapped[int] = mapped_column(default=0)
-    """How many of its documents are to be encoded, the flags of ``todo``; once it is done, how many a worker stored."""
+    """Number of documents to encode, the true flags of ``todo``; once it is done, number that a worker stored."""
     owner: Mapped[str | None]
-    """The worker that has it, or the last that had it."""
+    """The worker that has the chunk, or had it last."""
     until: Mapped[float] = mapped_column(default=0.0)
-    """End of the lease, in seconds by the database's clock: nobody else's is asked."""
+    """End of the lease, in seconds by the database's clock."""
     attempts: Mapped[int] = mapped_column(default=0)
     build: Mapped[str | None]
     error: Mapped[str] = mapped_column(default="")
 
 
 class Spool(Base):
-    """A chunk's documents, compressed, where workers find them; removed with the chunks."""
+    """A chunk's documents, compressed, for workers; deleted with the chunks."""
 
     __tablename__ = "spools"
 
@@ -89,7 +89,7 @@ class Spool(Base):
 
 
 class Finding(Base):
-    """A record that was refused, or something its owner should know."""
+    """A refused record, or a remark for the owner of the sources."""
 
     __tablename__ = "findings"
 
@@ -102,7 +102,7 @@ class Finding(Base):
 
 
 class SeenDocument(Base):
-    """Ids met in a run, as 63 bits of a hash: for duplicates and for pruning; emptied when the run is done."""
+    """Ids met in a run, as 63 bits of a hash, to find duplicates and to prune; deleted when the run is done."""
 
     __tablename__ = "seen_documents"
 

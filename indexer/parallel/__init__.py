@@ -1,4 +1,4 @@
-"""Parallel text as it comes: aligned tables, JSON lines, Moses pairs, TMX, a file a language with common ids."""
+"""Readers of parallel text: aligned tables, JSON lines, Moses pairs, TMX, a file per language with common ids."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ __all__ = ["AlignedSentence", "ParallelFiles", "find", "read_parallel"]
 
 @dataclass
 class ParallelFiles:
-    """The files of some sources by how they are read.
+    """The files of sources, sorted by the reader they need.
 
     Attributes:
-        tables: each with aligned sentences in itself.
-        sides: files of one text, a language each.
-        by_id: files of one folder, a language each, with common ids.
+        tables: files that each hold aligned sentences.
+        sides: by text, the text's files by language; a line number is a sentence.
+        by_id: by folder, the folder's files by language; an id is a sentence.
     """
 
     tables: list[SourceFile] = field(default_factory=list)
@@ -33,59 +33,61 @@ class ParallelFiles:
 
 
 def find(sources: Sequence[str]) -> ParallelFiles:
-    """Sort files and folders by what they hold; of a text of which two sides or more are named, those alone are sides.
+    """Sort the files of sources by their reader.
+
+    If the sources name two sides or more of a text as files, the text's other sides are left out.
 
     Raises:
-        BadInput: one does not exist or holds no parallel text.
+        BadInput: a source does not exist or holds no parallel text.
     """
-    found = ParallelFiles()
-    named: dict[Path, dict[str, SourceFile]] = {}
+    files = ParallelFiles()
+    named_sides: dict[Path, dict[str, SourceFile]] = {}
     for source in sources:
         path = Path(source).expanduser()
         if not path.exists():
             raise BadInput(f"{source} does not exist; name a file or a folder of parallel text")
-        taken = [_take(one, found, whole_folder=path.is_dir()) for one in source_files(path)]
-        if not any(taken):
+        accepted = [_sort_file(file, files, whole_folder=path.is_dir()) for file in source_files(path)]
+        if not any(accepted):
             raise BadInput(
                 f"{source} is no parallel text that is read here: .tsv with languages in its header, .jsonl, .tmx, two "
                 "files that differ in their last ending (text.de, text.en), or a folder of LANG.tsv with common ids"
             )
-        file = SourceFile(path, path.name)
-        if path.is_file() and (lang := side_language(file)):
-            named.setdefault(text_name(file), {})[lang] = file
-    for text in found.sides.keys() & named.keys():
-        if len(named[text]) > 1:
-            found.sides[text] = dict(sorted(named[text].items()))
-    return found
+        named_file = SourceFile(path, path.name)
+        if path.is_file() and (lang := side_language(named_file)):
+            named_sides.setdefault(text_name(named_file), {})[lang] = named_file
+    for text in files.sides.keys() & named_sides.keys():
+        if len(named_sides[text]) > 1:
+            files.sides[text] = dict(sorted(named_sides[text].items()))
+    return files
 
 
-def read_parallel(found: ParallelFiles) -> Iterator[AlignedSentence | Refusal]:
-    """Read everything, one sentence in its languages after another; what can't be read gives a refusal.
+def read_parallel(files: ParallelFiles) -> Iterator[AlignedSentence | Refusal]:
+    """Read all files sentence by sentence; a file or sentence that can't be read gives a refusal.
 
     Raises:
         BadInput: the sides of a text differ in their number of lines.
     """
     readers = {".tsv": read_tsv, ".tmx": read_tmx}
-    for file in found.tables:
+    for file in files.tables:
         try:
             yield from readers.get(file.suffix, read_jsonl)(file)
         except UnreadableFileError as error:
             yield Refusal(file.at(file.line) if file.line else file.shown, str(error))
-    for files in found.sides.values():
-        yield from read_moses(files)
-    for files in found.by_id.values():
-        yield from read_by_id(files)
+    for sides_by_lang in files.sides.values():
+        yield from read_moses(sides_by_lang)
+    for tables_by_lang in files.by_id.values():
+        yield from read_by_id(tables_by_lang)
 
 
-def _take(file: SourceFile, found: ParallelFiles, *, whole_folder: bool) -> bool:
-    """Put a file where it belongs; False where it is no parallel text."""
+def _sort_file(file: SourceFile, files: ParallelFiles, *, whole_folder: bool) -> bool:
+    """Add a file to the files of its reader; False: it is no parallel text."""
     lang = header_language(file) if file.suffix == ".tsv" else None
     if file.suffix in (".jsonl", ".ndjson", ".tmx") or (file.suffix == ".tsv" and lang is None):
-        found.tables.append(file)
+        files.tables.append(file)
     elif lang and whole_folder:
-        found.by_id.setdefault(file.path.parent, {})[lang] = file
-    elif file.suffix != ".tsv" and side_language(file) and len(both := sides(file)) > 1:
-        found.sides[text_name(file)] = both
+        files.by_id.setdefault(file.path.parent, {})[lang] = file
+    elif file.suffix != ".tsv" and side_language(file) and len(text_sides := sides(file)) > 1:
+        files.sides[text_name(file)] = text_sides
     else:
         return False
     return True

@@ -1,4 +1,4 @@
-"""Moses pairs: files whose names differ in their last ending, the language; the same line is the same sentence."""
+"""Moses pairs: the last ending of the file names is the language; equal line numbers are translations."""
 
 from __future__ import annotations
 
@@ -16,32 +16,32 @@ _NO_LANGUAGE = (".txt", ".md", ".csv", ".xml", ".html", ".htm", ".json", ".ids")
 
 
 def side_language(file: SourceFile) -> str | None:
-    """The language a file's ending names; None for other files."""
+    """The language that a file's ending names; None for a file without a language ending."""
     return None if file.suffix in _NO_LANGUAGE else language(file.suffix.removeprefix("."))
 
 
 def sides(file: SourceFile) -> dict[str, SourceFile]:
-    """The files beside one that are the same text in other languages, and itself, by language."""
-    found = {}
+    """The sides of a file's text in the file's folder, the file itself included, by language."""
+    text_sides = {}
     for path in sorted(file.path.parent.iterdir()):
-        other = SourceFile(path, path.name)
-        lang = side_language(other)
-        if lang and text_name(other) == text_name(file):
-            found[lang] = other
-    return found
+        candidate = SourceFile(path, path.name)
+        lang = side_language(candidate)
+        if lang and text_name(candidate) == text_name(file):
+            text_sides[lang] = candidate
+    return text_sides
 
 
 def text_name(file: SourceFile) -> Path:
-    """What the files of one text have in common: the path without the language and a compression's ending."""
+    """The common path of a text's files: the path without the endings of the language and of a compression."""
     name = file.path.name
     return file.path.with_name(name[: name.lower().rfind(file.suffix)])
 
 
 def read_moses(files: Mapping[str, SourceFile]) -> Iterator[AlignedSentence | Refusal]:
-    """Line after line.
+    """Read the lines of a text's files in parallel.
 
     Raises:
-        BadInput: one file has more lines than another: from somewhere on nothing is anything's translation.
+        BadInput: a file has more lines than another, so somewhere the lines stop being translations.
     """
     first = next(iter(files.values()))
     try:
@@ -62,3 +62,4 @@ def read_moses(files: Mapping[str, SourceFile]) -> Iterator[AlignedSentence | Re
 
 
 _ENDED = b"\0ended"
+"""Stands for the lines of a file that has ended."""

@@ -1,4 +1,4 @@
-"""What a reader of parallel text yields."""
+"""The results of the readers of parallel text."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class AlignedSentence:
 
     Attributes:
         where: file and line, or id.
-        texts: by normalised tag, as they stand in the file.
+        texts: by normalised language tag, unchanged from the file.
     """
 
     where: str
@@ -22,7 +22,7 @@ class AlignedSentence:
 
 
 def decoded(line: bytes) -> str | None:
-    """A line as text; None where it is not UTF-8."""
+    """Decode a line; None where the line is not UTF-8."""
     try:
         return line.decode("utf-8")
     except UnicodeDecodeError:
@@ -30,7 +30,7 @@ def decoded(line: bytes) -> str | None:
 
 
 def row(where: str, texts: Mapping[str, str]) -> AlignedSentence | Refusal:
-    """A sentence's texts as they were found; a refusal where they are not two."""
+    """Make an aligned sentence of texts by language; a refusal where there are fewer than two texts."""
     return AlignedSentence(where, texts) if len(texts) > 1 else Refusal(where, _ALONE)
 
 

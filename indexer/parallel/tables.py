@@ -1,4 +1,4 @@
-"""Aligned tables: a column a language, JSON objects by language, and a file a language with common ids."""
+"""Aligned tables: a column per language, JSON objects by language, or a file per language with common ids."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from indexer.parallel.source import NOT_UTF8, AlignedSentence, decoded, row
 from indexer.readers.files import SourceFile, UnreadableFileError
 from indexer.readers.source import Refusal
 
-_ABOUT = ("id", "sid")
+_ID_COLUMNS = ("id", "sid")
 
 
 def language(name: str) -> str | None:
-    """The tag of a column's or a file's name; None where it names no language."""
+    """The language tag of a column's or a file's name; None where the name is no language."""
     try:
         return normalise(name) if 2 <= len(name) <= 8 else None
     except BadInput:
@@ -33,11 +33,11 @@ def header_language(file: SourceFile) -> str | None:
     except UnreadableFileError:
         return None
     names = (header or "").split("\t")
-    return lang if len(names) == 2 and names[0] in _ABOUT and names[1] == "text" else None
+    return lang if len(names) == 2 and names[0] in _ID_COLUMNS and names[1] == "text" else None
 
 
 def read_tsv(file: SourceFile) -> Iterator[AlignedSentence | Refusal]:
-    """Lines whose columns are languages, as the header names them; ``id`` and ``sid`` columns are passed over."""
+    """Read lines whose columns are the languages in the header; ``id`` and ``sid`` columns are skipped."""
     names: list[str] = []
     langs: list[str | None] = []
     for line in file.lines():
@@ -45,7 +45,7 @@ def read_tsv(file: SourceFile) -> Iterator[AlignedSentence | Refusal]:
         text = decoded(line or b"")
         if not names:
             names = [name.strip() for name in (text or "").split("\t")]
-            langs = [None if name in _ABOUT else language(name) for name in names]
+            langs = [None if name in _ID_COLUMNS else language(name) for name in names]
             if sum(lang is not None for lang in langs) < 2:
                 yield Refusal(where, "its header names no two languages; begin with a line such as en<tab>de<tab>es")
                 return
@@ -62,7 +62,7 @@ def read_tsv(file: SourceFile) -> Iterator[AlignedSentence | Refusal]:
 
 
 def read_jsonl(file: SourceFile) -> Iterator[AlignedSentence | Refusal]:
-    """Objects of texts by language, at the top or under ``translation``."""
+    """Read objects of texts by language, at the top level or under ``translation``."""
     for line in file.lines():
         where = file.at(file.line)
         if line is not None and not line.strip():
@@ -76,16 +76,16 @@ def read_jsonl(file: SourceFile) -> Iterator[AlignedSentence | Refusal]:
         if not isinstance(texts, dict):
             yield Refusal(where, "it is no object of texts by language")
             continue
-        known = {
+        texts_by_lang = {
             lang: value
             for name, value in texts.items()
-            if name not in _ABOUT and isinstance(value, str) and (lang := language(name))
+            if name not in _ID_COLUMNS and isinstance(value, str) and (lang := language(name))
         }
-        yield row(where, known)
+        yield row(where, texts_by_lang)
 
 
 def read_by_id(files: Mapping[str, SourceFile]) -> Iterator[AlignedSentence | Refusal]:
-    """Files of ids and texts, one a language: what has one id is one sentence. They are held in memory together."""
+    """Read files of ids and texts, a file per language; an id is a sentence. All files are held in memory."""
     rows: dict[str, dict[str, str]] = {}
     for lang, file in files.items():
         try:
@@ -94,13 +94,13 @@ def read_by_id(files: Mapping[str, SourceFile]) -> Iterator[AlignedSentence | Re
                 if text is None:
                     yield Refusal(file.at(file.line), NOT_UTF8)
                 elif file.line > 1:
-                    name, tab, value = text.partition("\t")
+                    sentence_id, tab, value = text.partition("\t")
                     if tab:
-                        rows.setdefault(name, {})[lang] = value
+                        rows.setdefault(sentence_id, {})[lang] = value
                     else:
                         yield Refusal(file.at(file.line), "the line has no tab between id and text")
         except UnreadableFileError as error:
             yield Refusal(file.shown, str(error))
     folder = next(iter(files.values())).path.parent
-    for name, texts in rows.items():
-        yield AlignedSentence(f"{folder}: {name}", texts)
+    for sentence_id, texts in rows.items():
+        yield AlignedSentence(f"{folder}: {sentence_id}", texts)

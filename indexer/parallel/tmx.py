@@ -16,7 +16,7 @@ _XML_LANG = "{http://www.w3.org/XML/1998/namespace}lang"
 
 
 def read_tmx(file: SourceFile) -> Iterator[AlignedSentence | Refusal]:
-    """Each translation unit's segments by language; of two in one language the first."""
+    """Read the translation units, each with its first segment per language."""
     number = 0
     with file.open() as stream:
         try:

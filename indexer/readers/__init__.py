@@ -1,4 +1,4 @@
-"""Collections as they come: a source is read into documents, refusals and remarks, one after another."""
+"""Readers of sources: each source is read into a stream of documents, refusals and remarks."""
 
 from __future__ import annotations
 
@@ -45,10 +45,11 @@ _BY_SUFFIX = {
 def read(source: str, options: ReadOptions) -> Iterator[Reading]:
     """Read a source: a file, all files under a folder by their names, ``elastic:INDEX`` or ``ir-datasets:NAME``.
 
-    What can't be read gives a refusal and the rest goes on; memory does not grow with the source.
+    A record that can't be read gives a refusal, and reading goes on. Memory does not grow with the source.
 
     Returns:
-        Documents, refusals and remarks as they are read. A document's language is ``und`` where nothing says it.
+        Documents, refusals and remarks as they are read. A document's language is ``und`` where neither the document
+        nor the options name it.
 
     Raises:
         BadInput: at once, the source does not exist or is an empty folder, or an option is unusable.
@@ -64,29 +65,29 @@ def read(source: str, options: ReadOptions) -> Iterator[Reading]:
 
 
 def fingerprint(source: str, options: ReadOptions) -> str:
-    """16 hex digits that stay the same as long as files (names, sizes, times of change) or index and the options do.
+    """16 hex digits that change with the options, with the files (names, sizes, modification times), or with the index.
 
     Raises:
         BadInput: as in ``read``.
     """
-    how = json.dumps(asdict(_checked(options)), sort_keys=True, ensure_ascii=True)
+    options_json = json.dumps(asdict(_checked(options)), sort_keys=True, ensure_ascii=True)
     if source.startswith(irdatasets.PREFIX):
-        return short_hash(source, how)
+        return short_hash(source, options_json)
     if source.startswith(elastic.PREFIX):
-        return short_hash(elastic.state(source), how)
-    parts: list[str | bytes] = [how]
+        return short_hash(elastic.state(source), options_json)
+    parts: list[str | bytes] = [options_json]
     for file in source_files(_existing(source)):
         try:
-            about = file.path.stat()
+            status = file.path.stat()
         except OSError:
             parts += [os.fsencode(file.name), "away"]
         else:
-            parts += [os.fsencode(file.name), f"{about.st_size} {about.st_mtime_ns}"]
+            parts += [os.fsencode(file.name), f"{status.st_size} {status.st_mtime_ns}"]
     return short_hash(*parts)
 
 
 def count_records(source: str, options: ReadOptions) -> int:
-    """How many documents and refusals a source gives: it is read once more, unless a server counts."""
+    """Count the documents and refusals of a source; only ``elastic:`` sources are counted without reading them."""
     if source.startswith(elastic.PREFIX):
         return elastic.count(source)
     return sum(not isinstance(reading, Remark) for reading in read(source, options))
@@ -131,9 +132,9 @@ def _read_files(path: Path, options: ReadOptions) -> Iterator[Reading]:
 
 
 def _format(file: SourceFile, start: bytes) -> str:
-    """The format a file's name or its first bytes tell; empty: it is no text."""
-    if known := _BY_SUFFIX.get(file.suffix):
-        return known
+    """The format by a file's suffix, else by its first bytes; empty: the file is binary."""
+    if suffix_format := _BY_SUFFIX.get(file.suffix):
+        return suffix_format
     if b"\0" in start:
         return ""
     head = start.removeprefix(b"\xef\xbb\xbf").lstrip().lower()

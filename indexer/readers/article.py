@@ -1,4 +1,4 @@
-"""One newspaper article in markup: which of its tags hold id, title, lead and text, and what they hold."""
+"""Parse one newspaper article in markup: find the tags that hold its id, title, lead and text."""
 
 from __future__ import annotations
 
@@ -19,26 +19,26 @@ ASIDE = (
     *("AUTHOR", "BYLINE", "CATEGORY", "CO", "COUNTRY", "DATE", "DATELINE", "DATETIME", "DT", "EDITION", "GEOGRAPHY"),
     *("IN", "KW", "LENGTH", "OS", "PAGE", "PUB", "RECORDNO", "SECTION", "SOURCE", "ST", "SUBJECT", "SUBJECTS", "TYPE"),
 )
-"""Tags whose content is about the article: it goes into the document's fields."""
+"""Tags with metadata of the article; their content goes into the document's fields."""
 
 _NO_HEADLINE = "no headline present"
-_LONGEST_FIRST_LINE = 200
-_PARAGRAPH = frozenset(("BR", "DIV", "H1", "H2", "H3", "H4", "LI", "P", "PARA", "TABLE", "TABLEROW", "TR", "UL"))
-_IN_DOC_TAG = {"id": "id", "docid": "id", "docno": "id", "lang": "lang", "xml:lang": "lang"}
+_MAX_TITLE = 200
+_PARAGRAPH_TAGS = frozenset(("BR", "DIV", "H1", "H2", "H3", "H4", "LI", "P", "PARA", "TABLE", "TABLEROW", "TR", "UL"))
+_DOC_ATTRIBUTES = {"id": "id", "docid": "id", "docno": "id", "lang": "lang", "xml:lang": "lang"}
 _LANGUAGE_CODE = re.compile(r"[A-Za-z]{2,3}(?:[-_]\w+)*")
 
 
 @dataclass(frozen=True)
 class Article:
-    """What a record holds.
+    """The content of a record.
 
     Attributes:
-        doc_id: its id; None where it has none.
-        lang: the language code it names, empty where it names none.
-        title: its headline on one line.
-        lines: lead and text, a paragraph each.
-        fields: what it says about itself, by the tag's name in lower case or the user's.
-        other_tags: where the text was taken from, if it has none of the tags for text.
+        doc_id: None where the record has no id.
+        lang: the language code in the record; empty where the record names no language.
+        title: the headline, on one line.
+        lines: lead and text, a paragraph per line.
+        fields: metadata, by the tag's name in lower case or by the user's name.
+        other_tags: tags that the text was taken from because the record has no lead or text tag.
     """
 
     doc_id: str | None
@@ -50,31 +50,33 @@ class Article:
 
 
 def parse_article(markup: str, names: Mapping[str, str], *, first_line_is_title: bool = False) -> Article:
-    """Find id, title and text in a record's markup, wherever they are nested and whether or not their tags close.
+    """Find id, title and text in a record's markup; tags may be nested anywhere and need not close.
 
     Args:
         markup: the record.
-        names: our field (``id lang title lead text`` or any other name) → the tag that holds it, instead of the usual.
-        first_line_is_title: a text without a title begins with it.
+        names: our field (``id lang title lead text`` or any other name) → the tag that replaces the usual tags.
+        first_line_is_title: whether the first line of a text without a title tag is the title.
     """
     sections = [section for section in _sections(markup, _roles(names)) if section.text.strip()]
     title, lines = _title_and_lines(sections, first_line_is_title=first_line_is_title)
-    others = [] if lines else [section for section in sections if section.role == "other"]
+    other_sections = [] if lines else [section for section in sections if section.role == "other"]
     ids = [section for section in sections if section.role == "id"]
     codes = [section.text.strip() for section in sections if section.role == "lang"]
     return Article(
         doc_id=min(ids, key=_rank).text.strip() if ids else None,
         lang=next(filter(_LANGUAGE_CODE.fullmatch, codes), ""),
         title=title,
-        lines=lines + [line for section in others for line in section.lines],
-        fields={item.role[1:]: one_line(item.text) for item in reversed(sections) if item.role.startswith("=")},
-        other_tags=tuple(dict.fromkeys(section.tag for section in others)),
+        lines=lines + [line for section in other_sections for line in section.lines],
+        fields={
+            section.role[1:]: one_line(section.text) for section in reversed(sections) if section.role.startswith("=")
+        },
+        other_tags=tuple(dict.fromkeys(section.tag for section in other_sections)),
     )
 
 
 @dataclass
 class _Section:
-    """Character data from one tag that matters to the next; paragraphs are parted by form feeds."""
+    """Character data from one relevant tag to the next; form feeds separate its paragraphs."""
 
     tag: str
     role: str
@@ -92,12 +94,12 @@ class _Section:
 
 
 def _roles(names: Mapping[str, str]) -> dict[str, str]:
-    """Tag → what it holds: ``id``, ``title`` …, or ``=name`` for a field."""
+    """Map each tag to its role: ``id``, ``title`` …, or ``=name`` for a field."""
     tags = {"title": TITLES, "lead": LEADS, "text": TEXTS, "id": IDS, "lang": LANGUAGES}
     for name, tag in names.items():
         tags[name if name in tags else f"={name}"] = (tag.upper(),)
-    aside = {tag: f"={tag.lower()}" for tag in ASIDE}
-    return aside | {tag: role for role, of_role in tags.items() for tag in of_role}
+    metadata_roles = {tag: f"={tag.lower()}" for tag in ASIDE}
+    return metadata_roles | {tag: role for role, role_tags in tags.items() for tag in role_tags}
 
 
 def _sections(markup: str, roles: Mapping[str, str]) -> list[_Section]:
@@ -107,12 +109,12 @@ def _sections(markup: str, roles: Mapping[str, str]) -> list[_Section]:
         if isinstance(token, str):
             current.pieces.append(token)
         elif token.name == "DOC":
-            sections += _in_doc_tag(token)
+            sections += _doc_tag_sections(token)
         elif token.closes and token.name == current.tag:
             sections.append(_Section("DOC", "other"))
         elif token.name in roles and not token.closes:
             sections.append(_Section(token.name, roles[token.name]))
-        elif token.name in _PARAGRAPH:
+        elif token.name in _PARAGRAPH_TAGS:
             current.pieces.append("\f")
             current.has_paragraphs |= token.name != "BR"
         elif current.role == "other" and not token.closes:
@@ -122,21 +124,21 @@ def _sections(markup: str, roles: Mapping[str, str]) -> list[_Section]:
     return sections
 
 
-def _in_doc_tag(doc: Tag) -> list[_Section]:
-    """Id and language that stand in the ``<DOC>`` tag itself; then room for what follows it."""
-    found = [(_IN_DOC_TAG[name], value) for name, value in doc.attributes.items() if name in _IN_DOC_TAG]
-    return [*(_Section("", role, [value]) for role, value in found), _Section("DOC", "other")]
+def _doc_tag_sections(doc: Tag) -> list[_Section]:
+    """Sections for id and language in the attributes of a ``<DOC>`` tag, and an empty section for what follows."""
+    roles = [(_DOC_ATTRIBUTES[name], value) for name, value in doc.attributes.items() if name in _DOC_ATTRIBUTES]
+    return [*(_Section("", role, [value]) for role, value in roles), _Section("DOC", "other")]
 
 
 def _rank(section: _Section) -> int:
-    """The place of a tag among those that hold the same: the first is to be trusted."""
+    """Sort key of sections with the same role: the lower, the more reliable; -1 for a tag that the user named."""
     order = (*IDS, *TITLES, "")
     return order.index(section.tag) if section.tag in order else -1
 
 
 def _title_and_lines(sections: list[_Section], *, first_line_is_title: bool) -> tuple[str, list[str]]:
-    of_title = sorted((section for section in sections if section.role == "title"), key=_rank)
-    titles = [section for section in of_title if one_line(section.text).lower() != _NO_HEADLINE]
+    title_sections = sorted((section for section in sections if section.role == "title"), key=_rank)
+    titles = [section for section in title_sections if one_line(section.text).lower() != _NO_HEADLINE]
     body = [section for role in ("lead", "text") for section in sections if section.role == role]
     lines = [line for section in body for line in section.lines]
     if not titles:
@@ -144,38 +146,38 @@ def _title_and_lines(sections: list[_Section], *, first_line_is_title: bool) -> 
     if not lines and len(titles) == 1:
         return _first_line(titles)
     title = one_line(titles[0].text)
-    further = [words for section in titles[1:] if (words := one_line(section.text)) != title]
-    return title, further + lines
+    other_titles = [text for section in titles[1:] if (text := one_line(section.text)) != title]
+    return title, other_titles + lines
 
 
 def _first_line(sections: list[_Section]) -> tuple[str, list[str]]:
     if not sections:
         return "", []
-    first, *rest = sections
+    first, *later_sections = sections
     title, _, remainder = first.text.replace("\f", "\n").strip().partition("\n")
-    if len(title) > _LONGEST_FIRST_LINE and remainder:
+    if len(title) > _MAX_TITLE and remainder:
         title, remainder = "", first.text
-    following = _Section(first.tag, first.role, [remainder])
-    return one_line(title), [line for section in (following, *rest) for line in section.lines]
+    remaining_section = _Section(first.tag, first.role, [remainder])
+    return one_line(title), [line for section in (remaining_section, *later_sections) for line in section.lines]
 
 
 def _unwrapped(text: str, *, joined: bool) -> list[str]:
     """Undo the wrapping of lines.
 
-    Where paragraphs have tags (``joined``) all lines of one are joined; elsewhere where lines look wrapped, up to a
-    blank or an indented one.
+    Where paragraphs have tags (``joined``), all lines of a paragraph are joined. Otherwise, if the lines look wrapped,
+    they are joined up to a blank or an indented line.
     """
     lines = text.replace("\r", "").split("\n")
     widths = [len(line.strip()) for line in lines if line.strip()]
     wrapped = joined or (len(widths) > 3 and max(widths) <= 100 and median(widths[:-1]) >= 40)
-    result: list[str] = []
-    begins = True
+    paragraphs: list[str] = []
+    at_start = True
     for line in lines:
         words = " ".join(line.split())
         indented = line[:2].isspace() and not joined
-        if words and wrapped and not begins and not indented:
-            result[-1] += f" {words}"
+        if words and wrapped and not at_start and not indented:
+            paragraphs[-1] += f" {words}"
         elif words:
-            result.append(words)
-        begins = not words
-    return result
+            paragraphs.append(words)
+        at_start = not words
+    return paragraphs

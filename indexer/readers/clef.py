@@ -1,6 +1,6 @@
 """The newspapers of the CLEF ad-hoc collections, 2000-2008.
 
-Neither their files nor their records name a language; their ids and folders tell it.
+Neither the files nor the records name a language; ids and folders identify the newspaper and so the language.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ class Newspaper:
     """One newspaper's collection.
 
     Attributes:
-        name: what a person calls it.
-        lang: its language.
-        folder: pattern of the folder it is shipped in.
-        ids: pattern of its documents' ids; empty where the ids tell nothing.
-        first_line_is_title: whether the headline has no tag of its own and stands first in the text.
+        name: readable name, with the year where needed.
+        lang: of the articles.
+        folder: pattern of the folder in the distribution.
+        ids: pattern of the documents' ids; empty where ids don't identify the newspaper.
+        first_line_is_title: whether the headline has no tag and is the first line of the text.
     """
 
     name: str
@@ -59,9 +59,9 @@ _BY_FOLDER = [(re.compile(paper.folder, re.IGNORECASE), paper) for paper in NEWS
 
 
 def newspaper(doc_id: str, path: Path) -> Newspaper | None:
-    """The newspaper a document comes from, by its id, else by the folder or file it is in; None where neither tells.
+    """The newspaper of a document, by its id, else by its file or folder; None where nothing matches.
 
-    Ids are matched whole: TREC's Federal Register (``FR940104-0-00001``) is no Frankfurter Rundschau.
+    A pattern must match the whole id: TREC's Federal Register (``FR940104-0-00001``) is no Frankfurter Rundschau.
     """
     for pattern, paper in _BY_ID:
         if pattern.fullmatch(doc_id):

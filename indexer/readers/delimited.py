@@ -20,12 +20,12 @@ def read_csv(file: SourceFile, options: ReadOptions) -> Iterator[Reading]:
 
 
 def read_tsv(file: SourceFile, options: ReadOptions) -> Iterator[Reading]:
-    """Yield a document or a refusal for each line; columns end at tabs, quotes are letters like others."""
+    """Yield a document or a refusal for each line; columns end at tabs, and quotes have no special meaning."""
     yield from _read(file, options, tabs=True)
 
 
 class _Lines:
-    """The decoded lines of a file; remembers how they were decoded, and which could not be."""
+    """Decodes the lines of a file; collects the encodings used, and refusals of the lines that can't be decoded."""
 
     def __init__(self, file: SourceFile, options: ReadOptions) -> None:
         self._file, self._options = file, options
@@ -49,7 +49,7 @@ class _Lines:
             yield f"{text}\n"
 
     def refused(self) -> list[Refusal]:
-        """What could not be decoded since this was last asked."""
+        """Return the refusals since the last call."""
         refused, self._refused = self._refused, []
         return refused
 
@@ -60,7 +60,7 @@ def _read(file: SourceFile, options: ReadOptions, *, tabs: bool) -> Iterator[Rea
     rows = _rows(file, iter(lines), tabs=tabs)
     _, header = next(rows, ("", []))
     header = [name.strip() for name in header] if isinstance(header, list) else []
-    names = [options.fields.get(ours, ours) for ours in ("id", "text")]
+    names = [options.fields.get(field, field) for field in ("id", "text")]
     if missing := [name for name in names if name not in header]:
         columns = ", ".join(header[:10])
         yield Refusal(
@@ -80,58 +80,58 @@ def _read(file: SourceFile, options: ReadOptions, *, tabs: bool) -> Iterator[Rea
 
 
 def _rows(file: SourceFile, lines: Iterator[str], *, tabs: bool) -> Iterator[tuple[str, list[str] | csv.Error]]:
-    """Each row with its place; an error instead of the row that has one."""
-    first = next(lines, "")
-    delimiter = "\t" if tabs else max(",;\t|", key=first.count)
-    again = _Again(chain([first], lines), file)
+    """Yield each row with its place; the error in place of a row that can't be parsed."""
+    header_line = next(lines, "")
+    delimiter = "\t" if tabs else max(",;\t|", key=header_line.count)
+    row_lines = _RewindableLines(chain([header_line], lines), file)
     while True:
         rows = csv.reader(
-            again, delimiter=delimiter, quoting=csv.QUOTE_NONE if tabs else csv.QUOTE_MINIMAL, strict=True
+            row_lines, delimiter=delimiter, quoting=csv.QUOTE_NONE if tabs else csv.QUOTE_MINIMAL, strict=True
         )
         try:
             for row in rows:
-                yield file.at(again.taken[0][0]), row
-                again.taken.clear()
+                yield file.at(row_lines.current[0][0]), row
+                row_lines.current.clear()
         except csv.Error as error:
-            yield file.at(again.taken[0][0]), error
-            again.go_back()
+            yield file.at(row_lines.current[0][0]), error
+            row_lines.rewind()
         else:
             return
 
 
-class _Again:
-    """Lines that can be read again from the second of a row on: a stray quote takes those after it along.
+class _RewindableLines:
+    """Lines that can be read again from a row's second line on, since a stray quote swallows the lines after it.
 
     Attributes:
-        taken: number and text of the lines of the row that is being read.
+        current: (line number, text) of the current row's lines.
     """
 
     def __init__(self, lines: Iterator[str], file: SourceFile) -> None:
         self._lines, self._file = lines, file
-        self._ahead: deque[tuple[int, str]] = deque()
-        self.taken: list[tuple[int, str]] = []
+        self._pending: deque[tuple[int, str]] = deque()
+        self.current: list[tuple[int, str]] = []
 
     def __iter__(self) -> Iterator[str]:
         return self
 
     def __next__(self) -> str:
-        if self._ahead:
-            self.taken.append(self._ahead.popleft())
+        if self._pending:
+            self.current.append(self._pending.popleft())
         else:
             text = next(self._lines)
-            self.taken.append((self._file.line, text))
-        return self.taken[-1][1]
+            self.current.append((self._file.line, text))
+        return self.current[-1][1]
 
-    def go_back(self) -> None:
-        """Give all lines of this row but the first again."""
-        self._ahead.extendleft(reversed(self.taken[1:]))
-        self.taken.clear()
+    def rewind(self) -> None:
+        """Put back all lines of the current row except the first."""
+        self._pending.extendleft(reversed(self.current[1:]))
+        self.current.clear()
 
 
 def _document(row: list[str], header: list[str], where: str, options: ReadOptions) -> Reading:
     if len(row) != len(header):
         advice = "fill them" if len(row) < len(header) else "quote what holds the delimiter"
         return Refusal(where, f"the row has {counted(len(row), 'column')} and the header {len(header)}; {advice}")
-    text = options.fields.get("text", "text")
-    record = {name: value for name, value in zip(header, row, strict=True) if value or name == text}
+    text_column = options.fields.get("text", "text")
+    record = {name: value for name, value in zip(header, row, strict=True) if value or name == text_column}
     return make_document(record, where, options)

@@ -27,14 +27,14 @@ _PAGE = 200
 _ALIVE = "5m"
 _PATIENCE = 180.0
 _PAUSE = 1.0
-_BETWEEN = {"title": " ", "text": "\n\n"}
+_SEPARATORS = {"title": " ", "text": "\n\n"}
 
 
 def absolute(source: str) -> str:
-    """The source with its server: that of ``DRAGOMAN_ELASTIC_URL`` where it names none.
+    """Complete a source with its server; a source without a server gets that of ``DRAGOMAN_ELASTIC_URL``.
 
     Raises:
-        BadInput: there is no server, no index, or there are credentials in it, which would be kept in the ledger.
+        BadInput: there is no server, the source names no index, or it holds credentials, which the ledger would store.
     """
     place = source.removeprefix(PREFIX)
     if urlsplit(place).scheme not in SCHEMES:
@@ -55,25 +55,25 @@ def absolute(source: str) -> str:
 
 
 def state(source: str) -> str:
-    """What is another one as soon as something was written into the index.
+    """A string that changes with every write into the index.
 
     Raises:
         BadInput: there is no such index.
-        StoreError: the server is away or refuses.
+        StoreError: the server can't be reached, or refuses.
     """
     server, index = _place(source)
     with closing(_client(server)) as client:
-        found = _tops(client, server, index)
+        positions = _positions(client, server, index)
     return repr(
         [
-            (name, one.uuid, [(shard, top.seq_no, top.history) for shard, top in sorted(one.shards.items())])
-            for name, one in sorted(found.items())
+            (name, position.uuid, [(shard, top.seq_no, top.history) for shard, top in sorted(position.shards.items())])
+            for name, position in sorted(positions.items())
         ]
     )
 
 
 def count(source: str) -> int:
-    """How many documents the index has."""
+    """Count the documents of the index."""
     server, index = _place(source)
     with closing(_client(server)) as client, connection.guarded(server):
         return changes.count(client, index)
@@ -82,66 +82,66 @@ def count(source: str) -> int:
 def read_index(source: str, options: ReadOptions) -> Iterator[Reading]:
     """Read all documents, shard by shard in the order of their sequence numbers.
 
-    A shard is read through a point in time; one that is lost (they die with a restart of the server, and of age) is
-    replaced by another, from the number on where reading stopped.
+    A shard is read through a point in time. A restart of the server and age end a point in time; reading then goes on
+    with a new one, after the last sequence number that was read.
 
     Raises:
         BadInput: at once, there is no such index, or it keeps no texts.
-        StoreError: at once or while reading, the server is away for longer than three minutes, or refuses.
+        StoreError: at once or while reading, the server can't be reached for more than three minutes, or refuses.
     """
     server, index = _place(source)
     client = _client(server)
     try:
-        found = _tops(client, server, index)
+        positions = _positions(client, server, index)
         _refuse_partial(client, server, index)
-        ours = {name: _ours(client, server, name) for name in found}
+        dragoman_fields = {name: _dragoman_fields(client, server, name) for name in positions}
     except BaseException:
         client.close()
         raise
-    return _readings(client, server, found, ours, options)
+    return _readings(client, server, positions, dragoman_fields, options)
 
 
-def _refuse_partial(client: Elasticsearch, server: str, asked: str) -> None:
-    """Refuse an alias, or a pattern that one answers to, that shows a part of its index.
-
-    Raises:
-        BadInput: it is one.
-    """
-    with connection.guarded(server):
-        found = client.options(ignore_status=404).indices.get_alias(name=asked).body
-    for one in () if "error" in found else found.values():
-        for name in one["aliases"]:
-            refuse_partial(name, one["aliases"])
-
-
-def _ours(client: Elasticsearch, server: str, index: str) -> list[str]:
-    """Objects in an index that hold what we put: no part of its documents.
+def _refuse_partial(client: Elasticsearch, server: str, pattern: str) -> None:
+    """Refuse an alias that shows a part of its index, or a pattern that matches such an alias.
 
     Raises:
-        BadInput: it keeps no texts.
+        BadInput: the name is such an alias or pattern.
     """
     with connection.guarded(server):
-        found = client.indices.get(index=index, features=["mappings", "settings"])[index]
-    mapping = found["mappings"]
-    if keeps_no_source(mapping, found["settings"]["index"]):
+        indices = client.options(ignore_status=404).indices.get_alias(name=pattern).body
+    for index in () if "error" in indices else indices.values():
+        for name in index["aliases"]:
+            refuse_partial(name, index["aliases"])
+
+
+def _dragoman_fields(client: Elasticsearch, server: str, index: str) -> list[str]:
+    """Names of an index's object fields that Dragoman wrote; they are no part of its documents.
+
+    Raises:
+        BadInput: the index keeps no texts.
+    """
+    with connection.guarded(server):
+        description = client.indices.get(index=index, features=["mappings", "settings"])[index]
+    mapping = description["mappings"]
+    if keeps_no_source(mapping, description["settings"]["index"]):
         raise BadInput(
             f"{index} keeps no _source, so its texts can't be read; index the documents from where they came"
         )
-    return [field for field, mapped in mapping.get("properties", {}).items() if is_ours(mapped)]
+    return [field for field, properties in mapping.get("properties", {}).items() if is_ours(properties)]
 
 
 def _readings(
     client: Elasticsearch,
     server: str,
-    found: Mapping[str, changes.IndexPosition],
-    ours: Mapping[str, list[str]],
+    positions: Mapping[str, changes.IndexPosition],
+    dragoman_fields: Mapping[str, list[str]],
     options: ReadOptions,
 ) -> Iterator[Reading]:
     with closing(client):
-        for name, one in sorted(found.items()):
-            for shard in one.shards:
+        for name, position in sorted(positions.items()):
+            for shard in position.shards:
                 with closing(_View(client, server, name, shard)) as view:
-                    body = {"source": {"excludes": ours[name]}} if ours[name] else {}
+                    body = {"source": {"excludes": dragoman_fields[name]}} if dragoman_fields[name] else {}
                     for hits in changes.pages(view.search, body, _PAGE, above=changes.NOTHING):
                         for hit in hits:
                             record = _record(hit, options)
@@ -149,17 +149,17 @@ def _readings(
 
 
 class _View:
-    """One shard through points in time."""
+    """One shard, read through points in time."""
 
     def __init__(self, client: Elasticsearch, server: str, index: str, shard: int) -> None:
         self._client, self._server, self._index = client, server, index
-        self._only = f"_shards:{shard}"
+        self._preference = f"_shards:{shard}"
         self._id = ""
 
     def search(self, body: Mapping[str, Any]) -> Mapping[str, Any]:
         from elasticsearch import NotFoundError  # noqa: PLC0415
 
-        until = time.monotonic() + _PATIENCE
+        deadline = time.monotonic() + _PATIENCE
         while True:
             try:
                 with connection.guarded(self._server):
@@ -171,14 +171,14 @@ class _View:
                     ) from error
                 self._id = ""
             except StoreError as error:
-                if not errors.passes(error) or time.monotonic() > until:
+                if not errors.passes(error) or time.monotonic() > deadline:
                     raise
                 self._id = ""
                 time.sleep(_PAUSE)
 
     def _searched(self, body: Mapping[str, Any]) -> Mapping[str, Any]:
         if not self._id:
-            opened = self._client.open_point_in_time(index=self._index, keep_alive=_ALIVE, preference=self._only)
+            opened = self._client.open_point_in_time(index=self._index, keep_alive=_ALIVE, preference=self._preference)
             self._id = opened["id"]
         answer = self._client.search(
             pit={"id": self._id, "keep_alive": _ALIVE}, allow_partial_search_results=False, **body
@@ -190,49 +190,49 @@ class _View:
         from elasticsearch import ApiError, TransportError  # noqa: PLC0415
 
         if self._id:
-            with suppress(ApiError, TransportError):  # it dies by itself
+            with suppress(ApiError, TransportError):  # the server closes it after ``_ALIVE``
                 self._client.close_point_in_time(id=self._id)
 
 
 def _record(hit: Mapping[str, Any], options: ReadOptions) -> dict[str, Any]:
-    """The values of a document by the names that the options give them: also what stands inside objects and arrays."""
+    """A document's values by the source's own names; a name may be a path through objects and arrays."""
     source = hit.get("_source", {})
-    named = {ours: options.fields.get(ours, ours) for ours in ("title", "text", "lang", *options.fields)}
-    record: dict[str, Any] = without(source, list(named.values()))
-    for ours, theirs in named.items():
-        found = values(source, theirs)
-        if found and ours in _BETWEEN:
-            record[theirs] = joined(found, _BETWEEN[ours])
-        elif found:
-            record[theirs] = found[0] if len(found) == 1 else found
+    paths = {field: options.fields.get(field, field) for field in ("title", "text", "lang", *options.fields)}
+    record: dict[str, Any] = without(source, list(paths.values()))
+    for field, path in paths.items():
+        path_values = values(source, path)
+        if path_values and field in _SEPARATORS:
+            record[path] = joined(path_values, _SEPARATORS[field])
+        elif path_values:
+            record[path] = path_values[0] if len(path_values) == 1 else path_values
     if "id" not in options.fields:
         record["id"] = hit["_id"]
     return record
 
 
 def _place(source: str) -> tuple[str, str]:
-    """Server and index."""
+    """The address of the server, and the name of the index."""
     parts = urlsplit(absolute(source).removeprefix(PREFIX))
     return f"{parts.scheme}://{parts.netloc}", unquote(parts.path.strip("/"))
 
 
 def _client(server: str) -> Elasticsearch:
-    stated = os.environ.get("DRAGOMAN_ELASTIC_URL", "")
-    same = address.without_credentials(stated).rstrip("/") == server
-    return connection.connect(server, Credentials.read(stated if same else ""))
+    url = os.environ.get("DRAGOMAN_ELASTIC_URL", "")
+    is_that_server = address.without_credentials(url).rstrip("/") == server
+    return connection.connect(server, Credentials.read(url if is_that_server else ""))
 
 
-def _tops(client: Elasticsearch, server: str, index: str) -> dict[str, changes.IndexPosition]:
+def _positions(client: Elasticsearch, server: str, index: str) -> dict[str, changes.IndexPosition]:
     from elasticsearch import AuthorizationException, NotFoundError  # noqa: PLC0415
 
     try:
         with connection.guarded(server):
             connection.check_version(client, server)
-            found = changes.tops(client, server, index)
-            with suppress(AuthorizationException):  # who may read only reads what the server shows by itself
+            positions = changes.tops(client, server, index)
+            with suppress(AuthorizationException):  # without the right to refresh, the last refresh is what is read
                 client.indices.refresh(index=index)
     except NotFoundError as error:
         raise BadInput(f"{server} has no index {index}; name one as _cat/indices lists it") from error
-    if not found:
+    if not positions:
         raise BadInput(f"{server} has no index {index}; name one as _cat/indices lists it")
-    return found
+    return positions

@@ -1,4 +1,4 @@
-"""Bytes to text: UTF-8 first, then what the file declares, then the 8-bit sets its language was written in."""
+"""Decode bytes: UTF-8 first, then the encoding the file declares, then the older encodings of the language."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ LEGACY = {
     "zh": ("gb18030",),
     "zh-Hant": ("big5hkscs",),
 }
-"""Encodings before UTF-8, the likeliest first, by language; what is not here was written in the Western ones."""
+"""Encodings older than UTF-8 by language, the likeliest first; all languages that are missing used the Western ones."""
 
 _DECLARED = re.compile(rb"""(?:encoding|charset)\s*=\s*["']?\s*([A-Za-z0-9_.:-]+)""", re.IGNORECASE)
 _TAG = re.compile(rb"<[^<>]*>|&#?\w+;")
@@ -37,7 +37,7 @@ _CYRILLIC_LETTER = re.compile("[а-яё]|([А-ЯЁ])")
 
 
 class UndecodableError(Exception):
-    """Bytes that are in none of the likely encodings; the message says where, without the file's name."""
+    """The bytes fit none of the likely encodings; the message says where, without the file's name."""
 
 
 def known_encoding(name: str) -> str:
@@ -54,35 +54,35 @@ def known_encoding(name: str) -> str:
 
 
 def taken_for(encoding: str) -> str:
-    """The remark on a file that is not UTF-8."""
+    """The sentence for a remark on a file that is not UTF-8."""
     return f"not UTF-8 and taken for {encoding}; if that is wrong, say --encoding"
 
 
 def declared_encoding(start: bytes) -> str:
-    """The encoding a file's first bytes declare (an XML declaration, a ``<meta>`` tag); empty where none or unknown."""
-    found = _DECLARED.search(start[:4096])
-    if not found:
+    """The encoding a file's first bytes declare (XML declaration, ``<meta>`` tag); empty where none or unknown."""
+    match = _DECLARED.search(start[:4096])
+    if not match:
         return ""
     try:
-        return known_encoding(found[1].decode("ascii"))
+        return known_encoding(match[1].decode("ascii"))
     except BadInput:
         return ""
 
 
 def decode(data: bytes, lang: str = "", *, stated: str = "", declared: str = "") -> tuple[str, str]:
-    """Decode bytes and say how.
+    """Decode bytes.
 
     Args:
         data: the bytes of a record or a file.
-        lang: their language, which tells the likely 8-bit sets; empty or ``und`` where unknown.
-        stated: the encoding the user named: nothing else is tried.
-        declared: what the file says of itself; tried after UTF-8, which is often right all the same.
+        lang: language of the text, which selects the older encodings to try; empty or ``und`` where unknown.
+        stated: the encoding that the user named; no other encoding is tried.
+        declared: the encoding that the file declares; tried after UTF-8, since UTF-8 files often declare another one.
 
     Returns:
-        The text and the encoding used.
+        The text, and the encoding used.
 
     Raises:
-        UndecodableError: the stated encoding does not fit, or none of the likely ones does.
+        UndecodableError: the stated encoding does not fit, or no likely encoding does.
     """
     try:
         if stated:
@@ -98,7 +98,7 @@ def decode(data: bytes, lang: str = "", *, stated: str = "", declared: str = "")
     readings = [(text, encoding) for encoding in candidates if (text := _decoded(data, encoding)) is not None]
     if not readings:
         raise problem
-    return max(readings, key=_running_cyrillic) if candidates[0] == _CYRILLIC[0] else readings[0]
+    return max(readings, key=_lower_case_surplus) if candidates[0] == _CYRILLIC[0] else readings[0]
 
 
 def _decoded(data: bytes, encoding: str) -> str | None:
@@ -109,11 +109,12 @@ def _decoded(data: bytes, encoding: str) -> str | None:
 
 
 def _mostly_high(data: bytes) -> bool:
+    """Whether more than half of the bytes outside tags and entities are 0x80 or above, as in Cyrillic text."""
     plain = _TAG.sub(b"", data)
     high = sum(byte >= 0x80 for byte in plain)
     return high > len(plain) / 2
 
 
-def _running_cyrillic(reading: tuple[str, str]) -> int:
-    """How much a reading looks like Russian: running text is mostly lower case, a wrong set turns the cases round."""
+def _lower_case_surplus(reading: tuple[str, str]) -> int:
+    """Lower-case minus upper-case letters: Russian text is mostly lower case, and a wrong encoding swaps the cases."""
     return sum(-1 if capital else 1 for capital in _CYRILLIC_LETTER.findall(reading[0][:100_000]))

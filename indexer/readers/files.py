@@ -1,4 +1,4 @@
-"""The files of a source: found in a fixed order, opened through their compression, read with a line count."""
+"""The files of a source: listed in a fixed order, decompressed, and read with a line count."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ import zstandard
 from encoders.errors import BadInput
 
 RECORD_LIMIT = 64 << 20
-"""Bytes of the longest record that is read: what keeps memory bounded where a file has no line breaks."""
+"""Most bytes of a record; the limit bounds the memory for a file without line breaks."""
 
 _CHUNK = 64 << 10
 _UNPACK_FIRST = {
@@ -31,7 +31,7 @@ _UNPACK_FIRST = {
 
 
 class UnreadableFileError(Exception):
-    """A file ends before its time or can't be read on; the message says why, without the file's name."""
+    """A file is truncated or can't be read to its end; the message says why, without the file's name."""
 
 
 class _Decompressor(Protocol):
@@ -56,9 +56,9 @@ class SourceFile:
     """One file of a source.
 
     Attributes:
-        path: where it is.
-        name: its path relative to the source, with ``/``: the id of a file that is one document.
-        line: how far reading has come, counted from 1.
+        path: where the file is.
+        name: path relative to the source, with ``/``; the id of a file that is one document.
+        line: number of the line that was read last, from 1; 0 before the first.
     """
 
     path: Path
@@ -67,7 +67,7 @@ class SourceFile:
 
     @property
     def shown(self) -> str:
-        """The path as a person can read it, whatever bytes its name has."""
+        """The path as readable text; bytes that are not UTF-8 are escaped."""
         return os.fsencode(self.path).decode("utf-8", "backslashreplace")
 
     def at(self, line: int) -> str:
@@ -76,18 +76,18 @@ class SourceFile:
 
     @property
     def suffix(self) -> str:
-        """The lower-case suffix that tells the format, that of a compression left out."""
+        """The suffix that tells the format, in lower case; a compression's suffix is skipped."""
         suffixes = [suffix.lower() for suffix in self.path.suffixes]
         if suffixes and suffixes[-1] in _SUFFIXES:
             suffixes.pop()
         return suffixes[-1] if suffixes else ""
 
     def open(self) -> io.BufferedReader:
-        """The bytes inside, through gzip, zstd, bzip2 or xz, which its first bytes tell.
+        """Open the file's bytes, decompressed where its first bytes are those of gzip, zstd, bzip2 or xz.
 
         Raises:
-            UnreadableFileError: it is no regular file, can't be opened, or is packed in a way that is not read here;
-                while it is read: the archive is broken.
+            UnreadableFileError: the file is no regular file, can't be opened, or is packed in a way that is not read
+                here; while the stream is read: the archive is broken.
         """
         self.line = 0
         try:
@@ -97,23 +97,23 @@ class SourceFile:
         except OSError as error:
             raise UnreadableFileError(f"it can't be opened ({error.strerror})") from error
         start = raw.peek(8)[:8]
-        unread = next((reason for magic, reason in _UNPACK_FIRST.items() if start.startswith(magic)), None)
-        packed = next((how for magic, how in _COMPRESSIONS.items() if start.startswith(magic)), None)
+        problem = next((reason for magic, reason in _UNPACK_FIRST.items() if start.startswith(magic)), None)
+        compression = next((candidate for magic, candidate in _COMPRESSIONS.items() if start.startswith(magic)), None)
         expected = _SUFFIXES.get(self.path.suffix.lower())
-        if unread is None and packed is None and expected is not None and start:
-            unread = f"named {self.path.suffix} but is not {_COMPRESSIONS[expected][0]}; get it again"
-        if unread is not None:
+        if problem is None and compression is None and expected is not None and start:
+            problem = f"named {self.path.suffix} but is not {_COMPRESSIONS[expected][0]}; get it again"
+        if problem is not None:
             raw.close()
-            raise UnreadableFileError(f"it is {unread}")
-        return io.BufferedReader(_Stream(raw, *(packed or ("", None))), _CHUNK)
+            raise UnreadableFileError(f"it is {problem}")
+        return io.BufferedReader(_Stream(raw, *(compression or ("", None))), _CHUNK)
 
     def first_bytes(self) -> bytes:
-        """A few thousand bytes from the beginning, or fewer."""
+        """At most 4,096 bytes from the beginning, decompressed."""
         with self.open() as stream:
             return stream.read1(4096)
 
     def lines(self) -> Iterator[bytes | None]:
-        """Each line without its end; None for one longer than ``RECORD_LIMIT``. A byte order mark is left out."""
+        """Yield each line without line end and byte order mark; None for a line longer than ``RECORD_LIMIT``."""
         with self.open() as stream:
             while line := stream.readline(RECORD_LIMIT):
                 self.line += 1
@@ -127,10 +127,10 @@ class SourceFile:
                     yield line.rstrip(b"\r\n")
 
     def whole(self) -> bytes:
-        """All bytes.
+        """Read all bytes.
 
         Raises:
-            UnreadableFileError: there are more than ``RECORD_LIMIT``, or as in ``open``.
+            UnreadableFileError: there are more bytes than ``RECORD_LIMIT``, or as in ``open``.
         """
         with self.open() as stream:
             data = stream.read(RECORD_LIMIT + 1)
@@ -140,11 +140,11 @@ class SourceFile:
 
 
 class _Stream(io.RawIOBase):
-    """Decompressed bytes of a file, or its bytes as they are; several archives one after another are one."""
+    """Decompressed bytes of a file, or its bytes unchanged; archives that follow one another are joined."""
 
-    def __init__(self, raw: BinaryIO, name: str, make: Callable[[], _Decompressor] | None) -> None:
-        self._raw, self._name, self._make = raw, name, make
-        self._blocks = self._decompressed(make) if make else iter(lambda: raw.read(_CHUNK), b"")
+    def __init__(self, raw: BinaryIO, name: str, new_decompressor: Callable[[], _Decompressor] | None) -> None:
+        self._raw, self._name = raw, name
+        self._blocks = self._decompressed(new_decompressor) if new_decompressor else iter(lambda: raw.read(_CHUNK), b"")
         self._block = memoryview(b"")
 
     def readable(self) -> bool:
@@ -164,8 +164,8 @@ class _Stream(io.RawIOBase):
         self._block = self._block[count:]
         return count
 
-    def _decompressed(self, make: Callable[[], _Decompressor]) -> Iterator[bytes]:
-        decompressor = make()
+    def _decompressed(self, new_decompressor: Callable[[], _Decompressor]) -> Iterator[bytes]:
+        decompressor = new_decompressor()
         begun = False
         while chunk := self._raw.read(_CHUNK // 4):
             while chunk:
@@ -179,7 +179,7 @@ class _Stream(io.RawIOBase):
                 chunk = b""
                 if decompressor.eof:
                     chunk = decompressor.unused_data.lstrip(b"\0")  # tapes pad archives with zeros
-                    decompressor, begun = make(), False
+                    decompressor, begun = new_decompressor(), False
         if begun:
             raise UnreadableFileError(f"the {self._name} archive ends too early; get it again")
 
@@ -189,15 +189,15 @@ class _Stream(io.RawIOBase):
 
 
 def _unreadable(error: OSError) -> None:
-    """A folder that can't be listed ends the run before it begins: its documents must not pass for deleted."""
+    """Raise for a folder that can't be listed: otherwise its documents would look deleted."""
     raise BadInput(f"the folder {error.filename} can't be read ({error.strerror}); see that it is yours") from error
 
 
 def text_lines(path: Path) -> Iterator[tuple[str, str]]:
-    """Where each line of a file is, and the line, its end taken off.
+    """Yield the place (``file:line``) and the text of each line, without the line end.
 
     Raises:
-        BadInput: the file does not exist, can't be read to its end, or has a line that is too long.
+        BadInput: the file does not exist, can't be read to its end, or has a line longer than ``RECORD_LIMIT``.
     """
     if not path.is_file():
         raise BadInput(f"{path} does not exist; get the data again")
@@ -213,16 +213,16 @@ def text_lines(path: Path) -> Iterator[tuple[str, str]]:
 
 
 def source_files(source: Path) -> Iterator[SourceFile]:
-    """A file, or all files under a folder in a fixed order; names that begin with a dot are left out.
+    """Yield a file, or all files under a folder in a fixed order; names that begin with a dot are left out.
 
-    A link to a folder is not followed: it is given as a file, which is refused, so that it is said.
+    A link to a folder is not followed: it is yielded as a file, and the refusal of that file tells the user.
     """
     if not source.is_dir():
         yield SourceFile(source, source.name)
         return
-    for folder, folders, names in os.walk(source, onerror=_unreadable):
-        folders[:] = sorted(name for name in folders if not name.startswith("."))
-        links = [name for name in folders if (Path(folder) / name).is_symlink()]
+    for folder, subfolders, names in os.walk(source, onerror=_unreadable):
+        subfolders[:] = sorted(name for name in subfolders if not name.startswith("."))
+        links = [name for name in subfolders if (Path(folder) / name).is_symlink()]
         for name in sorted(name for name in [*names, *links] if not name.startswith(".")):
             path = Path(folder) / name
             yield SourceFile(path, path.relative_to(source).as_posix())

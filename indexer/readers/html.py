@@ -1,4 +1,4 @@
-"""HTML: a file is a document."""
+"""HTML: each file is a document."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _BREAK = "\x1e"
 
 
 def read_html(file: SourceFile, options: ReadOptions) -> Iterator[Reading]:
-    """Yield the page as one document: its path is the id, its language that of ``<html lang>``."""
+    """Yield the page as one document; the path is the id, and ``<html lang>`` gives the language."""
     data = file.whole()
     if b"\0" in data:
         yield Refusal(file.shown, "it is binary, not HTML", file.name)
@@ -58,7 +58,7 @@ def _page(markup: str) -> tuple[str, str, str]:
 
 
 def _code(lang: str) -> str:
-    """The page's language where it is one: pages say ``lang=""`` or worse, and are none the worse to read."""
+    """The page's normalised language; empty for an invalid value such as ``lang=""``, so the page is still read."""
     try:
         return normalise(lang)
     except BadInput:

@@ -1,4 +1,4 @@
-"""Collections that the ``ir_datasets`` library knows: ``ir-datasets:NAME``."""
+"""Collections of the ``ir_datasets`` library: ``ir-datasets:NAME``."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _TEXTS = ("text", "body", "contents", "abstract", "passage")
 
 
 def load(name: str) -> Any:
-    """The data set of this name; nothing is downloaded yet.
+    """Load the data set of a name; nothing is downloaded yet.
 
     Raises:
         MissingPart: the ``datasets`` extra is not installed.
@@ -38,7 +38,7 @@ def load(name: str) -> Any:
 
 
 def read_dataset(name: str, dataset: Any, options: ReadOptions) -> Iterator[Reading]:
-    """Yield a document or a refusal for each document of a data set, which may first be downloaded."""
+    """Yield a document or a refusal for each document of a data set; the library may download the data set."""
     lang = options.lang or normalise(dataset.docs_lang() or "")
     count = 0
     try:
@@ -62,12 +62,12 @@ def _record(doc: Any, options: ReadOptions) -> dict[str, Any]:
         "text": options.fields.get("text") or next((name for name in _TEXTS if name in values), ""),
         "lang": options.fields.get("lang", "lang"),
     }
-    record = {ours: values.get(theirs) for ours, theirs in names.items()}
+    record = {field: values.get(source_name) for field, source_name in names.items()}
     if not names["text"]:
         record["text"] = doc.default_text()
-    renamed = {theirs: ours for ours, theirs in options.fields.items()}
-    taken = set(names.values())
+    our_names = {source_name: field for field, source_name in options.fields.items()}
+    used = set(names.values())
     for name, value in values.items():
-        if name not in taken and isinstance(value, str | int | float | bool):
-            record[renamed.get(name, name)] = value
+        if name not in used and isinstance(value, str | int | float | bool):
+            record[our_names.get(name, name)] = value
     return record

@@ -1,4 +1,4 @@
-"""JSON lines: one object a line, UTF-8."""
+"""JSON lines: one object per line, UTF-8 unless the options name another encoding."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ def _read_line(line: bytes, where: str, options: ReadOptions) -> Reading:
     try:
         record = json.loads(line.decode(encoding), parse_constant=_no_number)
     except UnicodeDecodeError as error:
-        what = "binary, not a line of JSON" if b"\0" in line else f"not {encoding} (byte {error.start + 1})"
-        return Refusal(where, f"it is {what}; convert the file, or say --encoding")
+        problem = "binary, not a line of JSON" if b"\0" in line else f"not {encoding} (byte {error.start + 1})"
+        return Refusal(where, f"it is {problem}; convert the file, or say --encoding")
     except json.JSONDecodeError as error:
         return Refusal(where, f"it is not valid JSON: {error.msg} (character {error.pos + 1})")
     except (ValueError, RecursionError) as error:

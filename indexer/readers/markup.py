@@ -1,4 +1,4 @@
-"""SGML as newspapers were shipped in it: tags that may not close, bare ampersands, entities."""
+"""SGML of newspaper collections: tags that may not close, bare ampersands, entities."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-# Each alternative stops where another would begin: what never closes costs one look and no more.
+# Each alternative stops where another would begin, so unclosed markup is scanned only once.
 _TOKEN = re.compile(
     r"<!--(?:(?!<!--).)*?-->|<!\[CDATA\[(?P<cdata>(?:(?!<!\[CDATA\[).)*?)\]\]>|<[!?][^<>]*>"
     r"|<(?P<close>/?)(?P<name>[A-Za-z][\w.-]*)(?P<attributes>(?:[\s=/][^<>]*)?)>",
     re.DOTALL,
 )
 _ATTRIBUTE = re.compile(r"""([\w:.-]+)\s*=\s*("[^"]*"|'[^']*'|[^\s"'>]+)""")
-_ATTRIBUTES = 1024
+_ATTRIBUTE_CHARACTERS = 1024
 _ENTITY = re.compile(r"&(?:#\d{1,7}|#[xX][0-9A-Fa-f]{1,6}|[A-Za-z][A-Za-z0-9]{1,31});")
 _TREC_ENTITIES = {"&hyph;": "-", "&blank;": " ", "&sect;": "§", "&cir;": "○", "&amp;": "&"}
 
@@ -25,9 +25,9 @@ class Tag:
 
     Attributes:
         name: in upper case.
-        closes: whether it is an end tag.
-        attributes: of a start tag, their names in lower case.
-        start: where it begins in the text.
+        closes: whether the tag is an end tag.
+        attributes: of a start tag, by name in lower case.
+        start: position of the tag in the text.
     """
 
     name: str
@@ -37,7 +37,7 @@ class Tag:
 
 
 def tokens(text: str) -> Iterator[Tag | str]:
-    """Tags and the character data between them, entities resolved; comments and declarations are left out."""
+    """Yield tags and the character data between them, entities resolved; comments and declarations are left out."""
     position = 0
     for match in _TOKEN.finditer(text):
         if match.start() > position:
@@ -46,13 +46,13 @@ def tokens(text: str) -> Iterator[Tag | str]:
         if match["cdata"] is not None:
             yield match["cdata"]
         elif match["name"] is not None:
-            found = _ATTRIBUTE.finditer(match["attributes"][:_ATTRIBUTES])
-            attributes = {item[1].lower(): unescape(item[2].strip("\"'")) for item in found}
+            pairs = _ATTRIBUTE.finditer(match["attributes"][:_ATTRIBUTE_CHARACTERS])
+            attributes = {pair[1].lower(): unescape(pair[2].strip("\"'")) for pair in pairs}
             yield Tag(match["name"].upper(), bool(match["close"]), attributes, match.start())
     if position < len(text):
         yield unescape(text[position:])
 
 
 def unescape(text: str) -> str:
-    """Resolve entities that end in a semicolon; every other ampersand is a letter like others."""
-    return _ENTITY.sub(lambda found: _TREC_ENTITIES.get(found[0]) or html.unescape(found[0]), text)
+    """Resolve entities that end in a semicolon; every other ampersand stays as it is."""
+    return _ENTITY.sub(lambda entity: _TREC_ENTITIES.get(entity[0]) or html.unescape(entity[0]), text)

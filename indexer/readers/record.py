@@ -1,4 +1,4 @@
-"""From the values of one record to a document, or to the reason why not: the same rules for every format."""
+"""Make a document of a record's values, or a refusal with the reason; the rules are the same for every format."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from encoders.languages import UNDETERMINED, normalise
 from indexer.readers.source import ReadOptions, Refusal
 
 ID_LIMIT = 512
-"""Bytes of the longest id: what Elasticsearch takes."""
+"""Most bytes of an id; the limit is Elasticsearch's."""
 
-_DEPTH = 20
+_MAX_DEPTH = 20
 _REVISION_LIMIT = 2**63
-_OURS = ("id", "lang", "title", "text", "revision")
+_DOCUMENT_FIELDS = ("id", "lang", "title", "text", "revision")
 _LINE_BREAKS = re.compile("\r\n?|[\v\f\x1c-\x1e\x85\u2028\u2029]")
 _NEVER_TEXT = re.compile("[\x00-\x08\x0e-\x1b\x1f\x7f-\x9f\ufeff\ufffe\uffff]")
 _SURROGATES = re.compile("[\ud800-\udfff]")
@@ -25,11 +25,11 @@ _CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 
 
 class _RefusedError(Exception):
-    """Why a record gives no document."""
+    """The reason why a record gives no document."""
 
 
 def make_document(record: Mapping[str, Any], where: str, options: ReadOptions) -> Document | Refusal:
-    """Make a document of a record's values, whose names are the source's own."""
+    """Make a document of a record's values, which have the source's field names."""
     doc_id = ""
     try:
         doc_id = _doc_id(record, options)
@@ -41,48 +41,49 @@ def make_document(record: Mapping[str, Any], where: str, options: ReadOptions) -
 
 
 def clean(text: str) -> str:
-    r"""Take out what is no text: line breaks of all kinds become ``\n``, control characters go, half characters too."""
+    r"""Turn all line breaks into ``\n``, remove control characters, and replace lone surrogates by U+FFFD."""
     text = _NEVER_TEXT.sub("", _LINE_BREAKS.sub("\n", text))
     return _SURROGATES.sub("\ufffd", text)
 
 
 def one_line(text: str) -> str:
-    """The text with single blanks between its words."""
+    """The cleaned text on one line, with single blanks between its words."""
     return " ".join(clean(text).split())
 
 
-def _named(ours: str, options: ReadOptions) -> str:
-    theirs = options.fields.get(ours, ours)
-    return ours if ours == theirs else f"{ours} ({theirs!r})"
+def _label(field: str, options: ReadOptions) -> str:
+    """Our name of a field, and the source's name where it differs."""
+    source_name = options.fields.get(field, field)
+    return field if field == source_name else f"{field} ({source_name!r})"
 
 
 def _doc_id(record: Mapping[str, Any], options: ReadOptions) -> str:
     value = record.get(options.fields.get("id", "id"))
     if value is None:
-        raise _RefusedError(f"it has no {_named('id', options)}; say which field holds it with --field id=NAME")
+        raise _RefusedError(f"it has no {_label('id', options)}; say which field holds it with --field id=NAME")
     if isinstance(value, int) and not isinstance(value, bool):
         value = str(value)
     if not isinstance(value, str):
-        raise _RefusedError(f"its {_named('id', options)} is {_kind(value)}; an id is a string or a whole number")
+        raise _RefusedError(f"its {_label('id', options)} is {_kind(value)}; an id is a string or a whole number")
     value = value.strip()
     if not value:
-        raise _RefusedError(f"its {_named('id', options)} is empty")
+        raise _RefusedError(f"its {_label('id', options)} is empty")
     if _CONTROLS.search(value):
-        raise _RefusedError(f"its {_named('id', options)} holds control characters or half a character")
+        raise _RefusedError(f"its {_label('id', options)} holds control characters or half a character")
     if len(value.encode()) > ID_LIMIT:
-        raise _RefusedError(f"its {_named('id', options)} has {len(value.encode())} bytes; {ID_LIMIT} are the most")
+        raise _RefusedError(f"its {_label('id', options)} has {len(value.encode())} bytes; {ID_LIMIT} are the most")
     return value
 
 
-def _string(record: Mapping[str, Any], ours: str, options: ReadOptions) -> str | None:
-    value = record.get(options.fields.get(ours, ours))
+def _string(record: Mapping[str, Any], field: str, options: ReadOptions) -> str | None:
+    value = record.get(options.fields.get(field, field))
     if value is None:
         return None
     if not isinstance(value, str):
-        raise _RefusedError(f"its {_named(ours, options)} is {_kind(value)}, not a string")
+        raise _RefusedError(f"its {_label(field, options)} is {_kind(value)}, not a string")
     if "\0" in value:
         raise _RefusedError(
-            f"its {_named(ours, options)} holds NUL characters: it is binary, or its encoding is another"
+            f"its {_label(field, options)} holds NUL characters: it is binary, or its encoding is another"
         )
     return value
 
@@ -91,7 +92,7 @@ def _content(record: Mapping[str, Any], options: ReadOptions) -> tuple[str, str]
     title = one_line(_string(record, "title", options) or "")
     text = _string(record, "text", options)
     if text is None:
-        raise _RefusedError(f"it has no {_named('text', options)}; say which field holds it with --field text=NAME")
+        raise _RefusedError(f"it has no {_label('text', options)}; say which field holds it with --field text=NAME")
     text = clean(text).strip()
     if not (title or text):
         raise _RefusedError("its title and text are empty")
@@ -111,23 +112,23 @@ def _revision(record: Mapping[str, Any], options: ReadOptions) -> int:
     if isinstance(value, str) and value.isascii() and value.isdigit():
         value = int(value[:30])
     if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < _REVISION_LIMIT:
-        raise _RefusedError(f"its {_named('revision', options)} is {str(value)[:40]!r}; it is a whole number from 0")
+        raise _RefusedError(f"its {_label('revision', options)} is {str(value)[:40]!r}; it is a whole number from 0")
     return value
 
 
 def _other_fields(record: Mapping[str, Any], options: ReadOptions) -> dict[str, Any]:
-    taken = {options.fields.get(ours, ours) for ours in _OURS}
-    renamed = {theirs: ours for ours, theirs in options.fields.items() if ours not in _OURS}
+    document_names = {options.fields.get(field, field) for field in _DOCUMENT_FIELDS}
+    our_names = {source_name: field for field, source_name in options.fields.items() if field not in _DOCUMENT_FIELDS}
     return {
-        clean(renamed.get(name, name)): _clean_value(value)
+        clean(our_names.get(name, name)): _clean_value(value)
         for name, value in record.items()
-        if name not in taken and value is not None
+        if name not in document_names and value is not None
     }
 
 
 def _clean_value(value: Any, depth: int = 0) -> Any:
-    if depth > _DEPTH:
-        raise _RefusedError(f"a field of it is nested more than {_DEPTH} levels deep; make it flatter")
+    if depth > _MAX_DEPTH:
+        raise _RefusedError(f"a field of it is nested more than {_MAX_DEPTH} levels deep; make it flatter")
     if isinstance(value, str):
         return clean(value)
     if isinstance(value, list):
@@ -140,6 +141,6 @@ def _clean_value(value: Any, depth: int = 0) -> Any:
 
 
 def _kind(value: Any) -> str:
-    """What JSON calls a value's type."""
+    """JSON's name of a value's type."""
     names = {bool: "true or false", int: "a number", float: "a number", list: "an array", dict: "an object"}
     return names.get(type(value), "nothing" if value is None else "a string")

@@ -1,4 +1,4 @@
-"""What a reader is told and what it yields."""
+"""Options of a reader, and the results it yields."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ class Refusal:
     """A record that could not be read, and why.
 
     Attributes:
-        where: file and line, or id: what a person looks for.
+        where: file and line, or id, by which a user finds the record.
         reason: what is wrong and what to do, without the place.
-        doc_id: the record's id where one was found.
+        doc_id: the record's id; empty where the record has none.
     """
 
     where: str
@@ -25,12 +25,12 @@ class Refusal:
 
 @dataclass(frozen=True)
 class Remark:
-    """Something about documents that were read which a person should know; once a file, after its documents.
+    """A note for the user about documents that were read; a file's remarks follow its documents.
 
     Attributes:
         where: the file.
-        text: what was done, without the place: which encoding was used, which tags were taken. The same sentence for
-            every file, so that a command can say it once for many.
+        text: what was done, without the place: which encoding or which tags were used. The sentence is the same for
+            every file, so that a command can print it once for many files.
     """
 
     where: str
@@ -46,9 +46,9 @@ class ReadOptions:
 
     Attributes:
         format: ``jsonl``, ``csv``, ``tsv``, ``text``, ``html``, ``trec``; empty: by the file's name and first bytes.
-        fields: our field (``id lang title text revision`` or any other name) → the source's name for it.
-        lang: language of records that name none; empty: left ``und``, to be detected.
-        encoding: of the files, by a name Python knows; empty: UTF-8, then what the file declares or its language uses.
+        fields: our field (``id lang title text revision`` or any other name) → the source's name of the field.
+        lang: language of records that name no language; empty: ``und``, to be detected.
+        encoding: Python's name of the files' encoding; empty: UTF-8, then the declared encoding or the language's.
     """
 
     format: str = ""

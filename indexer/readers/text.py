@@ -1,4 +1,4 @@
-"""Plain text: a file is a document."""
+"""Plain text: each file is a document."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from indexer.readers.record import make_document
 from indexer.readers.source import Reading, ReadOptions, Refusal, Remark
 
 TITLE_LENGTH = 120
-"""Characters of the longest first line that is a title."""
+"""Most characters of a first line that counts as the title."""
 
 
 def read_text(file: SourceFile, options: ReadOptions) -> Iterator[Reading]:
-    """Yield the file as one document: its path is the id, a short first line the title."""
+    """Yield the file as one document; the path is the id, and a short first line is the title."""
     data = file.whole()
     if b"\0" in data:
         yield Refusal(file.shown, "it is binary, not text", file.name)
@@ -24,11 +24,11 @@ def read_text(file: SourceFile, options: ReadOptions) -> Iterator[Reading]:
     except UndecodableError as error:
         yield Refusal(file.shown, str(error), file.name)
         return
-    first, _, rest = text.strip().partition("\n")
-    if not rest.strip() or len(first) > TITLE_LENGTH:
-        first, rest = "", text
+    title, _, rest = text.strip().partition("\n")
+    if not rest.strip() or len(title) > TITLE_LENGTH:
+        title, rest = "", text
     if file.suffix in (".md", ".markdown"):
-        first = first.lstrip("# ")
-    yield make_document({"id": file.name, "title": first, "text": rest}, file.shown, ReadOptions(lang=options.lang))
+        title = title.lstrip("# ")
+    yield make_document({"id": file.name, "title": title, "text": rest}, file.shown, ReadOptions(lang=options.lang))
     if encoding not in ("utf-8", options.encoding):
         yield Remark(file.shown, f"it is {taken_for(encoding)}")

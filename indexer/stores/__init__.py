@@ -1,1 +1,1 @@
-"""Where vectors live: one contract, and a store in a file or in Elasticsearch that keeps it."""
+"""Vector stores: their interface, and stores in a file, in Elasticsearch and in a user's index."""

@@ -1,4 +1,4 @@
-"""What a store takes of the documents it is handed: the rules that every implementation shares."""
+"""Which documents a store accepts: the rules that every implementation shares."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from indexer.stores.contract import StoredDocument
 
 @dataclass
 class Admission:
-    """Documents sorted by what becomes of them.
+    """Documents of one ``put``, sorted by outcome.
 
     Attributes:
-        latest: to be written, by id.
-        older: ids of which a newer revision came with them.
-        refused: reasons by id.
+        latest: the documents to write, by id.
+        older: ids of documents that came with a newer revision of themselves.
+        refused: reason by id.
     """
 
     latest: dict[str, StoredDocument] = field(default_factory=dict)
@@ -28,12 +28,12 @@ class Admission:
 def admit(
     documents: Sequence[StoredDocument], dim: int, *, also: Callable[[StoredDocument], str | None] = lambda _: None
 ) -> Admission:
-    """Refuse vectors that are none; of the same id twice take the later one, unless it is older.
+    """Refuse invalid vectors; of two documents with the same id take the later one, unless its revision is older.
 
     Args:
-        documents: what was handed in.
+        documents: the documents of a ``put``.
         dim: width of the vectors.
-        also: a reason to refuse that one kind of store has.
+        also: a further check of one kind of store; returns the reason to refuse a document, or None.
     """
     admission = Admission()
     for item in documents:

@@ -1,4 +1,4 @@
-"""The vector store, as everything else sees it. One test suite runs over every implementation."""
+"""The interface of a vector store. One test suite runs over every implementation."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from encoders.document import Document, Encoded, FloatArray, Passages
 
 @dataclass(frozen=True)
 class StoredDocument:
-    """A document with what one model made of it.
+    """A document with one model's vector and passages.
 
     Attributes:
-        document: the document, its text and the user's fields included.
+        document: the document, with its text and the user's fields.
         vector: (dim,) float32 unit vector, as the encoder made it.
-        passages: its segments.
-        known: one flag a part of the encoder; false where that part knows nothing of the text.
+        passages: vectors and offsets of the document's segments.
+        known: a flag for each part of the encoder; false if the part knows nothing of the text.
     """
 
     document: Document
@@ -26,18 +26,18 @@ class StoredDocument:
     known: tuple[bool, ...] = (True,)
 
     @classmethod
-    def of(cls, document: Document, encoded: Encoded, at: int) -> Self:
-        """A document with the row that was made of it."""
-        return cls(document, encoded.vectors[at], encoded.passages[at], tuple(map(bool, encoded.known[at])))
+    def of(cls, document: Document, encoded: Encoded, row: int) -> Self:
+        """A document with its row of an encoder's output."""
+        return cls(document, encoded.vectors[row], encoded.passages[row], tuple(map(bool, encoded.known[row])))
 
 
 @dataclass(frozen=True)
 class EditedDocument(Document):
-    """A document whose owner gave it another text after its vector and its passages were made."""
+    """A document whose owner changed the text after it was encoded."""
 
     @classmethod
     def unless(cls, document: Document, text_hash: str) -> Document:
-        """The document itself if it has the text still that was encoded."""
+        """The document itself if its text is still the encoded one; otherwise an ``EditedDocument``."""
         if document.text_hash == text_hash:
             return document
         return cls(document.doc_id, document.lang, document.text, document.title, document.fields, document.revision)
@@ -45,7 +45,7 @@ class EditedDocument(Document):
 
 @dataclass(frozen=True)
 class Stamp:
-    """What the store holds of a document, short of its content: enough to see whether it must be put again."""
+    """What a store knows of a document except its content: enough to decide whether it must be put again."""
 
     lang: str
     text_hash: str
@@ -54,19 +54,19 @@ class Stamp:
 
     @classmethod
     def of(cls, document: Document) -> Stamp:
-        """What the stamp will be once the document is stored."""
+        """The stamp that the document will have once it is stored."""
         return cls(document.lang, document.text_hash, document.fields_hash, document.revision)
 
 
 @dataclass(frozen=True)
 class Candidates:
-    """What one query found in one language, best first.
+    """The hits of one query in one language, best first.
 
     Attributes:
         doc_ids: (k,) ids.
-        scores: (k,) float32, the plain cosine of the vector that was asked with the stored one, if both are unit
-            vectors; their inner product otherwise. Nothing else, whatever the store computes inside.
-        vectors: (k, dim) float32 stored vectors, where they were asked for.
+        scores: (k,) float32 cosines of the query vector with the stored vectors; if a vector is not of unit length,
+            the inner product. Every store returns these scores, whatever it computes inside.
+        vectors: (k, dim) float32 stored vectors, if they were requested.
     """
 
     doc_ids: Sequence[str]
@@ -76,12 +76,12 @@ class Candidates:
 
 @dataclass(frozen=True)
 class PutReport:
-    """What became of the documents of one ``put``.
+    """The outcome of one ``put``.
 
     Attributes:
-        stored: how many were written.
-        older: ids the store kept because it holds a newer revision.
-        refused: reasons, by id, for documents the store would not take.
+        stored: number of documents written.
+        older: ids that were not written because there is a newer revision.
+        refused: reason by id, for documents that the store does not accept.
     """
 
     stored: int
@@ -90,15 +90,16 @@ class PutReport:
 
 
 Filters = Mapping[str, Any]
-"""The user's fields a hit must have: ``{"label": "news"}``; a list of values means any of them.
+"""The user's fields that a hit must have: ``{"label": "news"}``; a list of values means any of them.
 
-Values compare as text: ``1994`` and ``"1994"`` are one, true is ``true``. A field that is a list has each of its items.
+Values compare as text: ``1994`` equals ``"1994"``, and true equals ``"true"``. A field that is a list has each of its
+items as a value.
 """
 
 
 @runtime_checkable
 class OnServer(Protocol):
-    """What a store on a server can do beside: ask in the server's own language, and with somebody else's rights."""
+    """Additional methods of a store on a server: filters in the server's own language, and another user's rights."""
 
     @property
     def shown_index(self) -> str:
@@ -106,11 +107,11 @@ class OnServer(Protocol):
         ...
 
     def narrowed(self, clauses: Sequence[Mapping[str, Any]], authorization: str = "") -> VectorStore:
-        """The same documents as somebody else may see them; the connections are shared, and not to be closed.
+        """A view of the store with another user's rights; it shares the connections and must not be closed.
 
         Args:
-            clauses: of the server's own language, that every document must pass.
-            authorization: whose rights hold, as the header says it; the store's own unless given.
+            clauses: filters in the server's own language that every document must pass.
+            authorization: value of the HTTP header ``Authorization``; if empty, the store's own rights hold.
 
         Raises:
             BadInput: the store can't filter by such clauses.
@@ -118,19 +119,19 @@ class OnServer(Protocol):
         ...
 
     def originals(self, doc_ids: Sequence[str]) -> dict[str, dict[str, Any]]:
-        """Sources of documents as other readers find them, without what is ours; those that are gone are left out."""
+        """Sources of documents without Dragoman's object; missing documents are left out."""
         ...
 
 
 @dataclass(frozen=True)
 class LexicalQuery:
-    """What a lexical arm is asked for.
+    """A query of the lexical arm.
 
     Attributes:
         texts: queries, in any language.
-        langs: of the documents.
-        k: how many a text and language at most.
-        models: documents without a vector of one of these are left out.
+        langs: languages of the documents.
+        k: maximum hits for each text and language.
+        models: only documents with a vector of at least one of these models are returned.
     """
 
     texts: Sequence[str]
@@ -140,10 +141,10 @@ class LexicalQuery:
 
 
 class VectorStore(Protocol):
-    """Documents of one collection with raw unit vectors, a named field of them for each model."""
+    """Documents of one collection with raw unit vectors, in a named field for each model."""
 
     def create(self, model: str, dim: int) -> None:
-        """Make room for a model's vectors; the same call again changes nothing.
+        """Register a model and the width of its vectors; a second identical call changes nothing.
 
         Raises:
             ModelMismatch: the store knows this model with another width.
@@ -151,11 +152,11 @@ class VectorStore(Protocol):
         ...
 
     def models(self) -> Mapping[str, int]:
-        """Width of the vectors, by model id; empty where nothing was created yet."""
+        """Width of the vectors, by model id; empty before the first ``create``."""
         ...
 
     def put(self, model: str, documents: Sequence[StoredDocument]) -> PutReport:
-        """Write documents, all or none on a crash; a stored newer revision stays, an equal or older one is replaced.
+        """Write documents, all or none on a crash; an equal or older stored revision is replaced, a newer one stays.
 
         Raises:
             ModelMismatch: ``create`` was never called for this model.
@@ -163,7 +164,7 @@ class VectorStore(Protocol):
         ...
 
     def stamps(self, model: str, doc_ids: Sequence[str]) -> dict[str, Stamp]:
-        """What is stored with a vector of this model, by id; ids the store does not know are left out."""
+        """Stamps of the documents that have a vector of this model, by id; unknown ids are left out."""
         ...
 
     def search(
@@ -176,15 +177,15 @@ class VectorStore(Protocol):
         with_vectors: bool = False,
         lacking: str = "",
     ) -> dict[str, list[Candidates]]:
-        """For each target language the nearest documents of each of its queries.
+        """For each target language the nearest documents to each of its queries.
 
         Args:
-            model: whose vectors to ask.
+            model: id of the model whose vectors are searched.
             queries: (queries, dim) float32 by target language: the same queries, corrected for each language.
-            k: how many documents a query and language at most.
-            filters: the user's fields a document must have.
+            k: maximum documents for each query and language.
+            filters: the user's fields that a document must have.
             with_vectors: return the documents' vectors as well.
-            lacking: another model of which a document must have no vector.
+            lacking: id of another model; documents with a vector of that model are left out.
         """
         ...
 
@@ -198,32 +199,32 @@ class VectorStore(Protocol):
         filters: Filters | None = None,
         lacking: str = "",
     ) -> tuple[dict[str, list[Candidates]], list[dict[str, list[tuple[str, float]]]]]:
-        """``search``, and ``lexical`` for each text: a server is asked for both at once.
+        """``search``, and ``lexical`` for each text; a server gets both in one request.
 
         Args:
-            model: whose vectors to ask.
+            model: id of the model whose vectors are searched.
             queries: (queries, dim) float32 by target language.
-            k: how many documents a query and language at most.
-            wording: what to look for by words.
-            filters: the user's fields a document must have, by whichever way it is found.
-            lacking: another model of which a document must have no vector; words find it nevertheless.
+            k: maximum documents for each query and language.
+            wording: the query of the lexical arm.
+            filters: the user's fields that a document must have, in both arms.
+            lacking: id of another model; ``search`` leaves out documents with its vector, ``lexical`` does not.
         """
         ...
 
     def lexical(
         self, text: str, langs: Sequence[str], k: int, *, filters: Filters | None = None
     ) -> dict[str, list[tuple[str, float]]]:
-        """For each language its k documents that share the most terms with a text: the lexical arm of a hybrid search.
+        """For each language the k documents with the best BM25 for a text: the lexical arm of a hybrid search.
 
         Args:
-            text: the query, in any language; it is taken apart as texts of each language are.
-            langs: of the documents; one the store has none of finds nothing.
-            k: how many a language at most.
-            filters: the user's fields a document must have.
+            text: the query, in any language; each language's analyser makes its terms.
+            langs: languages of the documents; a language without documents has no hits.
+            k: maximum hits for each language.
+            filters: the user's fields that a document must have.
 
         Returns:
-            Ids with BM25 scores above 0, best first, equal ones by id; a score compares with those of other languages
-            of the same store, and with nothing else.
+            Ids with BM25 scores above 0, best first, equal scores by id. Scores are comparable across the languages of
+            one store, and with nothing else.
         """
         ...
 
@@ -244,7 +245,7 @@ class VectorStore(Protocol):
         ...
 
     def get(self, doc_ids: Sequence[str]) -> list[Document]:
-        """The documents themselves, in the order asked.
+        """The documents in the order of the ids.
 
         Raises:
             KeyError: an id is not stored.
@@ -252,13 +253,13 @@ class VectorStore(Protocol):
         ...
 
     def scan(self, model: str, *, lang: str | None = None, batch: int = 512) -> Iterator[list[StoredDocument]]:
-        """Everything stored, in batches, ordered by id: for calibration, export and migration."""
+        """Documents with a vector of the model, in batches, ordered by id: for calibration, export and migration."""
         ...
 
     def sample(self, model: str, lang: str, count: int, *, seed: int = 0) -> list[str]:
         """Ids of at most ``count`` documents of a language, drawn at random, in random order.
 
-        The same for the same seed while the store stays as it is.
+        The same seed gives the same ids while the store is unchanged.
         """
         ...
 
@@ -267,24 +268,24 @@ class VectorStore(Protocol):
         ...
 
     def delete(self, doc_ids: Iterable[str]) -> int:
-        """Remove documents with all that belongs to them; returns how many there were."""
+        """Delete documents with their vectors and passages; returns how many there were."""
         ...
 
     def publish(self) -> None:
-        """Let everything that was put be seen from now on, by readers of every kind; again changes nothing.
+        """Make everything that was put visible to all readers; a second call changes nothing.
 
-        Until then a new store may keep what it holds from readers other than this contract's.
+        Before ``publish`` a new store may hide its documents from readers that do not use this interface.
         """
         ...
 
     def drop(self) -> None:
-        """Remove the whole collection; nothing of it stays behind."""
+        """Remove the store completely."""
         ...
 
     def count(self, model: str = "") -> dict[str, int]:
-        """Documents by language; those with a vector of a model, if one is named."""
+        """Number of documents by language; if a model is named, of documents with a vector of that model."""
         ...
 
     def close(self) -> None:
-        """Let go of files and connections; closing twice is harmless."""
+        """Close files and connections; closing twice is harmless."""
         ...

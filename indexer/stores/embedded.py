@@ -1,4 +1,4 @@
-"""The embedded store: one SQLite file a collection, exact kNN in memory. No server, any machine."""
+"""The embedded store: one SQLite file a collection, exact kNN in memory; it needs no server."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ _documents = sa.Table(
     sa.Column("text_hash", sa.String, nullable=False),
     sa.Column("fields_hash", sa.String, nullable=False),
 )
-_contents = sa.Table(  # apart from the ids, so that reading those touches no text
+_contents = sa.Table(  # apart from ``documents``, so that reading ids touches no text
     "contents",
     _metadata,
     sa.Column("row", sa.ForeignKey("documents.row", ondelete="CASCADE"), primary_key=True),
@@ -75,17 +75,13 @@ _passages = sa.Table(
 
 
 class EmbeddedStore:
-    """A ``VectorStore`` in one file.
-
-    Attributes:
-        path: the file.
-    """
+    """A ``VectorStore`` in the file at ``path``."""
 
     def __init__(self, folder: Path, collection: str, generation: int = 1) -> None:
-        """Open the file of a collection's generation, making it where there is none.
+        """Open the file of a collection's generation, and create it if it is missing.
 
         Raises:
-            BadInput: the collection's name can't be a file's.
+            BadInput: the collection's name is no valid file name.
             StoreError: the file can't be opened, or is of another version.
         """
         if not _NAME.fullmatch(collection):
@@ -94,9 +90,11 @@ class EmbeddedStore:
             )
         self.path = path_of(folder, collection, generation)
         self._matrices: dict[str, tuple[int, VectorMatrix]] = {}
-        self._building = threading.Lock()  # the vectors are the largest thing in memory: never read twice at once
+        self._building = threading.Lock()  # the vectors take the most memory: one thread reads them at a time
         self._dims: dict[str, int] = {}  # a model's width never changes
-        self._engine = sa.create_engine(f"sqlite:///{self.path}", pool_reset_on_return=None)  # reads open nothing
+        self._engine = sa.create_engine(
+            f"sqlite:///{self.path}", pool_reset_on_return=None
+        )  # reads open no transaction
         sa.event.listen(self._engine, "connect", _pragmas)
         sa.event.listen(self._engine, "begin", _begin)
         with self._guarded():
@@ -105,15 +103,15 @@ class EmbeddedStore:
             if connection.execute(sa.text("PRAGMA user_version")).scalar_one() in _SCHEMAS:
                 return
         with self._writing() as connection:
-            found = connection.execute(sa.text("PRAGMA user_version")).scalar_one()
-            if found not in {0, *_SCHEMAS}:
+            version = connection.execute(sa.text("PRAGMA user_version")).scalar_one()
+            if version not in {0, *_SCHEMAS}:
                 raise StoreError(
                     f"{self.path} was written by another version of Dragoman; "
                     f"remove it (dragoman delete --all -c {collection}) and index the collection again"
                 )
             _metadata.create_all(connection)
             connection.execute(sa.text("INSERT INTO state SELECT 0 WHERE NOT EXISTS (SELECT 1 FROM state)"))
-            if not found:
+            if not version:
                 connection.execute(sa.text(f"PRAGMA user_version = {_SCHEMAS[0]}"))
 
     @contextmanager
@@ -133,18 +131,18 @@ class EmbeddedStore:
 
     @contextmanager
     def _writing(self) -> Iterator[sa.Connection]:
-        """A transaction with the file's write lock from its beginning: what it reads stays true until it writes."""
+        """A transaction that holds the file's write lock from its start: what it reads is still true when it writes."""
         with self._guarded(), self._engine.execution_options(write=True).begin() as connection:
             yield connection
 
     @contextmanager
     def _snapshot(self) -> Iterator[sa.Connection]:
-        """Several reads of one state of the file."""
+        """A transaction for several reads of the same state of the file."""
         with self._guarded(), self._engine.execution_options(snapshot=True).begin() as connection:
             yield connection
 
     def create(self, model: str, dim: int) -> None:
-        """Make room for a model's vectors."""
+        """Register a model and the width of its vectors."""
         known = self.models().get(model)
         if known is not None and known != dim:
             raise ModelMismatch(f"{self.path} holds vectors of model {model} with {known} numbers, not {dim}")
@@ -164,14 +162,14 @@ class EmbeddedStore:
         latest = admitted.latest
         with self._writing() as connection:
             before = self._documents(connection, list(latest))
-            kept = {doc_id for doc_id, row in before.items() if row.revision > latest[doc_id].document.revision}
-            fresh = [item for doc_id, item in latest.items() if doc_id not in kept]
-            if fresh:
-                self._forget(connection, model, [(item, before.get(item.document.doc_id)) for item in fresh])
-                self._write(connection, model, fresh)
-                self._index_words(connection, fresh, before)
+            outdated = {doc_id for doc_id, row in before.items() if row.revision > latest[doc_id].document.revision}
+            items = [item for doc_id, item in latest.items() if doc_id not in outdated]
+            if items:
+                self._forget(connection, model, [(item, before.get(item.document.doc_id)) for item in items])
+                self._write(connection, model, items)
+                self._index_words(connection, items, before)
                 _count_change(connection)
-        return PutReport(stored=len(fresh), older=sorted({*admitted.older, *kept}), refused=admitted.refused)
+        return PutReport(stored=len(items), older=sorted({*admitted.older, *outdated}), refused=admitted.refused)
 
     def _dim(self, model: str) -> int:
         if model in self._dims:
@@ -190,13 +188,13 @@ class EmbeddedStore:
     def _forget(
         self, connection: sa.Connection, model: str, items: Sequence[tuple[StoredDocument, sa.Row[Any] | None]]
     ) -> None:
-        """Remove what the new vectors replace; where the text is another, the vectors of other models too."""
-        same = [row.row for item, row in items if row and row.text_hash == item.document.text_hash]
+        """Remove the model's vectors that are replaced; if the text changed, also the vectors of other models."""
+        unchanged = [row.row for item, row in items if row and row.text_hash == item.document.text_hash]
         changed = [row.row for item, row in items if row and row.text_hash != item.document.text_hash]
         for table in (_vectors, _passages):
-            connection.execute(table.delete().where(table.c.row.in_(_LIST), table.c.model == model), _listed(same))
+            connection.execute(table.delete().where(table.c.row.in_(_LIST), table.c.model == model), _listed(unchanged))
             connection.execute(table.delete().where(table.c.row.in_(_LIST)), _listed(changed))
-        connection.execute(_contents.delete().where(_contents.c.row.in_(_LIST)), _listed([*same, *changed]))
+        connection.execute(_contents.delete().where(_contents.c.row.in_(_LIST)), _listed([*unchanged, *changed]))
 
     def _write(self, connection: sa.Connection, model: str, items: Sequence[StoredDocument]) -> None:
         upsert = sqlite.insert(_documents)
@@ -216,21 +214,23 @@ class EmbeddedStore:
     def _index_words(
         self, connection: sa.Connection, items: Sequence[StoredDocument], before: Mapping[str, sa.Row[Any]]
     ) -> None:
-        """Where words are kept, those of texts that are new or another: a text's hash is over its language too."""
+        """If the file has words, index those of new and changed texts: a text's hash covers its language too."""
         if not words.are_kept(connection):
             return
-        known = {doc_id: row.text_hash for doc_id, row in before.items()}
-        new = {item.document.doc_id: item.document for item in items}
-        new = {doc_id: document for doc_id, document in new.items() if known.get(doc_id) != document.text_hash}
-        words.remove(connection, [(before[doc_id].row, before[doc_id].lang) for doc_id in new if doc_id in before])
-        rows = self._documents(connection, list(new)).values()
-        words.add(connection, [(row.row, row.lang, new[row.doc_id].content) for row in rows])
+        hashes = {doc_id: row.text_hash for doc_id, row in before.items()}
+        documents = {item.document.doc_id: item.document for item in items}
+        changed = {
+            doc_id: document for doc_id, document in documents.items() if hashes.get(doc_id) != document.text_hash
+        }
+        words.remove(connection, [(before[doc_id].row, before[doc_id].lang) for doc_id in changed if doc_id in before])
+        rows = self._documents(connection, list(changed)).values()
+        words.add(connection, [(row.row, row.lang, changed[row.doc_id].content) for row in rows])
 
     def stamps(self, model: str, doc_ids: Sequence[str]) -> dict[str, Stamp]:
-        """What is stored with a vector of this model."""
+        """Stamps of the documents that have a vector of this model, by id."""
         with self._reading() as connection:
-            found = connection.execute(_STAMPS, {"model": model, **_listed(doc_ids)}).all()
-        return {row.doc_id: Stamp(row.lang, row.text_hash, row.fields_hash, row.revision) for row in found}
+            rows = connection.execute(_STAMPS, {"model": model, **_listed(doc_ids)}).all()
+        return {row.doc_id: Stamp(row.lang, row.text_hash, row.fields_hash, row.revision) for row in rows}
 
     def search(
         self,
@@ -250,8 +250,8 @@ class EmbeddedStore:
                 matching = connection.execute(_matching(filters, _documents.c.doc_id)).scalars().all()
             allowed = matrix.rows_of(matching)
         if lacking:
-            others = ~matrix.rows_of(self._matrix(lacking).doc_ids)
-            allowed = others if allowed is None else allowed & others
+            without_model = ~matrix.rows_of(self._matrix(lacking).doc_ids)
+            allowed = without_model if allowed is None else allowed & without_model
         return matrix.search(queries, k, allowed, with_vectors=with_vectors)
 
     def search_with_words(
@@ -264,17 +264,19 @@ class EmbeddedStore:
         filters: Filters | None = None,
         lacking: str = "",
     ) -> tuple[dict[str, list[Candidates]], list[dict[str, list[tuple[str, float]]]]]:
-        """One after the other."""
-        worded = [self.lexical(text, wording.langs, wording.k, filters=filters) for text in wording.texts]
-        ids = list({doc_id for found in worded for hits in found.values() for doc_id, _ in hits})
-        held = {doc_id for one in wording.models for doc_id in self.stamps(one, ids)}
-        kept = [{lang: [hit for hit in hits if hit[0] in held] for lang, hits in found.items()} for found in worded]
-        return self.search(model, queries, k, filters=filters, lacking=lacking), kept
+        """``lexical`` for each text, then ``search``."""
+        by_text = [self.lexical(text, wording.langs, wording.k, filters=filters) for text in wording.texts]
+        doc_ids = list({doc_id for by_lang in by_text for hits in by_lang.values() for doc_id, _ in hits})
+        encoded = {doc_id for name in wording.models for doc_id in self.stamps(name, doc_ids)}
+        lexical_hits = [
+            {lang: [hit for hit in hits if hit[0] in encoded] for lang, hits in by_lang.items()} for by_lang in by_text
+        ]
+        return self.search(model, queries, k, filters=filters, lacking=lacking), lexical_hits
 
     def lexical(
         self, text: str, langs: Sequence[str], k: int, *, filters: Filters | None = None
     ) -> dict[str, list[tuple[str, float]]]:
-        """BM25 by FTS5; the first call on a file indexes its words, which takes about 1 ms a document."""
+        """BM25 by FTS5; the first call on a file indexes the file's words, in about 1 ms a document."""
         with self._reading() as connection:
             complete = words.are_complete(connection)
         while not complete:
@@ -282,26 +284,26 @@ class EmbeddedStore:
                 words.take_in(connection)
                 complete = words.are_complete(connection)
         with self._snapshot() as connection:
-            among = connection.execute(_matching(filters, _documents.c.row)).scalars().all() if filters else None
-            found = {lang: words.search(connection, text, lang, k, among) for lang in langs}
-            keys = [row for hits in found.values() for row, _ in hits]
-            doc_ids = {row.row: row.doc_id for row in connection.execute(_IDS, _listed(keys))}
+            allowed = connection.execute(_matching(filters, _documents.c.row)).scalars().all() if filters else None
+            hits_by_lang = {lang: words.search(connection, text, lang, k, allowed) for lang in langs}
+            rows = [row for hits in hits_by_lang.values() for row, _ in hits]
+            doc_ids = {row.row: row.doc_id for row in connection.execute(_IDS, _listed(rows))}
         return {
-            lang: sorted(((doc_ids[row], score) for row, score in hits), key=lambda one: (-one[1], one[0]))
-            for lang, hits in found.items()
+            lang: sorted(((doc_ids[row], score) for row, score in hits), key=lambda hit: (-hit[1], hit[0]))
+            for lang, hits in hits_by_lang.items()
         }
 
     def _matrix(self, model: str) -> VectorMatrix:
-        """The model's vectors, read again when the file has changed; threads that come meanwhile wait."""
-        held = self._matrices.get(model)
+        """The model's vectors, read again if the file has changed; other threads wait during the reading."""
+        cached = self._matrices.get(model)
         with self._reading() as connection:
-            if held is not None and held[0] == connection.exec_driver_sql(_GENERATION).scalar_one():
-                return held[1]
+            if cached is not None and cached[0] == connection.exec_driver_sql(_GENERATION).scalar_one():
+                return cached[1]
         with self._building, self._snapshot() as connection:
             generation = connection.exec_driver_sql(_GENERATION).scalar_one()
-            held = self._matrices.get(model)
-            if held is not None and held[0] == generation:
-                return held[1]
+            cached = self._matrices.get(model)
+            if cached is not None and cached[0] == generation:
+                return cached[1]
             query = (
                 sa.select(_documents.c.lang, _documents.c.doc_id, _vectors.c.vector)
                 .join(_vectors, _vectors.c.row == _documents.c.row)
@@ -320,15 +322,17 @@ class EmbeddedStore:
     def passages(self, model: str, doc_ids: Sequence[str]) -> list[Passages]:
         """Stored passages, one for each id."""
         dim = self._dim(model)
-        found = self._by_id(_PASSAGES, doc_ids, model)
-        return [_unpacked(found[doc_id][0], found[doc_id][1], dim) for doc_id in doc_ids]
+        columns = self._columns_by_id(_PASSAGES, doc_ids, model)
+        return [_unpacked_passages(columns[doc_id][0], columns[doc_id][1], dim) for doc_id in doc_ids]
 
     def get(self, doc_ids: Sequence[str]) -> list[Document]:
-        """The documents themselves, in the order asked."""
-        found = self._by_id(_CONTENTS, doc_ids)
-        return [Document(doc_id, *found[doc_id]) for doc_id in doc_ids]
+        """The documents in the order of the ids."""
+        columns = self._columns_by_id(_CONTENTS, doc_ids)
+        return [Document(doc_id, *columns[doc_id]) for doc_id in doc_ids]
 
-    def _by_id(self, query: sa.Select[Any], doc_ids: Sequence[str], model: str = "") -> dict[str, tuple[Any, ...]]:
+    def _columns_by_id(
+        self, query: sa.Select[Any], doc_ids: Sequence[str], model: str = ""
+    ) -> dict[str, tuple[Any, ...]]:
         with self._reading() as connection:
             rows = connection.execute(query, {"model": model, **_listed(doc_ids)}).all()
         return {row[0]: tuple(row[1:]) for row in rows}
@@ -355,7 +359,7 @@ class EmbeddedStore:
         if lang is not None:
             query = query.where(_documents.c.lang == lang)
         last = ""
-        while True:  # a page a transaction: a long scan holds nothing back
+        while True:  # one transaction a page: a long scan blocks nobody
             with self._reading() as connection:
                 rows = connection.execute(query.where(_documents.c.doc_id > last)).all()
             if not rows:
@@ -364,7 +368,7 @@ class EmbeddedStore:
             yield [_restored(tuple(row), dim) for row in rows]
 
     def sample(self, model: str, lang: str, count: int, *, seed: int = 0) -> list[str]:
-        """Ids of some documents of a language, drawn at random."""
+        """Ids of documents of a language, drawn at random."""
         matrix = self._matrix(model)
         rows = matrix.languages.get(lang, slice(0, 0))
         drawn = np.random.default_rng(seed).permutation(rows.stop - rows.start)[:count]
@@ -383,18 +387,18 @@ class EmbeddedStore:
             yield from page
 
     def delete(self, doc_ids: Iterable[str]) -> int:
-        """Remove documents with all that belongs to them."""
+        """Delete documents with their vectors, passages and words; returns how many there were."""
         listed = list(doc_ids)
         with self._writing() as connection:
             if words.are_kept(connection):
-                known = self._documents(connection, listed)
-                words.remove(connection, [(row.row, row.lang) for row in known.values()])
+                rows = self._documents(connection, listed).values()
+                words.remove(connection, [(row.row, row.lang) for row in rows])
             removed = connection.execute(_documents.delete().where(_documents.c.doc_id.in_(_LIST)), _listed(listed))
             _count_change(connection)
         return removed.rowcount
 
     def publish(self) -> None:
-        """Nothing is left to do: what is committed is seen."""
+        """Do nothing: readers see what is committed."""
 
     def drop(self) -> None:
         """Remove the file."""
@@ -404,7 +408,7 @@ class EmbeddedStore:
             remove_file(self.path)
 
     def count(self, model: str = "") -> dict[str, int]:
-        """Documents by language; those with a vector of a model, if one is named."""
+        """Number of documents by language; if a model is named, of documents with a vector of that model."""
         query = (
             sa.select(_documents.c.lang, sa.func.count().label("documents"))
             .group_by(_documents.c.lang)
@@ -416,7 +420,7 @@ class EmbeddedStore:
             return {row.lang: row.documents for row in connection.execute(query)}
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         self._matrices.clear()
         self._engine.dispose()
 
@@ -430,23 +434,23 @@ def _advice(cause: BaseException) -> str:
 
 
 def path_of(folder: Path, collection: str, generation: int) -> Path:
-    """The file of a generation; no name of a collection has an ``@``."""
+    """The file of a generation; no collection's name has an ``@``."""
     return folder / (f"{collection}.db" if generation == 1 else f"{collection}@{generation}.db")
 
 
 def generations(folder: Path, collection: str) -> list[int]:
     """Numbers of the generations that have a file."""
-    found = (re.fullmatch(rf"{re.escape(collection)}(?:@(\d+))?\.db", path.name) for path in folder.glob("*.db"))
-    return sorted(int(one[1] or 1) for one in found if one)
+    matches = (re.fullmatch(rf"{re.escape(collection)}(?:@(\d+))?\.db", path.name) for path in folder.glob("*.db"))
+    return sorted(int(match[1] or 1) for match in matches if match)
 
 
 def remove_file(path: Path) -> None:
-    """Remove a store's file, whatever is in it."""
+    """Remove a store's file and SQLite's files beside it."""
     for suffix in ("", "-wal", "-shm"):
         Path(f"{path}{suffix}").unlink(missing_ok=True)
 
 
-# Made once: building a statement takes longer than running it.
+# Statements are built once: building a statement takes longer than running it.
 _GENERATION = "SELECT generation FROM state"
 _LIST = sa.select(sa.func.json_each(sa.bindparam("listed")).table_valued("value").c.value)  # any number of values
 _DOCUMENT = (_documents.c.lang, _contents.c.text, _contents.c.title, _contents.c.fields, _documents.c.revision)
@@ -456,7 +460,7 @@ _STAMPS = _DOCUMENTS.join(_vectors, _vectors.c.row == _documents.c.row).where(_v
 
 
 def _selected(table: sa.Table, *columns: sa.ColumnElement[Any]) -> sa.Select[Any]:
-    """Documents of a list of ids with columns of one other table."""
+    """A query for listed documents: their ids and columns of another table."""
     joined = _documents.join(table, table.c.row == _documents.c.row)
     query = sa.select(_documents.c.doc_id, *columns).select_from(joined).where(_documents.c.doc_id.in_(_LIST))
     return query.where(table.c.model == sa.bindparam("model")) if "model" in table.c else query
@@ -467,20 +471,20 @@ _PASSAGES = _selected(_passages, _passages.c.vectors, _passages.c.offsets)
 
 
 def _matching(filters: Filters, column: sa.Column[Any]) -> sa.Select[Any]:
-    """A column of the documents that have the fields."""
+    """A query for a column of the documents that pass the filters."""
     query = sa.select(column).join(_contents, _contents.c.row == _documents.c.row)
     for name, wanted in filters.items():
         values = wanted if isinstance(wanted, (list, tuple)) else [wanted]
         path = '$."{}"'.format(name.replace('"', '\\"'))
         items = sa.func.json_each(_contents.c.fields, path).table_valued("value", "type")
         text = sa.case((items.c.type.in_(("true", "false")), items.c.type), else_=sa.cast(items.c.value, sa.String))
-        shown = [json.dumps(value) if isinstance(value, bool) else str(value) for value in values]
-        query = query.where(sa.exists().select_from(items).where(text.in_(shown)))
+        wanted_texts = [json.dumps(value) if isinstance(value, bool) else str(value) for value in values]
+        query = query.where(sa.exists().select_from(items).where(text.in_(wanted_texts)))
     return query
 
 
 def _begin(connection: sa.Connection) -> None:
-    """Most reads are one statement, and consistent by itself: no transaction but where several must agree."""
+    """Begin a transaction only for writes and snapshots: any other read is one statement, consistent by itself."""
     options = connection.get_execution_options()
     if options.get("write"):
         connection.exec_driver_sql("BEGIN IMMEDIATE")
@@ -521,7 +525,7 @@ def _passage(row: int, model: str, item: StoredDocument) -> dict[str, Any]:
     return {"row": row, "model": model, "vectors": vectors, "offsets": offsets}
 
 
-def _unpacked(vectors: bytes, offsets: bytes, dim: int) -> Passages:
+def _unpacked_passages(vectors: bytes, offsets: bytes, dim: int) -> Passages:
     return Passages(
         np.frombuffer(vectors, dtype=np.int8).reshape(-1, dim), np.frombuffer(offsets, dtype=np.int32).reshape(-1, 2)
     )
@@ -532,6 +536,6 @@ def _restored(row: tuple[Any, ...], dim: int) -> StoredDocument:
     return StoredDocument(
         Document(doc_id, lang, text, title, fields, revision),
         np.frombuffer(vector, dtype=np.float32),
-        _unpacked(passages, offsets, dim),
+        _unpacked_passages(passages, offsets, dim),
         tuple(map(bool, known)),
     )

@@ -1,4 +1,4 @@
-"""Where vectors live: one contract, two stores."""
+"""Open and remove stores by their URL: embedded, on a server, or attached to a user's index."""
 
 from __future__ import annotations
 
@@ -29,28 +29,29 @@ def open_store(
     """Open the store of a collection by the store's URL.
 
     Args:
-        url: where stores are: ``file:///folder`` or a folder's path, or ``https://host:9200/prefix`` of Elasticsearch.
-        collection: whose.
-        generation: which of its generations: a collection is built anew beside the one that is searched.
-        make: make the store where there is none.
-        credentials: for a server; those in the URL or the environment unless given.
-        owner: id of the database that has the collection: on a server, another's of the same name is not opened.
+        url: ``file:///folder`` or a folder's path, or ``https://host:9200/prefix`` of Elasticsearch.
+        collection: name of the collection.
+        generation: number of the collection's generation.
+        make: create a missing store; otherwise a missing store is an error.
+        credentials: credentials for a server; None: those in the URL or the environment.
+        owner: id of the database that has the collection: on a server, a collection of the same name in another
+            database is not opened.
 
     Raises:
-        BadInput: the URL is of no kind of store there is, the collection's name is none a store can carry, or what is
-            there is somebody else's.
+        BadInput: there is no store for such a URL, the collection's name is invalid, or the store belongs to somebody
+            else.
         MissingPart: the store needs a part that is not installed.
-        StoreError: the store can't be opened, or is not there and must be.
+        StoreError: the store can't be opened, or is missing and ``make`` is false.
     """
     if is_attached(url):
-        who = credentials or Credentials.read(url)
-        return open_attached(Attachment.parse(url), collection, who, make=make, owner=owner)
+        credentials = credentials or Credentials.read(url)
+        return open_attached(Attachment.parse(url), collection, credentials, make=make, owner=owner)
     if urlsplit(url).scheme in SCHEMES:
         from indexer.stores.elastic.store import ElasticStore  # noqa: PLC0415 - half a second
 
-        who = credentials or Credentials.read(url)
-        return ElasticStore(Address.parse(url), collection, who, generation, make=make, owner=owner)
-    from indexer.stores.embedded import EmbeddedStore, path_of  # noqa: PLC0415 - with it comes SQLAlchemy
+        credentials = credentials or Credentials.read(url)
+        return ElasticStore(Address.parse(url), collection, credentials, generation, make=make, owner=owner)
+    from indexer.stores.embedded import EmbeddedStore, path_of  # noqa: PLC0415 - imports SQLAlchemy
 
     path = path_of(_folder(url), collection, generation)
     if not make and not path.is_file():
@@ -61,11 +62,11 @@ def open_store(
 def open_attached(
     attachment: Attachment, collection: str, credentials: Credentials, *, make: bool = False, owner: str = ""
 ) -> JoinedStore:
-    """Open the store of a collection that is attached to somebody else's index.
+    """Open the store of a collection that is attached to a user's index.
 
     Raises:
-        BadInput: that index is gone, or has become something that can't be attached to.
-        StoreError: the store can't be opened, or is not there and must be.
+        BadInput: the users' index is gone, or vectors can't be attached to it any more.
+        StoreError: the store can't be opened, or is missing and ``make`` is false.
     """
     if attachment.companion:
         from indexer.stores.attached.companion_index import CompanionStore  # noqa: PLC0415 - half a second
@@ -79,17 +80,17 @@ def open_attached(
 def drop_store(
     url: str, collection: str, generation: int = 1, *, credentials: Credentials | None = None, owner: str = ""
 ) -> None:
-    """Remove a generation's store, also one that can't be opened any more, or that was never made.
+    """Remove a generation's store, even if it can't be opened any more, or was never created.
 
     Args:
-        url: where stores are.
-        collection: whose.
-        generation: which of its generations.
-        credentials: for a server; those in the URL or the environment unless given.
-        owner: id of the database that has the collection: on a server, what is another's stays.
+        url: URL of the stores.
+        collection: name of the collection.
+        generation: number of the collection's generation.
+        credentials: credentials for a server; None: those in the URL or the environment.
+        owner: id of the database that has the collection: on a server, another database's index stays.
 
     Raises:
-        BadInput: the URL is of no kind of store there is.
+        BadInput: there is no store for such a URL.
         StoreError: the store can't be removed.
     """
     if is_attached(url):
@@ -112,14 +113,14 @@ def drop_store(
 def stored_generations(
     url: str, collection: str, *, credentials: Credentials | None = None, owner: str = ""
 ) -> list[int]:
-    """Numbers of a collection's generations that a store holds, also those that no row names any more.
+    """Numbers of a collection's generations that have a store, also of those that no row names any more.
 
     Raises:
-        BadInput: the URL is of no kind of store there is.
+        BadInput: there is no store for such a URL.
         StoreError: the server is away or refuses.
     """
     if is_attached(url):
-        return []  # it has one, whose name is known
+        return []  # an attached collection has a single generation, whose number is known
     if urlsplit(url).scheme in SCHEMES:
         from indexer.stores.elastic.store import generations  # noqa: PLC0415
 

@@ -12,20 +12,20 @@ from encoders.document import BoolArray, FloatArray
 from indexer.stores.contract import Candidates
 
 _SCORES = 8_000_000
-"""Scores held at once: queries are taken in blocks so that queries × documents stays below it."""
+"""Maximum scores in memory: queries are taken in blocks so that queries × documents stays below it."""
 
 _ROWS = 1_000
-"""Vectors put into the matrix at once."""
+"""Vectors copied into the matrix at a time."""
 
 
 @dataclass(frozen=True)
 class VectorMatrix:
-    """What exact search needs, and nothing that grows with the texts.
+    """All vectors of one model, without the documents' texts.
 
     Attributes:
-        doc_ids: (n,) ids, rows of one language together.
+        doc_ids: (n,) ids; the rows of a language are contiguous.
         vectors: (n, dim) float32 unit rows.
-        languages: rows of each language, as a slice.
+        languages: slice of the rows of each language.
         position: row of each id.
     """
 
@@ -36,25 +36,25 @@ class VectorMatrix:
 
     @classmethod
     def build(cls, rows: Sequence[tuple[str, str, bytes]], dim: int) -> VectorMatrix:
-        """Take (language, id, vector bytes) rows ordered by language.
+        """Build the matrix from rows (language, id, vector bytes) ordered by language.
 
-        The vectors go into memory that numpy asked for: it has huge pages, over which a product is a third faster than
+        numpy allocates the memory of the vectors: it has huge pages, and a product over them is a third faster than
         over bytes that Python joined.
         """
         vectors = np.empty((len(rows), dim), dtype=np.float32)
         for start in range(0, len(rows), _ROWS):
             block = b"".join(row[2] for row in rows[start : start + _ROWS])
             vectors[start : start + _ROWS] = np.frombuffer(block, dtype=np.float32).reshape(-1, dim)
-        vectors.flags.writeable = False  # many threads share it
+        vectors.flags.writeable = False  # many threads share the matrix
         languages: dict[str, slice] = {}
-        for at, (lang, _, _) in enumerate(rows):
-            start = languages[lang].start if lang in languages else at
-            languages[lang] = slice(start, at + 1)
+        for position, (lang, _, _) in enumerate(rows):
+            first = languages[lang].start if lang in languages else position
+            languages[lang] = slice(first, position + 1)
         doc_ids = [row[1] for row in rows]
-        return cls(doc_ids, vectors, languages, {doc_id: at for at, doc_id in enumerate(doc_ids)})
+        return cls(doc_ids, vectors, languages, {doc_id: position for position, doc_id in enumerate(doc_ids)})
 
     def rows_of(self, doc_ids: Iterable[str]) -> BoolArray:
-        """(n,) rows of some ids; those that are not here count for nothing."""
+        """(n,) flags of the rows of these ids; unknown ids are ignored."""
         rows = np.zeros(len(self.doc_ids), dtype=np.bool_)
         rows[[self.position[doc_id] for doc_id in doc_ids if doc_id in self.position]] = True
         return rows
@@ -62,27 +62,28 @@ class VectorMatrix:
     def search(
         self, queries: Mapping[str, FloatArray], k: int, allowed: BoolArray | None, *, with_vectors: bool
     ) -> dict[str, list[Candidates]]:
-        """For each language the k rows with the largest inner product to each query, ties in row order.
+        """For each language the k rows with the largest inner product with each query, ties in row order.
 
         Args:
             queries: (queries, dim) by language.
-            k: how many at most.
-            allowed: (n,) rows a filter lets through; none: all of them.
-            with_vectors: return the rows as well.
+            k: maximum rows for each query and language.
+            allowed: (n,) flags of the rows to search; None: all rows.
+            with_vectors: return the rows' vectors as well.
         """
         if allowed is None and (shared := self._shared_query(queries)) is not None:
             scores = self.vectors @ shared
             return {lang: [self._candidates(lang, scores, k, with_vectors=with_vectors)] for lang in queries}
-        found = {}
+        candidates = {}
+        filtered = allowed is not None
         for lang, vectors in queries.items():
             rows = np.arange(*self.languages.get(lang, slice(0, 0)).indices(len(self.doc_ids)))
             if allowed is not None:
                 rows = rows[allowed[rows]]
-            found[lang] = self._nearest(lang, rows, vectors, k, filtered=allowed is not None, with_vectors=with_vectors)
-        return found
+            candidates[lang] = self._nearest(lang, rows, vectors, k, filtered=filtered, with_vectors=with_vectors)
+        return candidates
 
     def _shared_query(self, queries: Mapping[str, FloatArray]) -> FloatArray | None:
-        """The one query that most languages are asked, if it is one: then a single product answers them all."""
+        """The query shared by at least half of all languages, for which one product serves all; otherwise None."""
         distinct = {id(vectors): vectors for vectors in queries.values()}
         if len(distinct) != 1 or len(queries) < len(self.languages) / 2:
             return None
@@ -102,31 +103,31 @@ class VectorMatrix:
         self, lang: str, rows: np.ndarray, queries: FloatArray, k: int, *, filtered: bool, with_vectors: bool
     ) -> list[Candidates]:
         documents = self.vectors[rows] if filtered else self.vectors[self.languages.get(lang, slice(0, 0))]
-        block = max(1, _SCORES // max(1, len(rows)))
-        result = []
-        for start in range(0, len(queries), block):
-            some = queries[start : start + block]
-            products = (documents @ some[0])[None] if len(some) == 1 else some @ documents.T
+        block_size = max(1, _SCORES // max(1, len(rows)))
+        candidates = []
+        for start in range(0, len(queries), block_size):
+            block = queries[start : start + block_size]
+            products = (documents @ block[0])[None] if len(block) == 1 else block @ documents.T
             for scores in products:
                 best = largest(scores, k)
-                result.append(
+                candidates.append(
                     Candidates(
                         doc_ids=[self.doc_ids[row] for row in rows[best].tolist()],
                         scores=scores[best],
                         vectors=documents[best] if with_vectors else None,
                     )
                 )
-        return result
+        return candidates
 
 
 def largest(scores: FloatArray, k: int) -> npt.NDArray[np.intp]:
-    """Indices of the k largest scores, descending, equal ones by index."""
+    """Indices of the k largest scores, descending, equal scores by index."""
     if k >= len(scores):
         chosen = np.arange(len(scores))
     else:
         threshold = np.partition(scores, len(scores) - k)[len(scores) - k]
         chosen = np.flatnonzero(scores >= threshold)
-        if len(chosen) > k:  # several share the last place: the first of them stay
+        if len(chosen) > k:  # of equal scores at the last place the first by index stay
             above = scores[chosen] > threshold
             chosen = np.concatenate((chosen[above], chosen[~above][: k - int(above.sum())]))
             chosen.sort()

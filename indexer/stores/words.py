@@ -1,9 +1,9 @@
-"""The words of an embedded store: BM25 tables in the store's own file, kept in step once somebody asked for them.
+"""The words of an embedded store: BM25 tables in the store's own file, updated with it after their first use.
 
 Encoding a document takes a hundred times as long as indexing its words (130 ms to 1 ms on lohelp), but the words make
-the file half as large again, and only a hybrid search looks at them. So a file has none until the first such search
-makes them, a batch a transaction, and goes on where it was if it is killed; from then on every write to the documents
-is a write to their words, in the same transaction. Files of before there were words need nothing else.
+the file half as large again, and only hybrid searches read them. A file therefore has no words until the first hybrid
+search indexes them, one transaction a batch; if that search is killed, the next one resumes. From then on every write
+to the documents writes their words in the same transaction. Files from versions without words need nothing else.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ import sqlalchemy as sa
 from indexer.text.terms import LexicalIndex
 
 WITHOUT_WORDS, WITH_WORDS = 1, 2
-"""The file's ``user_version``, in which a file that has words differs from one that has none."""
+"""``user_version`` of a file without words, and of a file with words."""
 _BATCH = 500
 
 _words = sa.Table(
     "words",
     sa.MetaData(),
-    sa.Column("upto", sa.Integer),  # documents up to this row were taken in; null: all of them
+    sa.Column("upto", sa.Integer),  # documents up to this row are indexed; null: all documents
 )
 _NEXT = sa.text(
     "SELECT row, lang, title, text FROM documents JOIN contents USING (row) WHERE row > :upto ORDER BY row LIMIT :most"
@@ -31,17 +31,17 @@ _NEXT = sa.text(
 
 
 def are_kept(connection: sa.Connection) -> bool:
-    """Whether a write to the documents must be one to their words."""
+    """Whether the file has words, so that a write to the documents must write their words too."""
     return bool(connection.exec_driver_sql("PRAGMA user_version").scalar_one() == WITH_WORDS)
 
 
 def are_complete(connection: sa.Connection) -> bool:
-    """Whether every document's words are in."""
+    """Whether every document's words are indexed."""
     return are_kept(connection) and connection.execute(sa.select(_words.c.upto)).scalar_one() is None
 
 
 def take_in(connection: sa.Connection) -> None:
-    """Index the words of some more documents; the first call begins, within the write that the caller opened."""
+    """Index the words of the next batch of documents; to be called in a write transaction."""
     if not are_kept(connection):
         _words.create(connection)
         connection.execute(_words.insert(), {"upto": 0})
@@ -55,7 +55,7 @@ def take_in(connection: sa.Connection) -> None:
 
 
 def add(connection: sa.Connection, documents: Iterable[tuple[int, str, str]]) -> None:
-    """Index (row, language, text); what a row had in this language is replaced."""
+    """Index texts given as (row, language, text); a row's earlier text in the language is replaced."""
     by_lang: dict[str, list[tuple[int, str]]] = {}
     for row, lang, text in documents:
         by_lang.setdefault(lang, []).append((row, text))
@@ -64,7 +64,7 @@ def add(connection: sa.Connection, documents: Iterable[tuple[int, str, str]]) ->
 
 
 def remove(connection: sa.Connection, documents: Iterable[tuple[int, str]]) -> None:
-    """Take (row, language) out; what is not in is ignored."""
+    """Remove the words of documents given as (row, language); unknown rows are ignored."""
     by_lang: dict[str, list[int]] = {}
     for row, lang in documents:
         by_lang.setdefault(lang, []).append(row)
@@ -75,7 +75,7 @@ def remove(connection: sa.Connection, documents: Iterable[tuple[int, str]]) -> N
 def search(
     connection: sa.Connection, text: str, lang: str, k: int, among: Collection[int] | None
 ) -> list[tuple[int, float]]:
-    """Rows of one language that share terms with a text, with BM25 scores, best first."""
+    """Rows of one language that share terms with a text, with their BM25 scores, best first."""
     return LexicalIndex(_driver(connection), lang).search(text, k, among)
 
 

@@ -1,4 +1,4 @@
-"""Which language a text is in, among those a collection has."""
+"""Detect the language of a text, among the languages of a collection."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from encoders.errors import BadInput
 from encoders.languages import UNDETERMINED, normalise
 
 SURE = 0.9
-"""From this confidence on detection was right 99.9 times of 100 in ``benchmarks/language_detection.py``."""
+"""Confidence from which on 99.9 % of the detections are right in ``benchmarks/language_detection.py``."""
 
 _CHARACTERS = 2000
 _HAN = re.compile("[\u3400-\u9fff\uf900-\ufaff]")
@@ -25,10 +25,10 @@ _LOADING = threading.Lock()
 
 @dataclass(frozen=True)
 class Detection:
-    """What a text's language seems to be.
+    """The detected language of a text.
 
     Attributes:
-        lang: normalised BCP 47 tag; ``und`` where the text has no letters or nothing can tell.
+        lang: normalised BCP 47 tag; ``und`` where the text has no letters or the model knows no candidate language.
         confidence: probability, 0 to 1; see ``SURE``.
     """
 
@@ -37,20 +37,21 @@ class Detection:
 
 
 class Detector:
-    """Detects languages with the model of py3langid, restricted to those that can occur."""
+    """Detects languages with the model of py3langid, restricted to the languages that can occur."""
 
     def __init__(self, languages: Collection[str] | None = None) -> None:
-        """Choose among some languages; among all that the model knows (about 140) where None are given.
+        """Choose among some languages, or among all languages of the model (about 140).
 
         Args:
-            languages: normalised tags. A single one is every text's, and no model is loaded. Those that the model does
-                not know are never the answer, but make every other one less sure.
+            languages: normalised tags; None: all languages of the model. A single language is the answer for every
+                text, and no model is loaded. A language that the model does not know is never the answer, and it lowers
+                the confidence of every answer.
         """
         self.languages = None if languages is None else tuple(sorted(set(languages) - {UNDETERMINED}))
         self._rank: Callable[[str], list[tuple[str, float]]] | None = None
 
     def load(self) -> None:
-        """Load the model now, in half a second that another thread can use; else the first ``detect`` does."""
+        """Load the model now (half a second, other threads can run meanwhile); else the first ``detect`` loads it."""
         if self._rank is None and (self.languages is None or len(self.languages) > 1):
             self._rank = _restricted(self.languages).rank
 
@@ -70,31 +71,31 @@ class Detector:
         return Detection(lang, probabilities[lang])
 
     def _by_language(self, ranked: Iterable[tuple[str, float]]) -> dict[str, float]:
-        known: dict[str, float] = {}
+        probabilities: dict[str, float] = {}
         for label, probability in ranked:
             lang = _language(label)
-            known[lang] = known.get(lang, 0.0) + float(probability)
+            probabilities[lang] = probabilities.get(lang, 0.0) + float(probability)
         if self.languages is None:
-            known.pop(UNDETERMINED, None)
-            return known | {"zh-Hant": known["zh"]}
-        return {lang: known[spoken] for lang in self.languages if (spoken := lang.split("-")[0]) in known}
+            probabilities.pop(UNDETERMINED, None)
+            return probabilities | {"zh-Hant": probabilities["zh"]}
+        return {lang: probabilities[base] for lang in self.languages if (base := lang.split("-")[0]) in probabilities}
 
 
 def _by_repertoire(text: str, probabilities: Mapping[str, float]) -> dict[str, float]:
-    """Chinese, simplified or not, and Japanese in Chinese characters only, told apart by the characters they use.
+    """Separate simplified Chinese, traditional Chinese and Japanese without kana by the characters they use.
 
-    What each could write before Unicode is known; the one whose old encoding holds most of the text's characters gets
-    what the model gives to all of them.
+    Each of these languages has an encoding older than Unicode. The language whose encoding holds most of the text's
+    characters gets the model's probability of all three together.
     """
-    group = [lang for lang in _REPERTOIRES if lang in probabilities]
+    candidates = [lang for lang in _REPERTOIRES if lang in probabilities]
     characters = _HAN.findall(text)
-    if len(group) < 2 or not characters or _KANA_OR_HANGUL.search(text):
+    if len(candidates) < 2 or not characters or _KANA_OR_HANGUL.search(text):
         return {}
-    writable = {lang: sum(_holds(_REPERTOIRES[lang], character) for character in characters) for lang in group}
-    best = [lang for lang in group if writable[lang] == max(writable.values())]
-    together = sum({lang.split("-")[0]: probabilities[lang] for lang in group}.values())
+    writable = {lang: sum(_holds(_REPERTOIRES[lang], character) for character in characters) for lang in candidates}
+    best = [lang for lang in candidates if writable[lang] == max(writable.values())]
+    total = sum({lang.split("-")[0]: probabilities[lang] for lang in candidates}.values())
     share = sum(probabilities[lang] for lang in best)
-    return {lang: together * probabilities[lang] / share if lang in best and share else 0.0 for lang in group}
+    return {lang: total * probabilities[lang] / share if lang in best and share else 0.0 for lang in candidates}
 
 
 @lru_cache(maxsize=4096)
@@ -108,7 +109,7 @@ def _holds(encoding: str, character: str) -> bool:
 
 @cache
 def _language(label: str) -> str:
-    """The language tag of one of the model's labels (``no`` is Bokmål, ``arz`` is Arabic here)."""
+    """The language tag of a label of the model; for example ``no`` is Bokmål and ``arz`` is Arabic."""
     try:
         return normalise(label)
     except BadInput:
@@ -117,13 +118,13 @@ def _language(label: str) -> str:
 
 @cache
 def _model() -> Any:
-    from py3langid.langid import MODEL_FILE, LanguageIdentifier  # noqa: PLC0415 - heavy, and often not needed
+    from py3langid.langid import MODEL_FILE, LanguageIdentifier  # noqa: PLC0415 - slow to import, and often not needed
 
     return LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
 
 
 def preload() -> None:
-    """Begin to load the model in another thread: it is mostly decompression, which lets this one go on importing."""
+    """Begin to load the model in another thread; loading is mostly decompression, which lets this thread go on."""
     threading.Thread(target=_load, name="detection", daemon=True).start()
 
 
@@ -133,12 +134,12 @@ def _load() -> None:
 
 
 def _restricted(languages: Collection[str] | None) -> Any:
-    """The model with the labels of these languages alone; with all, if it lacks one of them."""
+    """A copy of the model with only the labels of these languages; with all labels if it lacks a language."""
     with _LOADING:
         model = copy.copy(_model())
     if languages is not None:
-        spoken = {lang.split("-")[0] for lang in languages}
-        labels = [label for label in model.labels if _language(label) in spoken]
-        if spoken <= set(map(_language, labels)):
+        bases = {lang.split("-")[0] for lang in languages}
+        labels = [label for label in model.labels if _language(label) in bases]
+        if bases <= set(map(_language, labels)):
             model.set_languages(labels)
     return model

@@ -1,10 +1,10 @@
-"""Words of a language and an index of them: BM25 in SQLite's FTS5, fed with terms that are made here.
+"""Index terms of a language and a BM25 index of them in SQLite's FTS5.
 
-FTS5's own tokenisers know neither stems nor scripts without blanks, so it is handed terms with blanks between. Measured
-on lohelp's index topics within one language (MAP): stems raise English from .422 to .496, Finnish from .313 to .427;
-character bigrams raise Japanese from .211 to .478, Chinese from .280 to .511, Korean from .512 to .541 (trigrams: .414,
-.372, .331); on ntrex headlines Thai trigrams rank better than bigrams (reciprocal rank .89 to .84), and Hindi words
-that keep their vowel signs better than words cut at them (.90 to .75).
+FTS5's own tokenisers know neither stems nor scripts without blanks, so FTS5 gets terms that are made here, separated by
+blanks. Measured on lohelp's index topics within one language (MAP): stems raise English from .422 to .496, Finnish from
+.313 to .427; character bigrams raise Japanese from .211 to .478, Chinese from .280 to .511, Korean from .512 to .541
+(trigrams: .414, .372, .331). Measured on ntrex headlines (reciprocal rank): Thai trigrams .89, bigrams .84; Hindi words
+with their vowel signs .90, words cut at the vowel signs .75.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ _ACCENTED = re.compile(r"([a-z\u0080-\u03ff])[\u0300-\u036f]+")  # Latin and Gre
 
 
 class Analyser:
-    """Text → index terms of one language: folded words, stemmed where Snowball knows the language, else as they are.
+    """Makes index terms from texts of one language: folded words, stemmed if Snowball has the language.
 
-    Scripts written without blanks become overlapping character n-grams whatever the language: two characters of Han,
-    Kana and Hangul, three of Thai, Lao, Khmer and Burmese.
+    In every language, scripts without blanks become overlapping character n-grams: two characters of Han, Kana and
+    Hangul, three of Thai, Lao, Khmer and Burmese.
     """
 
     def __init__(self, lang: str) -> None:
@@ -42,11 +42,11 @@ class Analyser:
         self._stem = _stem(lang)
 
     def terms(self, text: str) -> list[str]:
-        """The terms of a document, in order; each character of an n-gram script begins one."""
+        """The terms of a document, in order; each character of an n-gram script begins a term."""
         return self._analyse(text, tails=True)
 
     def query_terms(self, text: str) -> list[str]:
-        """The terms of a query, each once; one that ends with ``*`` stands for all that begin with it."""
+        """The distinct terms of a query; a term that ends with ``*`` matches all terms with that prefix."""
         return list(dict.fromkeys(self._analyse(text, tails=False)))
 
     def _analyse(self, text: str, *, tails: bool) -> list[str]:
@@ -70,26 +70,27 @@ def _without_accents(term: str) -> str:
 
 
 def _stem(lang: str) -> Callable[[str], str]:
-    """Word → term, remembering the words seen last: a collection says most of its words again and again."""
+    """Make the function from word to term; a cache holds recent words, since a collection repeats most of its words."""
     if lang not in _SNOWBALL:
         return lru_cache(maxsize=1 << 15)(_without_accents)
     from Stemmer import Stemmer  # noqa: PLC0415 - a library that only lexical search needs
 
-    stemmer = Stemmer(_SNOWBALL[lang], 0)  # no cache of its own beside this one
+    stemmer = Stemmer(_SNOWBALL[lang], 0)  # 0: no cache in the stemmer, since lru_cache is one
     return lru_cache(maxsize=1 << 15)(lambda word: _without_accents(stemmer.stemWord(word)))
 
 
 analyser = cache(Analyser)
-"""One a language, so that the words seen last are remembered from one index to the next."""
+"""The analyser of a language, one per process, so that all indexes share its cache of words."""
 
 
 class LexicalIndex:
-    """BM25 (k1 1.2, b 0.75) over the texts of one language, in a table of its own in a SQLite database.
+    """BM25 (k1 1.2, b 0.75) over the texts of one language, in a table of a SQLite database.
 
-    A language has its own table because a word's rarity is a matter of its language. The first ``add`` makes it.
+    Each language has its own table because a word's rarity depends on the language. The first ``add`` creates
+    the table.
 
     Args:
-        connection: where the table is, or will be made; committed by its owner.
+        connection: connection to the database; the caller commits.
         lang: normalised BCP 47 tag.
     """
 
@@ -99,18 +100,18 @@ class LexicalIndex:
         self._name = "lexical_" + re.sub(r"\W", "_", lang.lower())
 
     def add(self, texts: Iterable[tuple[int, str]]) -> None:
-        """Index texts by an integer key; a key that is there is replaced.
+        """Index texts by an integer key; the text of an existing key is replaced.
 
         Raises:
             MissingPart: this Python's SQLite was built without FTS5.
         """
-        self._make()
+        self._create()
         self._connection.executemany(
             f"INSERT OR REPLACE INTO {self._name} (rowid, terms) VALUES (?, ?)",  # noqa: S608 - a name made of letters
             ((key, " ".join(self._analyser.terms(text))) for key, text in texts),
         )
 
-    def _make(self) -> None:
+    def _create(self) -> None:
         try:
             self._connection.execute(
                 f"CREATE VIRTUAL TABLE IF NOT EXISTS {self._name} "
@@ -126,42 +127,44 @@ class LexicalIndex:
                 "this Python's SQLite has no FTS5, which BM25 needs; use a Python built with it"
             ) from error
 
-    def _made(self) -> bool:
-        named = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?"
-        return self._connection.execute(named, (self._name,)).fetchone() is not None
+    def _exists(self) -> bool:
+        query = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?"
+        return self._connection.execute(query, (self._name,)).fetchone() is not None
 
     def remove(self, keys: Iterable[int]) -> None:
-        """Take texts out; unknown keys are ignored."""
-        if self._made():
+        """Remove texts; unknown keys are ignored."""
+        if self._exists():
             remove = f"DELETE FROM {self._name} WHERE rowid = ?"  # noqa: S608
             self._connection.executemany(remove, ((key,) for key in keys))
 
     def search(self, text: str, k: int, among: Collection[int] | None = None) -> list[tuple[int, float]]:
-        """The k best texts that share a term with this one, as key and BM25 score, best first; ties by key.
+        """Find the k best texts that share a term with a query, as (key, BM25 score), best first; ties by key.
 
-        Terms of more than half of the texts only count where there are no others: BM25 gives them no weight.
+        Terms in more than half of the texts count only if the query has no rarer term: BM25 gives them no weight.
 
         Args:
             text: the query.
-            k: how many at most.
-            among: keys to choose from; all of them unless given.
+            k: maximum number of texts.
+            among: keys to choose from; None: all keys.
         """
-        terms = self._rare(self._analyser.query_terms(text)) if self._made() else []
+        terms = self._rare(self._analyser.query_terms(text)) if self._exists() else []
         if not terms:
             return []
         match = " OR ".join(f'"{term[:-1]}"*' if term.endswith("*") else f'"{term}"' for term in terms)
-        chosen = "" if among is None else "AND +rowid IN (SELECT value FROM json_each(?)) "  # +: looked up afterwards
-        select = f"SELECT rowid, rank FROM {self._name} WHERE terms MATCH ? {chosen}ORDER BY rank, rowid LIMIT ?"  # noqa: S608
+        # The + in +rowid makes SQLite match the terms first and check the keys afterwards.
+        key_filter = "" if among is None else "AND +rowid IN (SELECT value FROM json_each(?)) "
+        select = f"SELECT rowid, rank FROM {self._name} WHERE terms MATCH ? {key_filter}ORDER BY rank, rowid LIMIT ?"  # noqa: S608
         keys = () if among is None else (json.dumps(list(among)),)
         return [(key, -rank) for key, rank in self._connection.execute(select, (match, *keys, k))]
 
     def _rare(self, terms: Sequence[str]) -> list[str]:
-        count = f"SELECT count(*) FROM {self._name}_docsize"  # noqa: S608 - short rows; the table itself is read whole
-        (texts,) = self._connection.execute(count).fetchone()
-        rare = [term for term in terms if term.endswith("*") or self._texts_with(term) * 2 <= texts]
+        # _docsize has short rows; a count over the table itself would read all terms.
+        count_query = f"SELECT count(*) FROM {self._name}_docsize"  # noqa: S608
+        (total,) = self._connection.execute(count_query).fetchone()
+        rare = [term for term in terms if term.endswith("*") or self._texts_with(term) * 2 <= total]
         return rare or list(terms)
 
     def _texts_with(self, term: str) -> int:
-        frequency = f"SELECT doc FROM {self._name}_terms WHERE term = ?"  # noqa: S608
-        found = self._connection.execute(frequency, (term,)).fetchone()
-        return int(found[0]) if found else 0
+        query = f"SELECT doc FROM {self._name}_terms WHERE term = ?"  # noqa: S608
+        row = self._connection.execute(query, (term,)).fetchone()
+        return int(row[0]) if row else 0

@@ -1,1 +1,1 @@
-"""Encoders fitted on documents, one file an encoder."""
+"""Training of encoders and mappings on documents; each encoder has its module."""

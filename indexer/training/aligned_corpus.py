@@ -1,4 +1,4 @@
-"""From aligned sentences to a corpus: what is unfit is refused, some are held out, directions are found."""
+"""Make a corpus of aligned sentences: refuse unfit sentences, hold some out, list the directions of translation."""
 
 from __future__ import annotations
 
@@ -22,41 +22,41 @@ from indexer.readers.source import Refusal
 
 USUAL_PIVOTS = ("en", "es")
 HELD_OUT = 500
-"""Sentences a model is validated on, at most, where the user names none."""
-_LEAST = 20
-"""Aligned sentences there must be."""
+"""Most sentences that are held out for validation; a validation set that the user names may be larger."""
+_MIN_SENTENCES = 20
+"""Fewest aligned sentences to learn from."""
 
 
 @dataclass
 class AlignedText:
-    """Sentences in several languages, fit to learn from.
+    """Sentences in several languages that are fit to learn from.
 
     Attributes:
-        rows: each one sentence's texts by language, two at least.
-        refused: what was not fit.
+        rows: for each sentence its texts by language, at least two.
+        refused: sentences, or single sides of a sentence, that are unfit.
     """
 
     rows: list[dict[str, str]] = field(default_factory=list)
     refused: list[Refusal] = field(default_factory=list)
 
     def languages(self) -> Counter[str]:
-        """Sentences of each language."""
+        """Count the sentences of each language."""
         return Counter(lang for row in self.rows for lang in row)
 
 
 def gather(readings: Iterable[AlignedSentence | Refusal], languages: Sequence[str] = ()) -> AlignedText:
-    """Keep what is text in its language's script and stands beside a translation.
+    """Keep the texts that are in their language's script and have a translation.
 
     Args:
-        readings: from the readers of parallel text.
-        languages: to keep; all unless given.
+        readings: what the readers of parallel text yield.
+        languages: languages to keep; empty: all.
     """
-    kept = AlignedText()
+    aligned = AlignedText()
     for reading in readings:
         if isinstance(reading, Refusal):
-            kept.refused.append(reading)
+            aligned.refused.append(reading)
             continue
-        row, reasons = {}, []
+        texts, reasons = {}, []
         for lang, text in reading.texts.items():
             if languages and lang not in languages:
                 continue
@@ -69,61 +69,69 @@ def gather(readings: Iterable[AlignedSentence | Refusal], languages: Sequence[st
                     f"if it is right, name the script: {lang}-Latn, say"
                 )
             else:
-                row[lang] = line
-        if len(row) > 1:
-            kept.rows.append(row)
+                texts[lang] = line
+        if len(texts) > 1:
+            aligned.rows.append(texts)
         if reasons:
-            kept.refused.append(Refusal(reading.where, " and ".join(reasons)))
-    return kept
+            aligned.refused.append(Refusal(reading.where, " and ".join(reasons)))
+    return aligned
 
 
-def choose_pivots(asked: Sequence[str], languages: Counter[str], wanted: Sequence[str] = ()) -> tuple[str, ...]:
-    """The languages to translate into: as asked, else English and Spanish, else the two with the most sentences.
+def choose_pivots(requested: Sequence[str], languages: Counter[str], learnt: Sequence[str] = ()) -> tuple[str, ...]:
+    """Choose the languages to translate into.
+
+    They are the requested ones, else English and Spanish, else the two languages with the most sentences.
 
     Args:
-        asked: for; none where the user names none.
-        languages: sentences of each that is there.
-        wanted: languages to learn; all unless given.
+        requested: pivots that the user names; may be empty.
+        languages: number of sentences of each language in the sources.
+        learnt: languages to learn; empty: all.
 
     Raises:
-        BadInput: fewer than two were asked for, or one is not to be learnt, or not in the sources.
+        BadInput: the sources have fewer than two languages, fewer than two pivots are requested, or a requested pivot
+            is not among the languages to learn or not in the sources.
     """
     if len(languages) < 2:
         raise BadInput("the sources have aligned sentences of no two languages; give some that have")
-    if asked:
-        unwanted = [lang for lang in asked if wanted and lang not in wanted]
-        if unwanted:
-            raise BadInput(f"pivot {unwanted[0]} is not among the languages {', '.join(wanted)}; add it to --languages")
-        missing = [lang for lang in asked if lang not in languages]
+    if requested:
+        not_learnt = [lang for lang in requested if learnt and lang not in learnt]
+        if not_learnt:
+            raise BadInput(
+                f"pivot {not_learnt[0]} is not among the languages {', '.join(learnt)}; add it to --languages"
+            )
+        missing = [lang for lang in requested if lang not in languages]
         if missing:
             raise BadInput(
                 f"pivot {missing[0]} is not in the sources, which have {', '.join(sorted(languages))}; choose of these"
             )
-        if len(asked) < 2:
+        if len(requested) < 2:
             raise BadInput("one pivot can't be translated into from itself; name two with --pivot")
-        return tuple(asked)
+        return tuple(requested)
     if all(lang in languages for lang in USUAL_PIVOTS):
         return USUAL_PIVOTS
-    return tuple(sorted(lang for lang, _ in sorted(languages.items(), key=lambda one: (-one[1], one[0]))[:2]))
+    return tuple(sorted(sorted(languages, key=lambda lang: (-languages[lang], lang))[:2]))
 
 
 def hold_out(text: AlignedText) -> tuple[AlignedText, AlignedText]:
-    """Sentences to learn from, and a random twentieth to validate on, 500 at most; the same ones for the same text.
+    """Split sentences into training sentences and a random twentieth for validation, 500 at most.
+
+    The same text is always split in the same way.
 
     Raises:
         BadInput: there are too few sentences.
     """
-    if len(text.rows) < _LEAST:
-        why = f" ({text.refused[0].where}: {text.refused[0].reason})" if text.refused else ""
+    if len(text.rows) < _MIN_SENTENCES:
+        example = f" ({text.refused[0].where}: {text.refused[0].reason})" if text.refused else ""
         raise BadInput(
-            f"the sources have {counted(len(text.rows), 'aligned sentence')}{why}; {_LEAST} are the least to learn from"
+            f"the sources have {counted(len(text.rows), 'aligned sentence')}{example}; "
+            f"{_MIN_SENTENCES} are the least to learn from"
         )
-    drawn = np.random.default_rng(0).permutation(len(text.rows))
+    order = np.random.default_rng(0).permutation(len(text.rows))
     count = min(HELD_OUT, max(len(text.rows) // 20, 2))
-    chosen = {int(row) for row in drawn[:count]}
+    held_out = {int(position) for position in order[:count]}
     return (
-        AlignedText([row for at, row in enumerate(text.rows) if at not in chosen], text.refused),
-        AlignedText([text.rows[at] for at in sorted(chosen)]),
+        AlignedText([row for position, row in enumerate(text.rows) if position not in held_out], text.refused),
+        AlignedText([text.rows[position] for position in sorted(held_out)]),
     )
 
 
@@ -134,18 +142,18 @@ def make_corpus(
     tokenizer: tokenizers.Tokenizer,
     plan: TlaserPlan,
 ) -> tuple[Corpus, list[str]]:
-    """Tokenise, and pair each language with the pivots it stands beside.
+    """Tokenise sentences, and pair each language with every pivot that shares sentences with the language.
 
     Returns:
-        The corpus, and remarks: what was left out of it.
+        The corpus, and remarks on the pairs and languages that are left out.
 
     Raises:
-        BadInput: nothing is left to learn from or to validate on.
+        BadInput: no pair is left to learn from, or no sentence to validate on.
     """
     limit = plan.sizes.max_tokens - 1
-    sentences, directions, long = _directions(train, pivots, tokenizer, limit)
-    cut = counted(long, "pair has", "pairs have")
-    remarks = [f"{cut} a side of more than {limit} tokens: left out"] if long else []
+    sentences, directions, too_long = _directions(train, pivots, tokenizer, limit)
+    long_pairs = counted(too_long, "pair has", "pairs have")
+    remarks = [f"{long_pairs} a side of more than {limit} tokens: left out"] if too_long else []
     taught = sorted({lang for direction in directions for lang in (direction.source, direction.target)})
     remarks += [
         f"{lang} never stands beside {' or '.join(pivots)} and was left out; name another --pivot"
@@ -153,49 +161,53 @@ def make_corpus(
     ]
     if not directions:
         raise BadInput(f"no pair is left to learn from ({'; '.join(remarks)}); give others, or more --max-tokens")
-    held = {lang: _held(tokenizer, validation, lang, limit) for lang in taught}
-    if not any(sum(ids is not None for ids in row) > 1 for row in zip(*held.values(), strict=True)):
+    validation_ids = {lang: _validation_ids(tokenizer, validation, lang, limit) for lang in taught}
+    if not any(sum(ids is not None for ids in row) > 1 for row in zip(*validation_ids.values(), strict=True)):
         raise BadInput("no validation sentence is in two of the languages that are learnt; give others to --validation")
-    return Corpus(tuple(taught), tuple(pivots), {lang: sentences[lang] for lang in taught}, directions, held), remarks
+    return Corpus(
+        tuple(taught), tuple(pivots), {lang: sentences[lang] for lang in taught}, directions, validation_ids
+    ), remarks
 
 
 def words_a_token(train: AlignedText, corpus: Corpus) -> float:
-    """Words, with blanks between, to a token that the decoder says: the mean of directions, which are drawn alike."""
-    shares = {}
+    """Words (split at blanks) per decoder token: the mean over directions, which training draws equally often."""
+    words_per_token = {}
     for lang in corpus.pivots:
         sentences = corpus.sentences[lang]
         words = sum(len(row[lang].split()) for row in train.rows if lang in row)
-        shares[lang] = words / (int(sentences.starts[-1]) + len(sentences))
-    return float(np.mean([shares[direction.target] for direction in corpus.directions]))
+        words_per_token[lang] = words / (int(sentences.starts[-1]) + len(sentences))
+    return float(np.mean([words_per_token[direction.target] for direction in corpus.directions]))
 
 
 def _directions(
     train: AlignedText, pivots: Sequence[str], tokenizer: tokenizers.Tokenizer, limit: int
 ) -> tuple[dict[str, Sentences], list[Direction], int]:
-    """Sentences by language, each language with each pivot it stands beside, and how many pairs are too long."""
-    places: dict[str, np.ndarray] = {}
+    """Tokenised sentences by language, the directions of translation, and the number of pairs that are too long."""
+    positions: dict[str, np.ndarray] = {}
     sentences = {}
     for lang in sorted(train.languages()):
-        own = [at for at, row in enumerate(train.rows) if lang in row]
-        places[lang] = np.full(len(train.rows), -1, dtype=np.int64)
-        places[lang][own] = np.arange(len(own))
-        sentences[lang] = Sentences(tokenizer, [train.rows[at][lang] for at in own])
-    directions, long = [], 0
+        rows = [row for row, texts in enumerate(train.rows) if lang in texts]
+        positions[lang] = np.full(len(train.rows), -1, dtype=np.int64)
+        positions[lang][rows] = np.arange(len(rows))
+        sentences[lang] = Sentences(tokenizer, [train.rows[row][lang] for row in rows])
+    directions, too_long = [], 0
     for source, target in product(sentences, pivots):
         if source == target:
             continue
-        pairs = np.stack([places[source], places[target]], axis=1)
+        pairs = np.stack([positions[source], positions[target]], axis=1)
         pairs = pairs[(pairs >= 0).all(axis=1)]
         lengths = np.maximum(sentences[source].lengths[pairs[:, 0]], sentences[target].lengths[pairs[:, 1]])
-        long += int((lengths > limit).sum())
+        too_long += int((lengths > limit).sum())
         if (lengths <= limit).any():
             directions.append(Direction(source, target, pairs[lengths <= limit]))
-    return sentences, directions, long
+    return sentences, directions, too_long
 
 
-def _held(tokenizer: tokenizers.Tokenizer, validation: AlignedText, lang: str, limit: int) -> list[Int32Array | None]:
-    """A language's validation sentences; None for one that it lacks or that is too long."""
-    known = Sentences(tokenizer, [row[lang] for row in validation.rows if lang in row])
-    numbers = iter(range(len(known)))
-    found = [known[next(numbers)] if lang in row else None for row in validation.rows]
-    return [ids if ids is not None and len(ids) <= limit else None for ids in found]
+def _validation_ids(
+    tokenizer: tokenizers.Tokenizer, validation: AlignedText, lang: str, limit: int
+) -> list[Int32Array | None]:
+    """Token ids of a language's validation sentences; None for a sentence that is missing or too long."""
+    sentences = Sentences(tokenizer, [row[lang] for row in validation.rows if lang in row])
+    positions = iter(range(len(sentences)))
+    all_ids = [sentences[next(positions)] if lang in row else None for row in validation.rows]
+    return [ids if ids is not None and len(ids) <= limit else None for ids in all_ids]

@@ -1,4 +1,4 @@
-"""Vectors of documents by language and ``concept``: what maps between languages are learnt from."""
+"""Document vectors by language and ``concept``; maps between languages are learnt from them."""
 
 from __future__ import annotations
 
@@ -17,17 +17,18 @@ from indexer.readers import Reading, ReadOptions, Refusal, read
 from indexer.stores.contract import VectorStore
 from indexer.text.language_detection import Detector
 
-_TOGETHER = 64
+_BATCH = 64
 
 
 @dataclass
 class ByConcept:
-    """One document a concept and language: the first that was seen.
+    """One vector per concept and language: that of the first document.
 
     Attributes:
-        vectors: (dim,) by concept, by language.
-        duplicates: documents left out because their language had one of their concept already.
-        without: documents left out because they have no ``concept``, or the encoder knows nothing in them.
+        vectors: by language, then by concept; each of shape (dim,).
+        duplicates: number of documents left out because their language already had a document of their concept.
+        without: number of documents left out because they have no ``concept``, or their vector is zero since the
+            encoder knows none of their words.
         refused: records that could not be read.
     """
 
@@ -37,7 +38,7 @@ class ByConcept:
     refused: list[Refusal] = field(default_factory=list)
 
     def add(self, document: Document, vector: FloatArray) -> None:
-        """See a document's vector."""
+        """Store a document's vector under its language and concept, or count why it is left out."""
         concept = document.fields.get("concept")
         if concept in (None, "") or not vector.any():
             self.without += 1
@@ -47,16 +48,16 @@ class ByConcept:
             self.vectors[document.lang][str(concept)] = vector
 
     def only(self, langs: Sequence[str]) -> ByConcept:
-        """Some languages, in their order; all where none is named.
+        """Keep the vectors of some languages, in their order; of all languages where ``langs`` is empty.
 
         Raises:
-            BadInput: there is no document with a concept in one of them, or in fewer than two.
+            BadInput: a language has no document with a concept, or there are fewer than two languages.
         """
         chosen = list(langs) or sorted(self.vectors)
         for lang in chosen:
             if lang not in self.vectors:
-                said = ", ".join(sorted(self.vectors)) or "none"
-                raise BadInput(f"no document in {lang!r} has a concept; there are some in: {said}")
+                available = ", ".join(sorted(self.vectors)) or "none"
+                raise BadInput(f"no document in {lang!r} has a concept; there are some in: {available}")
         if len(chosen) < 2:
             raise BadInput(
                 "documents of two languages at least need the field `concept`, the same for translations of one "
@@ -65,34 +66,35 @@ class ByConcept:
         return replace(self, vectors={lang: self.vectors[lang] for lang in chosen})
 
     def parallel(self, langs: Sequence[str] = ()) -> Parallel:
-        """The concepts that all of some languages have, in an order of their own."""
+        """The vectors of the concepts that all given languages share, sorted by concept; all languages by default."""
         chosen = langs or list(self.vectors)
         common = sorted(set.intersection(*(set(self.vectors[lang]) for lang in chosen)))
-        empty = np.zeros((0, _width(self.vectors)), dtype=np.float32)
+        empty = np.zeros((0, _dim(self.vectors)), dtype=np.float32)
         rows = {
             lang: np.stack([self.vectors[lang][concept] for concept in common]) if common else empty for lang in chosen
         }
         return Parallel(common, rows)
 
 
-def _width(vectors: Mapping[str, Mapping[str, FloatArray]]) -> int:
-    return len(next(iter(chain.from_iterable(some.values() for some in vectors.values()))))
+def _dim(vectors: Mapping[str, Mapping[str, FloatArray]]) -> int:
+    return len(next(iter(chain.from_iterable(by_concept.values() for by_concept in vectors.values()))))
 
 
 def encoded_by_concept(
     sources: Sequence[str], encoder: Encoder, langs: Sequence[str], options: ReadOptions, console: Console
 ) -> ByConcept:
-    """Read sources and encode the documents of some languages; of all where none is named.
+    """Read sources and encode the documents of some languages; of all languages where ``langs`` is empty.
 
     Raises:
         BadInput: a source can't be read.
     """
-    found = ByConcept()
+    vectors = ByConcept()
     readings = chain.from_iterable([read(source, options) for source in sources])
-    return encoded(found, _wanted(readings, langs, found), encoder, console)
+    return encoded(vectors, _in_languages(readings, langs, vectors.refused), encoder, console)
 
 
-def _wanted(readings: Iterable[Reading], langs: Sequence[str], found: ByConcept) -> Iterator[Document]:
+def _in_languages(readings: Iterable[Reading], langs: Sequence[str], refused: list[Refusal]) -> Iterator[Document]:
+    """Yield the documents of some languages, each with its language; collect refusals."""
     detector = Detector(None)
     for reading in readings:
         match reading:
@@ -101,16 +103,16 @@ def _wanted(readings: Iterable[Reading], langs: Sequence[str], found: ByConcept)
                 if not langs or document.lang in langs:
                     yield document
             case Refusal():
-                found.refused.append(reading)
+                refused.append(reading)
 
 
-def encoded(found: ByConcept, documents: Iterable[Document], encoder: Encoder, console: Console) -> ByConcept:
-    """Encode documents, some at a time."""
-    waiting = iter(documents)
+def encoded(vectors: ByConcept, documents: Iterable[Document], encoder: Encoder, console: Console) -> ByConcept:
+    """Encode documents batch by batch and add their vectors to ``vectors``, which is returned."""
+    remaining = iter(documents)
     with console.progress("encoding", None, "documents") as progress:
-        while batch := list(islice(waiting, _TOGETHER)):
-            _encode(batch, encoder, found, progress)
-    return found
+        while batch := list(islice(remaining, _BATCH)):
+            _encode(batch, encoder, vectors, progress)
+    return vectors
 
 
 def _with_language(document: Document, detector: Detector) -> Document:
@@ -119,23 +121,23 @@ def _with_language(document: Document, detector: Detector) -> Document:
     return replace(document, lang=detector.detect(document.content).lang)
 
 
-def _encode(batch: Sequence[Document], encoder: Encoder, found: ByConcept, progress: Progress) -> None:
-    with_concept = [one for one in batch if one.fields.get("concept") not in (None, "")]
-    found.without += len(batch) - len(with_concept)
+def _encode(batch: Sequence[Document], encoder: Encoder, vectors: ByConcept, progress: Progress) -> None:
+    with_concept = [document for document in batch if document.fields.get("concept") not in (None, "")]
+    vectors.without += len(batch) - len(with_concept)
     if with_concept:
         for document, vector in zip(with_concept, encoder.encode_documents(with_concept).vectors, strict=True):
-            found.add(document, vector)
+            vectors.add(document, vector)
     progress(len(batch))
 
 
 def stored_by_concept(store: VectorStore, model: str, langs: Sequence[str], console: Console) -> ByConcept:
-    """The documents of a collection, with the vectors it holds."""
-    found, counts = ByConcept(), store.count()
+    """Read the vectors that a collection stores for its documents, by language and concept."""
+    vectors, counts = ByConcept(), store.count()
     chosen = [lang for lang in (langs or sorted(counts)) if lang in counts]
     with console.progress("reading", sum(counts[lang] for lang in chosen), "documents") as progress:
         for lang in chosen:
             for page in store.scan(model, lang=lang):
                 for item in page:
-                    found.add(item.document, item.vector)
+                    vectors.add(item.document, item.vector)
                 progress(len(page))
-    return found
+    return vectors

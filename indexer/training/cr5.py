@@ -1,4 +1,4 @@
-"""From sources to a Cr5 encoder: count the words of documents with concepts, solve, publish."""
+"""Train a Cr5 encoder from sources: count the words of documents with concepts, solve, publish."""
 
 from __future__ import annotations
 
@@ -24,17 +24,15 @@ from onnx_export.cr5_folder import publish
 
 @dataclass(frozen=True)
 class Cr5Report:
-    """What was learnt from what.
+    """The trained folder, and counts of the data and the training.
 
     Attributes:
-        folder: the new model folder.
-        documents: that taught, by language.
-        concepts: that they are about.
-        read: documents read.
-        vocabulary: words by language.
+        documents: number of training documents, by language.
+        concepts: number of concepts of the training documents.
+        read: number of documents read.
+        vocabulary: number of words, by language.
         ridge: λ.
-        tried: mean reciprocal rank of held-out mates by λ; empty where λ was given.
-        remarks: what should be known.
+        tried: mean reciprocal rank of held-out mates, by λ; empty if the settings fix λ.
         refused: records that could not be read.
     """
 
@@ -63,16 +61,17 @@ def train_cr5(
 
     Args:
         sources: files, folders, ``ir-datasets:NAME``.
-        target: the model folder to make; pairwise training of more than two languages makes one a pair inside it.
+        target: the model folder to write; pairwise training of more than two languages writes a model folder per pair
+            inside it.
         options: how to read the sources.
-        settings: how to train; the paper's way unless given.
-        languages: to learn; all unless given.
+        settings: how to train; None: the settings of the paper.
+        languages: languages to learn; empty: all.
         precision: of the vectors in the folder.
-        console: where progress goes; nowhere unless given.
+        console: where progress is shown; None: nowhere.
 
     Raises:
-        BadInput: a source can't be read, the documents teach nothing, or the target holds something else.
-        MissingPart: there is no room for the folder.
+        BadInput: a source can't be read, nothing can be learnt from the documents, or the target holds something else.
+        MissingPart: the disk has no space for the folder.
     """
     console = console or Console(quiet=True)
     settings = settings or Cr5Settings()
@@ -83,14 +82,15 @@ def train_cr5(
         raise BadInput(f"{target} is a file; choose another --output")
     readings = [read(source, options or ReadOptions()) for source in sources]
     corpus = Corpus()
-    refused, others = _count(chain.from_iterable(readings), corpus, languages, console)
-    if not corpus.documents and others:
+    refused, other_languages = _count(chain.from_iterable(readings), corpus, languages, console)
+    if not corpus.documents and other_languages:
         raise BadInput(
-            f"no document of {', '.join(sources)} is in {', '.join(languages)}; they have {', '.join(sorted(others))}"
+            f"no document of {', '.join(sources)} is in {', '.join(languages)}; "
+            f"they have {', '.join(sorted(other_languages))}"
         )
     if not corpus.documents:
-        why = f"{refused[0].where}: {refused[0].reason}" if refused else "they are empty"
-        raise BadInput(f"no document could be read from {', '.join(sources)} ({why}); give sources that have some")
+        reason = f"{refused[0].where}: {refused[0].reason}" if refused else "they are empty"
+        raise BadInput(f"no document could be read from {', '.join(sources)} ({reason}); give sources that have some")
     train = partial(_train, settings=settings, precision=precision, refused=refused, console=console)
     if settings.pairs != "pairwise" or len(corpus.languages()) <= 2:
         return [train(corpus, free_target(target, "model"))]
@@ -100,7 +100,7 @@ def train_cr5(
 def _train_pairs(
     corpus: Corpus, target: Path, train: Callable[[Corpus, Path], Cr5Report], console: Console
 ) -> list[Cr5Report]:
-    """A folder a pair of languages inside the target; a pair that can't be learnt is named, and the others are.
+    """Write a model folder per pair of languages inside the target; warn of each pair that can't be learnt.
 
     Raises:
         BadInput: a pair's folder holds something else, or no pair can be learnt.
@@ -122,9 +122,9 @@ def _train_pairs(
 def _count(
     readings: Iterable[Reading], corpus: Corpus, languages: Sequence[str], console: Console
 ) -> tuple[list[Refusal], set[str]]:
-    """Show a corpus every document of the languages wanted; returns what could not be read, and other languages."""
+    """Add the documents of the wanted languages to a corpus; return the refusals and the other documents' languages."""
     detector = Detector(None)
-    refused, others = list[Refusal](), set[str]()
+    refused, other_languages = list[Refusal](), set[str]()
     with console.progress("counting", None, "documents") as progress:
         for reading in readings:
             match reading:
@@ -134,11 +134,11 @@ def _count(
                     if not languages or lang in languages:
                         corpus.add(replace(reading, lang=lang))
                     else:
-                        others.add(lang)
+                        other_languages.add(lang)
                     progress(1)
                 case Refusal():
                     refused.append(reading)
-    return refused, others
+    return refused, other_languages
 
 
 def _train(

@@ -1,4 +1,4 @@
-"""From sources to an HMDE folder: read, prepare, draw triples, train, publish. Goes on where it was stopped."""
+"""Train an HMDE folder from sources: read, prepare, draw triples, train, publish; an interrupted run is resumed."""
 
 from __future__ import annotations
 
@@ -36,23 +36,23 @@ _FILES = {"checkpoint": "checkpoint.bin", "curve": "curve.png"}
 
 @dataclass(frozen=True)
 class HmdeReport:
-    """What was trained on what.
+    """The trained folder, and counts of the data and the training.
 
     Attributes:
-        folder: the new model folder.
-        parity: of both graphs together.
-        curve: of the training.
-        documents: read that have text, by language.
-        drawn: triples of the training, by ordered pair of languages.
-        possible: triples without counting negatives, by ordered pair of languages.
-        single: concepts with pages in one language only; they give no triple.
-        lonely: pages with a mate and no hard negative; they begin no triple.
-        further: pages whose concept an earlier page of their language has; they are negatives at most.
-        cut: documents of more sentences than the upper encoder sees at once; the others were left out in training.
-        held_out: concepts kept for validation that have pages in two languages.
-        resumed: steps that an earlier run had done.
+        parity: of the lower and the upper graph together.
+        curve: loss and validation score over the training steps.
+        documents: number of documents with text, by language.
+        drawn: number of triples that the training drew, by ordered pair of languages.
+        possible: number of triples if negatives are not counted, by ordered pair of languages.
+        single: number of concepts with pages in one language only; they give no triple.
+        lonely: number of pages with a mate and no hard negative; no triple begins with them.
+        further: number of pages whose concept an earlier page of their language has; they are only used as negatives.
+        cut: number of documents with more sentences than the upper encoder sees at once; training left out the
+            sentences beyond the limit.
+        held_out: number of validation concepts that have pages in two languages.
+        resumed: number of steps that an earlier run had done.
         refused: records that could not be read.
-        remarks: on how sources were read.
+        remarks: on how the sources were read.
     """
 
     folder: ModelFolder
@@ -72,12 +72,12 @@ class HmdeReport:
 
     @property
     def passes(self) -> float:
-        """How many times as many triples were drawn as there are without counting negatives."""
+        """Triples drawn per possible triple, where possible triples do not count negatives."""
         return sum(self.drawn.values()) / sum(self.possible.values())
 
     @property
     def share(self) -> str:
-        """The same in words."""
+        """``passes`` in words."""
         return share(sum(self.drawn.values()), sum(self.possible.values()))
 
 
@@ -96,23 +96,24 @@ def train_hmde(
 ) -> HmdeReport:
     """Train HMDE on documents with concepts and categories, and publish it.
 
-    What is not finished stands in ``TARGET.training`` and is gone on with by the same call.
+    Unfinished work is stored in ``TARGET.training``; the same call resumes it.
 
     Args:
         sources: files, folders, ``ir-datasets:NAME``.
-        target: the model folder to make; a model folder there is replaced.
+        target: the model folder to write; an existing model folder is replaced.
         settings: how to train.
         options: how to read the sources.
-        encoder: the lower one: the default, an exported one where it stays frozen, a Hugging Face one where it learns.
-        languages: to learn from; all unless given.
-        precision: of the graphs.
+        encoder: the lower encoder: the default, an exported encoder if it stays frozen, or a Hugging Face encoder if it
+            is trained too.
+        languages: languages to learn from; empty: all.
+        precision: of the exported graphs.
         device: where to train.
-        force: publish below the parity bar.
-        console: where progress goes; nowhere unless given.
+        force: publish even below the parity bar.
+        console: where progress is shown; None: nowhere.
 
     Raises:
         BadInput: a source can't be read, gives no triples, or the target holds something else.
-        MissingPart: torch, the device asked for, or room on the disk is not there.
+        MissingPart: torch, the requested device, or space on the disk is missing.
     """
     console = console or Console(quiet=True)
     target = free_target(target, "model")
@@ -122,32 +123,33 @@ def train_hmde(
     from onnx_export.hmde.training import Training  # noqa: PLC0415
     from onnx_export.training.device import training_device  # noqa: PLC0415 - torch
 
-    texts = Sources(sources, options or ReadOptions(), languages)
-    check_sources(texts.names, texts.options)
+    document_source = Sources(sources, options or ReadOptions(), languages)
+    check_sources(document_source.names, document_source.options)
     base = (bases.frozen if settings.frozen else bases.trained)(encoder, settings, device, console)
-    survey = texts.survey(console)
-    Triples(survey.pages, settings.seed, concepts_held_out(survey.pages, settings)[0])  # refused before all is encoded
-    place = target.with_name(f"{target.name}.training")
+    survey = document_source.survey(console)
+    Triples(survey.pages, settings.seed, concepts_held_out(survey.pages, settings)[0])  # raises before the encoding
+    work_folder = target.with_name(f"{target.name}.training")
     try:
-        place.mkdir(parents=True, exist_ok=True)
+        work_folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise MissingPart(f"{place} can't be made ({error.strerror}); choose another --output") from error
+        raise MissingPart(f"{work_folder} can't be made ({error.strerror}); choose another --output") from error
     config = base.config
     lower_id = short_hash(
         config.model_id("hmde", sentences=settings.sentences, tokens=settings.tokens, frozen=settings.frozen),
         config.graph,
         str(config.max_tokens),
     )
-    material = prepare(texts, len(survey.pages), base.lower, place, lower_id, console)
-    away, judged = concepts_held_out(material.pages, settings)
-    triples = Triples(material.pages, settings.seed, away)
-    validation = np.array([row for row, page in enumerate(material.pages) if page.concept in away], dtype=np.int64)
-    dim = config.dim
-    where = str(training_device(device))
+    material = prepare(document_source, len(survey.pages), base.lower, work_folder, lower_id, console)
+    validation_concepts, judged_concepts = concepts_held_out(material.pages, settings)
+    triples = Triples(material.pages, settings.seed, validation_concepts)
+    validation_rows = np.array(
+        [row for row, page in enumerate(material.pages) if page.concept in validation_concepts], dtype=np.int64
+    )
+    device_name = str(training_device(device))
     shape = UpperShape(
-        dim=dim,
+        dim=config.dim,
         layers=settings.layers,
-        heads=heads_of(dim),
+        heads=heads_of(config.dim),
         feed_forward=settings.feed_forward,
         sentences=settings.sentences,
         tokens=settings.tokens,
@@ -157,18 +159,18 @@ def train_hmde(
         base.lower,
         shape,
         triples,
-        validation,
+        validation_rows,
         settings,
-        place=place / _FILES["checkpoint"],
-        device=where,
+        place=work_folder / _FILES["checkpoint"],
+        device=device_name,
     )
-    about = short_hash(
+    run_id = short_hash(
         json.dumps(asdict(settings), sort_keys=True),
         lower_id,
         *material.hashes,
         json.dumps([asdict(page) for page in material.pages]),
     )
-    resumed = training.step if training.resume(about) else 0
+    resumed = training.step if training.resume(run_id) else 0
     if resumed:
         console.say(f"goes on after step {resumed:,}")
     planned = settings.steps * settings.batch * settings.accumulate
@@ -176,11 +178,11 @@ def train_hmde(
     curve = training.run(console)
     drawn = triples.languages(triples.draw(0, training.step * settings.batch * settings.accumulate))
     documents = Counter(page.lang for page in material.pages)
-    said = training_facts(settings, curve, training.step, documents, drawn, encoder, where)
+    facts = training_facts(settings, curve, training.step, documents, drawn, encoder, device_name)
     folder, parity = publish(
-        training.upper, base, target, precision, said, {_FILES["curve"]: _picture(curve)}, console, force=force
+        training.upper, base, target, precision, facts, {_FILES["curve"]: _picture(curve)}, console, force=force
     )
-    shutil.rmtree(place)
+    shutil.rmtree(work_folder)
     return HmdeReport(
         folder=folder,
         parity=parity,
@@ -192,7 +194,7 @@ def train_hmde(
         lonely=triples.lonely,
         further=triples.further,
         cut=material.cut,
-        held_out=len(judged),
+        held_out=len(judged_concepts),
         resumed=resumed,
         refused=survey.refused,
         remarks=survey.remarks,
@@ -200,29 +202,32 @@ def train_hmde(
 
 
 def concepts_held_out(pages: Sequence[TripleDocument], settings: Settings) -> tuple[set[str], set[str]]:
-    """Concepts whose pages teach nothing, and those of them that have a mate to be found, by which a model is judged.
+    """Choose concepts whose pages are not trained on; those of them with pages in two languages judge the model.
 
-    There are none where fewer than two could be judged by, since a concept alone is always found, and none where no
-    concept with a mate would be left to learn from.
+    Both sets are empty if fewer than two concepts could judge, since the mate of a single concept is always retrieved,
+    or if no concept with pages in two languages would be left to learn from.
+
+    Returns:
+        All held-out concepts, and the held-out concepts with pages in two languages or more.
     """
     langs: dict[str, set[str]] = defaultdict(set)
     for page in pages:
         if page.concept:
             langs[page.concept].add(page.lang)
-    paired = {concept for concept, several in langs.items() if len(several) > 1}
-    away = {concept for concept in langs if held_out(concept, settings.held_out, settings.seed)}
-    judged = away & paired
-    return (away, judged) if 2 <= len(judged) < len(paired) else (set(), set())
+    paired = {concept for concept, concept_langs in langs.items() if len(concept_langs) > 1}
+    chosen = {concept for concept in langs if held_out(concept, settings.held_out, settings.seed)}
+    judged = chosen & paired
+    return (chosen, judged) if 2 <= len(judged) < len(paired) else (set(), set())
 
 
 def share(drawn: int, possible: int) -> str:
-    """How many triples are drawn of those that there are without counting negatives, in words."""
+    """The number of drawn triples and of possible triples (negatives not counted), and their ratio, in words."""
     part = f"{drawn / possible:.1%}" if drawn < possible else f"{drawn / possible:,.1f} passes"
     return f"{counted(drawn, 'triple')} of {possible:,} without counting negatives, {part}"
 
 
 def heads_of(dim: int) -> int:
-    """Attention heads of the upper transformer: of 64 dimensions each, as BERT's, where that divides; else one."""
+    """Number of attention heads of the upper transformer: 64 dimensions each, as in BERT, if they divide; else 1."""
     return dim // 64 if dim % 64 == 0 else 1
 
 
@@ -235,7 +240,7 @@ def training_facts(
     encoder: str,
     device: str = "cpu",
 ) -> dict[str, Any]:
-    """What ``hmde.json`` of a folder says of its training."""
+    """The facts about a training that ``hmde.json`` in the model folder holds."""
     return {
         "lower": Path(encoder).name,
         "settings": asdict(settings),
@@ -255,8 +260,8 @@ def training_facts(
 
 
 def _picture(curve: Curve) -> bytes:
-    """The curve as PNG: loss, and MAP on held-out concepts."""
-    from matplotlib.figure import Figure  # noqa: PLC0415 - half a second
+    """Draw the curve as PNG: loss, and MAP on held-out concepts."""
+    from matplotlib.figure import Figure  # noqa: PLC0415 - the import takes half a second
 
     figure = Figure(figsize=(7.0, 3.6), layout="constrained")
     axes = figure.subplots()
@@ -264,14 +269,14 @@ def _picture(curve: Curve) -> bytes:
     axes.plot(steps, [point.loss for point in curve.points], color="#c8553d", label="loss")
     axes.set_xlabel("step")
     axes.set_ylabel("loss", color="#c8553d")
-    kept = f"kept: step {curve.best:,}"
+    title = f"kept: step {curve.best:,}"
     if curve.validated:
-        other = axes.twinx()
-        other.plot(steps, [point.score for point in curve.points], color="#1b7f79", label="MAP")
-        other.axvline(curve.best, color="#222222", linewidth=0.8, linestyle="--")
-        other.set_ylabel("MAP on held-out concepts", color="#1b7f79")
-        kept += f", MAP {curve.best_score:.4f}"
-    axes.set_title(kept, fontsize=10, loc="left")
+        score_axes = axes.twinx()
+        score_axes.plot(steps, [point.score for point in curve.points], color="#1b7f79", label="MAP")
+        score_axes.axvline(curve.best, color="#222222", linewidth=0.8, linestyle="--")
+        score_axes.set_ylabel("MAP on held-out concepts", color="#1b7f79")
+        title += f", MAP {curve.best_score:.4f}"
+    axes.set_title(title, fontsize=10, loc="left")
     buffer = io.BytesIO()
     figure.savefig(buffer, format="png", dpi=120, metadata={"Software": None})
     return buffer.getvalue()

@@ -1,4 +1,4 @@
-"""What HMDE learns from: sources looked through, then prepared; what an earlier run prepared is taken from disk."""
+"""Training material of HMDE: survey the sources, then prepare documents or load what an earlier run prepared."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from indexer.readers import ReadOptions, Refusal, Remark
 if TYPE_CHECKING:
     from onnx_export.hmde.lower_encoders.lower import Lower, Part
 
-_TOGETHER = 256
+_BATCH = 256
 
 
 @dataclass(frozen=True)
@@ -30,9 +30,7 @@ class MaterialSurvey:
     """What sources hold, before anything is encoded.
 
     Attributes:
-        pages: of the documents to learn from, in their order.
-        refused: records that could not be read.
-        remarks: on how sources were read.
+        pages: a page for each document to learn from, in reading order.
     """
 
     pages: list[TripleDocument] = field(default_factory=list)
@@ -42,12 +40,13 @@ class MaterialSurvey:
 
 @dataclass(frozen=True)
 class Material:
-    """Documents that a lower encoder has taken.
+    """Documents that the lower encoder has prepared.
 
     Attributes:
-        pages: of its rows; of a document without a sentence that it knows, one without a concept and categories.
-        hashes: of the texts, some documents each.
-        cut: documents of more sentences than were kept.
+        pages: a page for each row of the lower encoder; if the lower encoder knows no sentence of the document, the
+            page has no concept and no categories.
+        hashes: a hash of the texts of each batch of documents.
+        cut: number of documents with more sentences than the lower encoder keeps.
     """
 
     pages: list[TripleDocument]
@@ -61,8 +60,8 @@ class Sources:
 
     Attributes:
         names: files, folders, ``ir-datasets:NAME``.
-        options: how to read them.
-        languages: to learn from; all where there are none.
+        options: how to read the sources.
+        languages: languages to learn from; empty: all.
     """
 
     names: Sequence[str]
@@ -70,83 +69,86 @@ class Sources:
     languages: Sequence[str]
 
     def survey(self, console: Console) -> MaterialSurvey:
-        """Read them once.
+        """Read all sources once.
 
         Raises:
-            BadInput: there is nothing to learn from in them, with the reason.
+            BadInput: the sources hold no document to learn from; the message says why.
         """
-        found, elsewhere = MaterialSurvey(), 0
+        survey, in_other_languages = MaterialSurvey(), 0
         with console.progress("reading", None, "documents") as progress:
             for reading in readings(self.names, self.options):
                 match reading:
                     case Document():
                         if self._wanted(reading):
-                            found.pages.append(page_of(reading.lang, reading.fields))
+                            survey.pages.append(page_of(reading.lang, reading.fields))
                         else:
-                            elsewhere += 1
+                            in_other_languages += 1
                         progress(1)
                     case Refusal():
-                        found.refused.append(reading)
+                        survey.refused.append(reading)
                     case Remark():
-                        found.remarks.append(reading)
-        if found.pages:
-            return found
+                        survey.remarks.append(reading)
+        if survey.pages:
+            return survey
         names = ", ".join(self.names)
-        if elsewhere:
-            others = counted(elsewhere, "is in another language", "are in other languages")
+        if in_other_languages:
+            excluded = counted(in_other_languages, "is in another language", "are in other languages")
             raise BadInput(
-                f"no document of {names} is in {', '.join(self.languages)} ({others}); name theirs in --languages"
+                f"no document of {names} is in {', '.join(self.languages)} ({excluded}); name theirs in --languages"
             )
-        why = f"{found.refused[0].where}: {found.refused[0].reason}" if found.refused else "they are empty"
-        raise BadInput(f"no document could be read from {names} ({why}); give sources that have some")
+        reason = f"{survey.refused[0].where}: {survey.refused[0].reason}" if survey.refused else "they are empty"
+        raise BadInput(f"no document could be read from {names} ({reason}); give sources that have some")
 
     def documents(self) -> Iterator[Document]:
-        """Those to learn from, each with a language."""
-        everything = readings(self.names, self.options)
-        return (one for one in everything if isinstance(one, Document) and self._wanted(one))
+        """Read the documents to learn from, each with a language."""
+        return (
+            reading
+            for reading in readings(self.names, self.options)
+            if isinstance(reading, Document) and self._wanted(reading)
+        )
 
     def _wanted(self, document: Document) -> bool:
         return not self.languages or document.lang in self.languages
 
 
 def prepare(sources: Sources, total: int, lower: Lower, place: Path, lower_id: str, console: Console) -> Material:
-    """Give a lower encoder all documents; what an earlier run has prepared of the same ones is taken from disk.
+    """Prepare all documents for a lower encoder; batches that an earlier run prepared are loaded from disk.
 
     Args:
-        sources: of the documents.
-        total: how many there are, for the time left.
-        lower: what takes them.
-        place: folder of what is prepared.
-        lower_id: identifies the lower encoder and what it keeps.
-        console: where progress goes.
+        sources: sources of the documents.
+        total: number of documents that the survey counted.
+        lower: the lower encoder.
+        place: folder of the prepared batches.
+        lower_id: identifies the lower encoder and the settings of its preparation.
+        console: where progress is shown.
 
     Raises:
-        BadInput: the sources no longer give as many documents.
+        BadInput: the sources give another number of documents than ``total``.
         MissingPart: the disk is full.
     """
     pages: list[TripleDocument] = []
     hashes: list[str] = []
     parts: list[Part] = []
-    waiting: list[Document] = []
+    batch: list[Document] = []
 
-    def take() -> None:
-        hashes.append(short_hash(lower_id, *(document.text_hash for document in waiting)))
-        part = prepared(waiting, lower, place / f"part-{len(parts):05}.npz", hashes[-1], console)
+    def prepare_batch() -> None:
+        hashes.append(short_hash(lower_id, *(document.text_hash for document in batch)))
+        part = prepared(batch, lower, place / f"part-{len(parts):05}.npz", hashes[-1], console)
         parts.append(part)
-        for document, count in zip(waiting, part["counts"], strict=True):
+        for document, count in zip(batch, part["counts"], strict=True):
             page = page_of(document.lang, document.fields)
-            # What has no sentence the encoder knows is nobody's mate and nobody's negative.
+            # A document without a sentence that the encoder knows is no page's mate and no page's negative.
             pages.append(page if count else TripleDocument("", document.lang, ()))
-        waiting.clear()
+        batch.clear()
 
     with console.progress("preparing", total, "documents") as progress:
         for document in sources.documents():
-            waiting.append(document)
-            if len(waiting) == _TOGETHER:
-                take()
+            batch.append(document)
+            if len(batch) == _BATCH:
+                prepare_batch()
             progress(1)
-        if waiting:
-            take()
+        if batch:
+            prepare_batch()
     if len(pages) != total:
         raise BadInput(
             f"the sources gave {counted(total, 'document')} and, read once more, {len(pages):,}; give the same command "
@@ -157,14 +159,14 @@ def prepare(sources: Sources, total: int, lower: Lower, place: Path, lower_id: s
 
 
 def prepared(documents: Sequence[Document], lower: Lower, file: Path, digest: str, console: Console) -> Part:
-    """What an earlier run kept of some documents in a file, where it is whole and of these; else made and kept."""
+    """Load a batch from a file if the file is readable and has this digest; else prepare it and write the file."""
     from onnx_export.training.checkpoint import write_whole  # noqa: PLC0415 - torch
 
     if file.is_file():
         try:
-            with np.load(io.BytesIO(file.read_bytes())) as kept:
-                if str(kept["digest"]) == digest:
-                    return {name: kept[name] for name in kept.files if name != "digest"}
+            with np.load(io.BytesIO(file.read_bytes())) as stored:
+                if str(stored["digest"]) == digest:
+                    return {name: stored[name] for name in stored.files if name != "digest"}
         except (OSError, EOFError, ValueError, KeyError, zipfile.BadZipFile) as error:
             console.warn(f"{file} can't be read ({error}); its documents are prepared again")
     part = lower.prepare(documents)

@@ -1,4 +1,4 @@
-"""From sources to a LAWDR encoder: sample sentences, encode them, fit their density."""
+"""Train a LAWDR encoder from sources: sample sentences, encode them, fit their density."""
 
 from __future__ import annotations
 
@@ -27,21 +27,20 @@ from indexer.training.sampling import SentenceSample
 from onnx_export.models import DEFAULT, find_model
 
 SAMPLE = 20_000
-"""Sentences a density is fitted on unless said."""
-_ROUGH = 1_000
-"""Fewer leave most sentences without a neighbour: they then weigh the same."""
-_TOGETHER = 512
+"""Default number of sentences that a density is fitted on."""
+_MIN_SENTENCES = 1_000
+"""With fewer sentences most have no neighbour, and so the same weight; a warning says so."""
+_BATCH = 512
 
 
 @dataclass(frozen=True)
 class LawdrReport:
-    """What was fitted on what.
+    """The trained folder, and counts of the data.
 
     Attributes:
-        folder: the new model folder.
-        density: the weights in it.
-        documents: that were read.
-        languages: sentences in the sample, by language.
+        density: the weights in the folder.
+        documents: number of documents read.
+        languages: number of sentences in the sample, by language.
         refused: records that could not be read.
     """
 
@@ -67,32 +66,32 @@ def train_lawdr(
 
     Args:
         sources: files, folders, ``ir-datasets:NAME``.
-        target: the model folder to make; a model folder there is replaced.
+        target: the model folder to write; an existing model folder is replaced.
         options: how to read the sources.
-        encoder: name or folder of the base; the default unless given.
-        sample: sentences to fit on, as many of each language.
-        seed: of sample and folds.
+        encoder: name or folder of the base encoder; None: the default.
+        sample: number of sentences to fit on, equally many per language.
+        seed: seed of the sample and of the folds.
         device: where to encode.
-        console: where progress goes; nowhere unless given.
+        console: where progress is shown; None: nowhere.
 
     Raises:
-        BadInput: a source can't be read, none has a sentence, or the target holds something else.
-        MissingPart: ONNX Runtime, the device asked for, or room for the folder is not there.
+        BadInput: a source can't be read, no source has a sentence, or the target holds something else.
+        MissingPart: ONNX Runtime, the requested device, or space for the folder is missing.
     """
     console = console or Console(quiet=True)
     target = free_target(target, "model")
     readings = [read(source, options or ReadOptions()) for source in sources]
     base = find_model(encoder or DEFAULT, console)
-    drawn = SentenceSample(sample, seed)
-    refused = _draw(chain.from_iterable(readings), drawn, console)
-    texts = drawn.by_language()
+    sentence_sample = SentenceSample(sample, seed)
+    refused = _draw(chain.from_iterable(readings), sentence_sample, console)
+    texts = sentence_sample.by_language()
     if not texts:
-        why = f"{refused[0].where}: {refused[0].reason}" if refused else "they have no text"
-        raise BadInput(f"no sentence could be read from {', '.join(sources)} ({why}); give sources that have some")
+        reason = f"{refused[0].where}: {refused[0].reason}" if refused else "they have no text"
+        raise BadInput(f"no sentence could be read from {', '.join(sources)} ({reason}); give sources that have some")
     vectors = _encode(SentenceEncoder(base, device=device), texts, console)
     if not len(vectors):
         raise BadInput(f"the sources have nothing that {base.config.name} knows; give others, or another --encoder")
-    if len(vectors) < _ROUGH:
+    if len(vectors) < _MIN_SENTENCES:
         console.warn(
             f"a density of {counted(len(vectors), 'sentence')} is rough; give more documents if there are some"
         )
@@ -100,37 +99,38 @@ def train_lawdr(
     density = DensityWeights.fit(vectors, seed)
     folder = publish(base, density, target)
     return LawdrReport(
-        folder, density, drawn.documents, {lang: len(sentences) for lang, sentences in texts.items()}, refused
+        folder, density, sentence_sample.documents, {lang: len(sentences) for lang, sentences in texts.items()}, refused
     )
 
 
 def _draw(readings: Iterable[Reading], sample: SentenceSample, console: Console) -> list[Refusal]:
-    """Show a sample every document; returns what could not be read."""
+    """Add every document to a sample; return the refusals."""
     detector = Detector(None)
     refused = []
     with console.progress("reading", None, "documents") as progress:
         for reading in readings:
             match reading:
                 case Document(lang=lang):
-                    known = lang != UNDETERMINED
-                    sample.add(reading if known else replace(reading, lang=detector.detect(reading.content).lang))
+                    has_language = lang != UNDETERMINED
+                    document = reading if has_language else replace(reading, lang=detector.detect(reading.content).lang)
+                    sample.add(document)
                     progress(1)
                 case Refusal():
                     refused.append(reading)
     return refused
 
 
-def _encode(sentence: SentenceEncoder, texts: dict[str, list[str]], console: Console) -> FloatArray:
-    """The vectors of sentences, those that occur twice encoded once: (sentences, dim)."""
-    encoder = Sentences(sentence)
+def _encode(sentence_encoder: SentenceEncoder, texts: dict[str, list[str]], console: Console) -> FloatArray:
+    """Encode sentences, each distinct sentence once: (sentences, dim)."""
+    encoder = Sentences(sentence_encoder)
     counts = Counter((lang, text) for lang, sentences in texts.items() for text in sentences)
     distinct = list(counts)
     rows = [np.zeros((0, encoder.spec.dim), dtype=np.float32)]
     with console.progress("encoding", counts.total(), "sentences") as progress:
-        for start in range(0, len(distinct), _TOGETHER):
-            batch = distinct[start : start + _TOGETHER]
+        for start in range(0, len(distinct), _BATCH):
+            batch = distinct[start : start + _BATCH]
             encoded = encoder.encode_documents([Document("", lang, text) for lang, text in batch])
-            for name, passages in zip(batch, encoded.passages, strict=True):
-                rows += [passages.unit_vectors()] * counts[name]
-            progress(sum(counts[name] for name in batch))
+            for key, passages in zip(batch, encoded.passages, strict=True):
+                rows += [passages.unit_vectors()] * counts[key]
+            progress(sum(counts[key] for key in batch))
     return np.concatenate(rows)

@@ -1,4 +1,4 @@
-"""From aligned documents to a mapping: the maps a calibration ranks with, their ridge chosen on held-out concepts."""
+"""Learn a mapping from aligned documents: maps that a calibration ranks with; held-out concepts choose the ridge."""
 
 from __future__ import annotations
 
@@ -26,24 +26,24 @@ from indexer.training.aligned_documents import ByConcept
 Linear = Literal["lca", "lcc"]
 
 PAIRWISE = 12
-"""Languages up to which each pair has a map of its own; more go through a pivot."""
-_HELD_OUT = 5
-_FEWEST = 10
-_MANY = 20
-"""Held-out concepts from which on mate retrieval of them says something."""
+"""Most languages for which each pair has its own map; with more languages, maps go through a pivot."""
+_FOLDS = 5
+_MIN_SHARED = 10
+_MIN_HELD_OUT = 20
+"""Fewest held-out concepts on which mate retrieval is a useful measure."""
 
 
 @dataclass(frozen=True)
 class MappingPlan:
-    """How to learn.
+    """How to learn a mapping.
 
     Attributes:
         method: ``lca`` or ``lcc``.
-        ridge: in spreads; none: chosen on held-out concepts; 0: the pseudo-inverse.
-        stay: shrink LCA's maps towards leaving a vector as it is.
-        pivot: language that LCA's maps go through; empty: a map a pair up to ``PAIRWISE`` languages.
-        dimensions: of LCC's codes; principal axes that LCA cuts to, none: all.
-        seed: of the held-out concepts.
+        ridge: in spreads; None: chosen on held-out concepts; 0: the pseudo-inverse.
+        stay: whether to shrink LCA's maps towards the identity, which leaves a vector as it is.
+        pivot: language that LCA's maps go through; empty: a map per pair for up to ``PAIRWISE`` languages.
+        dimensions: of LCC's codes (None: 200), or principal axes that LCA keeps (None: all).
+        seed: seed of the draw of held-out concepts.
     """
 
     method: Linear = "lca"
@@ -56,15 +56,15 @@ class MappingPlan:
 
 @dataclass(frozen=True)
 class LearntMaps:
-    """Maps, and what they are worth.
+    """Maps, and how well they retrieve mates.
 
     Attributes:
         maps: learnt from all concepts.
         ridge: in spreads.
-        tried: mate retrieval of held-out concepts by ridge.
-        centred: the same of vectors that lost their language's mean and nothing else.
-        pairs: concepts that each pair of languages shares that a map was learnt for, (of queries, of documents).
-        remarks: what should be known.
+        tried: mate retrieval of held-out concepts, by ridge.
+        centred: mate retrieval of held-out concepts without a map, when only the language means are subtracted.
+        pairs: number of concepts that two languages share, by (query language, document language), for pairs that need
+            a map.
     """
 
     maps: SpaceMaps
@@ -76,59 +76,55 @@ class LearntMaps:
 
 
 def learn(documents: ByConcept, spec: EncoderSpec, plan: MappingPlan) -> LearntMaps:
-    """Learn the maps of a mapping from all concepts, the ridge from a fifth of them that are held out before.
-
-    Args:
-        documents: of two languages or more.
-        spec: what encoded them.
-        plan: how.
+    """Learn the maps of a mapping from all concepts; first choose the ridge on a fifth of the concepts, held out.
 
     Raises:
-        BadInput: languages share too few concepts, the pivot is not among them, or vectors are of several encoders.
+        BadInput: languages share too few concepts, the pivot is not among the languages, or the vectors are of several
+            encoders.
     """
     refuse_combined(spec.name)
     langs = list(documents.vectors)
     if plan.pivot and plan.pivot not in langs:
         raise BadInput(f"the pivot {plan.pivot!r} is none of the languages learnt; they are {', '.join(langs)}")
     pivot = plan.pivot or ("" if len(langs) <= PAIRWISE else max(langs, key=lambda lang: len(documents.vectors[lang])))
-    every = sorted({concept for some in documents.vectors.values() for concept in some})
-    held_out = set(np.random.default_rng(plan.seed).permutation(every)[: len(every) // _HELD_OUT].tolist())
-    seen, unseen = _without(documents, held_out), _without(documents, set(every) - held_out)
-    needed = [pair for pair in permutations(langs, 2) if not pivot or pivot in pair]
-    pairs = {pair: len(_shared(documents, *pair)) for pair in needed}
-    if min(pairs.values()) < _FEWEST:
+    concepts = sorted({concept for vectors in documents.vectors.values() for concept in vectors})
+    held_out = set(np.random.default_rng(plan.seed).permutation(concepts)[: len(concepts) // _FOLDS].tolist())
+    training, validation = _without(documents, held_out), _without(documents, set(concepts) - held_out)
+    needed_pairs = [pair for pair in permutations(langs, 2) if not pivot or pivot in pair]
+    pairs = {pair: len(_shared(documents, *pair)) for pair in needed_pairs}
+    if min(pairs.values()) < _MIN_SHARED:
         least = min(pairs, key=pairs.__getitem__)
         raise BadInput(
-            f"{least[0]} and {least[1]} share {counted(pairs[least], 'concept')}, and {_FEWEST} are needed; "
+            f"{least[0]} and {least[1]} share {counted(pairs[least], 'concept')}, and {_MIN_SHARED} are needed; "
             "leave one out with --languages, or give more documents"
         )
     ridges = RIDGES if plan.ridge is None else (plan.ridge,)
-    fit = _fitting(seen, plan, pivot)
-    tried = {ridge: _worth(fit(ridge), seen, unseen) for ridge in ridges}
-    ridge = max(tried, key=lambda one: (round(tried[one].mrr, 4), one))
-    centred = _worth(_Maps({}, {}), seen, unseen)
-    made = _fitting(documents, plan, pivot)(ridge)
-    about: dict[str, Any] = {
+    fit = _fitting(training, plan, pivot)
+    tried = {ridge: _mate_retrieval(fit(ridge), training, validation) for ridge in ridges}
+    ridge = max(tried, key=lambda candidate: (round(tried[candidate].mrr, 4), candidate))
+    centred = _mate_retrieval(_Maps({}, {}), training, validation)
+    fitted = _fitting(documents, plan, pivot)(ridge)
+    description: dict[str, Any] = {
         "method": plan.method,
         "ridge": ridge,
         "pivot": pivot,
         "stay": plan.stay and plan.method == "lca",
         "languages": langs,
         "encoder": spec.name,
-        "concepts": len(every),
+        "concepts": len(concepts),
     }
-    remarks = _cautions(pairs, min(len(_shared(unseen, *pair)) for pair in needed), spec.dim)
+    remarks = _cautions(pairs, min(len(_shared(validation, *pair)) for pair in needed_pairs), spec.dim)
     if tried[ridge].mrr <= centred.mrr:
         remarks.append(
             f"on held-out concepts the map finds mates no better (MRR {tried[ridge].mrr:.3f}) than taking the means "
             f"out ({centred.mrr:.3f}); more documents would help"
         )
-    maps = SpaceMaps.rounded(spec.model, made.documents, made.queries, about=about)
+    maps = SpaceMaps.rounded(spec.model, fitted.documents, fitted.queries, about=description)
     return LearntMaps(maps, ridge, tried, centred, pairs, remarks)
 
 
 def _cautions(pairs: dict[tuple[str, str], int], held_out: int, dim: int) -> list[str]:
-    """What is to be said of few concepts."""
+    """Remarks on pairs of languages that share few concepts."""
     least = min(pairs, key=pairs.__getitem__)
     remarks = []
     if pairs[least] < dim:
@@ -136,7 +132,7 @@ def _cautions(pairs: dict[tuple[str, str], int], held_out: int, dim: int) -> lis
             f"{least[0]} and {least[1]} share {counted(pairs[least], 'concept')}, fewer than a vector's {dim} numbers: "
             "what they do not show is not learnt"
         )
-    if held_out < _MANY:
+    if held_out < _MIN_HELD_OUT:
         remarks.append(
             f"a pair of languages shares {counted(held_out, 'held-out concept')} only, too few to choose a ridge by, "
             "or to say what a map is worth"
@@ -150,45 +146,45 @@ class _Maps:
     queries: dict[str, np.ndarray]
 
 
-_Fit = Callable[[float], _Maps]
-"""Of a ridge; what the ridges share is worked out once."""
+_FitMaps = Callable[[float], _Maps]
+"""Ridge → maps; what does not depend on the ridge is computed once, when the function is made."""
 
 
-def _fitting(documents: ByConcept, plan: MappingPlan, pivot: str) -> _Fit:
+def _fitting(documents: ByConcept, plan: MappingPlan, pivot: str) -> _FitMaps:
     return _lcc(documents, plan) if plan.method == "lcc" else _lca(documents, plan, pivot)
 
 
-def _lca(documents: ByConcept, plan: MappingPlan, pivot: str) -> _Fit:
+def _lca(documents: ByConcept, plan: MappingPlan, pivot: str) -> _FitMaps:
     langs = list(documents.vectors)
     pairs = [(lang, pivot) for lang in langs if lang != pivot] if pivot else list(combinations(langs, 2))
-    seen: dict[tuple[str, str], AlignedMoments] = {}
+    moments: dict[tuple[str, str], AlignedMoments] = {}
     paths: dict[tuple[str, str], RidgePath] = {}
     for pair in pairs:
         shared = _shared(documents, *pair)
         rows = {lang: _rows(documents, lang, shared) for lang in pair}
-        aligned = AlignedMoments({lang: some.shape[1] for lang, some in rows.items()})
+        aligned = AlignedMoments({lang: vectors.shape[1] for lang, vectors in rows.items()})
         aligned.add(rows)
         for source, target in (pair, pair[::-1]):
-            seen[source, target] = aligned
+            moments[source, target] = aligned
             if not plan.dimensions and target in {pivot, *(() if pivot else langs)}:
                 paths[source, target] = source_path(aligned, source)
 
     def fit(ridge: float) -> _Maps:
         def weights(source: str, target: str) -> np.ndarray:
-            one = LCA(ridge, plan.dimensions, stay=plan.stay)
-            return one.fit_moments(seen[source, target], source, target, paths.get((source, target))).weights_
+            lca = LCA(ridge, plan.dimensions, stay=plan.stay)
+            return lca.fit_moments(moments[source, target], source, target, paths.get((source, target))).weights_
 
         if pivot:
-            through = {lang: weights(lang, pivot) for lang in langs if lang != pivot}
-            return _Maps({(ANY, lang): one for lang, one in through.items()}, dict(through))
-        return _Maps({(lang, other): weights(other, lang) for lang, other in permutations(langs, 2)}, {})
+            pivot_weights = {lang: weights(lang, pivot) for lang in langs if lang != pivot}
+            return _Maps({(ANY, lang): matrix for lang, matrix in pivot_weights.items()}, dict(pivot_weights))
+        return _Maps({(target, source): weights(source, target) for target, source in permutations(langs, 2)}, {})
 
     return fit
 
 
-def _lcc(documents: ByConcept, plan: MappingPlan) -> _Fit:
+def _lcc(documents: ByConcept, plan: MappingPlan) -> _FitMaps:
     parallel = documents.parallel()
-    if (common := len(parallel.concepts)) < _FEWEST:
+    if (common := len(parallel.concepts)) < _MIN_SHARED:
         raise BadInput(
             f"{counted(common, 'concept is', 'concepts are')} in all of {', '.join(parallel.rows)}, and LCC learns "
             "from those; leave languages out with --languages, or take --method lca"
@@ -199,17 +195,18 @@ def _lcc(documents: ByConcept, plan: MappingPlan) -> _Fit:
     def fit(ridge: float) -> _Maps:
         weights = LCC(plan.dimensions or 200, ridge).fit_moments(aligned, paths).weights_
         weights[ANY] = np.mean(list(weights.values()), axis=0)
-        return _Maps({(ANY, lang): one for lang, one in weights.items()}, dict(weights))
+        return _Maps({(ANY, lang): matrix for lang, matrix in weights.items()}, dict(weights))
 
     return fit
 
 
 def _without(documents: ByConcept, concepts: set[str]) -> ByConcept:
-    kept = {
-        lang: {concept: vector for concept, vector in some.items() if concept not in concepts}
-        for lang, some in documents.vectors.items()
-    }
-    return ByConcept(kept)
+    return ByConcept(
+        {
+            lang: {concept: vector for concept, vector in vectors.items() if concept not in concepts}
+            for lang, vectors in documents.vectors.items()
+        }
+    )
 
 
 def _shared(documents: ByConcept, lang: str, other: str) -> list[str]:
@@ -220,25 +217,25 @@ def _rows(documents: ByConcept, lang: str, concepts: Sequence[str]) -> FloatArra
     return np.stack([documents.vectors[lang][concept] for concept in concepts])
 
 
-def _worth(maps: _Maps, seen: ByConcept, unseen: ByConcept) -> Mates:
-    """Mate retrieval of unseen concepts over all ordered pairs, the means of seen ones taken out."""
+def _mate_retrieval(maps: _Maps, training: ByConcept, validation: ByConcept) -> Mates:
+    """Mean mate retrieval of validation concepts over all ordered pairs; the training means are subtracted."""
     space = SpaceMaps("", maps.documents, maps.queries)
-    means = {lang: np.mean(list(some.values()), axis=0) for lang, some in seen.vectors.items()}
-    found = []
-    for lang, other in permutations(seen.vectors, 2):
-        shared = _shared(unseen, lang, other)
+    means = {lang: np.mean(list(vectors.values()), axis=0) for lang, vectors in training.vectors.items()}
+    pair_scores = []
+    for query_lang, document_lang in permutations(training.vectors, 2):
+        shared = _shared(validation, query_lang, document_lang)
         if not shared:
             continue
-        asked, answers = (_rows(unseen, one, shared) - means[one] for one in (lang, other))
-        found.append(mates(*space.compared(lang, other, asked, answers)))
-    return mean(found) if found else Mates(0.0, 0.0)
+        queries, mate_rows = (_rows(validation, lang, shared) - means[lang] for lang in (query_lang, document_lang))
+        pair_scores.append(mates(*space.compared(query_lang, document_lang, queries, mate_rows)))
+    return mean(pair_scores) if pair_scores else Mates(0.0, 0.0)
 
 
 def write(maps: SpaceMaps | Networks, folder: Path) -> None:
-    """Write a mapping's folder; a mapping that stands there is replaced, nothing else.
+    """Write a mapping's folder; an existing mapping is replaced, anything else is left alone.
 
     Raises:
-        BadInput: something else stands there, or it can't be written.
+        BadInput: the path holds something else, or the folder can't be written.
     """
     free(folder)
     try:
@@ -251,10 +248,10 @@ def write(maps: SpaceMaps | Networks, folder: Path) -> None:
 
 
 def free(folder: Path) -> None:
-    """See that a mapping can be written there: nothing, an empty folder or a mapping may stand in its place.
+    """Check that a mapping can be written to a path: it is absent, an empty folder, or a mapping.
 
     Raises:
-        BadInput: something else does.
+        BadInput: the path holds something else.
     """
     if folder.exists() and not folder.is_dir():
         raise BadInput(f"{folder} is a file; choose another --output")

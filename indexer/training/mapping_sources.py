@@ -1,4 +1,4 @@
-"""Where aligned documents come from: sources that are encoded now, or a collection with the vectors it holds."""
+"""Aligned documents from sources, which are encoded now, or from a collection with stored vectors."""
 
 from __future__ import annotations
 
@@ -20,17 +20,14 @@ from onnx_export.models import find_model
 
 @dataclass(frozen=True)
 class AlignedSources:
-    """What a person named.
+    """The user's choice of aligned documents.
 
     Attributes:
-        sources: files, folders, ``ir-datasets:NAME``.
-        collection: or a collection.
-        languages: of the documents; all where none is named.
+        sources: files, folders, ``ir-datasets:NAME``; empty: a collection.
+        collection: name of a collection; empty: sources.
+        languages: of the documents; empty: all.
         encoder: name or folder.
-        method: how a document's vector is made; the encoder's default where none is named.
-        device: where to encode.
-        options: how to read the sources.
-        settings: where the collection is.
+        method: how a document's vector is made; None: the encoder's default.
     """
 
     sources: Sequence[str]
@@ -43,25 +40,25 @@ class AlignedSources:
     settings: Settings
 
     def load(self, console: Console) -> tuple[ByConcept, EncoderSpec]:
-        """Vectors by language and concept, and what made them; sources win over a collection.
+        """Load the vectors by language and concept, and the encoder that made them.
 
         Raises:
-            BadInput: neither is named, or both, or they have no aligned documents.
+            BadInput: neither sources nor a collection is named, or both are, or they have no aligned documents.
         """
         if bool(self.sources) == bool(self.collection):
             raise BadInput("name either SOURCEs to encode, or a collection that holds vectors with -c")
-        found, spec = self._stored(console) if self.collection else self._encoded(console)
-        if found.duplicates:
+        vectors, spec = self._stored(console) if self.collection else self._encoded(console)
+        if vectors.duplicates:
             console.say(
-                f"documents left out because their language had one of their concept already: {found.duplicates:,}"
+                f"documents left out because their language had one of their concept already: {vectors.duplicates:,}"
             )
-        if found.without:
+        if vectors.without:
             console.say(
-                f"documents left out because they have no concept, or nothing the encoder knows: {found.without:,}"
+                f"documents left out because they have no concept, or nothing the encoder knows: {vectors.without:,}"
             )
-        for note in found.refused[:10]:
-            console.say(f"  {note.where}: {note.reason}")
-        return found.only(self.languages), spec
+        for refusal in vectors.refused[:10]:
+            console.say(f"  {refusal.where}: {refusal.reason}")
+        return vectors.only(self.languages), spec
 
     def _encoded(self, console: Console) -> tuple[ByConcept, EncoderSpec]:
         encoder = open_encoder(find_model(self.encoder, console), self.method, device=self.device)
@@ -70,12 +67,12 @@ class AlignedSources:
     def _stored(self, console: Console) -> tuple[ByConcept, EncoderSpec]:
         engine = connect(self.settings.database)
         try:
-            found = collections.require(engine, self.collection)
+            collection = collections.require(engine, self.collection)
         finally:
             engine.dispose()
-        spec = EncoderSpec(found.encoder, found.method, found.dim, (), found.model, "")
-        store = found.open_store(self.settings)
+        spec = EncoderSpec(collection.encoder, collection.method, collection.dim, (), collection.model, "")
+        store = collection.open_store(self.settings)
         try:
-            return stored_by_concept(store, found.model, self.languages, console), spec
+            return stored_by_concept(store, collection.model, self.languages, console), spec
         finally:
             store.close()

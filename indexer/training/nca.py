@@ -1,4 +1,4 @@
-"""From aligned documents to the networks of NCA: what ``dragoman train mapping --method nca`` does."""
+"""Learn the networks of NCA from aligned documents, for ``dragoman train mapping --method nca``."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from indexer.training.aligned_documents import ByConcept
 
 @dataclass(frozen=True)
 class LearntNetworks:
-    """Networks, and what they are worth.
+    """Networks, and how well they retrieve mates.
 
     Attributes:
-        networks: learnt from three fifths of the concepts, each stopped by another fifth.
+        networks: trained on three fifths of the concepts; a fourth fifth stops each training.
         reached: mate retrieval of the last fifth.
-        centred: the same of vectors that lost their language's mean and nothing else.
+        centred: mate retrieval of the last fifth without networks, when only the language means are subtracted.
     """
 
     networks: Networks
@@ -32,16 +32,12 @@ class LearntNetworks:
 
 
 def learn_networks(documents: ByConcept, spec: EncoderSpec, seed: int, console: Console) -> LearntNetworks:
-    """Train a network each way of each pair of languages, on the concepts that all of them have.
+    """Train a network per ordered pair of languages, on the concepts that all languages share.
 
-    Args:
-        documents: of two languages or more.
-        spec: what encoded them.
-        seed: of the split and of the networks.
-        console: where progress goes.
+    ``seed`` determines the split and the networks.
 
     Raises:
-        BadInput: there are too few such concepts, a number is not finite, or vectors are of several encoders.
+        BadInput: the languages share too few concepts, a number is not finite, or the vectors are of several encoders.
         MissingPart: torch is not installed.
     """
     from onnx_export.nca import NcaTraining, train  # noqa: PLC0415 - the train extra
@@ -55,8 +51,10 @@ def learn_networks(documents: ByConcept, spec: EncoderSpec, seed: int, console: 
     graphs = {}
     with console.progress("networks", len(pairs), "networks") as advance:
         for source, target in pairs:
-            teaching, stopping = ((some.rows[source], some.rows[target]) for some in (split.training, split.validation))
-            graphs[source, target] = train(teaching, stopping, NcaTraining(seed=seed))
+            training, validation = (
+                (part.rows[source], part.rows[target]) for part in (split.training, split.validation)
+            )
+            graphs[source, target] = train(training, validation, NcaTraining(seed=seed))
             advance(1)
     means = {lang: rows.mean(axis=0) for lang, rows in split.training.rows.items()}
     about = {
@@ -68,11 +66,11 @@ def learn_networks(documents: ByConcept, spec: EncoderSpec, seed: int, console: 
     networks = Networks(spec.model, graphs, means, about)
     test = split.test.rows
 
-    def over_pairs(compared: Callable[[str, str], tuple[FloatArray, FloatArray]]) -> Mates:
-        return mean([mates(*compared(lang, other)) for lang, other in pairs])
+    def mean_over_pairs(compared: Callable[[str, str], tuple[FloatArray, FloatArray]]) -> Mates:
+        return mean([mates(*compared(source, target)) for source, target in pairs])
 
     return LearntNetworks(
         networks,
-        over_pairs(lambda lang, other: networks.compared(lang, other, test[lang], test[other])),
-        over_pairs(lambda lang, other: (test[lang] - means[lang], test[other] - means[other])),
+        mean_over_pairs(lambda source, target: networks.compared(source, target, test[source], test[target])),
+        mean_over_pairs(lambda source, target: (test[source] - means[source], test[target] - means[target])),
     )

@@ -1,4 +1,4 @@
-"""A random sample of sentences, as many of each language, in memory that does not grow with the sources."""
+"""A random sample of sentences, equally many per language; its memory does not grow with the sources."""
 
 from __future__ import annotations
 
@@ -10,54 +10,54 @@ from encoders.text.segmentation import sentences
 
 
 class SentenceSample:
-    """Sentences of documents, each as likely as any other of its language to be kept.
+    """A uniform random sample of each language's sentences.
 
-    A sentence's rank is a hash of the seed, its document's id and its place, and the lowest ranks of each language are
-    kept: so the sample depends on which documents there are and not on their order.
+    A sentence's rank is a hash of the seed, its document's id and its position. The sample is the sentences of lowest
+    rank in each language, so it depends on the set of documents and not on their order.
 
     Attributes:
-        size: sentences in all; each language has an equal part of them, and one at least.
-        seed: another one gives another sample.
-        documents: seen so far.
+        size: sentences in all languages together; each language has an equal share, at least one sentence.
+        seed: seed of the ranks.
+        documents: number of documents added so far.
     """
 
     def __init__(self, size: int, seed: int = 0) -> None:
-        """Nothing seen yet."""
+        """Make an empty sample."""
         self.size = size
         self.seed = seed
         self.documents = 0
-        self._kept: dict[str, list[tuple[int, str]]] = {}
+        self._samples: dict[str, list[tuple[int, str]]] = {}
 
     def add(self, document: Document) -> None:
-        """See a document's sentences; its title is one."""
+        """Draw from a document's sentences; the title is a sentence."""
         self.documents += 1
         content = document.content
         spans = sentences(content, document.lang)
         if not spans:
             return
-        if document.lang not in self._kept:
-            self._kept[document.lang] = []
-            for kept in self._kept.values():
-                self._shorten(kept)
-        kept = self._kept[document.lang]
-        for place, (start, end) in enumerate(spans):
-            rank = -self._rank(document.doc_id, place)
-            if len(kept) < self._share or rank > kept[0][0]:
-                heapq.heappush(kept, (rank, content[start:end]))
-                self._shorten(kept)
+        if document.lang not in self._samples:
+            self._samples[document.lang] = []
+            for sample in self._samples.values():
+                self._shorten(sample)
+        sample = self._samples[document.lang]
+        for position, (start, end) in enumerate(spans):
+            negated_rank = -self._rank(document.doc_id, position)
+            if len(sample) < self._share or negated_rank > sample[0][0]:
+                heapq.heappush(sample, (negated_rank, content[start:end]))
+                self._shorten(sample)
 
     def by_language(self) -> dict[str, list[str]]:
-        """The sentences kept of each language, languages and sentences in an order of their own."""
-        return {lang: [text for _, text in sorted(self._kept[lang])] for lang in sorted(self._kept)}
+        """The sampled sentences by language; languages are sorted, sentences are in order of rank, highest first."""
+        return {lang: [text for _, text in sorted(self._samples[lang])] for lang in sorted(self._samples)}
 
     @property
     def _share(self) -> int:
-        return max(self.size // len(self._kept), 1)
+        return max(self.size // len(self._samples), 1)
 
-    def _shorten(self, kept: list[tuple[int, str]]) -> None:
-        while len(kept) > self._share:
-            heapq.heappop(kept)
+    def _shorten(self, sample: list[tuple[int, str]]) -> None:
+        while len(sample) > self._share:
+            heapq.heappop(sample)
 
-    def _rank(self, doc_id: str, place: int) -> int:
-        name = f"{self.seed} {place} {doc_id}".encode("utf-8", "surrogatepass")
-        return int.from_bytes(hashlib.blake2b(name, digest_size=8).digest())
+    def _rank(self, doc_id: str, position: int) -> int:
+        hashed = f"{self.seed} {position} {doc_id}".encode("utf-8", "surrogatepass")
+        return int.from_bytes(hashlib.blake2b(hashed, digest_size=8).digest())

@@ -1,4 +1,4 @@
-"""From parallel text to a T-LASER, cT-LASER or LASER encoder: read, learn a vocabulary, train, export."""
+"""Train a T-LASER, cT-LASER or LASER encoder on parallel text: read, learn a vocabulary, train, export."""
 
 from __future__ import annotations
 
@@ -24,27 +24,25 @@ if TYPE_CHECKING:
     import tokenizers
 
 _GATE_TEXTS = 240
-_FEWEST_GATE_TEXTS = 40
-"""Of ten documents the ten nearest are the same whatever a graph does."""
+_MIN_GATE_TEXTS = 40
+"""With very few texts the parity check is empty: among ten documents, every graph finds the same ten nearest."""
 
 
 @dataclass(frozen=True)
 class TlaserReport:
-    """What was learnt from what.
+    """The trained folder, and counts of the data and the training.
 
     Attributes:
-        folder: the new model folder.
-        sentences: that taught, by language.
-        pairs: that were translated.
-        directions: from a language to a pivot.
-        vocabulary: tokens.
-        tokens: said by the decoder in training, up to the weights that were exported.
-        best: step and similarity-search error of the weights that were exported.
-        rate: target tokens a second; 0 where nothing was left to train.
-        words: that are said a second.
-        parity: of the graph with torch.
-        checkpoints: folder to go on from.
-        remarks: what should be known.
+        sentences: number of training sentences, by language.
+        pairs: number of sentence pairs in training.
+        directions: ``LANGUAGE-PIVOT`` for each direction of translation.
+        vocabulary: number of tokens in the vocabulary.
+        tokens: target tokens that the decoder was trained on, up to the step of the exported weights.
+        best: step and similarity-search error of the exported weights.
+        rate: target tokens per second; 0 if the checkpoint was already fully trained.
+        words: target words per second.
+        parity: of the exported graph with torch.
+        checkpoints: folder of the checkpoints; a later run resumes from it.
         refused: sentences that could not be used.
     """
 
@@ -76,44 +74,44 @@ def train_tlaser(
     force: bool = False,
     console: Console | None = None,
 ) -> TlaserReport:
-    """Train on parallel text and publish the encoder; a run that was stopped goes on where it was.
+    """Train on parallel text and publish the encoder; an interrupted run is resumed.
 
     Args:
         sources: files and folders of parallel text.
-        target: the model folder to make; checkpoints are kept beside it in ``NAME.training``.
+        target: the model folder to write; checkpoints are stored beside it in ``NAME.training``.
         plan: variant, sizes and how to train.
-        pivots: languages to translate into; English and Spanish, or the two with the most sentences, unless given.
-        languages: to learn; all unless given.
-        validation: files and folders of parallel text to validate on; a part of the sources unless given.
+        pivots: languages to translate into; empty: English and Spanish, or the two with the most sentences.
+        languages: languages to learn; empty: all.
+        validation: files and folders of parallel text to validate on; empty: a part of the sources.
         precision: of the exported graph.
         device: where to train.
-        force: export below the parity bar.
-        console: where progress goes; nowhere unless given.
+        force: export even below the parity bar.
+        console: where progress is shown; None: nowhere.
 
     Raises:
-        BadInput: the sources teach nothing, the target holds something else, a checkpoint there is of another
+        BadInput: the sources hold no pair to learn from, the target holds something else, its checkpoint is of another
             training, or parity is below the bar.
-        MissingPart: torch, the device asked for, or room on the disk is not there.
+        MissingPart: torch, the requested device, or space on the disk is missing.
     """
     console = console or Console(quiet=True)
     require_torch()
     target = free_target(target, "model")
     checkpoints = target.with_name(f"{target.name}.training")
-    text = _gathered(sources, languages, console)
-    train, held = (text, _gathered(validation, languages, console)) if validation else hold_out(text)
-    chosen = choose_pivots(pivots, train.languages(), languages)
+    text = _read_text(sources, languages, console)
+    train, held_out = (text, _read_text(validation, languages, console)) if validation else hold_out(text)
+    chosen_pivots = choose_pivots(pivots, train.languages(), languages)
     tokenizer = _vocabulary(train, plan)
-    corpus, remarks = make_corpus(train, held, chosen, tokenizer, plan)
-    size = tokenizer.get_vocab_size()
-    remarks += _lacking(train, languages, size, plan)
+    corpus, remarks = make_corpus(train, held_out, chosen_pivots, tokenizer, plan)
+    vocabulary_size = tokenizer.get_vocab_size()
+    remarks += _missing_remarks(train, languages, vocabulary_size, plan)
     console.say(
         f"{NAMES[plan.variant]}: {len(train.rows):,} sentences in {', '.join(corpus.languages)}, {corpus.pairs:,} "
-        f"pairs into {' and '.join(chosen)}, {size:,} tokens"
+        f"pairs into {' and '.join(chosen_pivots)}, {vocabulary_size:,} tokens"
     )
-    from onnx_export.tlaser.fit import fit  # noqa: PLC0415 - torch, which nothing but training loads
+    from onnx_export.tlaser.fit import fit  # noqa: PLC0415 - torch, which only training loads
     from onnx_export.tlaser.folder import publish  # noqa: PLC0415
 
-    fitted = fit(corpus, plan, size, checkpoints, device=device, console=console)
+    fitted = fit(corpus, plan, vocabulary_size, checkpoints, device=device, console=console)
     trained = int(fitted.curve[-1]["step"])
     if trained > plan.training.steps:
         remarks.append(f"{checkpoints} had {trained:,} steps already, which are exported; remove it to train fewer")
@@ -126,7 +124,7 @@ def train_tlaser(
         corpus.languages,
         target,
         precision,
-        texts=gate_texts(held, train, corpus.languages),
+        texts=gate_texts(held_out, train, corpus.languages),
         curve=fitted.curve,
         about={
             "Training": f"{', '.join(directions)}; {corpus.pairs:,} pairs; {tokens:,} target tokens in {step:,} steps",
@@ -140,7 +138,7 @@ def train_tlaser(
         sentences={lang: len(corpus.sentences[lang]) for lang in corpus.languages},
         pairs=corpus.pairs,
         directions=directions,
-        vocabulary=size,
+        vocabulary=vocabulary_size,
         tokens=tokens,
         best=(step, error),
         rate=fitted.rate,
@@ -148,31 +146,31 @@ def train_tlaser(
         parity=parity,
         checkpoints=checkpoints,
         remarks=remarks,
-        refused=text.refused + (held.refused if validation else []),
+        refused=text.refused + (held_out.refused if validation else []),
     )
 
 
-def _gathered(sources: Sequence[str], languages: Sequence[str], console: Console) -> AlignedText:
-    found = find(sources)
-    read = 0
+def _read_text(sources: Sequence[str], languages: Sequence[str], console: Console) -> AlignedText:
+    files = find(sources)
+    sentences = 0
     with console.progress("reading", None, "sentences") as progress:
 
-        def counted() -> Iterator[AlignedSentence | Refusal]:
-            nonlocal read
-            for reading in read_parallel(found):
-                read += 1
+        def counted_readings() -> Iterator[AlignedSentence | Refusal]:
+            nonlocal sentences
+            for reading in read_parallel(files):
+                sentences += 1
                 progress(1)
                 yield reading
 
-        text = gather(counted(), languages)
+        text = gather(counted_readings(), languages)
     if not text.rows:
         if text.refused:
-            why = f"{text.refused[0].where}: {text.refused[0].reason}"
-        elif read:
-            why = f"of {read:,} sentences none is in two of {', '.join(languages) or 'the languages'}"
+            reason = f"{text.refused[0].where}: {text.refused[0].reason}"
+        elif sentences:
+            reason = f"of {sentences:,} sentences none is in two of {', '.join(languages) or 'the languages'}"
         else:
-            why = "they are empty"
-        raise BadInput(f"no sentence in two languages could be read from {', '.join(sources)} ({why}); give others")
+            reason = "they are empty"
+        raise BadInput(f"no sentence in two languages could be read from {', '.join(sources)} ({reason}); give others")
     return text
 
 
@@ -182,21 +180,26 @@ def _vocabulary(train: AlignedText, plan: TlaserPlan) -> tokenizers.Tokenizer:
     )
 
 
-def _lacking(train: AlignedText, languages: Sequence[str], size: int, plan: TlaserPlan) -> list[str]:
-    """Remarks on what was asked for and is not there: languages, and tokens."""
-    found = train.languages()
-    remarks = [f"no sentence in {lang} stands beside another in the sources" for lang in languages if lang not in found]
+def _missing_remarks(train: AlignedText, languages: Sequence[str], size: int, plan: TlaserPlan) -> list[str]:
+    """Remarks on requested languages that the sources lack, and on a vocabulary smaller than requested."""
+    available = train.languages()
+    remarks = [
+        f"no sentence in {lang} stands beside another in the sources" for lang in languages if lang not in available
+    ]
     if size < plan.sizes.vocabulary:
         remarks.append(f"the sentences have {size:,} tokens that come twice, not {plan.sizes.vocabulary:,}")
     return remarks
 
 
-def gate_texts(held: AlignedText, train: AlignedText, languages: Sequence[str]) -> list[GateText]:
-    """Held-out sentences, where they are few some of training too: all as documents, each fourth as a query too."""
-    texts, more = (
-        [(lang, row[lang]) for row in text.rows for lang in languages if lang in row] for text in (held, train)
+def gate_texts(held_out: AlignedText, train: AlignedText, languages: Sequence[str]) -> list[GateText]:
+    """Texts of the parity check: held-out sentences, and training sentences if the held-out sentences are few.
+
+    All sentences are documents, and every fourth sentence is a query too.
+    """
+    held_out_texts, training_texts = (
+        [(lang, row[lang]) for row in part.rows for lang in languages if lang in row] for part in (held_out, train)
     )
-    texts = [*texts[:_GATE_TEXTS], *more[: max(_FEWEST_GATE_TEXTS - len(texts), 0)]]
+    texts = [*held_out_texts[:_GATE_TEXTS], *training_texts[: max(_MIN_GATE_TEXTS - len(held_out_texts), 0)]]
     documents = [GateText(lang, "document", text) for lang, text in texts]
     queries = [GateText(lang, "query", text) for lang, text in texts[::4]]
     return [*queries, *documents]

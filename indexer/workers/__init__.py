@@ -1,1 +1,1 @@
-"""An index run shared by many processes: the ledger is the truth, a message only a hint to look at it."""
+"""Index runs shared by many processes: the ledger decides, and a message is only a hint to look at the ledger."""

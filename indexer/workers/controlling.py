@@ -1,4 +1,4 @@
-"""Pause, resume and cancel a collection's run that workers are at."""
+"""Pause, resume and cancel a collection's run by workers."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from indexer.workers.sweeping import give_out
 
 
 def last_run(engine: sa.Engine, collection: str) -> IndexRun:
-    """The collection's newest run of workers, over or not.
+    """The collection's newest run by workers, active or over.
 
     Raises:
-        BadInput: there is no such collection, or no such run of it.
+        BadInput: the collection or the run does not exist.
     """
     spooled = [run for run in runs(engine, collection) if run.spooled]
     return spooled[-1] if spooled else active_run(engine, collection)
 
 
 def active_run(engine: sa.Engine, collection: str) -> IndexRun:
-    """The collection's run that workers are at, or that is paused or still being read.
+    """The collection's active run by workers: running, paused or still being read.
 
     Raises:
-        BadInput: there is no such collection, or no such run of it.
+        BadInput: the collection or the run does not exist.
     """
     collections.require(engine, collection)
     query = sa.select(IndexRun).where(IndexRun.collection == collection, IndexRun.state.in_(ACTIVE), IndexRun.spooled)
@@ -42,12 +42,12 @@ def active_run(engine: sa.Engine, collection: str) -> IndexRun:
 
 
 def pause(engine: sa.Engine, collection: str) -> IndexRun:
-    """Let workers take no chunk more; what they have they finish."""
+    """Pause the active run: workers finish their chunks and take no more."""
     return _change(engine, collection, RUNNING, PAUSED, "nothing can be paused")
 
 
 def resume(engine: sa.Engine, collection: str, hints: Hints) -> IndexRun:
-    """Let workers go on, and send the messages that a broker may have lost.
+    """Resume the active run, and send the messages that a broker may have lost.
 
     Raises:
         StoreError: the broker is away.
@@ -64,13 +64,13 @@ def resume(engine: sa.Engine, collection: str, hints: Hints) -> IndexRun:
 
 
 def cancel(engine: sa.Engine, collection: str) -> IndexRun:
-    """Give the run up: workers drop what they have; what is stored stays."""
+    """Cancel the active run: workers drop their chunks; stored documents stay."""
     run = active_run(engine, collection)
     with transaction(engine) as session:
-        session.execute(sa.select(IndexRun.id).where(IndexRun.id == run.id).with_for_update())  # see leases._keep_run
-        given_up = change_state(session, run.id, ACTIVE, CANCELLED)
+        session.execute(sa.select(IndexRun.id).where(IndexRun.id == run.id).with_for_update())  # see leases._lock_run
+        is_cancelled = change_state(session, run.id, ACTIVE, CANCELLED)
         row = session.get_one(IndexRun, run.id)
-        if not given_up:
+        if not is_cancelled:
             raise BadInput(f"run {run.id} of collection {collection} is {row.state} by now: nothing can be given up")
         row.finished, row.builds = now(), builds(session, run.id)
         forget_chunks(session, run.id)
@@ -82,8 +82,8 @@ def _change(engine: sa.Engine, collection: str, before: str, after: str, refusal
     if run.state != before:
         raise BadInput(f"run {run.id} of collection {collection} is {run.state}: {refusal}")
     with transaction(engine) as session:
-        changed = change_state(session, run.id, (before,), after)
+        is_changed = change_state(session, run.id, (before,), after)
         row = session.get_one(IndexRun, run.id)
-        if not changed:
+        if not is_changed:
             raise BadInput(f"run {run.id} of collection {collection} is {row.state} by now: {refusal}")
     return row

@@ -1,7 +1,7 @@
-"""Messages between publisher and workers, by Celery: each names a chunk and says nothing more.
+"""Messages from publisher to workers, sent by Celery: each message only names a chunk.
 
-A message is a hint to look at the ledger. One that comes twice, late or never does no harm: a worker whose chunk is
-taken looks for the next, and a sweep sends as many messages as chunks are waiting for one.
+A message is a hint to look at the ledger. A message that comes twice, late or never does no harm: a worker whose chunk
+is taken looks for the next chunk, and a sweep sends a message for every chunk without one.
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ _SCHEMES = ("amqp", "amqps", "redis", "rediss")
 _CONNECT_SECONDS = 10
 _CONNECT_RETRIES = 3
 _CONFIRM_SECONDS = 10
-"""Until the broker says that it has a message: RabbitMQ without memory or disk says nothing at all."""
+"""Seconds to wait until the broker confirms a message: RabbitMQ without memory or disk never answers."""
 
 
 _BROKERS = "amqp://USER@HOST (RabbitMQ) or redis://HOST, in --broker or DRAGOMAN_BROKER"
 
 
 def queue_of(model: str) -> str:
-    """Name of the queue of a model's chunks: workers with another model never see them."""
+    """Name of the queue of a model's chunks, which workers with other models never read."""
     return f"dragoman.{model}"
 
 
 def make_app(broker: str) -> Celery:
-    """A Celery application of publisher or worker.
+    """Celery application of a publisher or a worker.
 
     Raises:
-        BadInput: there is none, or the URL can't be read or is of no broker that is known to keep messages.
+        BadInput: no broker is named, the URL can't be read, or the broker is not known to keep messages.
         MissingPart: Celery is not installed.
     """
     if not broker:
@@ -70,9 +70,9 @@ def make_app(broker: str) -> Celery:
     try:
         connection = app.connection_for_write()
         is_read = broker.startswith("amqp") or ((connection.virtual_host or "").strip("/") or "0").isdigit()
-    except (TypeError, ValueError):  # whose text may be a piece of a password
+    except (TypeError, ValueError):  # the error's text may contain a part of a password
         is_read = False
-    if not is_read or any("@" in "".join(urlsplit(one)[2:]) for one in broker.split(";")):
+    if not is_read or any("@" in "".join(urlsplit(url)[2:]) for url in broker.split(";")):
         raise BadInput(
             f"the broker's URL can't be read; give {_BROKERS}, write '/', '?', '#' and '@' of a password as %2F, %3F, "
             "%23 and %40, and Redis' database as a number: redis://HOST/0"
@@ -81,7 +81,7 @@ def make_app(broker: str) -> Celery:
 
 
 def queue(broker: str, model: str) -> Any:
-    """The queue of a model's chunks: on RabbitMQ a quorum queue, which is on disk, on every node that there is."""
+    """The queue of a model's chunks: on RabbitMQ a quorum queue, stored on the disks of all nodes."""
     from kombu.entity import Exchange, Queue  # noqa: PLC0415
 
     name = queue_of(model)
@@ -90,29 +90,29 @@ def queue(broker: str, model: str) -> Any:
 
 
 def _shown(broker: str) -> str:
-    """A broker's URL, or those of several that stand for one another, without credentials."""
-    parts = [urlsplit(one) for one in broker.split(";")]
-    return ";".join(f"{one.scheme}://{one.netloc.rpartition('@')[2]}{one.path}" for one in parts)
+    """A broker's URL, or the URLs of alternative brokers, without credentials."""
+    urls = [urlsplit(url) for url in broker.split(";")]
+    return ";".join(f"{url.scheme}://{url.netloc.rpartition('@')[2]}{url.path}" for url in urls)
 
 
 class Hints:
-    """Where messages are sent."""
+    """Sends messages to the workers' queues, and counts the waiting ones."""
 
     def __init__(self, broker: str) -> None:
-        """Nothing is sent or asked yet.
+        """Prepare the Celery application; no connection is made yet.
 
         Raises:
-            BadInput: the URL is of no broker.
+            BadInput: the URL is not that of a broker.
             MissingPart: Celery is not installed.
         """
         self.broker = broker
         self._app = make_app(broker)
 
     def send(self, model: str, chunks: Iterable[tuple[int, int]]) -> None:
-        """Name some chunks, as run and number, to the workers of a model.
+        """Send chunks, as pairs of run and number, to the workers of a model.
 
         Raises:
-            StoreError: the broker is away, or takes no messages.
+            StoreError: the broker is away or accepts no messages.
         """
         from kombu.exceptions import OperationalError  # noqa: PLC0415
 
@@ -125,7 +125,7 @@ class Hints:
                         retry=False, confirm_timeout=_CONFIRM_SECONDS,
                     )  # fmt: skip
             except OperationalError as error:
-                connection.collect()  # a good-bye would wait for an answer
+                connection.collect()  # closing politely would wait for an answer
                 if not isinstance(error.__cause__, TimeoutError):
                     raise
                 raise StoreError(
@@ -134,7 +134,7 @@ class Hints:
                 ) from error
 
     def waiting(self, model: str) -> int:
-        """How many messages no worker has taken yet.
+        """Number of messages that no worker has taken yet.
 
         Raises:
             StoreError: the broker is away.

@@ -1,4 +1,4 @@
-"""Chunks as one worker takes, keeps and returns them. Each change is one statement that says what it found before."""
+"""Leases: how a worker takes, keeps and returns chunks. Each change is one SQL statement that checks the old state."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ from indexer.ledger.tables import DONE, LEASED, PENDING, REFUSED, RUNNING, SPLIT
 from indexer.workers.spool import unpacked
 
 MOST_ATTEMPTS = 5
-"""Times that a chunk is tried before it is halved: workers die of other things than documents."""
+"""Attempts at a chunk before it is halved: a worker may also die for reasons other than a document."""
 MOST_ATTEMPTS_OF_A_PART = 2
-"""The same for a part of a chunk: something in it is known to be wrong."""
+"""Attempts at a part of a chunk; fewer, because the chunk has failed before."""
 _PARTS = 1 << 24
 IS_PENDING = Chunk.state == sa.literal(PENDING, literal_execute=True)
-"""Spelled out in the statement: the index of free chunks is of this state, which a plan for any state can't use."""
+"""Condition of a free chunk. The state is a literal, so that the planner can use the partial index of this state."""
 DIED = "its worker died or stood still while it was encoded"
 
 
 @dataclass(frozen=True)
 class Lease:
-    """A chunk that a worker has.
+    """A chunk, or a part of a chunk, that a worker has leased.
 
     Attributes:
-        run: its run.
-        number: of the chunk, or of the part of it.
-        todo: positions of the documents to encode, in the chunk they were read in.
-        attempts: how often it was taken, this time included.
-        error: of the attempt before.
+        run: id of the run.
+        number: number of the chunk or part.
+        todo: positions of the documents to encode, in the whole chunk.
+        attempts: how often the chunk was leased, this time included.
+        error: error of the previous attempt.
     """
 
     run: int
@@ -46,31 +46,27 @@ class Lease:
 
     @property
     def whole(self) -> int:
-        """Number of the chunk that this is, or is a part of.
+        """Number of the whole chunk.
 
         A part's number is the chunk's plus a multiple of 2²⁴: once for the first half, twice for the second, and so on
-        as the nodes of a binary tree are counted. So two workers that halve at once make the same parts.
+        as the nodes of a binary tree are counted. So two workers that halve a chunk at once create the same parts.
         """
         return self.number % _PARTS
 
     @property
     def halves(self) -> tuple[int, int]:
-        """Numbers of its two halves."""
+        """Numbers of the two halves."""
         node = self.number // _PARTS
         return self.whole + (2 * node + 1) * _PARTS, self.whole + (2 * node + 2) * _PARTS
 
     @property
     def is_spent(self) -> bool:
-        """Whether it was tried often enough."""
+        """Whether the chunk has had all its attempts."""
         return self.attempts > (MOST_ATTEMPTS if self.number < _PARTS else MOST_ATTEMPTS_OF_A_PART)
 
 
 class Leases:
-    """One worker's hand on the ledger.
-
-    Attributes:
-        worker: its id.
-    """
+    """A worker's access to the chunks of the ledger; ``worker`` is its id."""
 
     def __init__(
         self,
@@ -86,20 +82,20 @@ class Leases:
 
         Args:
             engine: the ledger's database.
-            worker: its id, of this one process and no other.
-            model: chunks of other models are not taken.
-            build: written down with what it encodes.
-            seconds: after which a chunk is anybody's whose worker showed no sign of life.
-            refused: told how many documents were refused because they can't be encoded.
+            worker: id of the worker, unique to its process.
+            model: only chunks of this model are taken.
+            build: id of the encoder's graph, written into each chunk.
+            seconds: length of a lease; afterwards, without a sign of life, any worker may take the chunk.
+            refused: called with the number of documents refused because they can't be encoded.
         """
         self._refused = refused
         self._engine, self._model, self._build, self._seconds = engine, model, build, seconds
         self.worker = worker
 
     def take(self, run: int, number: int) -> Lease | None:
-        """The chunk that a message named; else, if somebody has it, the next that is free; None where there is none.
+        """Lease the chunk that a message names or, if that chunk is not free, the next free chunk; None without any.
 
-        Chunks that were tried too often are halved on the way, or, at one document, refused.
+        A chunk that has had all its attempts is halved first; if it has a single document, the document is refused.
         """
         for lease in iter(lambda: self._take(run, number), None):
             if not lease.is_spent:
@@ -113,28 +109,28 @@ class Leases:
     def _take(self, run: int, number: int) -> Lease | None:
         with transaction(self._engine) as session:
             if self._engine.dialect.name == "postgresql":
-                # A claim that a crash forgets costs a chunk's work: its worker finds that it has the chunk no more.
+                # A crash that loses a claim costs a chunk's work: the worker finds that its lease is gone.
                 session.execute(sa.text("SET LOCAL synchronous_commit TO off"))
-            if found := self._claim(session, run, Chunk.number == number) or self._claim(session, run):
-                return found
-            mine = (IndexRun.state == RUNNING, IndexRun.spooled, IndexRun.model == self._model, IndexRun.id != run)
-            others = session.scalars(sa.select(IndexRun.id).where(*mine).order_by(IndexRun.id)).all()
-            return next((found for other in others if (found := self._claim(session, other))), None)
+            if lease := self._claim(session, run, Chunk.number == number) or self._claim(session, run):
+                return lease
+            claimable = (IndexRun.state == RUNNING, IndexRun.spooled, IndexRun.model == self._model, IndexRun.id != run)
+            run_ids = session.scalars(sa.select(IndexRun.id).where(*claimable).order_by(IndexRun.id)).all()
+            return next((lease for run_id in run_ids if (lease := self._claim(session, run_id))), None)
 
-    def _claim(self, session: Session, run: int, *which: sa.ColumnElement[bool]) -> Lease | None:
-        going = sa.exists().where(
+    def _claim(self, session: Session, run: int, *conditions: sa.ColumnElement[bool]) -> Lease | None:
+        active_run = sa.exists().where(
             IndexRun.id == run, IndexRun.state == RUNNING, IndexRun.spooled, IndexRun.model == self._model
         )
-        free = (
+        free_chunk = (
             sa.select(Chunk.number)
-            .where(Chunk.run_id == run, IS_PENDING, going, *which)
+            .where(Chunk.run_id == run, IS_PENDING, active_run, *conditions)
             .order_by(Chunk.number)
             .limit(1)
             .with_for_update(skip_locked=True, of=Chunk)
         )
         claim = (
             sa.update(Chunk)
-            .where(Chunk.run_id == run, Chunk.number == free.scalar_subquery())
+            .where(Chunk.run_id == run, Chunk.number == free_chunk.scalar_subquery())
             .values(
                 state=LEASED,
                 owner=self.worker,
@@ -146,9 +142,9 @@ class Leases:
             .returning(Chunk.number, Chunk.todo, Chunk.attempts, Chunk.error)
         )
         row = session.execute(claim, execution_options={"synchronize_session": False}).one_or_none()
-        return row and Lease(run, row.number, tuple(at for at, one in enumerate(row.todo) if one), *row[2:])
+        return row and Lease(run, row.number, tuple(index for index, flag in enumerate(row.todo) if flag), *row[2:])
 
-    def _mine(self, lease: Lease) -> tuple[sa.ColumnElement[bool], ...]:
+    def _leased_here(self, lease: Lease) -> tuple[sa.ColumnElement[bool], ...]:
         return (
             Chunk.run_id == lease.run,
             Chunk.number == lease.number,
@@ -157,87 +153,88 @@ class Leases:
         )
 
     def _change(self, session: Session, lease: Lease, **values: Any) -> bool:
-        """Change the chunk if the worker still has it; whether it did."""
-        update = sa.update(Chunk).where(*self._mine(lease)).values(**values)
+        """Change the chunk if this worker still holds its lease; returns whether it does."""
+        update = sa.update(Chunk).where(*self._leased_here(lease)).values(**values)
         result = session.execute(update, execution_options={"synchronize_session": False})
         return bool(result.rowcount)  # type: ignore[attr-defined]
 
     def documents(self, lease: Lease) -> list[Document]:
-        """What is to be encoded; nothing if the run was given up."""
+        """The documents to encode; none if the run was cancelled."""
         with transaction(self._engine) as session:
             spool = session.get(Spool, (lease.run, lease.whole))
         documents = unpacked(spool.documents) if spool else []
-        return [documents[at] for at in lease.todo if documents]
+        return [documents[position] for position in lease.todo if documents]
 
     def run(self, lease: Lease) -> IndexRun | None:
-        """The run that a chunk is of; None once it was removed."""
+        """The run of the chunk; None if the run was removed."""
         with transaction(self._engine) as session:
             return session.get(IndexRun, lease.run)
 
     def keep(self, lease: Lease) -> bool:
-        """Have it for a whole lease more; false where another has it by now, or its run was given up."""
+        """Renew the lease; false if another worker has the chunk by now, or the run was cancelled."""
         with transaction(self._engine) as session:
             return self._change(session, lease, until=clock() + self._seconds)
 
     def done(self, lease: Lease, stored: int, notes: Iterable[Note]) -> bool:
-        """Its documents are in the store; false where another has it: who then does the same once more, and counts."""
+        """Mark the chunk done and count its documents; false if another worker has the chunk, which then does so."""
         with transaction(self._engine) as session:
-            _keep_run(session, lease)
+            _lock_run(session, lease)
             if not self._change(session, lease, state=DONE, wanted=stored, error="", updated=now()):
                 return False
             session.add_all(finding(lease.run, note) for note in notes)
             session.flush()
-            counted = sa.update(IndexRun).where(IndexRun.id == lease.run).values(encoded=IndexRun.encoded + stored)
-            session.execute(counted, execution_options={"synchronize_session": False})  # last: all marks wait for it
+            # Last, because every worker that marks a chunk waits for this row.
+            update = sa.update(IndexRun).where(IndexRun.id == lease.run).values(encoded=IndexRun.encoded + stored)
+            session.execute(update, execution_options={"synchronize_session": False})
             return True
 
     def give_back(self, lease: Lease, error: str) -> None:
-        """Let others have it, as if it had not been taken: the reason is not in its documents."""
+        """Free the chunk without counting the attempt, because its documents are not the reason."""
         with transaction(self._engine) as session:
             self._change(session, lease, state=PENDING, attempts=Chunk.attempts - 1, error=error)
 
     def fail(self, lease: Lease, error: str) -> None:
-        """Let others have it, and count that it could not be encoded."""
+        """Free the chunk and count the attempt, because the chunk could not be encoded."""
         with transaction(self._engine) as session:
             self._change(session, lease, state=PENDING, error=error, updated=now())
 
     def _halve(self, lease: Lease) -> None:
         middle = len(lease.todo) // 2
         with transaction(self._engine) as session:
-            _keep_run(session, lease)
+            _lock_run(session, lease)
             if not self._change(session, lease, state=SPLIT, updated=now()):
                 return
-            whole = session.get_one(Chunk, (lease.run, lease.number))
+            chunk = session.get_one(Chunk, (lease.run, lease.number))
             parts = zip(lease.halves, (lease.todo[:middle], lease.todo[middle:]), strict=True)
-            session.add_all(_part(whole, number, todo) for number, todo in parts)
+            session.add_all(_part(chunk, number, todo) for number, todo in parts)
 
     def _refuse(self, lease: Lease) -> None:
         documents = self.documents(lease)
-        why = f"it can't be encoded: {lease.error or DIED}"
-        if self.done(lease, 0, [Note(REFUSED, document.doc_id, document.doc_id, why) for document in documents]):
+        reason = f"it can't be encoded: {lease.error or DIED}"
+        if self.done(lease, 0, [Note(REFUSED, document.doc_id, document.doc_id, reason) for document in documents]):
             self._refused(len(documents))
 
 
-def _keep_run(session: Session, lease: Lease) -> None:
-    """Whoever gives the run up waits until this transaction ends; other workers don't.
+def _lock_run(session: Session, lease: Lease) -> None:
+    """Lock a run's row, so that a cancellation waits until this transaction ends; other workers don't wait.
 
-    To be its first: of a run's row and its chunks', the run's is locked first, else two wait for each other.
+    Call this first in a transaction: every transaction locks the run's row before rows of chunks, against deadlocks.
     """
-    of_run = sa.select(IndexRun.id).where(IndexRun.id == lease.run)
-    session.execute(of_run.with_for_update(read=True, key_share=True))
+    run_row = sa.select(IndexRun.id).where(IndexRun.id == lease.run)
+    session.execute(run_row.with_for_update(read=True, key_share=True))
 
 
-def _part(whole: Chunk, number: int, todo: Sequence[int]) -> Chunk:
-    flags = bytearray(len(whole.todo))
-    for at in todo:
-        flags[at] = True
+def _part(chunk: Chunk, number: int, todo: Sequence[int]) -> Chunk:
+    flags = bytearray(len(chunk.todo))
+    for position in todo:
+        flags[position] = True
     return Chunk(
-        run_id=whole.run_id,
+        run_id=chunk.run_id,
         number=number,
         state=PENDING,
         documents=0,
         todo=bytes(flags),
         wanted=len(todo),
-        digest=whole.digest,
+        digest=chunk.digest,
         updated=now(),
     )

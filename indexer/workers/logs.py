@@ -1,4 +1,4 @@
-"""What workers say: a line an event, with the ids of worker, run and chunk; as text or as JSON."""
+"""Log of the workers: a line for each event with the ids of worker, run and chunk, as text or as JSON."""
 
 from __future__ import annotations
 
@@ -15,38 +15,40 @@ _IDS = ("run", "chunk")
 
 
 def of(lease: Lease | None) -> dict[str, int]:
-    """The ids of a chunk, as ``extra`` of a log call."""
+    """Ids of a lease's run and chunk, for the ``extra`` of a log call."""
     return {"run": lease.run, "chunk": lease.number} if lease else {}
 
 
-class _Lines(logging.Formatter):
-    """A line an event; ids that an event has no part in are left out."""
+class _LineFormatter(logging.Formatter):
+    """Formats an event as a line with its ids; ids that the event lacks are left out."""
 
     def __init__(self, worker: str, *, as_json: bool) -> None:
         super().__init__()
         self.worker, self._json = worker, as_json
 
     def format(self, record: logging.LogRecord) -> str:
-        when = dt.datetime.fromtimestamp(record.created, dt.UTC).isoformat(timespec="milliseconds")
-        said = record.getMessage()
+        time = dt.datetime.fromtimestamp(record.created, dt.UTC).isoformat(timespec="milliseconds")
+        message = record.getMessage()
         if record.exc_info and record.levelno >= logging.ERROR:
-            said = f"{said}\n{self.formatException(record.exc_info)}"
+            message = f"{message}\n{self.formatException(record.exc_info)}"
         ids = {"worker": self.worker, **{name: getattr(record, name) for name in _IDS if hasattr(record, name)}}
         if self._json:
-            event = {"time": when, "level": record.levelname.lower(), "logger": record.name, **ids, "event": said}
+            event = {"time": time, "level": record.levelname.lower(), "logger": record.name, **ids, "event": message}
             return json.dumps(event, ensure_ascii=False)
-        said = " | ".join(line for line in said.splitlines() if line.strip())
-        return f"{when} {record.levelname.lower()} {' '.join(f'{name}={value}' for name, value in ids.items())}: {said}"
+        message = " | ".join(line for line in message.splitlines() if line.strip())
+        return (
+            f"{time} {record.levelname.lower()} {' '.join(f'{name}={value}' for name, value in ids.items())}: {message}"
+        )
 
 
 def log_to_stderr(worker: str, *, as_json: bool, quiet: bool = False) -> None:
-    """Send this process's log to stderr, as of a worker; what Celery says is part of it from warnings on."""
+    """Send this process's log to stderr under a worker's id, with Celery's messages from warnings upwards."""
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(_Lines(worker, as_json=as_json))
+    handler.setFormatter(_LineFormatter(worker, as_json=as_json))
     root = logging.getLogger()
     root.handlers = [handler]
     logging.captureWarnings(True)
     root.setLevel(logging.WARNING)
-    warnings.simplefilter("ignore", PendingDeprecationWarning)  # of Celery's, each time that a broker is away
-    warnings.filterwarnings("ignore", "You're running the worker with superuser")  # of a container, mostly
+    warnings.simplefilter("ignore", PendingDeprecationWarning)  # from Celery, whenever a broker is away
+    warnings.filterwarnings("ignore", "You're running the worker with superuser")  # mostly in a container
     logger.setLevel(logging.WARNING if quiet else logging.INFO)

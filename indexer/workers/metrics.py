@@ -1,4 +1,4 @@
-"""What a worker counts, for Prometheus: documents, chunks by how they ended, seconds by what they went into."""
+"""Metrics of a worker for Prometheus: documents, chunks by outcome, seconds by step."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ _SECONDS = (0.001, 0.005, 0.02, 0.1, 0.5, 1, 2, 5, 10, 30, 60, 300)
 
 
 class Metrics:
-    """Counts nothing: what a worker has that nobody asks."""
+    """Metrics that count nothing, for a worker without a metrics port."""
 
     def spent(self, step: str, started: float) -> float:  # noqa: ARG002
-        """A step of a chunk that began then is over now; returns now."""
+        """Record that a step of a chunk begun at ``started`` is over; returns the current time in seconds."""
         return time.perf_counter()
 
     def chunk(self, end: str) -> None:
-        """A chunk ended so."""
+        """Count a chunk by its outcome ``end``."""
 
     def stored(self, documents: int, refused: int) -> None:
-        """So many documents were stored, so many refused."""
+        """Count stored and refused documents."""
 
 
 class _Prometheus(Metrics):
@@ -51,11 +51,11 @@ class _Prometheus(Metrics):
 
 
 def serve_metrics(port: int) -> None:
-    """Answer ``GET /metrics`` for this process and those it forks; to be called before ``counting``.
+    """Answer ``GET /metrics`` for this process and its forked children; call this before ``counting``.
 
     Raises:
-        BadInput: the port can't be had.
-        MissingPart: the client is not installed.
+        BadInput: the port is not available.
+        MissingPart: the Prometheus client is not installed.
     """
     folder = tempfile.mkdtemp(prefix="dragoman-metrics-")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
@@ -75,5 +75,5 @@ def serve_metrics(port: int) -> None:
 
 
 def counting(port: int | None) -> Metrics:
-    """Metrics that are asked for at a port, or by nobody."""
+    """Prometheus metrics if there is a port, else metrics that count nothing."""
     return _Prometheus() if port is not None else Metrics()

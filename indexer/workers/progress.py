@@ -1,4 +1,4 @@
-"""How far a run of workers is: what ``dragoman status --watch`` and a waiting ``dragoman index`` show."""
+"""Progress of a run by workers, as ``dragoman status --watch`` and a waiting ``dragoman index`` show it."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ _WINDOW = 60.0
 
 @dataclass(frozen=True)
 class RunProgress:
-    """A run as it stands.
+    """Progress of a run.
 
     Attributes:
-        run: its row.
-        chunks: how many are in each state, the parts of halved ones among them.
-        documents: to encode in all, those that are stored unchanged left out; of a run that is over, those it stored.
-        done: of these, in chunks that are done.
-        workers: that are alive and have the run's model.
-        errors: of chunks and workers, the newest first.
+        run: the run's row.
+        chunks: number of chunks by state, including the parts of halved chunks.
+        documents: documents to encode in all, without those stored unchanged; after the end, the documents stored.
+        done: documents in finished chunks.
+        workers: living workers of the run's model.
+        errors: errors of workers, then of chunks, newest chunk first.
     """
 
     run: IndexRun
@@ -40,7 +40,7 @@ class RunProgress:
 
 
 def run_progress(engine: sa.Engine, run_id: int) -> RunProgress:
-    """How far a run is.
+    """Progress of a run.
 
     Raises:
         StoreError: the database is away, or the run was removed with its collection.
@@ -48,52 +48,52 @@ def run_progress(engine: sa.Engine, run_id: int) -> RunProgress:
     with transaction(engine) as session:
         count, wanted = sa.func.count(), sa.func.sum(Chunk.wanted)
         by_state = sa.select(Chunk.state, count, wanted).where(Chunk.run_id == run_id).group_by(Chunk.state)
-        rows = {state: (number, int(documents)) for state, number, documents in session.execute(by_state)}
-        wrong = sa.select(Chunk.number, Chunk.owner, Chunk.error).where(
+        counts_by_state = {state: (chunks, int(documents)) for state, chunks, documents in session.execute(by_state)}
+        failed_chunks = sa.select(Chunk.number, Chunk.owner, Chunk.error).where(
             Chunk.run_id == run_id, Chunk.state.not_in((DONE, SPLIT)), Chunk.error != ""
         )
-        newest = session.execute(wrong.order_by(Chunk.updated.desc()).limit(_ERRORS)).all()
-        run = session.get(IndexRun, run_id)  # after its chunks, which are gone once it is over
+        newest_errors = session.execute(failed_chunks.order_by(Chunk.updated.desc()).limit(_ERRORS)).all()
+        run = session.get(IndexRun, run_id)  # queried after its chunks, which are deleted when the run is over
     if run is None:
         raise StoreError(f"run {run_id} is not in the ledger; its collection was deleted")
-    rows.pop(SPLIT, None)
+    counts_by_state.pop(SPLIT, None)
     is_over = run.state not in ACTIVE
     workers = registry.alive(engine, run.model)
     errors = [f"{worker.id}: {worker.error}" for worker in workers if worker.error]
-    errors += [f"chunk {number}, {owner}: {error}" for number, owner, error in newest]
+    errors += [f"chunk {number}, {owner}: {error}" for number, owner, error in newest_errors]
     return RunProgress(
         run=run,
-        chunks={state: number for state, (number, _) in sorted(rows.items())},
-        documents=run.encoded if is_over else sum(documents for _, documents in rows.values()),
-        done=run.encoded if is_over else rows.get(DONE, (0, 0))[1],
+        chunks={state: chunks for state, (chunks, _) in sorted(counts_by_state.items())},
+        documents=run.encoded if is_over else sum(documents for _, documents in counts_by_state.values()),
+        done=run.encoded if is_over else counts_by_state.get(DONE, (0, 0))[1],
         workers=workers,
         errors=errors[:_ERRORS],
     )
 
 
 class Rate:
-    """Documents a second over the last minute, of all workers."""
+    """Documents per second over the last minute, of all workers."""
 
     def __init__(self) -> None:
-        """Nothing is seen yet."""
+        """Start without counts."""
         self._seen: deque[tuple[float, int]] = deque()
 
     def __call__(self, done: int) -> float:
-        """So many are done now; the rate up to now."""
+        """Add the number of documents done so far; returns the rate in documents per second."""
         now = time.monotonic()
         self._seen.append((now, done))
         while now - self._seen[0][0] > _WINDOW:
             self._seen.popleft()
         since, before = self._seen[0]
-        # documents that were refused stand in no count of a run that is over
+        # 0 at least: a finished run's count leaves out refused documents
         return max(0.0, (done - before) / (now - since)) if now > since else 0.0
 
 
 def is_waiting(state: RunProgress) -> bool:
-    """Whether there is work and nobody to do it."""
+    """Whether chunks are pending and no worker is alive."""
     return bool(state.chunks.get(PENDING)) and not state.workers
 
 
 def is_worked_off(state: RunProgress) -> bool:
-    """Whether every chunk is done, and only the run's end is left."""
+    """Whether every chunk is done, so that only the run's end remains."""
     return state.run.state == RUNNING and not (state.chunks.get(PENDING) or state.chunks.get(LEASED))

@@ -1,4 +1,4 @@
-"""Read sources once, write their chunks into the ledger, documents and all, and let workers begin."""
+"""Read sources once, write their chunks with all documents into the ledger, and let workers begin."""
 
 from __future__ import annotations
 
@@ -28,25 +28,15 @@ def spool(
     prune: bool = False,
     console: Console,
 ) -> Ledger:
-    """Write every chunk of some sources into the ledger; nothing is encoded. Broken off, the same call goes on.
+    """Write every chunk of the sources into the ledger, without encoding; after an interruption, the same call resumes.
 
-    Workers begin when the last chunk is written, so that of an id that stands twice only the document that counts is
-    ever encoded, whoever is slow or comes back from the dead.
-
-    Args:
-        sources: files, folders, ``elastic:URL``, ``ir-datasets:NAME``.
-        options: how to read them.
-        spec: of the encoder that workers must have.
-        store: what is there already.
-        engine: database of the ledger.
-        collection: name the run is kept under.
-        generation: of the collection, which the store is of.
-        prune: at the end remove what the sources do not have any more.
-        console: where progress goes.
+    Workers begin when the last chunk is written. So of an id that occurs twice, only the document that counts is ever
+    encoded, even by a worker that is slow or was taken for dead. With ``prune``, documents that the sources do not have
+    any more are removed at the end.
 
     Raises:
-        BadInput: a source can't be read at all; or workers are at another run of this collection.
-        StoreError: store or ledger failed.
+        BadInput: a source can't be read at all, or another run of this collection is in progress.
+        StoreError: the store or the ledger failed.
     """
     mark = short_hash(check_sources(sources, options), str(generation))
     ledger = Ledger.open(
@@ -70,15 +60,10 @@ def hand_out(
     progress: Progress,
     pack: Callable[[Sequence[Document]], bytes] = packed,
 ) -> None:
-    """Write chunks into a ledger, each with what is new or changed in it, and let workers begin at the last.
+    """Write chunks with their new and changed documents into a ledger; workers begin after the last chunk.
 
-    Args:
-        chunks: from the first on, those too that the ledger has from a call that was broken off.
-        model: of the workers' encoder.
-        store: what is there already.
-        ledger: of a run for workers.
-        progress: told the records of each.
-        pack: what workers shall find of a chunk's documents.
+    ``chunks`` are all chunks from the first, even those that an interrupted call has already written. ``progress`` is
+    called with the number of records of each chunk, and ``pack`` packs a chunk's documents for the workers.
     """
     for batch in chunks:
         if ledger.recall(batch.number, batch.digest) is None:
@@ -99,39 +84,40 @@ def hand_out(
 
 
 Earlier = tuple[int, Sequence[tuple[int, Document]]]
-"""A chunk's number, and the documents of one id in it with their positions."""
+"""Number of a chunk, and its documents of one id with their positions."""
 
 
 def flags(
     documents: Sequence[Document], stamps: Mapping[str, Stamp], earlier: Mapping[str, Earlier]
 ) -> tuple[list[bool], dict[str, list[int]]]:
-    """Which documents of a chunk to encode, and which of earlier chunks not any more.
+    """Which documents of a chunk to encode, and which documents of earlier chunks not to encode any more.
 
-    Of one id the document with the highest revision counts, the last of those. It is encoded unless it is stored so.
+    Of the documents with the same id, the last of the highest revision counts. It is encoded unless the store holds it
+    unchanged.
 
     Args:
-        documents: of the chunk.
-        stamps: what is stored, by id.
-        earlier: what the run has of these ids already.
+        documents: documents of the chunk.
+        stamps: stamps of the stored documents, by id.
+        earlier: documents of these ids in earlier chunks of the run, by id.
 
     Returns:
-        A flag a document; and positions in the earlier chunk, by id, that this chunk's document has beaten.
+        A flag for each document, and by id the positions in the earlier chunk that this chunk's document replaces.
     """
-    counting: dict[str, int] = {}
-    for at, document in enumerate(documents):
-        before = counting.get(document.doc_id)
-        if before is None or documents[before].revision <= document.revision:
-            counting[document.doc_id] = at
+    counting_rows: dict[str, int] = {}
+    for row, document in enumerate(documents):
+        earlier_row = counting_rows.get(document.doc_id)
+        if earlier_row is None or documents[earlier_row].revision <= document.revision:
+            counting_rows[document.doc_id] = row
     wanted = [False] * len(documents)
     beaten = {}
-    for doc_id, at in counting.items():
-        document, stored = documents[at], stamps.get(doc_id)
+    for doc_id, row in counting_rows.items():
+        document, stored = documents[row], stamps.get(doc_id)
         if doc_id in earlier:
-            same = earlier[doc_id][1]
-            if any(other.revision > document.revision for _, other in same):
+            earlier_documents = earlier[doc_id][1]
+            if any(other.revision > document.revision for _, other in earlier_documents):
                 continue
-            beaten[doc_id] = [position for position, _ in same]
-        wanted[at] = stored is None or (stored != Stamp.of(document) and stored.revision <= document.revision)
+            beaten[doc_id] = [position for position, _ in earlier_documents]
+        wanted[row] = stored is None or (stored != Stamp.of(document) and stored.revision <= document.revision)
     return wanted, beaten
 
 
@@ -141,7 +127,7 @@ def _earlier(ledger: Ledger, doc_ids: Sequence[str]) -> dict[str, Earlier]:
     return {
         doc_id: (
             number,
-            [(at, document) for at, document in enumerate(chunks[number]) if document.doc_id == doc_id],
+            [(position, document) for position, document in enumerate(chunks[number]) if document.doc_id == doc_id],
         )
         for doc_id, number in numbers.items()
     }

@@ -1,4 +1,4 @@
-"""Workers as the ledger knows them: who is alive, what each is at, what each did."""
+"""Workers in the ledger: which are alive, their current chunks, and how much they stored."""
 
 from __future__ import annotations
 
@@ -24,25 +24,23 @@ class Worker(Base):
     model: Mapped[str]
     build: Mapped[str]
     until: Mapped[float]
-    """When it must have shown a sign of life again, in seconds by the database's clock."""
+    """Time by which the worker must show its next sign of life, in seconds of the database's clock."""
     run_id: Mapped[int | None]
     chunk: Mapped[int | None]
     documents: Mapped[int]
-    """That it encoded, and that were stored."""
+    """Number of documents that the worker encoded and stored."""
     error: Mapped[str]
-    """What keeps it from work; empty where nothing does."""
+    """Error that keeps the worker from work; empty without an error."""
 
 
 @dataclass(frozen=True)
 class Identity:
-    """What a worker is, as long as it lives.
+    """Constant properties of a worker.
 
     Attributes:
-        id: of this process and no other.
-        host: its machine.
-        device: where it encodes.
-        model: id of its vectors.
-        build: id of its graph.
+        id: id of the worker, unique to its process.
+        model: id of the encoder's vectors.
+        build: id of the encoder's graph.
     """
 
     id: str
@@ -55,34 +53,34 @@ class Identity:
 def show_life(
     engine: sa.Engine, who: Identity, seconds: float, at: tuple[int, int] | None, documents: int, error: str
 ) -> None:
-    """Write down that a worker lives for so many seconds more, and what it is at."""
+    """Record that a worker is alive for ``seconds`` more, with its current chunk ``at`` as run and number."""
     run, chunk = at or (None, None)
     values = {"until": clock() + seconds, "run_id": run, "chunk": chunk, "documents": documents, "error": error}
     with transaction(engine) as session:
-        known = session.execute(
+        update_result = session.execute(
             sa.update(Worker).where(Worker.id == who.id).values(values),
             execution_options={"synchronize_session": False},
         )
-        if not known.rowcount:  # type: ignore[attr-defined]
-            fixed = {"id": who.id, "host": who.host, "device": who.device, "model": who.model, "build": who.build}
-            session.execute(sa.insert(Worker).values({**fixed, **values}))
+        if not update_result.rowcount:  # type: ignore[attr-defined]
+            identity = {"id": who.id, "host": who.host, "device": who.device, "model": who.model, "build": who.build}
+            session.execute(sa.insert(Worker).values({**identity, **values}))
 
 
 def sign_off(engine: sa.Engine, worker: str) -> None:
-    """The worker ends."""
+    """Remove a worker that ends."""
     with transaction(engine) as session:
         session.execute(sa.delete(Worker).where(Worker.id == worker))
 
 
 def alive(engine: sa.Engine, model: str | None = None) -> list[Worker]:
-    """Workers that showed a sign of life in time, of one model or all."""
+    """Workers that showed a sign of life in time, of one model or of all."""
     query = sa.select(Worker).where(Worker.until > clock()).order_by(Worker.id)
     with transaction(engine) as session:
         return list(session.scalars(query if model is None else query.where(Worker.model == model)))
 
 
 def forget_the_dead(engine: sa.Engine) -> None:
-    """Remove those that showed no sign of life for long."""
+    """Remove workers that have shown no sign of life for ten minutes."""
     with transaction(engine) as session:
-        gone = sa.delete(Worker).where(Worker.until < clock() - _FORGOTTEN_AFTER)
-        session.execute(gone, execution_options={"synchronize_session": False})
+        delete_dead = sa.delete(Worker).where(Worker.until < clock() - _FORGOTTEN_AFTER)
+        session.execute(delete_dead, execution_options={"synchronize_session": False})

@@ -32,21 +32,20 @@ if TYPE_CHECKING:
     from celery import Celery
 
 _MOST_UNWELL = 3
-"""Chunks that go back one after the other, after which only another process helps: a CUDA context stays broken."""
+"""Chunks given back in a row after which the worker ends: a broken CUDA context stays broken in its process."""
 
 
 @dataclass(frozen=True)
 class WorkerPlan:
-    """How a worker shall work.
+    """Settings of a worker.
 
     Attributes:
         reference: name or folder of the encoder.
-        method: how a document's vector is made; the encoder's default where None.
-        device: where to encode.
-        concurrency: processes; 1 on a GPU.
-        lease: seconds after which a chunk is anybody's, if its worker shows no sign of life.
-        grace: seconds that a worker that shall end has to finish its chunk; it returns it otherwise.
-        metrics_port: where Prometheus asks; nowhere where None.
+        method: how a document's vector is made; None for the encoder's default.
+        concurrency: number of processes; 1 on a GPU.
+        lease: seconds without a sign of life after which another worker may take the chunk.
+        grace: seconds to finish the chunk when the worker must end; afterwards the chunk is given back.
+        metrics_port: port for Prometheus; None for no metrics.
     """
 
     reference: str
@@ -63,14 +62,14 @@ def serve(plan: WorkerPlan, settings: Settings, console: Console) -> int:
 
     Raises:
         BadInput: the plan can't be carried out.
-        MissingPart: the encoder or the device can't be had, or Celery is not installed.
-        StoreError: the database can't be reached now; later it is waited for.
+        MissingPart: the encoder or the device is not available, or Celery is not installed.
+        StoreError: the database can't be reached at the start; later the worker waits for it.
     """
     if not settings.broker:
         raise BadInput("a worker needs a broker; name it with --broker amqp://… or redis://…, or DRAGOMAN_BROKER")
     app = make_app(settings.broker)
     connect(settings.database).dispose()
-    make_models(plan.reference, console)  # once, before several processes want them
+    make_models(plan.reference, console)  # once, before several processes need them
     log_to_stderr(f"{platform.node()}-{os.getpid()}", as_json=console.json, quiet=console.quiet)
     plan = _checked(plan)
     if plan.metrics_port is not None:
@@ -82,7 +81,7 @@ def serve(plan: WorkerPlan, settings: Settings, console: Console) -> int:
         spec.model, spec.name, spec.method, plan.device, spec.build, plan.concurrency,
         "" if plan.concurrency == 1 else "es", pool.threads, shown(settings.database),
     )  # fmt: skip
-    return _run(app, pool, spec.model)
+    return _run_celery_worker(app, pool, spec.model)
 
 
 def _checked(plan: WorkerPlan) -> WorkerPlan:
@@ -98,7 +97,7 @@ def _checked(plan: WorkerPlan) -> WorkerPlan:
 
 
 def _has_gpu(plan: WorkerPlan) -> bool:
-    """Whether the graph really runs there: that CUDA's ONNX Runtime is installed says nothing of a driver or a GPU."""
+    """Whether the graph runs on a GPU: ONNX Runtime for CUDA may be installed without a driver or a GPU."""
     try:
         _spec_elsewhere(replace(plan, device="cuda"))
     except MissingPart as error:
@@ -108,7 +107,7 @@ def _has_gpu(plan: WorkerPlan) -> bool:
 
 
 class _Pool:
-    """The processes of a worker; in each of them the chunk worker of that process."""
+    """The processes of a worker, each with its chunk worker."""
 
     def __init__(self, plan: WorkerPlan, settings: Settings, console: Console) -> None:
         self.plan, self.settings, self._console = plan, settings, console
@@ -119,11 +118,11 @@ class _Pool:
 
     @property
     def status(self) -> int:
-        """Exit status: 1 once one of the processes could not begin, or encoded nothing any more."""
+        """Exit status: 1 after a process could not begin or stopped encoding, else 0."""
         return int(self._failed.value)
 
     def begin(self) -> EncoderSpec:
-        """Load the model and be ready, in the process that works."""
+        """Load the model and start the chunk worker, in the process that works."""
         if self.plan.device == "cuda":
             _warn_of_int8(self.plan.reference)
         encoder = _load(self.plan, self.threads)
@@ -136,31 +135,31 @@ class _Pool:
         )
         hints = Hints(self.settings.broker)
         log_to_stderr(who.id, as_json=self._console.json, quiet=self._console.quiet)
-        engine = _patiently(lambda: connect(self.settings.database), self.stop)
+        engine = _retry_while_away(lambda: connect(self.settings.database), self.stop)
         self._worker = ChunkWorker(
             encoder, engine, self.settings, hints, who, self.plan.lease, self.stop, counting(self.plan.metrics_port)
         )
         return encoder.spec
 
     def begin_or_end(self) -> None:
-        """Begin, in a process of several; if it can't, the whole worker ends: Celery would go on without a word."""
+        """Begin in a process of a pool; end the whole worker on a failure, because Celery would go on silently."""
         try:
             self.begin()
-        except Exception:  # noqa: BLE001 - Celery would log it and let messages come
+        except Exception:  # noqa: BLE001 - Celery would log the error and accept messages
             logger.exception("this process can't begin: the worker ends")
-            self._fail()
+            self._end_worker()
 
     def work(self, run: int, number: int) -> None:
-        """Do what a message says; the whole worker ends when this process is of no use any more."""
-        if self._worker is None:  # it could not begin, and ends
+        """Process the chunk of a message; end the whole worker if this process encodes nothing any more."""
+        if self._worker is None:  # the process could not begin, and ends
             raise StoreError("this process is not ready")
         self._worker.work(run, number)
         if self._worker.unwell >= _MOST_UNWELL and not self.stop.asked:
             logger.error("%d chunks in a row went back because nothing is encoded: the worker ends", _MOST_UNWELL)
-            self._fail()
+            self._end_worker()
 
-    def _fail(self) -> None:
-        """Let the whole worker end, with an error if it was not to end anyway."""
+    def _end_worker(self) -> None:
+        """End the whole worker, with exit status 1 unless its end was already requested."""
         if not self.stop.asked:
             self._failed.value = 1
         os.kill(os.getpid() if self.plan.concurrency == 1 else os.getppid(), signal.SIGTERM)
@@ -173,8 +172,8 @@ class _Pool:
 
 
 def _warn_of_int8(reference: str) -> None:
-    for name in reference.split(BETWEEN):
-        config = find_model(name, Console(quiet=True)).config
+    for encoder_name in reference.split(BETWEEN):
+        config = find_model(encoder_name, Console(quiet=True)).config
         if config.precision == "int8":
             logger.warning(
                 "the graph of %s is int8, which is made for CPUs; a GPU is fast with fp16: "
@@ -192,23 +191,23 @@ def _spec(plan: WorkerPlan) -> EncoderSpec:
 
 
 def _spec_elsewhere(plan: WorkerPlan) -> EncoderSpec:
-    """What the encoder is, asked in a process of its own: ONNX Runtime must not be loaded before this one forks."""
-    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as aside:
-        return aside.submit(_spec, plan).result()
+    """The encoder's spec, read in a separate process: ONNX Runtime must not be loaded before this process forks."""
+    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as executor:
+        return executor.submit(_spec, plan).result()
 
 
-def _patiently(act: Callable[[], Any], stop: StopSignal) -> Any:
+def _retry_while_away(action: Callable[[], Any], stop: StopSignal) -> Any:
     while True:
         try:
-            return act()
+            return action()
         except StoreError as error:
-            if stop.asked or not (is_away(error)):
+            if stop.asked or not is_away(error):
                 raise
             time.sleep(1.0)
 
 
-def _run(app: Celery, pool: _Pool, model: str) -> int:
-    """Be a Celery worker until asked to end."""
+def _run_celery_worker(app: Celery, pool: _Pool, model: str) -> int:
+    """Run a Celery worker until the end is requested; returns the exit status."""
     from celery import signals  # noqa: PLC0415
 
     @app.task(name=TASK, bind=False)  # type: ignore[untyped-decorator]
@@ -216,23 +215,23 @@ def _run(app: Celery, pool: _Pool, model: str) -> int:
         pool.work(run, number)
 
     def begin(**_: Any) -> None:
-        if pool.plan.concurrency == 1:  # this process is the one that works, and has begun
+        if pool.plan.concurrency == 1:  # this process is the worker, and has begun
             return
         leave_to_parent()
         pool.begin_or_end()
 
-    signals.setup_logging.connect(_keep_logging, weak=False)
+    signals.setup_logging.connect(_set_up_no_logging, weak=False)
     signals.worker_process_init.connect(begin, weak=False)
     signals.worker_process_shutdown.connect(lambda **_: pool.end(), weak=False)
-    served = queue(pool.settings.broker, model)
-    app.conf.task_queues = [served]
+    task_queue = queue(pool.settings.broker, model)
+    app.conf.task_queues = [task_queue]
     worker = worker_of(app, pool.stop, lambda: pool.status)(
         hostname=f"dragoman-{os.getpid()}@{platform.node()}",
-        queues=[served.name],
+        queues=[task_queue.name],
         pool="solo" if pool.plan.concurrency == 1 else "prefork",
         concurrency=pool.plan.concurrency,
         quiet=True,
-        consumer_cls=_consumer(),
+        consumer_cls=_prompt_consumer(),
         without_gossip=True,
         without_mingle=True,
     )
@@ -241,8 +240,8 @@ def _run(app: Celery, pool: _Pool, model: str) -> int:
     return int(worker.exitcode or pool.status)
 
 
-def _consumer() -> Any:
-    """Celery's, without its delays, which nothing here has: on RabbitMQ they are 28 queues and as many exchanges."""
+def _prompt_consumer() -> Any:
+    """Celery's consumer class without delayed delivery, which costs RabbitMQ 28 unused queues and as many exchanges."""
     from celery.worker.consumer import Consumer  # noqa: PLC0415
 
     class Prompt(Consumer):  # type: ignore[misc]
@@ -252,5 +251,5 @@ def _consumer() -> Any:
     return Prompt
 
 
-def _keep_logging(**_: Any) -> None:
+def _set_up_no_logging(**_: Any) -> None:
     """Celery sets up no log of its own."""

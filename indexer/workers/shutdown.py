@@ -1,4 +1,4 @@
-"""How a worker ends: who asks it to, how long it may finish what it is at, and what its processes make of signals."""
+"""How a worker ends: who asks it to end, how long it may finish its chunk, and how its processes treat signals."""
 
 from __future__ import annotations
 
@@ -18,84 +18,84 @@ if TYPE_CHECKING:
 
 
 class StopSignal:
-    """Whether and by when to end; one for all processes of a worker, made before they are forked.
+    """Whether and when a worker must end; shared by all its processes, created before they are forked.
 
     Attributes:
-        grace: seconds from the wish to the end.
+        grace: seconds from the request to end until the deadline.
     """
 
     def __init__(self, grace: float) -> None:
-        """Nobody wishes it yet."""
+        """No end is requested yet."""
         self.grace = grace
-        self._until = multiprocessing.RawValue("d", 0.0)  # the monotonic clock is one for all processes
+        self._deadline = multiprocessing.RawValue("d", 0.0)  # all processes share the monotonic clock
 
     def ask(self) -> None:
-        """End by so many seconds from now; the first wish counts."""
+        """Request the end within ``grace`` seconds from now; only the first request counts."""
         if not self.asked:
-            self._until.value = time.monotonic() + self.grace
+            self._deadline.value = time.monotonic() + self.grace
 
     def hurry(self) -> None:
-        """End now."""
-        self._until.value = min(self._until.value or math.inf, time.monotonic())
+        """Request the end now."""
+        self._deadline.value = min(self._deadline.value or math.inf, time.monotonic())
 
     @property
     def asked(self) -> bool:
-        """Whether it shall end."""
-        return bool(self._until.value)
+        """Whether the end was requested."""
+        return bool(self._deadline.value)
 
     @property
     def overdue(self) -> bool:
-        """Whether the time to finish is over."""
+        """Whether the deadline has passed."""
         return self.asked and self.left <= 0
 
     @property
     def left(self) -> float:
-        """Seconds to finish, below 0 when they are over; without end before anybody wishes it."""
-        return self._until.value - time.monotonic() if self.asked else math.inf
+        """Seconds until the deadline, negative after it; infinite before the end is requested."""
+        return self._deadline.value - time.monotonic() if self.asked else math.inf
 
 
 LAST_RESORT = 10.0
-"""Seconds past the grace until the whole worker is ended, should its processes not have ended by themselves."""
-_BY_HAND = (signal.SIGINT, signal.SIGQUIT)
-"""Of a keyboard: the second one means now."""
+"""Seconds after the deadline until the whole worker is ended, if its processes have not ended by themselves."""
+_FROM_KEYBOARD = (signal.SIGINT, signal.SIGQUIT)
+"""Signals from the keyboard: a second signal means now."""
 _FROM_OUTSIDE = (signal.SIGTERM, signal.SIGHUP)
-"""Of a service manager and of a terminal that closes; they may come to every process, and more than once."""
+"""Signals from a service manager or a closing terminal; every process may get them, and more than once."""
 
 
 def worker_of(app: Celery, stop: StopSignal, status: Callable[[], int]) -> Any:
-    """Celery's worker, which ends as ``stop`` has it.
+    """Celery's worker class, with signal handlers that end the worker by ``stop``.
 
-    Its own answers to signals break a solo worker's chunk off, as if a document had, and to SIGHUP begin the process
-    anew, which prints its arguments.
+    Celery's own handlers break off a solo worker's chunk as if a document had failed; on SIGHUP they restart the
+    process, which prints its arguments.
 
     Args:
-        app: of the worker.
-        stop: asked by the first signal, hurried by Ctrl-C once more.
-        status: that the process ends with if nothing else ends it.
+        app: Celery application of the worker.
+        stop: requested by the first signal, immediate at a second Ctrl-C.
+        status: exit status of the process if nothing else ends it.
     """
     from celery.worker import state  # noqa: PLC0415
 
-    def asked(number: int, _frame: object) -> None:
+    def handle_signal(signal_number: int, _frame: object) -> None:
         if not stop.asked:
             stop.ask()
-            threading.Thread(target=_end_at_last, args=(stop, status), daemon=True).start()
-        elif number in _BY_HAND:
+            threading.Thread(target=_exit_after_last_resort, args=(stop, status), daemon=True).start()
+        elif signal_number in _FROM_KEYBOARD:
             stop.hurry()
         state.should_stop = 0
 
     class Worker(app.Worker):  # type: ignore[misc]
         def install_platform_tweaks(self, worker: Any) -> None:
-            hung_up = signal.getsignal(signal.SIGHUP)
+            hangup_handler = signal.getsignal(signal.SIGHUP)
             super().install_platform_tweaks(worker)
-            for one in (*_FROM_OUTSIDE, *_BY_HAND):
-                signal.signal(one, asked)
-            if hung_up is signal.SIG_IGN:  # by nohup
+            for signal_number in (*_FROM_OUTSIDE, *_FROM_KEYBOARD):
+                signal.signal(signal_number, handle_signal)
+            if hangup_handler is signal.SIG_IGN:  # nohup set it
                 signal.signal(signal.SIGHUP, signal.SIG_IGN)
 
     return Worker
 
 
-def _end_at_last(stop: StopSignal, status: Callable[[], int]) -> None:
+def _exit_after_last_resort(stop: StopSignal, status: Callable[[], int]) -> None:
     logger.info(
         "asked to end: what is being encoded is finished within %g s or goes back; Ctrl-C once more, and it goes back "
         "now",
@@ -107,9 +107,9 @@ def _end_at_last(stop: StopSignal, status: Callable[[], int]) -> None:
 
 
 def leave_to_parent() -> None:
-    """Let this process, one of several, end when its parent lets it, which is asked as well.
+    """Ignore signals in this child process: its parent gets them too and ends the child.
 
-    The pool leaves ignored signals alone, and replaces any other answer by its own, which breaks the chunk off.
+    The pool does not touch ignored signals. It replaces any other handler by its own, which breaks off the chunk.
     """
-    for one in (*_FROM_OUTSIDE, *_BY_HAND):
-        signal.signal(one, signal.SIG_IGN)
+    for signal_number in (*_FROM_OUTSIDE, *_FROM_KEYBOARD):
+        signal.signal(signal_number, signal.SIG_IGN)

@@ -1,4 +1,4 @@
-"""What a run needs besides work: leases that ended, messages that got lost, its end. Any worker does it, in turn."""
+"""Sweeps: free chunks of ended leases, replace lost messages, end finished runs. The workers take turns."""
 
 from __future__ import annotations
 
@@ -23,49 +23,43 @@ from indexer.workers.logs import logger
 from indexer.workers.registry import forget_the_dead
 
 MOST_AT_ONCE = 1_000
-"""Messages that one sweep sends: the next sends more."""
+"""Most messages that one sweep sends; the next sweep sends more."""
 _ENOUGH = 10_000
-"""Messages that wait at most: each is for any chunk, and to count a million chunks takes a second."""
+"""Most messages in the queue: a message is for any chunk, and counting a million chunks takes a second."""
 
 
 Failed = Callable[[IndexRun, DragomanError], None]
-"""Told of a run whose end failed, by each sweep that tries."""
+"""Called with a run whose end failed, by each sweep that tries."""
 
 
 def log_failed(run: IndexRun, error: DragomanError) -> None:
-    """Say in a worker's log that a run's end failed."""
+    """Log that a run's end failed."""
     logger.warning("every chunk is done, and the run's end failed: %s", error, extra={"run": run.id})
 
 
 def sweep(
     engine: sa.Engine, settings: Settings, hints: Hints, model: str, every: float, failed: Failed = log_failed
 ) -> list[int]:
-    """Look after the runs of a model, unless another worker did a moment ago; returns those that came to their end.
+    """Sweep the runs of a model, unless another worker just did; returns the ids of the runs that ended.
 
-    Done twice at once, or broken off anywhere, it does no harm. A run whose end fails keeps no other from ending.
-
-    Args:
-        engine: the ledger's database.
-        settings: for stores.
-        hints: to the workers.
-        model: whose runs.
-        every: seconds that are between two sweeps, whichever worker makes them.
-        failed: told of each run whose end failed; the next sweep tries again.
+    Two sweeps at once, or an interrupted sweep, do no harm. Sweeps are at least ``every`` seconds apart, whichever
+    worker makes them. ``failed`` is called with each run whose end failed; that run does not keep other runs from
+    ending, and the next sweep tries again.
 
     Raises:
-        StoreError: database or broker is away.
+        StoreError: the database or the broker is away.
     """
-    if not _is_turn(engine, model, every):
+    if not _take_turn(engine, model, every):
         return []
     forget_the_dead(engine)
     give_out(engine, hints, model)
     with transaction(engine) as session:
-        ended = list(session.scalars(sa.select(IndexRun).where(*_GOING, IndexRun.model == model, ~_UNDONE)))
-    return [run.id for run in ended if _ends(engine, settings, run, failed)]
+        ended = list(session.scalars(sa.select(IndexRun).where(*_IS_GOING, IndexRun.model == model, ~_HAS_OPEN_CHUNKS)))
+    return [run.id for run in ended if _end_run(engine, settings, run, failed)]
 
 
-def _ends(engine: sa.Engine, settings: Settings, run: IndexRun, failed: Failed) -> bool:
-    """Whether a run came to its end."""
+def _end_run(engine: sa.Engine, settings: Settings, run: IndexRun, failed: Failed) -> bool:
+    """End a run; returns whether it ended."""
     try:
         end(engine, settings, run)
     except DragomanError as error:
@@ -75,63 +69,64 @@ def _ends(engine: sa.Engine, settings: Settings, run: IndexRun, failed: Failed) 
 
 
 def give_out(engine: sa.Engine, hints: Hints, model: str) -> None:
-    """Let chunks go whose lease is over, and send as many messages as chunks wait for one, up to a number."""
+    """Free the chunks of ended leases, and send messages until every free chunk has one, up to a limit."""
     with transaction(engine) as session:
-        # Those that another has just now are left to it or the next sweep: who locks many rows must wait for none.
-        over = sa.select(Chunk.run_id, Chunk.number).where(Chunk.state == LEASED, Chunk.until < clock())
-        free = sa.tuple_(Chunk.run_id, Chunk.number).in_(over.with_for_update(skip_locked=True))
-        let_go = sa.update(Chunk).where(free, Chunk.state == LEASED).values(state=PENDING, error=DIED)
-        session.execute(let_go, execution_options={"synchronize_session": False})
+        # Skip rows that another worker has locked: a statement that locks many rows must never wait for a lock.
+        ended_leases = sa.select(Chunk.run_id, Chunk.number).where(Chunk.state == LEASED, Chunk.until < clock())
+        is_ended = sa.tuple_(Chunk.run_id, Chunk.number).in_(ended_leases.with_for_update(skip_locked=True))
+        release = sa.update(Chunk).where(is_ended, Chunk.state == LEASED).values(state=PENDING, error=DIED)
+        session.execute(release, execution_options={"synchronize_session": False})
     runs = [run.id for run in going(engine, model)]
     with transaction(engine) as session:
         pending = sa.select(Chunk.run_id, Chunk.number).where(Chunk.run_id.in_(runs), IS_PENDING)
-        left = session.scalar(sa.select(sa.func.count()).select_from(pending.limit(_ENOUGH).subquery())) or 0
-        missing = min(left - hints.waiting(model), MOST_AT_ONCE) if left else 0
-        ordered = pending.order_by(Chunk.run_id, Chunk.number).limit(max(missing, 0))
-        chunks = [(run, number) for run, number in session.execute(ordered)] if missing > 0 else []
+        count = sa.select(sa.func.count()).select_from(pending.limit(_ENOUGH).subquery())
+        waiting_chunks = session.scalar(count) or 0
+        missing_messages = min(waiting_chunks - hints.waiting(model), MOST_AT_ONCE) if waiting_chunks else 0
+        first_chunks = pending.order_by(Chunk.run_id, Chunk.number).limit(max(missing_messages, 0))
+        chunks = [(run, number) for run, number in session.execute(first_chunks)] if missing_messages > 0 else []
     if chunks:
         hints.send(model, chunks)
 
 
-def _is_turn(engine: sa.Engine, model: str, every: float) -> bool:
-    first = sa.select(sa.func.min(IndexRun.id)).where(*_GOING, IndexRun.model == model).scalar_subquery()
-    due = (IndexRun.swept < clock() - every) | (IndexRun.swept > clock())  # the database's clock was put back
-    turn = sa.update(IndexRun).where(IndexRun.id == first, due).values(swept=clock())
+def _take_turn(engine: sa.Engine, model: str, every: float) -> bool:
+    first_run = sa.select(sa.func.min(IndexRun.id)).where(*_IS_GOING, IndexRun.model == model).scalar_subquery()
+    is_due = (IndexRun.swept < clock() - every) | (IndexRun.swept > clock())  # or the database's clock was set back
+    claim_turn = sa.update(IndexRun).where(IndexRun.id == first_run, is_due).values(swept=clock())
     with transaction(engine) as session:
-        return bool(session.execute(turn, execution_options={"synchronize_session": False}).rowcount)  # type: ignore[attr-defined]
+        return bool(session.execute(claim_turn, execution_options={"synchronize_session": False}).rowcount)  # type: ignore[attr-defined]
 
 
 def going(engine: sa.Engine, model: str | None = None) -> list[IndexRun]:
-    """Runs that workers are to be at, of one model or all."""
-    query = sa.select(IndexRun).where(*_GOING).order_by(IndexRun.id)
+    """Runs that workers should work on, of one model or of all."""
+    query = sa.select(IndexRun).where(*_IS_GOING).order_by(IndexRun.id)
     with transaction(engine) as session:
         return list(session.scalars(query if model is None else query.where(IndexRun.model == model)))
 
 
 def end(engine: sa.Engine, settings: Settings, run: IndexRun) -> None:
-    """Every chunk of a run is done: let its documents be seen, and a rebuilt collection take its place.
+    """End a run whose chunks are all done: publish its documents, and switch to a rebuilt generation.
 
-    Several workers may be at it at once: who comes late finds the run over, and changes nothing.
+    Several workers may do this at once: a late worker finds the run over and changes nothing.
 
     Raises:
-        StoreError: store or database failed; the same call again goes on.
+        StoreError: the store or the database failed; the same call can be repeated.
     """
-    found = collections.find(engine, run.collection)
-    if found is None:
+    collection = collections.find(engine, run.collection)
+    if collection is None:
         return
     ledger = Ledger(engine, run, resumed=True)
-    place, owner = found.place(settings), owner_of(engine)
-    store = open_store(place, found.name, run.generation, make=False, credentials=settings.credentials, owner=owner)
+    url, owner = collection.place(settings), owner_of(engine)
+    store = open_store(url, collection.name, run.generation, make=False, credentials=settings.credentials, owner=owner)
     try:
         pruned = pruning.prune(ledger, store, Console(quiet=True)) if run.prune else 0
         store.publish()
-        if found.building and found.building["number"] == run.generation and store.count():
-            generations.switch(engine, found.name, settings)
+        if collection.building and collection.building["number"] == run.generation and store.count():
+            generations.switch(engine, collection.name, settings)
     finally:
         store.close()
     ledger.finish(pruned)
 
 
-_GOING = (IndexRun.state == RUNNING, IndexRun.spooled)
-_UNDONE = sa.exists().where(Chunk.run_id == IndexRun.id, Chunk.state.in_((PENDING, LEASED)))
-"""Looked at in one statement with the run's state: a chunk that goes from hand to hand is in neither for no moment."""
+_IS_GOING = (IndexRun.state == RUNNING, IndexRun.spooled)
+_HAS_OPEN_CHUNKS = sa.exists().where(Chunk.run_id == IndexRun.id, Chunk.state.in_((PENDING, LEASED)))
+"""Queried in one statement with the run's state: between pending and leased, a chunk is always in one of the two."""

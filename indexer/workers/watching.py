@@ -1,4 +1,4 @@
-"""Look on while workers index: ``dragoman index`` until its run is over, ``dragoman status --watch``."""
+"""Show the progress of a run that workers index: for ``dragoman index`` and ``dragoman status --watch``."""
 
 from __future__ import annotations
 
@@ -24,65 +24,57 @@ from indexer.workers.sweeping import sweep
 
 _REST = 9
 _SWEEP = 5.0
-"""Seconds between two sweeps, whoever makes them."""
+"""Seconds between two sweeps, whichever process makes them."""
 
 
 @dataclass(frozen=True)
 class RunView:
-    """A run at one moment.
+    """A run at one moment: its progress, and the rate of all workers in documents per second."""
 
-    Attributes:
-        standing: how far it is.
-        rate: documents a second, of all workers.
-    """
-
-    standing: RunProgress
+    progress: RunProgress
     rate: float
 
     @property
-    def left(self) -> dt.timedelta | None:
-        """Time until its end at this rate; None where nobody can say."""
-        missing = self.standing.documents - self.standing.done
+    def time_left(self) -> dt.timedelta | None:
+        """Time until the run ends at this rate; None where the rate is 0 or every document is done."""
+        missing = self.progress.documents - self.progress.done
         return dt.timedelta(seconds=round(missing / self.rate)) if self.rate and missing else None
 
 
-def looks(engine: sa.Engine, run_id: int, every: float, console: Console) -> Iterator[RunView]:
-    """A look at a run now and then, until it is over; a database that is away is waited for.
+def run_views(engine: sa.Engine, run_id: int, every: float, console: Console) -> Iterator[RunView]:
+    """Views of a run, one every ``every`` seconds, until the run is over; waits while the database is away.
 
-    A run of a million chunks takes a second to look at: then looks are rarer, a tenth of the time at most.
+    A view of a run of a million chunks takes a second to query. Views are then rarer: queries take at most a tenth of
+    the time.
     """
     rate = Rate()
-    away = False
+    was_away = False
     while True:
         began = time.monotonic()
         try:
-            found = run_progress(engine, run_id)
-            taken = time.monotonic() - began
-            away = False
-            yield RunView(found, rate(found.done))
-            if found.run.state not in ACTIVE:
+            progress = run_progress(engine, run_id)
+            query_seconds = time.monotonic() - began
+            was_away = False
+            yield RunView(progress, rate(progress.done))
+            if progress.run.state not in ACTIVE:
                 return
         except StoreError as error:
             if not is_away(error):
                 raise
-            if not away:
+            if not was_away:
                 console.warn(f"{error}; waiting")
-            away, taken = True, 0.0
-        time.sleep(max(every, _REST * taken))
+            was_away, query_seconds = True, 0.0
+        time.sleep(max(every, _REST * query_seconds))
 
 
 def watch_run(run_id: int, name: str, settings: Settings, console: Console, afterwards: str = "") -> IndexReport:
-    """Wait for the end of a run that workers are at; returns what it did.
+    """Wait until workers have finished a run; returns the run's report.
 
-    Args:
-        run_id: its number.
-        name: of its collection.
-        settings: where the ledger is.
-        console: where progress goes.
-        afterwards: what somebody who does not wait shall do when it is done; calibrate unless given.
+    ``name`` is the run's collection. After Ctrl-C, ``afterwards`` advises what to do when the run is done: by default,
+    to calibrate.
 
     Raises:
-        BadInput: it was cancelled.
+        BadInput: the run was cancelled.
     """
     started = time.monotonic()
     with opened(settings.database) as engine:
@@ -101,41 +93,41 @@ def watch_run(run_id: int, name: str, settings: Settings, console: Console, afte
 
 
 def wait_for(engine: sa.Engine, run_id: int, console: Console, settings: Settings, *, every: float = 1.0) -> IndexRun:
-    """Show progress until the run is over; returns it.
+    """Show progress until the run is over; returns the run.
 
-    Should the last worker be gone before it ended the run, the run is ended here.
+    If the last worker stops before it has ended the run, this process ends the run.
     """
-    failures: dict[int, str] = {}
+    errors_by_run: dict[int, str] = {}
 
-    def failed(one: IndexRun, error: DragomanError) -> None:
-        """Every sweep tries again, so a failure is said once until it is another."""
-        if failures.get(one.id) != str(error):
-            failures[one.id] = str(error)
-            console.warn(f"every chunk of run {one.id} is done; its end failed and is tried again: {error}")
+    def failed(failed_run: IndexRun, error: DragomanError) -> None:
+        """Warn of a failed end; every sweep tries again, so the same error of a run is shown once."""
+        if errors_by_run.get(failed_run.id) != str(error):
+            errors_by_run[failed_run.id] = str(error)
+            console.warn(f"every chunk of run {failed_run.id} is done; its end failed and is tried again: {error}")
 
     with console.progress("indexing", None, "documents") as progress:
-        shown = 0
-        said = ""
-        following = looks(engine, run_id, every, console)
+        shown_documents = 0
+        reason = ""
+        views = run_views(engine, run_id, every, console)
         while True:
-            look = next(following)
-            run = look.standing.run
-            if look.standing.done > shown:
-                progress.expect(look.standing.documents)
-                progress(look.standing.done - shown)
-                shown = look.standing.done
+            view = next(views)
+            run = view.progress.run
+            if view.progress.done > shown_documents:
+                progress.expect(view.progress.documents)
+                progress(view.progress.done - shown_documents)
+                shown_documents = view.progress.done
             if run.state not in ACTIVE:
                 return run
-            if is_worked_off(look.standing):
-                with suppress(StoreError):  # or the next look does
+            if is_worked_off(view.progress):
+                with suppress(StoreError):  # the next view sweeps again
                     sweep(engine, settings, Hints(settings.broker), run.model, _SWEEP, failed)
-            before, said = said, standstill(look.standing)
-            if said and said != before:
-                console.say(said)
+            previous_reason, reason = reason, standstill_reason(view.progress)
+            if reason and reason != previous_reason:
+                console.say(reason)
 
 
-def standstill(state: RunProgress) -> str:
-    """Why a run doesn't go on, and what to do; empty where it does."""
+def standstill_reason(state: RunProgress) -> str:
+    """Why a run makes no progress, and what to do; empty where the run goes on."""
     run = state.run
     if run.state == PAUSED:
         return f"run {run.id} is paused; let it go on: dragoman resume -c {run.collection}"
@@ -145,54 +137,55 @@ def standstill(state: RunProgress) -> str:
 
 
 def watch(engine: sa.Engine, run_id: int, every: float, console: Console) -> None:
-    """Print how a run stands, every so many seconds until it is over; JSON lines where the console is of JSON."""
-    for look in looks(engine, run_id, every, console):
-        console.emit(as_json(look))
-        for line in lines(look):
+    """Print a run's progress every ``every`` seconds until the run is over; as JSON lines on a JSON console."""
+    for view in run_views(engine, run_id, every, console):
+        console.emit(as_json(view))
+        for line in lines(view):
             console.result(line)
 
 
-def as_json(look: RunView) -> dict[str, object]:
-    """A look as JSON carries it."""
-    one = look.standing
+def as_json(view: RunView) -> dict[str, object]:
+    """A view as JSON carries it."""
+    progress = view.progress
     return {
-        "run": one.run.id,
-        "collection": one.run.collection,
-        "state": one.run.state,
-        "chunks": one.chunks,
-        "documents": one.documents,
-        "done": one.done,
-        "rate": round(look.rate, 1),
-        "seconds_left": look.left.total_seconds() if look.left else None,
+        "run": progress.run.id,
+        "collection": progress.run.collection,
+        "state": progress.run.state,
+        "chunks": progress.chunks,
+        "documents": progress.documents,
+        "done": progress.done,
+        "rate": round(view.rate, 1),
+        "seconds_left": view.time_left.total_seconds() if view.time_left else None,
         "workers": [
             {
                 "worker": worker.id, "device": worker.device, "build": worker.build, "chunk": worker.chunk,
                 "documents": worker.documents,
             }
-            for worker in one.workers
+            for worker in progress.workers
         ],
-        "errors": one.errors,
+        "errors": progress.errors,
     }  # fmt: skip
 
 
-def lines(look: RunView) -> list[str]:
-    """A look for people."""
-    one = look.standing
-    chunks = ", ".join(f"{number:,} {state}" for state, number in one.chunks.items()) or "none left"
-    left = f", {look.left} left" if look.left else ""
-    if one.run.state == READING:
+def lines(view: RunView) -> list[str]:
+    """A view as lines of text."""
+    progress = view.progress
+    run, documents = progress.run, counted(progress.documents, "document")
+    chunks = ", ".join(f"{number:,} {state}" for state, number in progress.chunks.items()) or "none left"
+    time_left = f", {view.time_left} left" if view.time_left else ""
+    if run.state == READING:
         return [
-            f"run {one.run.id} of {one.run.collection} reading: {counted(one.documents, 'document')} read; should the "
+            f"run {run.id} of {run.collection} reading: {documents} read; should the "
             "command that reads them have ended, give it again: it goes on"
         ]
-    head = (
-        f"run {one.run.id} of {one.run.collection} {one.run.state}: {one.done:,}/{counted(one.documents, 'document')}"
-    )
-    told = [f"{head}, {look.rate:,.1f}/s{left}; chunks: {chunks}; {counted(len(one.workers), 'worker')} alive"]
-    told += [
+    head = f"run {run.id} of {run.collection} {run.state}: {progress.done:,}/{documents}"
+    text_lines = [
+        f"{head}, {view.rate:,.1f}/s{time_left}; chunks: {chunks}; {counted(len(progress.workers), 'worker')} alive"
+    ]
+    text_lines += [
         f"  {worker.id} ({worker.device}): {counted(worker.documents, 'document')}"
         + (f", at chunk {worker.chunk}" if worker.chunk is not None else "")
-        for worker in one.workers
+        for worker in progress.workers
     ]
-    told += [f"  last error: {error}" for error in one.errors]
-    return [*told, *([f"  {why}"] if (why := standstill(one)) else [])]
+    text_lines += [f"  last error: {error}" for error in progress.errors]
+    return [*text_lines, *([f"  {reason}"] if (reason := standstill_reason(progress)) else [])]

@@ -1,4 +1,4 @@
-"""One process that works: takes the chunk a message names, encodes it, puts it, and writes down that it is done."""
+"""A worker process: takes the chunk that a message names, encodes and stores it, and marks it done in the ledger."""
 
 from __future__ import annotations
 
@@ -35,29 +35,30 @@ from indexer.workers.shutdown import StopSignal
 from indexer.workers.sweeping import going, sweep
 
 BEATS = 4
-"""Signs of life in the time of a lease."""
+"""Signs of life that a worker writes during one lease."""
 _SWEEP = 5.0
-"""Seconds between two sweeps, by whichever worker, at most."""
+"""Longest time between two sweeps of any worker, in seconds."""
 _TICK = 0.25
 _PAUSE = 5.0
-"""Seconds until a worker whose store failed tries the next chunk."""
+"""Seconds that a worker rests after it gave a chunk back."""
 _BACKOFF = (0.2, 5.0)
+"""First and longest pause between two attempts to reach the database, in seconds."""
 _LONGEST = 500
-"""Characters of an error that are kept: some repeat the text that they were about."""
+"""Longest part of an error message that is stored, in characters; an error may repeat the document's text."""
 
 _Key = tuple[str, int, dt.datetime]
-"""Of an open store: where it is, which generation, and when its collection was made. A name is used again."""
+"""Key of an open store: URL, generation, and the collection's creation time, because a name can be used again."""
 
 T = TypeVar("T")
 
 
 class ChunkWorker:
-    """Works on one chunk at a time, and shows that it lives.
+    """Works on one chunk at a time, and writes signs of life.
 
     Attributes:
-        who: what it is.
-        lease_seconds: time after which its chunk is anybody's, if it shows no sign of life.
-        unwell: chunks in a row that went back because it encoded nothing.
+        who: identity of this worker.
+        lease_seconds: seconds without a sign of life after which another worker may take the chunk.
+        unwell: chunks given back in a row because the encoder encoded nothing.
     """
 
     def __init__(
@@ -71,7 +72,7 @@ class ChunkWorker:
         stop: StopSignal,
         metrics: Metrics,
     ) -> None:
-        """Begin to show signs of life, and to look after the runs of the encoder's model."""
+        """Start the threads that write signs of life and sweep the runs of the encoder's model."""
         self.who, self.lease_seconds = who, lease_seconds
         self._encoder, self._engine, self._settings, self._hints = encoder, engine, settings, hints
         self._stop, self._metrics = stop, metrics
@@ -80,20 +81,20 @@ class ChunkWorker:
         )
         self.unwell = 0
         self._stores: dict[str, tuple[_Key, VectorStore]] = {}
-        self._at: Lease | None = None
+        self._current_lease: Lease | None = None
         self._documents = 0
         self._trouble = ""
         self._declined: set[int] = set()
         self._closed = threading.Event()
         self._threads = [
             threading.Thread(target=work, name=name, daemon=True)
-            for name, work in (("signs of life", self._live), ("sweep", self._sweep))
+            for name, work in (("signs of life", self._show_life), ("sweep", self._sweep))
         ]
         for thread in self._threads:
             thread.start()
 
     def close(self) -> None:
-        """Sign off; stores and the database are let go."""
+        """Sign off, and close the stores and the database."""
         self._closed.set()
         for thread in self._threads:
             thread.join(self.lease_seconds)
@@ -104,12 +105,12 @@ class ChunkWorker:
         self._engine.dispose()
 
     def work(self, run: int, number: int) -> bool:
-        """Do the chunk that a message names, or the next if that is taken; false where there was nothing to do."""
+        """Process the chunk that a message names, or the next free chunk; false if no chunk was free."""
         if self._stop.asked:
             return False
         started = time.perf_counter()
         try:
-            lease = self._patiently(lambda: self._leases.take(run, number))
+            lease = self._retry_while_away(lambda: self._leases.take(run, number))
         except StoreError as error:
             logger.warning("no chunk could be taken: %s", error)
             return False
@@ -117,58 +118,58 @@ class ChunkWorker:
             self._decline(run, number)
             return False
         self._metrics.spent("claim", started)
-        self._at = lease
+        self._current_lease = lease
         try:
-            self._do(lease)
-        except DragomanError as error:  # of database, store or this machine: nobody's documents are the reason
+            self._process(lease)
+        except DragomanError as error:  # the database, the store or this machine failed, not a document
             self.unwell += isinstance(error, MissingPart)
-            self._return(lease, str(error))
-        except Exception as error:  # noqa: BLE001 - whatever a document does to an encoder, the others go on
+            self._give_back(lease, str(error))
+        except Exception as error:  # noqa: BLE001 - whatever a document does to the encoder, the other chunks go on
             logger.warning("attempt %d failed: %s", lease.attempts, error, extra=of(lease), exc_info=True)
-            if self._is_well():
+            if self._encoder_works():
                 self.unwell = 0
                 self._metrics.chunk("failed")
-                self._leave(self._leases.fail, lease, _sentence(error))
-                self._tell_others(lease.run, lease.number)
+                self._release(self._leases.fail, lease, _sentence(error))
+                self._send_hint(lease.run, lease.number)
             else:
                 self.unwell += 1
-                self._return(lease, f"this worker encodes nothing any more: {_sentence(error)}")
+                self._give_back(lease, f"this worker encodes nothing any more: {_sentence(error)}")
         else:
             self._trouble, self.unwell = "", 0
         finally:
-            self._at = None
+            self._current_lease = None
         return True
 
-    def _do(self, lease: Lease) -> None:
+    def _process(self, lease: Lease) -> None:
         started = time.perf_counter()
-        documents = self._patiently(lambda: self._leases.documents(lease))
-        run = self._patiently(lambda: self._leases.run(lease))
+        documents = self._retry_while_away(lambda: self._leases.documents(lease))
+        run = self._retry_while_away(lambda: self._leases.run(lease))
         store = run and self._store(run)
-        if not run or not store:  # deleted meanwhile, its chunks with it
+        if not run or not store:  # the collection was deleted meanwhile, with its chunks
             return
         if not documents:
-            if self._patiently(lambda: self._leases.keep(lease)):
+            if self._retry_while_away(lambda: self._leases.keep(lease)):
                 raise StoreError(
                     "its documents are not in the ledger's database any more; give the run up (dragoman cancel) and "
                     "index again"
                 )
-            self._lost(lease)
+            self._log_lost(lease)
             return
-        if run.again:  # what is stored now counts: it may have changed, or gone, since the run began
+        if run.again:  # a document may have changed or gone since the run began: encode what is stored now
             documents = existing_documents(store, [document.doc_id for document in documents])
         started = self._metrics.spent("read", started)
         encoded = self._encoder.encode_documents(documents)
         started = self._metrics.spent("encode", started)
-        if not self._patiently(lambda: self._leases.keep(lease)):
-            self._lost(lease)
+        if not self._retry_while_away(lambda: self._leases.keep(lease)):
+            self._log_lost(lease)
             return
         if run.again:
             outcome = put_beside(store, self._encoder, documents, encoded)
         else:
             outcome = put_encoded(store, self.who.model, documents, encoded)
         started = self._metrics.spent("put", started)
-        if not self._patiently(lambda: self._leases.done(lease, outcome.stored, outcome.notes)):
-            self._lost(lease)
+        if not self._retry_while_away(lambda: self._leases.done(lease, outcome.stored, outcome.notes)):
+            self._log_lost(lease)
             return
         self._metrics.spent("mark", started)
         self._documents += outcome.stored
@@ -176,149 +177,150 @@ class ChunkWorker:
         self._metrics.stored(outcome.stored, len(outcome.notes))
         logger.info("%d documents stored, %d refused", outcome.stored, len(outcome.notes), extra=of(lease))
 
-    def _return(self, lease: Lease, error: str) -> None:
-        """Give a chunk back that others may do, say why, and rest a little."""
+    def _give_back(self, lease: Lease, error: str) -> None:
+        """Give a chunk back to other workers, log the reason, and rest."""
         self._trouble = error = storable(error)
         logger.warning("given back: %s", error, extra=of(lease))
         self._metrics.chunk("given back")
-        self._leave(self._leases.give_back, lease, error)
+        self._release(self._leases.give_back, lease, error)
         self._wait(_PAUSE)
 
-    def _is_well(self) -> bool:
-        """Whether the encoder still encodes what every encoder can: else the documents are not the reason."""
+    def _encoder_works(self) -> bool:
+        """Whether the encoder still encodes a simple sentence; if not, a failure is not the documents' fault."""
         try:
             self._encoder.encode_documents([Document("well", "en", "Is this worker well?")])
-        except Exception:  # noqa: BLE001 - whatever it is: the answer is no
+        except Exception:  # noqa: BLE001 - any exception means no
             return False
         return True
 
-    def _lost(self, lease: Lease) -> None:
+    def _log_lost(self, lease: Lease) -> None:
         self._metrics.chunk("lost")
         logger.warning("another worker has the chunk, or its run was given up: dropped", extra=of(lease))
 
     def _store(self, run: IndexRun) -> VectorStore | None:
-        found = self._patiently(lambda: collections.find(self._engine, run.collection))
-        if not found:
+        collection = self._retry_while_away(lambda: collections.find(self._engine, run.collection))
+        if not collection:
             return None
-        key = (found.place(self._settings), run.generation, found.created)
-        known, store = self._stores.pop(found.name, (None, None))
-        if store is None or known != key:
+        key = (collection.place(self._settings), run.generation, collection.created)
+        open_key, store = self._stores.pop(collection.name, (None, None))
+        if store is None or open_key != key:
             if store is not None:
                 store.close()
-            store = _opened(found, run.generation, self._settings, self._patiently(lambda: owner_of(self._engine)))
-        self._stores[found.name] = (key, store)
+            owner = self._retry_while_away(lambda: owner_of(self._engine))
+            store = _open_existing_store(collection, run.generation, self._settings, owner)
+        self._stores[collection.name] = (key, store)
         return store
 
     def _decline(self, run: int, number: int) -> None:
-        """A chunk of another model goes where its workers look; said once a run."""
+        """Send a chunk of another model to the queue of that model's workers; logged once per run."""
         with suppress(StoreError):
-            for other in going(self._engine):
-                if other.id == run and other.model != self.who.model:
-                    self._hints.send(other.model, [(run, number)])
-                    self._say_declined(other)
+            for active_run in going(self._engine):
+                if active_run.id == run and active_run.model != self.who.model:
+                    self._hints.send(active_run.model, [(run, number)])
+                    self._log_declined(active_run)
 
-    def _say_declined(self, run: IndexRun) -> None:
+    def _log_declined(self, run: IndexRun) -> None:
         if run.id not in self._declined:
             self._declined.add(run.id)
-            why, which = f"holds vectors of model {run.model}", "one that matches"
+            why, needed = f"holds vectors of model {run.model}", "one that matches"
             if run.again:
                 why = f"is encoded again by {run.again['encoder']}, whose model is {run.model}"
-                which = "another one, which loads that encoder"
+                needed = "another one, which loads that encoder"
             logger.warning(
                 "collection %s %s, and this worker makes those of %s: declined, once for all; start %s: "
                 "dragoman worker -c %s",
-                run.collection, why, self.who.model, which, run.collection,
+                run.collection, why, self.who.model, needed, run.collection,
                 extra={"run": run.id},
             )  # fmt: skip
 
-    def _tell_others(self, run: int, number: int) -> None:
-        with suppress(StoreError):  # or the next sweep does
+    def _send_hint(self, run: int, number: int) -> None:
+        with suppress(StoreError):  # the next sweep sends it
             self._hints.send(self.who.model, [(run, number)])
 
-    def _patiently(self, act: Callable[[], T]) -> T:
-        """Do something with the database, waiting while it is away."""
+    def _retry_while_away(self, query: Callable[[], T]) -> T:
+        """Result of ``query``, repeated until the database can be reached."""
         pause, longest = _BACKOFF
-        away = ""
+        last_error = ""
         while True:
             try:
-                found = act()
+                result = query()
             except StoreError as error:
                 if not is_away(error) or self._stop.asked:
                     raise
-                if not away:
-                    logger.warning("waiting: %s", error, extra=of(self._at))
-                self._trouble = away = storable(str(error))
+                if not last_error:
+                    logger.warning("waiting: %s", error, extra=of(self._current_lease))
+                self._trouble = last_error = storable(str(error))
                 self._wait(pause)
                 pause = min(2 * pause, longest)
             else:
-                if away:
+                if last_error:
                     self._trouble = ""
-                return found
+                return result
 
-    def _leave(self, how: Callable[[Lease, str], None], lease: Lease, error: str) -> None:
-        """Write down that the chunk is anybody's, if that can be done: the end of the lease says the same."""
+    def _release(self, release: Callable[[Lease, str], None], lease: Lease, error: str) -> None:
+        """Release the chunk in the ledger if the database can be reached; otherwise the lease runs out."""
         with suppress(StoreError):
-            how(lease, error)
+            release(lease, error)
 
     def _wait(self, seconds: float) -> None:
         until = time.monotonic() + seconds
         while time.monotonic() < until and not self._stop.asked:
             time.sleep(min(_TICK, seconds))
 
-    def _live(self) -> None:
-        """Show signs of life; return the chunk and end the process when the time to finish it is over."""
+    def _show_life(self) -> None:
+        """Write signs of life; give the chunk back and end the process when the time to finish the chunk is over."""
         next_sign = 0.0
         while not self._closed.wait(_TICK):
-            lease = self._at
+            lease = self._current_lease
             if self._stop.overdue and lease is not None:
                 self._abandon(lease)
             if time.monotonic() < next_sign:
                 continue
             next_sign = time.monotonic() + self.lease_seconds / BEATS
-            at = (lease.run, lease.number) if lease else None
+            chunk = (lease.run, lease.number) if lease else None
             try:
                 if lease is not None:
                     self._leases.keep(lease)
-                registry.show_life(self._engine, self.who, self.lease_seconds, at, self._documents, self._trouble)
+                registry.show_life(self._engine, self.who, self.lease_seconds, chunk, self._documents, self._trouble)
             except StoreError as error:
                 logger.debug("no sign of life could be written: %s", error)
-            except Exception:  # noqa: BLE001 - a thread that ends in silence would let leases run out
+            except Exception:  # noqa: BLE001 - if this thread ended, the lease would run out unnoticed
                 logger.exception("no sign of life could be written")
 
     def _abandon(self, lease: Lease) -> None:
         logger.warning("time to finish is over: the chunk goes back", extra=of(lease))
-        self._leave(self._leases.give_back, lease, lease.error)
-        self._tell_others(lease.run, lease.number)
+        self._release(self._leases.give_back, lease, lease.error)
+        self._send_hint(lease.run, lease.number)
         with suppress(StoreError):
             registry.sign_off(self._engine, self.who.id)
         logging.shutdown()
-        os._exit(0)  # what the encoder is at is written down nowhere
+        os._exit(0)  # drops what is being encoded: nothing of it is stored
 
     def _sweep(self) -> None:
         every = min(self.lease_seconds / BEATS, _SWEEP)
         while not self._closed.wait(every):
             try:
-                for run in sweep(self._engine, self._settings, self._hints, self.who.model, every):
-                    logger.info("the run is done", extra={"run": run})
-                for other in going(self._engine):  # no message of theirs comes here: their queue is another
-                    if other.model != self.who.model:
-                        self._say_declined(other)
+                for ended_run_id in sweep(self._engine, self._settings, self._hints, self.who.model, every):
+                    logger.info("the run is done", extra={"run": ended_run_id})
+                for active_run in going(self._engine):  # messages for other models go to other queues
+                    if active_run.model != self.who.model:
+                        self._log_declined(active_run)
             except DragomanError as error:
                 logger.warning("sweeping: %s", error)
-            except Exception:  # noqa: BLE001 - the next sweep may go well
+            except Exception:  # noqa: BLE001 - the next sweep may succeed
                 logger.exception("sweeping")
 
 
-def _opened(found: Collection, generation: int, settings: Settings, owner: str) -> VectorStore:
-    place = found.place(settings)
+def _open_existing_store(collection: Collection, generation: int, settings: Settings, owner: str) -> VectorStore:
+    place = collection.place(settings)
     try:
-        return open_store(place, found.name, generation, make=False, credentials=settings.credentials, owner=owner)
+        return open_store(place, collection.name, generation, make=False, credentials=settings.credentials, owner=owner)
     except StoreError as error:
         if urlsplit(place).scheme not in {"", "file"}:
             raise
         raise StoreError(
-            f"collection {found.name} is in the folder {place}, which is not on this machine, or not in this home; "
-            "work where it is, or index with --store https://… for workers on several machines"
+            f"collection {collection.name} is in the folder {place}, which is not on this machine, or not in this "
+            "home; work where it is, or index with --store https://… for workers on several machines"
         ) from error
 
 

@@ -1,7 +1,7 @@
-"""A BERT encoder with mean pooling as an ONNX graph, built from arrays: no torch, no tracing.
+"""Build a BERT encoder with mean pooling as an ONNX graph from arrays, without torch or tracing.
 
-Built as int8 straight away, the graph is made in a fraction of the time that quantising a float32 graph takes, and
-the word embedding gets a scale a row where a quantiser gives it one for the whole table.
+Building the int8 graph directly takes a fraction of the time of quantising a float32 graph. It also gives the word
+embedding a scale per row, where a quantiser gives a single scale for the whole table.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _PADDED = "padded"
 
 
 class _Graph:
-    """Nodes and initializers as they are added; a node's output carries the node's name."""
+    """Collects nodes and initializers; a node's output has the node's name."""
 
     def __init__(self, precision: Literal["fp32", "int8"]) -> None:
         self.int8 = precision == "int8"
@@ -55,7 +55,7 @@ class _Graph:
         return self.node("MatMul", f"{name}.product", source, self.constant(f"{name}.weight", weight.T))
 
     def _int8_product(self, name: str, source: str, weight: FloatArray) -> str:
-        """Weights with a scale an output, activations with one a call: the pattern ONNX Runtime fuses to one kernel."""
+        """Weights with a scale per output, activations with a scale per call: ONNX Runtime fuses this to one kernel."""
         levels, step, zero = (f"{source}.{part}" for part in ("levels", "step", "zero"))
         if source not in self.quantised:
             self.quantised.add(source)
@@ -68,7 +68,7 @@ class _Graph:
 
 
 def _quantise_rows(matrix: FloatArray) -> tuple[FloatArray, Int8Array]:
-    """Symmetric int8 with a scale a row: (rows, 1) float32 and (rows, columns) int8."""
+    """Quantise to symmetric int8 with a scale per row: scales (rows, 1) float32 and values (rows, columns) int8."""
     scale = np.maximum(np.abs(matrix).max(axis=1, keepdims=True), np.finfo(np.float32).tiny) / 127.0
     return scale, np.rint(matrix / scale).astype(np.int8)
 
@@ -76,13 +76,13 @@ def _quantise_rows(matrix: FloatArray) -> tuple[FloatArray, Int8Array]:
 def build(
     weights: Mapping[str, FloatArray], shape: Shape, precision: Literal["fp32", "int8"] = "fp32"
 ) -> onnx.ModelProto:
-    """Make the graph: ``input_ids``, ``attention_mask`` (texts, tokens) int64 → ``vectors`` (texts, hidden) float32.
+    """Build the graph ``input_ids``, ``attention_mask`` (texts, tokens) int64 → ``vectors`` (texts, hidden) float32.
 
-    Two things are folded into the weights, exactly: the one token type into the positions, and the attention's
-    1/√d into the query projection.
+    The vector of the only token type is added to the positions' vectors, and the attention's 1/√d is multiplied into
+    the query projection; both are exact.
 
     Args:
-        weights: under the names of a Hugging Face ``BertModel``, linear layers as (out, in).
+        weights: weights under the names of a Hugging Face ``BertModel``, linear layers as (out, in).
         shape: sizes of the transformer.
         precision: ``int8`` for dynamically quantised linear layers and an int8 word embedding.
     """
@@ -115,36 +115,36 @@ def _embed(graph: _Graph, weights: Mapping[str, FloatArray], shape: Shape) -> st
 def _mask_bias(graph: _Graph) -> str:
     graph.node("Cast", "mask", "attention_mask", to=TensorProto.FLOAT)
     missing = graph.node("Sub", "missing", graph.constant("one", np.array(1.0, dtype=np.float32)), "mask")
-    anywhere = graph.node(
+    most_missing = graph.node(
         "ReduceMax", "most_missing", missing, graph.constant("both_axes", np.array([0, 1], dtype=np.int64)), keepdims=0
     )
-    graph.node("Greater", _PADDED, anywhere, graph.constant("nought", np.array(0.0, dtype=np.float32)))
+    graph.node("Greater", _PADDED, most_missing, graph.constant("nought", np.array(0.0, dtype=np.float32)))
     scaled = graph.node("Mul", "missing_bias", missing, graph.constant("masked", np.array(_MASKED, dtype=np.float32)))
     return graph.node("Unsqueeze", "mask_bias", scaled, graph.constant("head_axes", np.array([1, 2], dtype=np.int64)))
 
 
-def _layer(graph: _Graph, weights: Mapping[str, FloatArray], shape: Shape, place: str, state: str, bias: str) -> str:
-    attended = _attention(graph, weights, shape, f"{place}.attention", state, bias)
+def _layer(graph: _Graph, weights: Mapping[str, FloatArray], shape: Shape, prefix: str, state: str, bias: str) -> str:
+    attended = _attention(graph, weights, shape, f"{prefix}.attention", state, bias)
     state = _norm(
         graph,
         weights,
         shape,
-        f"{place}.attention.output.LayerNorm",
-        graph.node("Add", f"{place}.attention.residual", attended, state),
+        f"{prefix}.attention.output.LayerNorm",
+        graph.node("Add", f"{prefix}.attention.residual", attended, state),
     )
-    wide = _linear(graph, weights, f"{place}.intermediate.dense", state)
-    active = graph.node("Gelu", f"{place}.gelu", wide)
-    narrow = _linear(graph, weights, f"{place}.output.dense", active)
+    inner = _linear(graph, weights, f"{prefix}.intermediate.dense", state)
+    active = graph.node("Gelu", f"{prefix}.gelu", inner)
+    output = _linear(graph, weights, f"{prefix}.output.dense", active)
     return _norm(
-        graph, weights, shape, f"{place}.output.LayerNorm", graph.node("Add", f"{place}.residual", narrow, state)
+        graph, weights, shape, f"{prefix}.output.LayerNorm", graph.node("Add", f"{prefix}.residual", output, state)
     )
 
 
 def _attention(
-    graph: _Graph, weights: Mapping[str, FloatArray], shape: Shape, place: str, state: str, bias: str
+    graph: _Graph, weights: Mapping[str, FloatArray], shape: Shape, prefix: str, state: str, bias: str
 ) -> str:
     def heads(part: str, order: Sequence[int], scale: float = 1.0) -> str:
-        name = f"{place}.self.{part}"
+        name = f"{prefix}.self.{part}"
         flat = graph.linear(name, state, weights[f"{name}.weight"] * scale, weights[f"{name}.bias"] * scale)
         split = graph.node("Reshape", f"{name}.heads", flat, "split_heads")
         return graph.node("Transpose", f"{name}.transposed", split, perm=list(order))
@@ -152,15 +152,15 @@ def _attention(
     query = heads("query", (0, 2, 1, 3), scale=float((shape.hidden // shape.heads) ** -0.5))
     key = heads("key", (0, 2, 3, 1))
     value = heads("value", (0, 2, 1, 3))
-    shares = _shares(graph, f"{place}.shares", graph.node("MatMul", f"{place}.scores", query, key), bias)
-    mixed = graph.node("MatMul", f"{place}.mixed", shares, value)
-    turned = graph.node("Transpose", f"{place}.turned", mixed, perm=[0, 2, 1, 3])
-    joined = graph.node("Reshape", f"{place}.joined", turned, "join_heads")
-    return _linear(graph, weights, f"{place}.output.dense", joined)
+    shares = _shares(graph, f"{prefix}.shares", graph.node("MatMul", f"{prefix}.scores", query, key), bias)
+    attended = graph.node("MatMul", f"{prefix}.mixed", shares, value)
+    transposed = graph.node("Transpose", f"{prefix}.turned", attended, perm=[0, 2, 1, 3])
+    joined = graph.node("Reshape", f"{prefix}.joined", transposed, "join_heads")
+    return _linear(graph, weights, f"{prefix}.output.dense", joined)
 
 
 def _shares(graph: _Graph, name: str, scores: str, bias: str) -> str:
-    """Softmax of the attention's scores; the mask is added only where a batch has padding, a tenth of the time."""
+    """Softmax of the attention scores; adding the mask only if the batch has padding saves a tenth of the time."""
     masked = [
         helper.make_node("Add", [scores, bias], [f"{name}.masked"]),
         helper.make_node("Softmax", [f"{name}.masked"], [f"{name}.then"], axis=-1),
@@ -187,7 +187,7 @@ def _norm(graph: _Graph, weights: Mapping[str, FloatArray], shape: Shape, name: 
 def _mean_pooling(graph: _Graph, state: str) -> None:
     """Mean over the tokens of a text, then L2: the pooling of multilingual-E5.
 
-    The mean's denominator is left out: the norm that follows takes it away.
+    The mean's denominator is left out, because the normalisation that follows cancels it.
     """
     axis = graph.constant("last_axis", np.array([-1], dtype=np.int64))
     weighted = graph.node("Mul", "pooling.masked", state, graph.node("Unsqueeze", "pooling.mask", "mask", axis))
@@ -198,12 +198,12 @@ def _mean_pooling(graph: _Graph, state: str) -> None:
 
 
 def _model(graph: _Graph, shape: Shape) -> onnx.ModelProto:
-    texts = ["texts", "tokens"]
+    axes = ["texts", "tokens"]
     model = helper.make_model(
         helper.make_graph(
             graph.nodes,
             "bert",
-            [helper.make_tensor_value_info(name, TensorProto.INT64, texts) for name in ("input_ids", "attention_mask")],
+            [helper.make_tensor_value_info(name, TensorProto.INT64, axes) for name in ("input_ids", "attention_mask")],
             [helper.make_tensor_value_info("vectors", TensorProto.FLOAT, ["texts", shape.hidden])],
             graph.initializers,
         ),

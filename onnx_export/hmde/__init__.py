@@ -1,1 +1,1 @@
-"""Train HMDE and make its two graphs: the part that needs torch."""
+"""Train HMDE and export its two graphs; only this part of HMDE needs torch."""

@@ -1,4 +1,4 @@
-"""What the lower encoder of HMDE begins as: an exported folder where it stays frozen, torch weights where it learns."""
+"""Open the lower encoder of HMDE: an exported folder if it stays frozen, torch weights if it learns."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ from onnx_export.training.seeds import seed_torch
 
 @dataclass(frozen=True)
 class Base:
-    """A lower encoder to train with.
+    """A lower encoder and where it comes from.
 
     Attributes:
-        lower: as training takes it.
-        config: of the folder it would be published as.
-        folder: it is published from, where it is frozen.
-        source: the torch model whose module learns, where it does.
-        recipe: its pooling.
+        lower: the encoder as training uses it.
+        config: configuration of the folder that it would be published as.
+        folder: the folder of a frozen encoder, which is published again.
+        source: the torch model whose module learns, unless the encoder is frozen.
+        recipe: the pooling of ``source``.
     """
 
     lower: Lower
@@ -47,7 +47,7 @@ class Base:
 
 
 def frozen(reference: str, settings: Settings, device: Device, console: Console) -> Base:
-    """An exported folder, or the default, as it is.
+    """Open an exported folder, or the default encoder, with frozen weights.
 
     Raises:
         BadInput: there is no such encoder.
@@ -59,14 +59,14 @@ def frozen(reference: str, settings: Settings, device: Device, console: Console)
 
 
 def trained(reference: str, settings: Settings, device: Device, console: Console) -> Base:
-    """The default's own weights, or a Hugging Face folder or name, to learn.
+    """Load the default encoder's weights, or a Hugging Face folder or name, for training.
 
     Raises:
-        BadInput: it is an exported folder, whose graph can't learn, or no encoder.
-        MissingPart: CUDA was asked for and there is none, or the hub can't be reached.
+        BadInput: the reference is an exported folder, whose graph can't learn, or no encoder.
+        MissingPart: CUDA was requested and is not available, or the hub can't be reached.
     """
-    where = str(training_device(device))
-    source, recipe, about = _default() if reference == DEFAULT else _hugging_face(reference, console)
+    torch_device = str(training_device(device))
+    source, recipe, model_config = _default() if reference == DEFAULT else _hugging_face(reference, console)
     for weight in source.module.parameters():
         weight.requires_grad_(True)
     if settings.adapters:
@@ -74,17 +74,17 @@ def trained(reference: str, settings: Settings, device: Device, console: Console
         add_adapters(source.module, settings.adapters)
     with tempfile.TemporaryDirectory(prefix="dragoman.") as scratch:
         huggingface.save_tokenizer(source, Path(scratch) / "tokenizer.json")
-        tokenizer = Tokenizer(ModelFolder(Path(scratch), about))
+        tokenizer = Tokenizer(ModelFolder(Path(scratch), model_config))
     lower = TrainedLower(
         source.module,
         tokenizer,
         settings.sentences,
         min(settings.tokens, source.max_tokens),
         budget=settings.budget,
-        device=where,
-        autocast=where == "cuda",
+        device=torch_device,
+        autocast=torch_device == "cuda",
     )
-    return Base(lower, about, source=source, recipe=recipe)
+    return Base(lower, model_config, source=source, recipe=recipe)
 
 
 def _default() -> tuple[huggingface.SourceModel, Recipe, ModelConfig]:

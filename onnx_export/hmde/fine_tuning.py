@@ -1,4 +1,4 @@
-"""Train a document encoder for a classification, a linear layer over its vectors (HMDE eq. 2)."""
+"""Train a document encoder for classification with a linear layer over its vectors (HMDE eq. 2)."""
 
 from __future__ import annotations
 
@@ -25,8 +25,7 @@ class Examples:
     """Documents with labels.
 
     Attributes:
-        rows: of the documents, as the encoder has taken them.
-        labels: of each.
+        rows: rows of the documents, in the order in which the encoder took them.
     """
 
     rows: Sequence[int]
@@ -36,12 +35,12 @@ class Examples:
 def take(
     encoder: Trainable, documents: Sequence[Document], advance: Callable[[int], None] = lambda _: None
 ) -> dict[str, int]:
-    """Give an encoder the documents it will learn from and be tested on; their rows by id."""
+    """Give an encoder the documents for training and testing; return their rows by document id."""
     parts = []
     for start in range(0, len(documents), _TOGETHER):
-        some = documents[start : start + _TOGETHER]
-        parts.append(encoder.prepare(some))
-        advance(len(some))
+        batch = documents[start : start + _TOGETHER]
+        parts.append(encoder.prepare(batch))
+        advance(len(batch))
     encoder.lower.take(parts)
     return {document.doc_id: row for row, document in enumerate(documents)}
 
@@ -50,13 +49,13 @@ class Classifier:
     """A document encoder and a linear layer, trained together.
 
     Attributes:
-        labels: that it tells apart.
+        labels: the classes, sorted.
         losses: mean loss on ``dev`` after each epoch.
         best: the epoch whose weights are kept, from 1.
     """
 
     def __init__(self, encoder: Trainable, labels: Sequence[str], settings: FineTuning) -> None:
-        """A random layer over an encoder as it is; torch's generator decides it.
+        """Put a linear layer with random weights on an encoder; ``settings.seed`` decides the weights.
 
         Raises:
             BadInput: there are fewer than two labels.
@@ -71,37 +70,39 @@ class Classifier:
         self.best = 0
 
     def train(self, train: Examples, dev: Examples, console: Console) -> None:
-        """Learn for some epochs; the weights of the least loss on ``dev`` are kept.
+        """Train, and keep the weights of the epoch with the smallest loss on ``dev``.
 
         Raises:
-            BadInput: the loss is no number any more.
+            BadInput: the loss is not a finite number.
         """
         settings = self._settings
         optimiser = torch.optim.AdamW(self._weights(), lr=settings.rate, weight_decay=0.0)
         steps = settings.epochs * -(-len(train.rows) // settings.batch)
-        kept = copied(self._weights())
+        best_weights = copied(self._weights())
         with console.progress("fine-tuning", steps, "steps") as progress:
             for epoch in range(settings.epochs):
                 self._learn(epoch, train, optimiser, progress)
                 self.losses.append(self._loss(dev))
                 if self.losses[-1] < min(self.losses[:-1], default=float("inf")):
-                    self.best, kept = epoch + 1, copied(self._weights())
+                    self.best, best_weights = epoch + 1, copied(self._weights())
                 console.say(
                     f"epoch {epoch + 1}: loss {self.losses[-1]:.3f} and accuracy {self.accuracy(dev):.3f} on dev"
                 )
                 if epoch + 1 - self.best >= settings.patience:
                     break
-        put_back(self._weights(), kept)
+        put_back(self._weights(), best_weights)
 
     def accuracy(self, examples: Examples) -> float:
-        """Share of documents whose label is found; one that training had not is never found."""
-        found = [self.labels[at] for scores in self._blocks(examples) for at in scores.argmax(dim=1).tolist()]
-        return float(np.mean([one == label for one, label in zip(found, examples.labels, strict=True)]))
+        """Share of documents whose label is predicted; a label that training did not have counts as wrong."""
+        predictions = [
+            self.labels[index] for scores in self._score_batches(examples) for index in scores.argmax(dim=1).tolist()
+        ]
+        return float(np.mean([guess == label for guess, label in zip(predictions, examples.labels, strict=True)]))
 
     def _learn(
         self, epoch: int, train: Examples, optimiser: torch.optim.Optimizer, advance: Callable[[int], None]
     ) -> None:
-        """One epoch, its order drawn from its number."""
+        """Train for one epoch; the order of its documents is drawn from the epoch's number."""
         settings, rows, targets = self._settings, np.array(train.rows), self._targets(train)
         order = np.random.default_rng((settings.seed, epoch)).permutation(len(rows))
         batches = np.split(order, range(settings.batch, len(order), settings.batch))
@@ -122,24 +123,24 @@ class Classifier:
     def _weights(self) -> list[torch.nn.Parameter]:
         return [*self._encoder.parameters(), *self._layer.parameters()]
 
-    def _blocks(self, examples: Examples) -> Iterator[torch.Tensor]:
+    def _score_batches(self, examples: Examples) -> Iterator[torch.Tensor]:
         with torch.no_grad():
             for start in range(0, len(examples.rows), _TOGETHER):
                 yield self._scores(examples.rows[start : start + _TOGETHER])
 
     def _scores(self, rows: Sequence[int], training: int | None = None) -> torch.Tensor:
-        """Of each label, (rows, labels). A unit vector is first made as long as a transformer's states are."""
+        """Scores of the labels, (rows, labels); vectors are first scaled to length √dim, as a transformer's states."""
         vectors = self._encoder.documents(rows, training) * self._encoder.dim**0.5
         scores: torch.Tensor = self._layer(vectors)
         return scores
 
     def _loss(self, examples: Examples) -> float:
-        """Mean over the documents whose label training had."""
+        """Mean loss over the documents whose label occurs in training."""
         targets = self._targets(examples)
-        scores = torch.cat(list(self._blocks(examples))).cpu()
+        scores = torch.cat(list(self._score_batches(examples))).cpu()
         total = torch.nn.functional.cross_entropy(scores, targets, ignore_index=_UNKNOWN, reduction="sum")
         return float(total) / max(int((targets != _UNKNOWN).sum()), 1)
 
     def _targets(self, examples: Examples) -> torch.Tensor:
-        places = {label: at for at, label in enumerate(self.labels)}
-        return torch.tensor([places.get(label, _UNKNOWN) for label in examples.labels])
+        indices = {label: index for index, label in enumerate(self.labels)}
+        return torch.tensor([indices.get(label, _UNKNOWN) for label in examples.labels])

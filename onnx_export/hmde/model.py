@@ -1,4 +1,4 @@
-"""The upper transformer of HMDE as a torch module, and its loss. Imported by training alone."""
+"""The upper transformer of HMDE as a torch module, and its loss; only training imports this module."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from encoders.hmde.upper import UpperShape
 _EPSILON = 1e-12
 _SPREAD = 0.02
 _BOUND = math.log(3)
-"""Of a sentence's score either way: none counts more than nine times as much as another."""
+"""Bound of a sentence's score, above and below 0, so that no sentence weighs more than nine times another."""
 
 
 class Upper(torch.nn.Module):
     """Sentence vectors of documents → document vectors (HMDE §2.1).
 
-    [DBOS], the sentences and positions go through a small BERT; the sentences' outputs are averaged, [DBOS]'s is not
-    among them.
+    A small BERT reads [DBOS] and the sentences, with positions; its outputs at the sentences are averaged, without the
+    output at [DBOS].
     """
 
     def __init__(self, shape: UpperShape, dropout: float = 0.1) -> None:
-        """Random weights of a shape; torch's generator decides them."""
+        """Make random weights from torch's generator."""
         super().__init__()
         self.shape = shape
         self.start = torch.nn.Parameter(torch.randn(shape.dim) * _SPREAD)
@@ -42,11 +42,11 @@ class Upper(torch.nn.Module):
             attn_implementation="eager",
         )
         self.transformer = transformers.BertModel(config, add_pooling_layer=False)
-        # Sentences come as vectors: there are no words to look up.
+        # The input is sentence vectors, so there are no words to look up.
         del self.transformer.embeddings.word_embeddings
         if shape.form == "weighted":
-            self.weighing = _silent(shape.dim, 1)
-            self.map = _silent(shape.dim, shape.dim)
+            self.weighing = _zero_linear(shape.dim, 1)
+            self.map = _zero_linear(shape.dim, shape.dim)
 
     def forward(self, sentences: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
         """(documents, sentences, dim) float32 and (documents, sentences) int64 → (documents, dim) unit rows."""
@@ -66,7 +66,7 @@ class Upper(torch.nn.Module):
         return torch.nn.functional.normalize(document, dim=1)
 
 
-def _silent(inputs: int, outputs: int) -> torch.nn.Linear:
+def _zero_linear(inputs: int, outputs: int) -> torch.nn.Linear:
     layer = torch.nn.Linear(inputs, outputs, bias=False)
     torch.nn.init.zeros_(layer.weight)
     return layer
@@ -86,20 +86,20 @@ def contrastive_loss(
 ) -> torch.Tensor:
     """InfoNCE with in-batch and hard negatives (HMDE eq. 1), as the mean over the batch.
 
-    Another page of the batch about the same concept is no negative: the paper's batches of two have none.
+    Another page of the batch about the same concept is not a negative; the paper's batches of two contain none.
 
     Args:
         first: (n, dim) unit rows, d₁.
-        second: (n, dim) unit rows, d₂: row i is the positive of row i, all others are negatives.
-        negative: (n, dim) unit rows, the hard negative of each d₁, if there are any.
+        second: (n, dim) unit rows, d₂: row i is the positive of d₁'s row i, the remaining rows are its negatives.
+        negative: (n, dim) unit rows, the hard negative of each d₁; None: no hard negatives.
         concepts: (n,) numbers of the concepts.
         temperature: τ.
     """
     scores = first @ second.T / temperature
-    same = concepts.unsqueeze(0) == concepts.unsqueeze(1)
-    same.fill_diagonal_(False)
-    scores = scores.masked_fill(same, float("-inf"))
+    same_concept = concepts.unsqueeze(0) == concepts.unsqueeze(1)
+    same_concept.fill_diagonal_(False)
+    scores = scores.masked_fill(same_concept, float("-inf"))
     if negative is not None:
-        hard = (first * negative).sum(dim=1, keepdim=True) / temperature
-        scores = torch.cat((scores, hard), dim=1)
+        hard_scores = (first * negative).sum(dim=1, keepdim=True) / temperature
+        scores = torch.cat((scores, hard_scores), dim=1)
     return torch.nn.functional.cross_entropy(scores, torch.arange(len(first), device=first.device))

@@ -1,4 +1,4 @@
-"""What a step of HMDE minimises: the paper's loss over pairs of documents, and two that ask as searches do."""
+"""The loss of HMDE: the paper's, over pairs of documents, and two that use titles and excerpts as queries."""
 
 from __future__ import annotations
 
@@ -19,47 +19,52 @@ _TOGETHER = 64
 
 
 class Objective:
-    """The loss of a batch, by its number.
+    """The loss of a batch, which is identified by its number.
 
     Attributes:
-        means: (languages, dim) of documents, titles and excerpts before training, where they are taken out.
+        means: (languages, dim) of documents, titles and excerpts before training; empty unless they are subtracted.
     """
 
     def __init__(self, upper: Upper, lower: Lower, triples: Triples, settings: Settings) -> None:
-        """Take what gives the vectors and where batches come from."""
+        """Keep the encoders, and the triples that batches are drawn from."""
         self._upper, self._lower, self._triples, self._settings = upper, lower, triples, settings
         pages = triples.pages
-        self._langs = _numbered([page.lang for page in pages])
-        self._concepts = _numbered([page.concept for page in pages])
+        self._langs = _label_numbers([page.lang for page in pages])
+        self._concepts = _label_numbers([page.concept for page in pages])
         self.means: dict[str, torch.Tensor] = {}
 
     def measure_means(self) -> None:
-        """Means of the languages over a sample of each, by the encoders as they are: documents as plain means."""
+        """Measure the mean of each language over a sample, by the lower encoder; documents are means of sentences."""
         if not self._settings.centred:
             return
-        found: dict[str, list[torch.Tensor]] = {"documents": [], "titles": [], "excerpts": []}
+        kind_means: dict[str, list[torch.Tensor]] = {"documents": [], "titles": [], "excerpts": []}
         for lang in range(self._langs.max() + 1):
-            own = np.flatnonzero((self._langs == lang) & (self._lower.lengths() > 0))
-            rows = np.random.default_rng((self._settings.seed, lang)).permutation(own)[:_SAMPLE].tolist()
-            if not rows:  # none of its pages is ever drawn
-                for means in found.values():
+            members = np.flatnonzero((self._langs == lang) & (self._lower.lengths() > 0))
+            rows = np.random.default_rng((self._settings.seed, lang)).permutation(members)[:_SAMPLE].tolist()
+            if not rows:  # no page of this language is ever drawn
+                for means in kind_means.values():
                     means.append(torch.zeros(self._upper.shape.dim))
                 continue
             with torch.no_grad():
-                plain = torch.cat([self._plain(rows[at : at + _TOGETHER]) for at in range(0, len(rows), _TOGETHER)])
-                found["documents"].append(torch.nn.functional.normalize(plain, dim=1).mean(dim=0).cpu())
-                found["excerpts"].append(plain.mean(dim=0).cpu())
-                found["titles"].append(self._lower.queries(rows).mean(dim=0).cpu())
-        self.means = {kind: torch.stack(means) for kind, means in found.items()}
+                plain = torch.cat(
+                    [
+                        self._mean_of_sentences(rows[start : start + _TOGETHER])
+                        for start in range(0, len(rows), _TOGETHER)
+                    ]
+                )
+                kind_means["documents"].append(torch.nn.functional.normalize(plain, dim=1).mean(dim=0).cpu())
+                kind_means["excerpts"].append(plain.mean(dim=0).cpu())
+                kind_means["titles"].append(self._lower.queries(rows).mean(dim=0).cpu())
+        self.means = {kind: torch.stack(means) for kind, means in kind_means.items()}
 
     def loss(self, number: int, seed: int | None) -> torch.Tensor:
-        """Of a batch by its number; with a seed for training."""
+        """Loss of a batch by its number; ``seed`` is the step's seed in training, None outside training."""
         settings = self._settings
         triples = self._triples.draw(number * settings.batch, settings.batch)
-        used = triples if settings.pairs and settings.hard else triples[:, :2] if settings.pairs else triples[:, 1:2]
-        rows, places = np.unique(used, return_inverse=True)
+        needed = triples if settings.pairs and settings.hard else triples[:, :2] if settings.pairs else triples[:, 1:2]
+        rows, positions = np.unique(needed, return_inverse=True)
         vectors = self._centred("documents", self.documents(rows.tolist(), seed, settings.bare), rows)
-        columns = [vectors[torch.from_numpy(column).to(vectors.device)] for column in places.reshape(used.shape).T]
+        columns = [vectors[torch.from_numpy(column).to(vectors.device)] for column in positions.reshape(needed.shape).T]
         pages = triples[:, 0]
         mates = columns[1] if settings.pairs else columns[0]
         concepts = torch.from_numpy(self._concepts[pages]).to(vectors.device)
@@ -76,54 +81,59 @@ class Objective:
         return total
 
     def documents(self, rows: Sequence[int], seed: int | None, bare: float) -> torch.Tensor:
-        """Document vectors, a share of them without their titles.
+        """Document vectors, (rows, dim); the share ``bare`` of the documents is encoded without titles.
 
-        Of more than 64 the upper encoder sees 64 at once, and once more when their gradients are wanted: of a large
-        batch nothing but vectors is kept in between.
+        The upper encoder reads at most 64 documents at once. If there are more, it reads them again for their
+        gradients, so that only vectors stay in memory between the two.
         """
         sentences = self._lower.sentences(rows, training=seed)
         counts, titles = (values[list(rows)] for values in (self._lower.lengths(), self._lower.openings()))
-        without = np.random.default_rng((seed or 0, 1)).random(len(rows)) < bare
-        left_out = np.where(without, titles, 0)
-        kept = [one[start:] for one, start in zip(each(counts.tolist(), sentences), left_out.tolist(), strict=True)]
+        without_title = np.random.default_rng((seed or 0, 1)).random(len(rows)) < bare
+        left_out = np.where(without_title, titles, 0)
+        documents = [
+            document[skipped:]
+            for document, skipped in zip(each(counts.tolist(), sentences), left_out.tolist(), strict=True)
+        ]
         if seed is not None:
             seed_torch(seed)
-        if len(kept) <= _TOGETHER:
-            return self._upward(*kept)
-        parts = [kept[at : at + _TOGETHER] for at in range(0, len(kept), _TOGETHER)]
-        return torch.cat([checkpoint(self._upward, *part, use_reentrant=False) for part in parts])
+        if len(documents) <= _TOGETHER:
+            return self._document_vectors(*documents)
+        batches = [documents[start : start + _TOGETHER] for start in range(0, len(documents), _TOGETHER)]
+        return torch.cat([checkpoint(self._document_vectors, *batch, use_reentrant=False) for batch in batches])
 
-    def _upward(self, *sentences: torch.Tensor) -> torch.Tensor:
-        """Vectors of documents, (documents, dim), of their sentences'."""
-        stack = torch.nn.utils.rnn.pad_sequence(list(sentences), batch_first=True)
-        mask = np.arange(stack.shape[1])[None, :] < np.array([len(one) for one in sentences])[:, None]
+    def _document_vectors(self, *documents: torch.Tensor) -> torch.Tensor:
+        """Vectors of documents, (documents, dim), from the sentence vectors of each."""
+        stack = torch.nn.utils.rnn.pad_sequence(list(documents), batch_first=True)
+        mask = np.arange(stack.shape[1])[None, :] < np.array([len(document) for document in documents])[:, None]
         vectors: torch.Tensor = self._upper(stack, torch.from_numpy(mask.astype(np.int64)).to(stack.device))
         return vectors
 
     def _excerpts(self, rows: Sequence[int], seed: int | None) -> torch.Tensor:
-        """The mean of a few sentences of each document, (rows, dim), not of unit length."""
-        chance = np.random.default_rng((seed or 0, 2))
+        """The mean of a few random sentences of each document, (rows, dim), not of unit length."""
+        generator = np.random.default_rng((seed or 0, 2))
         sentences = self._lower.sentences(rows, training=seed)
         counts = self._lower.lengths()[list(rows)].tolist()
         means = []
-        for one in each(counts, sentences):
-            drawn = torch.from_numpy(chance.permutation(len(one))[: self._settings.excerpt]).to(one.device)
-            means.append(one[drawn].mean(dim=0))
+        for document in each(counts, sentences):
+            sample = torch.from_numpy(generator.permutation(len(document))[: self._settings.excerpt]).to(
+                document.device
+            )
+            means.append(document[sample].mean(dim=0))
         return torch.stack(means)
 
-    def _plain(self, rows: Sequence[int]) -> torch.Tensor:
+    def _mean_of_sentences(self, rows: Sequence[int]) -> torch.Tensor:
         """The mean of all sentences of each document, (rows, dim), not of unit length."""
         counts = self._lower.lengths()[list(rows)].tolist()
-        return torch.stack([one.mean(dim=0) for one in each(counts, self._lower.sentences(rows))])
+        return torch.stack([document.mean(dim=0) for document in each(counts, self._lower.sentences(rows))])
 
     def _centred(self, kind: str, vectors: torch.Tensor, rows: Rows) -> torch.Tensor:
-        """Unit rows, their language's mean taken out where that is wanted."""
+        """Unit rows; the mean of their language is subtracted first if means were measured."""
         if self.means:
             vectors = vectors - self.means[kind][torch.from_numpy(self._langs[rows])].to(vectors.device)
         return torch.nn.functional.normalize(vectors, dim=1)
 
 
-def _numbered(names: Sequence[str]) -> Rows:
-    """Equal names by equal numbers, from 0 as they come."""
-    numbers = {name: at for at, name in enumerate(dict.fromkeys(names))}
-    return np.array([numbers[name] for name in names], dtype=np.int64)
+def _label_numbers(labels: Sequence[str]) -> Rows:
+    """A number for each label, from 0 in order of first appearance; equal labels have equal numbers."""
+    numbers = {label: number for number, label in enumerate(dict.fromkeys(labels))}
+    return np.array([numbers[label] for label in labels], dtype=np.int64)

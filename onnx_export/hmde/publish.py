@@ -1,4 +1,4 @@
-"""A trained HMDE as a model folder: the lower graph, the upper graph, both proved against torch."""
+"""Write a trained HMDE as a model folder: the lower graph and the upper graph, both compared with torch."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from onnx_export.huggingface.export import gate, judged, prefixed, write_graph
 _CARD, _PARITY = "MODEL_CARD.md", "parity.json"
 _HEADING = "\n## Documents (HMDE)\n"
 _SECTION = re.compile(re.escape(_HEADING) + r".*?(?=\n## |\Z)", re.DOTALL)
-"""What an HMDE folder's card says of its upper encoder, which another one is trained in place of."""
+"""The card's section about the upper encoder; a new training replaces this section."""
 
 
 def publish(
@@ -42,17 +42,17 @@ def publish(
     *,
     force: bool = False,
 ) -> tuple[ModelFolder, ParityReport]:
-    """Make the folder; its upper graph, and its lower one where that was trained, pass the parity gate.
+    """Write the model folder; the upper graph and a trained lower encoder's graph must pass the parity gate.
 
     Args:
-        upper: trained.
-        base: the lower encoder that it was trained with.
-        target: the folder.
-        precision: of the graphs; a frozen lower keeps its own.
-        about: what ``hmde.json`` says of the training.
-        extra: more files, by name.
-        console: shown the parity tables.
-        force: publish below the bar.
+        upper: the trained upper encoder.
+        base: the lower encoder that the upper encoder was trained with.
+        target: the folder to write.
+        precision: precision of the graphs; a frozen lower encoder's graph keeps its precision.
+        about: entries of ``hmde.json`` about the training.
+        extra: contents of further files, by file name.
+        console: shows the parity tables.
+        force: publish even if parity is below the bar.
 
     Raises:
         BadInput: parity is below the bar.
@@ -66,42 +66,42 @@ def publish(
         base.source.module.cpu().eval()
         weights = huggingface.hash_weights(base.source.module, base.recipe)
         config = replace(config, precision=precision, weights=weights)
-    with publishing(target, config, instead="with -o", kept=TRAINING_KEPT) as made:
-        folder = ModelFolder(made, config)
+    with publishing(target, config, instead="with -o", kept=TRAINING_KEPT) as draft:
+        folder = ModelFolder(draft, config)
         lower_reference = _write_lower(base, folder, texts, {ABOUT, GRAPH, *extra}, console, force=force)
-        with tempfile.TemporaryDirectory(prefix="graph.", dir=made) as scratch:
+        with tempfile.TemporaryDirectory(prefix="graph.", dir=draft) as scratch:
             graph = Path(scratch) / "fp32.onnx"
             example = {"sentences": torch.randn(2, 4, upper.shape.dim), "mask": torch.ones((2, 4), dtype=torch.int64)}
             huggingface.export_module(upper, example, ("documents", "sentences"), graph)
-            convert(graph, made / GRAPH, precision)
-        save(made, upper, base.source.module if base.source else None)
-        said = {
+            convert(graph, draft / GRAPH, precision)
+        save(draft, upper, base.source.module if base.source else None)
+        facts = {
             "format": FORMAT,
             "shape": asdict(upper.shape),
             "weights": digest(upper),
-            "graph": file_hash(made / GRAPH),
+            "graph": file_hash(draft / GRAPH),
             **about,
         }
-        _write_json(made / ABOUT, said)
-        report = _prove(upper, folder, texts, lower_reference, precision)
+        _write_json(draft / ABOUT, facts)
+        report = _compare_both(upper, folder, texts, lower_reference, precision)
         judged(report, f"the upper encoder in {precision}", console, force=force)
-        _write_json(made / ABOUT, {**said, "parity": report.as_json()})
+        _write_json(draft / ABOUT, {**facts, "parity": report.as_json()})
         for name, data in extra.items():
-            (made / name).write_bytes(data)
-        card = made / _CARD
+            (draft / name).write_bytes(data)
+        card = draft / _CARD
         text = card.read_text(encoding="utf-8") if card.is_file() else _lower_card(config)
-        card.unlink(missing_ok=True)  # it may be a link to the base's own
-        card.write_text(_SECTION.sub("", text).rstrip() + "\n" + _described(said, report), encoding="utf-8")
+        card.unlink(missing_ok=True)  # the card may be a link to the base folder's card
+        card.write_text(_SECTION.sub("", text).rstrip() + "\n" + _upper_section(facts, report), encoding="utf-8")
     return ModelFolder.open(target), report
 
 
 def _write_lower(
-    base: Base, folder: ModelFolder, texts: Sequence[GateText], own: set[str], console: Console, *, force: bool
+    base: Base, folder: ModelFolder, texts: Sequence[GateText], own_files: set[str], console: Console, *, force: bool
 ) -> FloatArray:
-    """Put the lower graph into the folder, besides its own files; returns what its source makes of the gate's texts."""
+    """Write the lower graph, or link the base's files except ``own_files``; return the texts' reference vectors."""
     if not base.source:
         if base.folder:
-            link_files(base.folder, folder.path, besides=own)
+            link_files(base.folder, folder.path, besides=own_files)
         return encode(folder, texts)
     console.say(f"writing the lower graph in {folder.config.precision}")
     write_graph(base.source, folder.path, folder.config.precision)
@@ -111,27 +111,30 @@ def _write_lower(
     return reference
 
 
-def _prove(
+def _compare_both(
     upper: Upper, folder: ModelFolder, texts: Sequence[GateText], lower: FloatArray, precision: Precision
 ) -> ParityReport:
-    """The gate for both graphs together: documents are runs of up to 32 texts, queries go through the lower alone."""
-    ours = encode(folder, texts)
+    """Compare both graphs together with torch.
+
+    A document consists of 1 to ``upper.shape.sentences`` consecutive texts; only the lower encoder encodes a query.
+    """
+    graph_vectors = encode(folder, texts)
     session = UpperSession(folder, "cpu")
-    documents = [at for at, text in enumerate(texts) if text.role == "document"]
-    runs = [
-        [documents[(place + more) % len(documents)] for more in range(1 + place % upper.shape.sentences)]
-        for place in range(len(documents))
+    text_rows = [row for row, text in enumerate(texts) if text.role == "document"]
+    documents = [
+        [text_rows[(first + offset) % len(text_rows)] for offset in range(1 + first % upper.shape.sentences)]
+        for first in range(len(text_rows))
     ]
-    ours[documents] = session.documents([ours[run] for run in runs])
+    graph_vectors[text_rows] = session.documents([graph_vectors[rows] for rows in documents])
     reference = lower.copy()
-    stack, mask = padded([lower[run] for run in runs])
+    stack, mask = padded([lower[rows] for rows in documents])
     with torch.no_grad():
-        reference[documents] = upper(torch.from_numpy(stack), torch.from_numpy(mask)).numpy()
-    return compare(precision, texts, ours, reference)
+        reference[text_rows] = upper(torch.from_numpy(stack), torch.from_numpy(mask)).numpy()
+    return compare(precision, texts, graph_vectors, reference)
 
 
 def _write_json(file: Path, value: Mapping[str, Any]) -> None:
-    file.unlink(missing_ok=True)  # it may be a link to the base's own
+    file.unlink(missing_ok=True)  # the file may be a link to the base folder's file
     file.write_text(json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n", encoding="utf-8")
 
 
@@ -144,11 +147,11 @@ A sentence encoder that learnt as the lower part of HMDE; made by `dragoman trai
 """
 
 
-def _described(said: Mapping[str, Any], report: ParityReport) -> str:
-    shape, settings = said["shape"], said["settings"]
-    judged = (
-        f"MAP on held-out concepts {said['score']:.4f}, before training {said['untrained']:.4f}"
-        if said["validated"]
+def _upper_section(facts: Mapping[str, Any], report: ParityReport) -> str:
+    shape, settings = facts["shape"], facts["settings"]
+    validation = (
+        f"MAP on held-out concepts {facts['score']:.4f}, before training {facts['untrained']:.4f}"
+        if facts["validated"]
         else "no concept was held out to judge it by"
     )
     verdict = "reached" if report.passed else "**not reached**; published because it was forced"
@@ -161,9 +164,9 @@ unit rows.
 sentences over the square of its place.
 A query is encoded by `model.onnx` alone. It makes `hmde` the folder's default method.
 
-Trained on {said["documents"]:,} documents in {len(said["languages"])} languages; lower encoder \
-{"frozen" if settings["frozen"] else "trained"}; {said["best"]:,} steps kept of {said["steps"]:,};
-{judged}. All settings: `hmde.json`; its course: `curve.png`.
+Trained on {facts["documents"]:,} documents in {len(facts["languages"])} languages; lower encoder \
+{"frozen" if settings["frozen"] else "trained"}; {facts["best"]:,} steps kept of {facts["steps"]:,};
+{validation}. All settings: `hmde.json`; its course: `curve.png`.
 
 Parity with torch, both graphs together; the bar is {verdict}: cosine {report.cosine_min:.5f} at least, \
 {report.cosine_mean:.5f} in the mean, top 10 {report.top10_agreement:.3f}.

@@ -1,4 +1,4 @@
-"""How HMDE is trained. No torch here: the command reads it for its help."""
+"""Settings of an HMDE training. This module imports no torch, because the command line reads it for its help."""
 
 from __future__ import annotations
 
@@ -10,42 +10,40 @@ from encoders.hmde.upper import Form
 
 Preset = Literal["small", "paper"]
 LONGFORMER = "longformer"
-"""Method of the paper's baseline that reads a document whole, by torch alone."""
+"""Method of the paper's baseline, which reads a whole document at once; it runs in torch only."""
 
 
 @dataclass(frozen=True)
 class Settings:
-    """Every setting of a training; the defaults are the paper's (appendix A.1) but where it is silent.
+    """All settings of a training; the defaults are the paper's (appendix A.1) where the paper gives a value.
 
     Attributes:
-        frozen: the lower encoder keeps its weights; its vectors are then made once.
-        adapters: rank of the matrices that learn in a trained lower's place; 0: its weights do.
-        form: of the document's vector.
-        layers: of the upper transformer.
-        feed_forward: width inside its feed-forward part.
-        sentences: it sees at once.
-        tokens: a sentence may have.
-        dropout: of the upper transformer.
-        steps: of the optimiser.
-        batch: triples whose documents are each other's negatives.
-        accumulate: batches a step.
-        rate: learning rate at its peak.
-        warmup: steps until then; it falls to nothing in a line afterwards.
+        frozen: the lower encoder keeps its weights; its vectors are then computed once.
+        adapters: rank of the low-rank matrices that learn instead of the lower encoder's weights; 0: the weights learn.
+        form: how the document's vector is computed.
+        layers: layers of the upper transformer.
+        feed_forward: width inside the feed-forward part of the upper transformer.
+        sentences: maximum sentences that the upper transformer reads at once.
+        tokens: maximum tokens of a sentence.
+        dropout: dropout of the upper transformer.
+        batch: triples of a batch; documents of a batch are each other's negatives.
+        accumulate: batches per step.
+        rate: peak learning rate.
+        warmup: steps until the peak; afterwards the rate falls linearly to 0.
         decay: weight decay of AdamW.
-        clip: length at which a step's gradient is cut; the paper says nothing of it.
-        temperature: τ of the loss; the paper does not say its own.
+        clip: maximum norm of a step's gradient; the paper gives no value.
+        temperature: τ of the loss; the paper gives no value.
         pairs: weight of the paper's loss, a document against its mate.
-        hard: whether each triple's hard negative counts in it.
+        hard: whether each triple's hard negative counts in the paper's loss.
         titles: weight of a title, as a query, against the mate of its page; the paper has no such loss.
-        excerpts: weight of the mean of a few sentences, as the lower encoder gives them, against their page's mate.
-        excerpt: how many those are.
-        bare: share of pages that are learnt from without their titles, so that a title is not found by its translation.
-        centred: take the mean of each language out before cosines, as a calibration does.
+        excerpts: weight of the mean of a few sentence vectors of the lower encoder against the mate of their page.
+        excerpt: number of these sentences.
+        bare: share of pages that are read without their titles, so that a title is not matched with its translation.
+        centred: subtract the mean of each language before cosines, as a calibration does.
         budget: padded tokens of sentences that are encoded at once.
         held_out: share of the concepts that is kept for validation.
         evaluate: steps between two validations.
-        patience: validations without a better one until training stops; 0: never.
-        seed: of everything random.
+        patience: validations without improvement until training stops; 0: never.
     """
 
     frozen: bool = False
@@ -79,7 +77,7 @@ class Settings:
 
 
 PAPER = Settings()
-"""1.1 million triples once, in steps of 64 batches of two: 8,600 steps."""
+"""One pass over 1.1 million triples, in steps of 64 batches of two: 8,600 steps."""
 SMALL = Settings(
     frozen=True,
     form="weighted",
@@ -97,38 +95,38 @@ SMALL = Settings(
     evaluate=25,
     patience=4,
 )
-"""A few thousand pages on a few cores: the lower encoder as it is, the upper one begins as a mean."""
+"""For a few thousand pages on a few cores: the lower encoder is frozen, and the upper encoder starts as a mean."""
 PRESETS: Mapping[Preset, Settings] = {"small": SMALL, "paper": PAPER}
 _LOWER_RATE = 2e-5
-"""Of all weights of a lower encoder, where the preset's rate is that of new ones."""
+"""Learning rate where all weights of a lower encoder learn; a preset's rate is for new weights."""
 _WARMUP = 8
-"""A preset's warm-up takes at most one step of so many, as a fine-tuning's."""
+"""A preset's warm-up takes at most one eighth of the steps, as in a fine-tuning."""
 
 
-def settings_of(preset: Preset, given: Mapping[str, Any]) -> Settings:
-    """A preset with settings given in its place.
+def settings_of(preset: Preset, changes: Mapping[str, Any]) -> Settings:
+    """Return a preset with some of its settings changed.
 
-    The rate is a lower one where all of a lower encoder is to learn, the warm-up a shorter one where the steps are few.
+    The learning rate, unless changed, is lower where all weights of a lower encoder learn. The warm-up, unless changed,
+    is shorter where there are few steps.
     """
-    settings = replace(PRESETS[preset], **given)
-    if "warmup" not in given:
+    settings = replace(PRESETS[preset], **changes)
+    if "warmup" not in changes:
         settings = replace(settings, warmup=min(settings.warmup, max(settings.steps // _WARMUP, 1)))
-    if PRESETS[preset].frozen and not (settings.frozen or settings.adapters) and "rate" not in given:
+    if PRESETS[preset].frozen and not (settings.frozen or settings.adapters) and "rate" not in changes:
         settings = replace(settings, rate=_LOWER_RATE)
     return settings
 
 
 @dataclass(frozen=True)
 class FineTuning:
-    """How a document encoder is trained for a classification; rate, batch, warm-up and patience are the paper's.
+    """Settings of a fine-tuning for classification; rate, batch, warm-up and patience are the paper's.
 
     Attributes:
-        rate: learning rate at its peak, of AdamW without weight decay.
-        epochs: over the training documents; the paper's 50 are for GPUs.
-        batch: documents a step.
-        warmup: share of the steps until the peak; it falls to nothing in a line afterwards.
+        rate: peak learning rate of AdamW, without weight decay.
+        epochs: maximum passes over the training documents; the paper's 50 are for GPUs.
+        batch: documents per step.
+        warmup: share of the steps until the peak; afterwards the rate falls linearly to 0.
         patience: epochs without a smaller loss on the dev part until training stops.
-        seed: of everything random.
     """
 
     rate: float = 2e-5
@@ -139,19 +137,18 @@ class FineTuning:
     seed: int = 0
 
     def rate_at(self, step: int, steps: int) -> float:
-        """Learning rate of a step, from 0."""
-        up = (step + 1) / max(self.warmup * steps, 1)
-        return self.rate * min(up, (steps - step) / max((1 - self.warmup) * steps, 1), 1.0)
+        """Learning rate of a step; steps count from 0."""
+        rising = (step + 1) / max(self.warmup * steps, 1)
+        return self.rate * min(rising, (steps - step) / max((1 - self.warmup) * steps, 1), 1.0)
 
 
 @dataclass(frozen=True)
 class CurvePoint:
-    """What is known after some steps.
+    """Measurements after a number of steps.
 
     Attributes:
-        step: how many.
-        loss: mean since the point before.
-        rate: learning rate of the next step; 0 after the last.
+        loss: mean loss since the previous point.
+        rate: learning rate of the next step; 0 after the last step.
         score: mean average precision on held-out concepts.
     """
 
@@ -163,12 +160,12 @@ class CurvePoint:
 
 @dataclass
 class Curve:
-    """How a training went.
+    """The course of a training.
 
     Attributes:
-        points: one a validation; the first before the first step, with the loss of that.
+        points: a point per validation; the first is measured before the first step, with the loss of the first step.
         best: step whose weights are kept.
-        stopped: the reason it ended before its last step; empty where it did not.
+        stopped: why training ended before its last step; empty if it did not.
         validated: whether there were held-out concepts; if not, scores are 0 and the last step's weights are kept.
     """
 
@@ -179,5 +176,5 @@ class Curve:
 
     @property
     def best_score(self) -> float:
-        """Of the weights that are kept."""
+        """Score of the weights that are kept."""
         return max((point.score for point in self.points), default=0.0)

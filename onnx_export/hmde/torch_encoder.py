@@ -1,4 +1,4 @@
-"""A document encoder in torch as the rest of Dragoman sees encoders: for tables of papers, not for an index."""
+"""A document encoder in torch with Dragoman's encoder interface: to reproduce tables of papers, not for an index."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from onnx_export.hmde.trainable import Trainable, part_of
 
 
 class TorchEncoder:
-    """A trainable encoder as it is; the one passage of a document is its whole text.
+    """Encodes by the current weights of a trainable encoder; the only passage of a document is its whole text.
 
     Attributes:
-        trainable: what encodes, and can learn; encoding here replaces the documents that it has taken.
+        trainable: the encoder, which can learn; encoding here replaces the documents that it has taken.
     """
 
     def __init__(self, encoder: Trainable, method: str) -> None:
-        """Take what encodes, and how that is called."""
+        """Take the encoder and the name of its method."""
         self.trainable = encoder
         config = encoder.config
         model = config.model_id(method, tokens=config.max_tokens)
@@ -29,29 +29,29 @@ class TorchEncoder:
         )
 
     def encode_documents(self, documents: Sequence[Document]) -> Encoded:
-        """Documents → their vectors; a zero row for a text with nothing known."""
+        """Documents → (documents, dim) unit rows; a text without known words has a zero row."""
         part = self.trainable.prepare(documents)
         self.trainable.lower.take([part])
         vectors = self._vectors(len(documents))
         known = part["counts"] > 0
         passages = [
             Passages(
-                int8_rows(vectors[[row]] if there else vectors[:0]),
-                np.array([[0, len(document.content)]] if there else [], dtype=np.int32).reshape(-1, 2),
+                int8_rows(vectors[[row]] if is_known else vectors[:0]),
+                np.array([[0, len(document.content)]] if is_known else [], dtype=np.int32).reshape(-1, 2),
             )
-            for row, (document, there) in enumerate(zip(documents, known.tolist(), strict=True))
+            for row, (document, is_known) in enumerate(zip(documents, known.tolist(), strict=True))
         ]
         return Encoded(vectors, passages, known.reshape(-1, 1))
 
     def encode_queries(self, queries: Sequence[Document]) -> FloatArray:
-        """Queries with the model's query prefix → (queries, dim) unit rows."""
+        """Queries, with the model's query prefix → (queries, dim) unit rows."""
         tokenizer: Tokenizer = self.trainable.lower.tokenizer
         limit = self.trainable.config.max_tokens - tokenizer.query_overhead
-        asked = [tokenizer.query(text.ids[:limit]) for text in tokenizer.tokenize([one.content for one in queries])]
-        self.trainable.lower.take([part_of([[ids] for ids in asked])])
+        texts = tokenizer.tokenize([query.content for query in queries])
+        self.trainable.lower.take([part_of([[tokenizer.query(text.ids[:limit])] for text in texts])])
         return self._vectors(len(queries))
 
-    def _vectors(self, rows: int) -> FloatArray:
+    def _vectors(self, count: int) -> FloatArray:
         with torch.no_grad():
-            found: FloatArray = self.trainable.documents(range(rows)).cpu().numpy()
-        return found
+            vectors: FloatArray = self.trainable.documents(range(count)).cpu().numpy()
+        return vectors

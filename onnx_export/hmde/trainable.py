@@ -1,4 +1,4 @@
-"""A document encoder that can learn: *hmde* or *segments* of a model folder, or mLongformer, its weights in torch."""
+"""Open a document encoder for training in torch: *hmde* or *segments* of a model folder, or mLongformer."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ METHODS = (Hmde.method, Segments.method, LONGFORMER)
 
 
 def copied(weights: Sequence[torch.nn.Parameter]) -> list[torch.Tensor]:
-    """Weights as they are now."""
+    """Copies of the weights' current values."""
     return [weight.detach().clone() for weight in weights]
 
 
 def put_back(weights: Sequence[torch.nn.Parameter], values: Sequence[torch.Tensor]) -> None:
-    """Give weights the values that ``copied`` kept of them."""
+    """Set weights to the values that ``copied`` returned."""
     with torch.no_grad():
         for weight, value in zip(weights, values, strict=True):
             weight.copy_(value)
@@ -51,13 +51,13 @@ def put_back(weights: Sequence[torch.nn.Parameter], values: Sequence[torch.Tenso
 
 @dataclass(frozen=True)
 class Trainable:
-    """A document encoder with its gradients.
+    """A document encoder that can be trained.
 
     Attributes:
-        lower: of its sentences, segments or whole texts.
-        config: what a folder of the lower encoder would say.
-        prepare: token ids of documents, as ``lower`` takes them.
-        upper: over the sentences; without it the vector is the mean of the segments'.
+        lower: the encoder of sentences, segments or whole texts.
+        config: the configuration that a folder of the lower encoder would have.
+        prepare: tokenises documents into the arrays that ``lower.take`` expects.
+        upper: the transformer over the sentences; if None, a document's vector is the mean of its segments' vectors.
     """
 
     lower: TrainedLower
@@ -71,34 +71,31 @@ class Trainable:
         return self.config.dim
 
     def parameters(self) -> list[torch.nn.Parameter]:
-        """All that learns."""
+        """The weights that learn."""
         return [*self.lower.parameters(), *(self.upper.parameters() if self.upper else ())]
 
     def state(self) -> list[torch.Tensor]:
-        """A copy of all that learns, in the order of ``parameters``."""
+        """Copies of the weights that learn, in the order of ``parameters``."""
         return copied(self.parameters())
 
     def restore(self, state: Sequence[torch.Tensor]) -> None:
-        """Take back what ``state`` gave."""
+        """Set the weights to what ``state`` returned."""
         put_back(self.parameters(), state)
 
     def documents(self, rows: Sequence[int], training: int | None = None) -> torch.Tensor:
-        """Vectors of documents that ``lower`` has taken, (rows, dim) unit rows; zero for a text with nothing known.
+        """Vectors of documents that ``lower`` has taken, (rows, dim) unit rows; zero for a text without known words.
 
-        Of *hmde* the first window of a long document is read, as in its training.
-
-        Args:
-            rows: the documents.
-            training: a seed of this step; ``lower.learn`` then carries on what the vectors are given.
+        With *hmde* only the first window of a long document is read, as in its training. ``training`` is the step's
+        seed; if it is given, ``lower.learn`` afterwards passes the gradients of the vectors on to the weights.
         """
         counts = self.lower.lengths()[list(rows)]
-        where = next(iter(self.parameters())).device
+        device = next(iter(self.parameters())).device
         if not counts.sum():
-            return torch.zeros((len(rows), self.dim), device=where)
+            return torch.zeros((len(rows), self.dim), device=device)
         sentences = self.lower.sentences(rows, training=training)
         stack = torch.nn.utils.rnn.pad_sequence(list(each(counts.tolist(), sentences)), batch_first=True)
-        there = np.arange(stack.shape[1])[None, :] < counts[:, None]
-        mask = torch.from_numpy(there.astype(np.int64)).to(where)
+        filled = np.arange(stack.shape[1])[None, :] < counts[:, None]
+        mask = torch.from_numpy(filled.astype(np.int64)).to(device)
         if self.upper is None:
             means = stack.sum(dim=1) / mask.sum(dim=1, keepdim=True).clamp(min=1)
             return torch.nn.functional.normalize(means, dim=1)
@@ -112,59 +109,60 @@ class Trainable:
 def open_trainable(
     reference: str, method: str, checkpoint: str | None, device: Device, console: Console, *, budget: int = 4_096
 ) -> Trainable:
-    """Open an encoder by a method so that it can learn.
+    """Open an encoder for training.
 
     Args:
-        reference: the default's name, or an exported folder; of *longformer* a Hugging Face folder or name will do.
+        reference: the default's name, or an exported folder; for *longformer* also a Hugging Face folder or name.
         method: *hmde*, *segments* or *longformer*.
         checkpoint: Hugging Face folder or name that the folder, or its lower encoder, was exported from; the default
-            encoder's weights are at hand without.
-        device: where to train.
-        console: where progress goes.
-        budget: padded tokens encoded at once; *longformer* takes a text at a time on a CPU.
+            encoder needs none.
+        device: device to train on.
+        console: shows the progress.
+        budget: padded tokens encoded at once; *longformer* encodes one text at a time on a CPU.
 
     Raises:
-        BadInput: the method can't learn, no checkpoint was named, or it is another one's.
-        MissingPart: torch, or the device asked for, is not there.
+        BadInput: the method can't learn, a checkpoint is needed and none was named, or the checkpoint is of another
+            encoder.
+        MissingPart: torch or the requested device is missing.
     """
     if method not in METHODS:
         raise BadInput(f"a document encoder by method {method} can't be trained; give --method {' or '.join(METHODS)}")
     if method == LONGFORMER:
-        return _whole(bases.trained(checkpoint or reference, Settings(), device, console), budget, device)
+        return _open_longformer(bases.trained(checkpoint or reference, Settings(), device, console), budget, device)
     folder = find_model(reference, console)
-    upper, learnt = weights.load(folder) if is_hmde(folder) else (None, {})
+    upper, lower_weights = weights.load(folder) if is_hmde(folder) else (None, {})
     upper = upper if method == Hmde.method else None
     settings = Settings(budget=budget)
     if upper is not None:
         settings = Settings(budget=budget, sentences=upper.shape.sentences, tokens=upper.shape.tokens)
-    source = checkpoint or _checkpoint(folder, reference)
+    source = checkpoint or _default_checkpoint(folder, reference)
     base = bases.trained(source, settings, device, console)
-    _take(base, learnt, folder, source)
+    _restore_lower(base, lower_weights, folder, source)
     lower = cast("TrainedLower", base.lower)
     if upper is not None:
         return Trainable(lower, folder.config, lower.prepare, upper.to(training_device(device)))
     limit = min(settings.tokens, base.config.max_tokens) - lower.tokenizer.document_overhead
-    return Trainable(lower, folder.config, partial(_cut, lower.tokenizer, partial(_windows, limit)))
+    return Trainable(lower, folder.config, partial(_tokenise_spans, lower.tokenizer, partial(_segment_spans, limit)))
 
 
-def _whole(base: Base, budget: int, device: Device) -> Trainable:
-    """A base encoder made a Longformer."""
-    own = cast("TrainedLower", base.lower)
+def _open_longformer(base: Base, budget: int, device: Device) -> Trainable:
+    """Convert a base encoder to a Longformer that can be trained."""
     if base.source is None or not hasattr(base.source.module, "encoder"):
         raise BadInput(f"{base.config.name} has no weights that learn; name a Hugging Face folder")
+    tokenizer = cast("TrainedLower", base.lower).tokenizer
     module = longformer.WholeText(longformer.converted(base.source.module.encoder))
     where = training_device(device)
     if where.type == "cpu":
-        budget = 0  # a text at a time: each is filled up to whole windows, and two of them leave the cache
+        budget = 0  # one text at a time: texts are padded to whole windows, and two of them exceed the CPU's cache
     lower = TrainedLower(
-        module, own.tokenizer, 1, module.longest, budget=budget, device=str(where), autocast=where.type == "cuda"
+        module, tokenizer, 1, module.longest, budget=budget, device=str(where), autocast=where.type == "cuda"
     )
-    limit = module.longest - own.tokenizer.document_overhead
+    limit = module.longest - tokenizer.document_overhead
     config = replace(base.config, max_tokens=module.longest, pooling="mean")
-    return Trainable(lower, config, partial(_cut, own.tokenizer, lambda length: [(0, min(length, limit))]))
+    return Trainable(lower, config, partial(_tokenise_spans, tokenizer, lambda length: [(0, min(length, limit))]))
 
 
-def _checkpoint(folder: ModelFolder, reference: str) -> str:
+def _default_checkpoint(folder: ModelFolder, reference: str) -> str:
     stated = json.loads((folder.path / ABOUT).read_text(encoding="utf-8")).get("lower") if is_hmde(folder) else ""
     if DEFAULT in (reference, stated):
         return DEFAULT
@@ -174,36 +172,36 @@ def _checkpoint(folder: ModelFolder, reference: str) -> str:
     )
 
 
-def _take(base: Base, learnt: dict[str, torch.Tensor], folder: ModelFolder, checkpoint: str) -> None:
-    """See that a checkpoint is the folder's, its lower encoder's learnt weights put in if it has any."""
+def _restore_lower(base: Base, lower_weights: dict[str, torch.Tensor], folder: ModelFolder, checkpoint: str) -> None:
+    """Load the folder's trained lower weights, if any, and check that the folder was made from the checkpoint."""
     if base.source is None or base.recipe is None:
         raise BadInput(f"{checkpoint} has no weights that learn; name a Hugging Face folder with --checkpoint")
-    found = base.config.weights
-    if learnt:
+    weights_hash = base.config.weights
+    if lower_weights:
         module = base.source.module
-        where = next(module.parameters()).device
+        device = next(module.parameters()).device
         try:
-            module.load_state_dict(learnt)
+            module.load_state_dict(lower_weights)
         except RuntimeError as error:
             raise BadInput(
                 f"{checkpoint} is of another shape than the lower encoder of {folder.path}; name the one that it was "
                 "trained from: --checkpoint FOLDER"
             ) from error
-        found = huggingface.hash_weights(module.cpu(), base.recipe)
-        module.to(where)
-    if (found, base.config.pooling) != (folder.config.weights, folder.config.pooling):
+        weights_hash = huggingface.hash_weights(module.cpu(), base.recipe)
+        module.to(device)
+    if (weights_hash, base.config.pooling) != (folder.config.weights, folder.config.pooling):
         raise BadInput(f"{checkpoint} is not what {folder.path} was exported from; name that one: --checkpoint FOLDER")
 
 
-def _windows(limit: int, tokens: int) -> list[tuple[int, int]]:
-    """As method *segments* cuts a text."""
+def _segment_spans(limit: int, tokens: int) -> list[tuple[int, int]]:
+    """Spans of tokens of a text's segments, as method *segments* cuts them."""
     return windows(tokens, limit, limit // 3)
 
 
-def _cut(
+def _tokenise_spans(
     tokenizer: Tokenizer, spans: Callable[[int], Sequence[tuple[int, int]]], documents: Sequence[Document]
 ) -> Part:
-    """Token ids of the parts of documents, by spans of their tokens; none of a text with nothing known."""
+    """Token ids of the spans that ``spans`` gives for a text's length; a text without known words has no spans."""
     tokens = tokenizer.tokenize([document.content for document in documents])
     return part_of(
         [
@@ -214,14 +212,14 @@ def _cut(
 
 
 def part_of(documents: Sequence[Sequence[Int32Array]]) -> Part:
-    """What ``TrainedLower.take`` takes, of token ids: several of each document, no titles apart."""
-    ids = [one for some in documents for one in some]
-    none = np.zeros(len(documents), dtype=np.int64)
+    """Arrays for ``TrainedLower.take`` from the token ids of each document's sentences; titles are empty."""
+    sentences = [sentence for document in documents for sentence in document]
+    zeros = np.zeros(len(documents), dtype=np.int64)
     return {
-        "counts": np.array([len(some) for some in documents], dtype=np.int64),
-        "openings": none,
-        "ids": np.concatenate([np.zeros(0, np.int32), *ids]),
-        "lengths": np.array([len(one) for one in ids], dtype=np.int64),
+        "counts": np.array([len(document) for document in documents], dtype=np.int64),
+        "openings": zeros,
+        "ids": np.concatenate([np.zeros(0, np.int32), *sentences]),
+        "lengths": np.array([len(sentence) for sentence in sentences], dtype=np.int64),
         "title_ids": np.zeros(0, np.int32),
-        "title_lengths": none,
+        "title_lengths": zeros,
     }

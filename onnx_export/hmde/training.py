@@ -1,4 +1,4 @@
-"""Train HMDE: the loop, what it keeps, and where it goes on after it was killed."""
+"""Train HMDE: the training loop and its checkpoints, from which a killed training resumes."""
 
 from __future__ import annotations
 
@@ -35,15 +35,14 @@ State = dict[str, dict[str, torch.Tensor]]
 class Training:
     """One training: its model, its optimiser, its curve.
 
-    On the CPU, with as many threads, the same settings and documents give the same weights bit for bit, whether the
-    process ran through or was killed and started again: every step draws from its own seed, and what is saved is all
-    there is.
+    On the CPU, with the same number of threads, the same settings and documents give the same weights bit for bit, also
+    if the process was killed and started again: every step has its own seed, and a checkpoint holds the whole state.
 
     Attributes:
         upper: the upper transformer.
         lower: the lower encoder.
-        curve: so far.
-        step: done.
+        curve: measurements so far.
+        step: number of steps done.
     """
 
     def __init__(
@@ -57,19 +56,19 @@ class Training:
         place: Path,
         device: str = "cpu",
     ) -> None:
-        """Take what is trained on what.
+        """Make the upper transformer and the optimiser.
 
         Args:
-            lower: with all documents prepared.
-            shape: of the upper transformer.
-            triples: of the documents that teach.
-            validation: rows of the documents that are held out; where there are none, the last weights are kept.
-            settings: how.
+            lower: the lower encoder, which has taken all documents.
+            shape: shape of the upper transformer.
+            triples: triples of the training documents.
+            validation: rows of the held-out documents; if there are none, the last weights are kept.
+            settings: settings of the training.
             place: file of the checkpoint.
-            device: of the upper transformer.
+            device: device of the upper transformer.
         """
         self.lower, self._triples, self._validation = lower, triples, validation
-        self.settings, self._place, self._device = settings, place, device
+        self.settings, self._checkpoint_file, self._device = settings, place, device
         seed_torch(settings.seed)
         self.upper = Upper(shape, settings.dropout).to(device)
         self._weights = [*self.upper.parameters(), *lower.parameters()]
@@ -77,51 +76,48 @@ class Training:
         self._objective = Objective(self.upper, lower, triples, settings)
         self.curve = Curve(validated=bool(len(validation)))
         self.step = 0
-        self._best: State = self._copied()
+        self._best: State = self._copy_weights()
         self._losses: list[float] = []
         self._about = ""
 
     def resume(self, about: str) -> bool:
-        """Go on from the checkpoint, if there is one.
-
-        Args:
-            about: identifies documents and settings.
+        """Resume from the checkpoint, and return whether there is one; ``about`` identifies documents and settings.
 
         Raises:
-            BadInput: it is damaged, or of another training.
+            BadInput: the checkpoint is damaged, or of another training.
         """
         self._about = about
-        state = load_checkpoint(self._place, random=False)
+        state = load_checkpoint(self._checkpoint_file, random=False)
         if state is None:
             return False
         if state["about"] != about:
             raise BadInput(
-                f"{self._place} is of a training with other documents, settings or encoder; "
+                f"{self._checkpoint_file} is of a training with other documents, settings or encoder; "
                 "give the same again to go on, or delete it to begin anew"
             )
-        self._set(state["now"])
+        self._set_weights(state["now"])
         self._best = state["best"]
         self._objective.means = state["means"]
         self._optimiser.load_state_dict(state["optimiser"])
-        said = json.loads(state["said"])
-        self.step, self._losses = said["step"], said["losses"]
-        points = [CurvePoint(**point) for point in said["points"]]
-        self.curve = Curve(points, said["best"], said["stopped"], said["validated"])
+        history = json.loads(state["said"])
+        self.step, self._losses = history["step"], history["losses"]
+        points = [CurvePoint(**point) for point in history["points"]]
+        self.curve = Curve(points, history["best"], history["stopped"], history["validated"])
         return True
 
     def run(self, console: Console) -> Curve:
-        """Train to the end, saving now and then; the best weights are then the model's.
+        """Train to the end, saving about every 30 seconds; then load the best weights into the model.
 
         Raises:
             MissingPart: the disk is full.
-            BadInput: the loss is no number any more.
-            KeyboardInterrupt: Ctrl-C was pressed; the step it came in is done and saved.
+            BadInput: the loss is not a finite number.
+            KeyboardInterrupt: Ctrl-C was pressed; the current step was finished and saved.
         """
         settings = self.settings
         if not self.curve.points:
             self._objective.measure_means()
             self._validate(console)
-        saved = time.monotonic()
+        last_save = time.monotonic()
         progress = TrainingProgress(console, self.step, settings.steps, "triples")
         with interrupt_later() as interrupted:
             while self.step < settings.steps and not self.curve.stopped:
@@ -134,11 +130,11 @@ class Training:
                     self.save()
                     console.warn(f"stopped after step {self.step:,}; the same command goes on from there")
                     raise KeyboardInterrupt
-                if time.monotonic() - saved > _SAVE_SECONDS:
+                if time.monotonic() - last_save > _SAVE_SECONDS:
                     self.save()
-                    saved = time.monotonic()
+                    last_save = time.monotonic()
         self.save()
-        self._set(self._best)
+        self._set_weights(self._best)
         return self.curve
 
     def save(self) -> None:
@@ -147,31 +143,31 @@ class Training:
         Raises:
             MissingPart: the disk is full.
         """
-        said = {"step": self.step, "losses": self._losses, **asdict(self.curve)}
+        history = {"step": self.step, "losses": self._losses, **asdict(self.curve)}
         state: dict[str, Any] = {
             "about": self._about,
-            "now": self._copied(),
+            "now": self._copy_weights(),
             "best": self._best,
             "means": self._objective.means,
             "optimiser": self._optimiser.state_dict(),
-            "said": json.dumps(said),
+            "said": json.dumps(history),
         }
-        save_checkpoint(self._place, state)
+        save_checkpoint(self._checkpoint_file, state)
 
     def documents(self, rows: Sequence[int]) -> FloatArray:
-        """Vectors of documents without their titles by the model as it is, (rows, dim)."""
+        """Vectors of documents without their titles by the current weights, (rows, dim)."""
         self.upper.eval()
         lengths = self.lower.lengths()
-        order = sorted(range(len(rows)), key=lambda at: int(lengths[rows[at]]))
+        order = sorted(range(len(rows)), key=lambda index: int(lengths[rows[index]]))
         result = np.zeros((len(rows), self.upper.shape.dim), dtype=np.float32)
         with torch.no_grad():
             for start in range(0, len(order), _TOGETHER):
                 batch = order[start : start + _TOGETHER]
-                result[batch] = self._objective.documents([rows[at] for at in batch], None, 1.0).cpu().numpy()
+                result[batch] = self._objective.documents([rows[index] for index in batch], None, 1.0).cpu().numpy()
         return result
 
     def score(self) -> float:
-        """MAP on held-out concepts by the model as it is; 0 where there are none."""
+        """MAP on held-out concepts by the current weights; 0 if there are none."""
         rows = self._validation.tolist()
         pages = [self._triples.pages[row] for row in rows]
         queries: FloatArray = np.zeros((0, self.upper.shape.dim), dtype=np.float32)
@@ -181,15 +177,15 @@ class Training:
         return mean_average_precision(self.documents(rows), queries, pages)
 
     def _learn(self) -> float:
-        """One step of the optimiser; returns its loss."""
+        """Take one step of the optimiser; return its loss."""
         settings = self.settings
         self.upper.train()
         for group in self._optimiser.param_groups:
             group["lr"] = self._rate()
         total = 0.0
-        for part in range(settings.accumulate):
-            number = self.step * settings.accumulate + part
-            loss = self._objective.loss(number, (settings.seed << 32) + 2 * number)
+        for batch in range(settings.accumulate):
+            batch_number = self.step * settings.accumulate + batch
+            loss = self._objective.loss(batch_number, (settings.seed << 32) + 2 * batch_number)
             (loss / settings.accumulate).backward()  # type: ignore[no-untyped-call]
             self.lower.learn()
             total += loss.item() / settings.accumulate
@@ -202,11 +198,11 @@ class Training:
         return total
 
     def _rate(self) -> float:
-        """Up in a line to the peak, then down in a line to nothing."""
+        """Learning rate of the current step: it rises linearly to the peak, then falls linearly to 0."""
         settings = self.settings
-        up = (self.step + 1) / max(settings.warmup, 1)
-        down = (settings.steps - self.step) / max(settings.steps - settings.warmup, 1)
-        return settings.rate * min(up, down, 1.0)
+        rising = (self.step + 1) / max(settings.warmup, 1)
+        falling = (settings.steps - self.step) / max(settings.steps - settings.warmup, 1)
+        return settings.rate * min(rising, falling, 1.0)
 
     def _validate(self, console: Console) -> None:
         score = self.score()
@@ -214,17 +210,18 @@ class Training:
         point = CurvePoint(self.step, round(loss, 6), self._rate() if self.step < self.settings.steps else 0.0, score)
         self.curve.points.append(point)
         self._losses = []
-        better = score > max((one.score for one in self.curve.points[:-1]), default=-1.0) or not self.curve.validated
-        if better:
-            self.curve.best, self._best = self.step, self._copied()
+        earlier_best = max((earlier_point.score for earlier_point in self.curve.points[:-1]), default=-1.0)
+        improved = score > earlier_best or not self.curve.validated
+        if improved:
+            self.curve.best, self._best = self.step, self._copy_weights()
         console.say(
             f"step {self.step:,}: loss {loss:.3f}, rate {point.rate:.1e}"
             + (f", MAP on held-out concepts {score:.4f}" if self.curve.validated else "")
-            + (" (best)" if better and self.curve.validated else "")
+            + (" (best)" if improved and self.curve.validated else "")
         )
-        since = [one.step for one in self.curve.points].index(self.curve.best)
+        best_index = [earlier_point.step for earlier_point in self.curve.points].index(self.curve.best)
         patience = self.settings.patience
-        if patience and len(self.curve.points) - 1 - since >= patience:
+        if patience and len(self.curve.points) - 1 - best_index >= patience:
             self.curve.stopped = f"no better MAP in {patience} validations"
 
     def _first_loss(self) -> float:
@@ -232,12 +229,12 @@ class Training:
         with torch.no_grad():
             return self._objective.loss(0, None).item()
 
-    def _copied(self) -> State:
+    def _copy_weights(self) -> State:
         return {
             "upper": {name: weight.detach().cpu().clone() for name, weight in self.upper.state_dict().items()},
             "lower": {name: weight.cpu().clone() for name, weight in self.lower.state().items()},
         }
 
-    def _set(self, state: State) -> None:
+    def _set_weights(self, state: State) -> None:
         self.upper.load_state_dict(state["upper"])
         self.lower.restore(state["lower"])

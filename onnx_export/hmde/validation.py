@@ -11,19 +11,19 @@ from encoders.hmde.triples import TripleDocument
 
 DEPTH = 100
 QUERIES = 500
-"""Titles that are asked, at most: every so manieth."""
+"""Maximum titles used as queries; they are taken at equal distances."""
 
 
 def mean_average_precision(documents: FloatArray, queries: FloatArray, pages: Sequence[TripleDocument]) -> float:
-    """MAP over titles, each asked of all pages in other languages than its own, their titles left out.
+    """MAP over titles as queries; each title searches the pages in other languages, which are encoded without titles.
 
-    The mean of each language is taken out first, of documents and of queries, as a calibration does: without that a
-    score would say how far apart the languages are.
+    The mean of each language is subtracted from documents and queries first, as in a calibration; without this, the
+    score would measure how far apart the languages are.
 
     Args:
-        documents: (pages, dim) unit rows, of the pages without their titles.
-        queries: (pages, dim) unit rows, the pages' titles.
-        pages: what they are; of none the score is 0.
+        documents: (pages, dim) unit rows of the pages without their titles.
+        queries: (pages, dim) unit rows of the pages' titles.
+        pages: the pages, with their languages and concepts; without pages the score is 0.
     """
     from ir_measures import AP, Qrel, ScoredDoc, calc_aggregate  # noqa: PLC0415 - training alone needs it
 
@@ -34,20 +34,20 @@ def mean_average_precision(documents: FloatArray, queries: FloatArray, pages: Se
     documents, queries = _centred(documents, langs), _centred(queries, langs)
     qrels, run = [], []
     for row in range(0, len(pages), -(-len(pages) // QUERIES)):
-        elsewhere = np.flatnonzero(langs != langs[row])
-        relevant = elsewhere[concepts[elsewhere] == concepts[row]]
+        candidates = np.flatnonzero(langs != langs[row])
+        relevant = candidates[concepts[candidates] == concepts[row]]
         if not len(relevant):
             continue
-        scores = documents[elsewhere] @ queries[row]
+        scores = documents[candidates] @ queries[row]
         best = np.argsort(-scores, kind="stable")[:DEPTH]
-        qrels += [Qrel(str(row), str(at), 1) for at in relevant.tolist()]
-        run += [ScoredDoc(str(row), str(elsewhere[at]), float(scores[at])) for at in best.tolist()]
+        qrels += [Qrel(str(row), str(mate), 1) for mate in relevant.tolist()]
+        run += [ScoredDoc(str(row), str(candidates[index]), float(scores[index])) for index in best.tolist()]
     return float(calc_aggregate([AP], qrels, run)[AP]) if qrels else 0.0
 
 
 def _centred(rows: FloatArray, langs: np.ndarray[tuple[int], np.dtype[np.str_]]) -> FloatArray:
     result = rows.copy()
     for lang in np.unique(langs):
-        own = langs == lang
-        result[own] -= rows[own].mean(axis=0)
+        in_language = langs == lang
+        result[in_language] -= rows[in_language].mean(axis=0)
     return unit_rows(result)

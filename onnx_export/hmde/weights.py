@@ -1,4 +1,4 @@
-"""The trained weights of an HMDE folder as torch has them, so that what was exported can learn again."""
+"""The trained weights of an HMDE folder in torch's form, so that an exported model can be trained again."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from encoders.hmde.upper import UpperFile
 from onnx_export.hmde.model import Upper
 
 WEIGHTS = "weights.safetensors"
-"""Float32 tensors: ``upper.NAME``, and ``lower.NAME`` where the lower encoder learnt, too."""
+"""File of float32 tensors: ``upper.NAME``, and ``lower.NAME`` if the lower encoder was trained."""
 
 
 def digest(upper: Upper) -> str:
-    """Hash over names and bytes of the weights, 16 hex digits."""
-    found = hashlib.sha256()
+    """Hash of the names, shapes and bytes of the weights, 16 hex digits."""
+    weights_hash = hashlib.sha256()
     for name, tensor in sorted(upper.state_dict().items()):
-        found.update(f"{name} {tuple(tensor.shape)}".encode())
-        found.update(np.ascontiguousarray(tensor.numpy()).tobytes())
-    return found.hexdigest()[:16]
+        weights_hash.update(f"{name} {tuple(tensor.shape)}".encode())
+        weights_hash.update(np.ascontiguousarray(tensor.numpy()).tobytes())
+    return weights_hash.hexdigest()[:16]
 
 
 def save(folder: Path, upper: Upper, lower: torch.nn.Module | None) -> None:
-    """Write the upper encoder's weights into a folder, and the lower one's if it learnt.
+    """Write the upper encoder's weights into a folder, and the lower encoder's if it was trained.
 
-    Of a frozen lower encoder that had learnt before, what the folder has of it by a link is kept.
+    If the lower encoder is frozen now and was trained earlier, its weights in the folder's linked file are kept.
 
     Raises:
         OSError: the disk is full or can't be written.
@@ -38,10 +38,9 @@ def save(folder: Path, upper: Upper, lower: torch.nn.Module | None) -> None:
     from safetensors.torch import save as packed  # noqa: PLC0415
 
     file = folder / WEIGHTS
-    learnt = _part(unpacked(file.read_bytes()), "lower") if file.is_file() else {}
-    learnt = lower.state_dict() if lower is not None else learnt
-    file.unlink(missing_ok=True)  # it may be a link to the base's own
-    parts = {"upper": upper.state_dict(), "lower": learnt}
+    earlier = _part(unpacked(file.read_bytes()), "lower") if file.is_file() else {}
+    file.unlink(missing_ok=True)  # the file may be a link to the base folder's file
+    parts = {"upper": upper.state_dict(), "lower": earlier if lower is None else lower.state_dict()}
     tensors = {
         f"{part}.{name}": tensor.detach().contiguous()
         for part, state in parts.items()
@@ -51,26 +50,26 @@ def save(folder: Path, upper: Upper, lower: torch.nn.Module | None) -> None:
 
 
 def load(folder: ModelFolder) -> tuple[Upper, dict[str, torch.Tensor]]:
-    """The upper encoder of a folder, and the lower one's weights by name; none where it was frozen.
+    """Load the upper encoder of a folder, and the lower encoder's weights by name; none if it was frozen.
 
     Raises:
-        BadInput: they are missing, damaged or not what the folder's graphs were made of.
+        BadInput: the weights are missing, damaged or not those of the folder's graphs.
     """
     from safetensors.torch import load as unpacked  # noqa: PLC0415
 
     about = UpperFile.read(folder)
     file = folder.path / WEIGHTS
-    again = "train it again: dragoman train hmde SOURCE… -o FOLDER"
+    remedy = "train it again: dragoman train hmde SOURCE… -o FOLDER"
     if not file.is_file():
-        raise BadInput(f"{folder.path} has no {WEIGHTS}, so it was made by an earlier version; {again}")
+        raise BadInput(f"{folder.path} has no {WEIGHTS}, so it was made by an earlier version; {remedy}")
     upper = Upper(about.shape)
     try:
         tensors = unpacked(file.read_bytes())
         upper.load_state_dict(_part(tensors, "upper"))
-    except Exception as error:  # safetensors and torch raise classes of their own
-        raise BadInput(f"{file} can't be read ({str(error).splitlines()[0]}); {again}") from error
+    except Exception as error:  # safetensors and torch raise their own exception classes
+        raise BadInput(f"{file} can't be read ({str(error).splitlines()[0]}); {remedy}") from error
     if digest(upper) != about.weights:
-        raise BadInput(f"{file} is damaged or of another training; {again}")
+        raise BadInput(f"{file} is damaged or of another training; {remedy}")
     return upper.eval(), _part(tensors, "lower")
 
 

@@ -1,1 +1,1 @@
-"""Encoders of Hugging Face turned into ONNX folders."""
+"""Export Hugging Face encoders as ONNX folders."""

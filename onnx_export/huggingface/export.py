@@ -1,4 +1,4 @@
-"""A Hugging Face encoder → a published model folder, proved against its source."""
+"""Export a Hugging Face encoder as a model folder, compared with its source."""
 
 from __future__ import annotations
 
@@ -31,18 +31,18 @@ def export_model(
     *,
     force: bool = False,
 ) -> tuple[ModelFolder, ParityReport]:
-    """Export a model, prove it and publish its folder.
+    """Export a model, compare its graph with torch and publish its folder.
 
     Args:
         model: a folder or a hub name.
-        output: the folder to make; ``NAME-PRECISION`` in the model cache unless given.
-        precision: of the graph.
-        wishes: what the user says about the model.
-        console: told what was found and decided, and shown the parity table.
-        force: publish below the bar.
+        output: the folder to make; None: ``NAME-PRECISION`` in the model cache.
+        precision: precision of the graph.
+        wishes: the user's statements about the model.
+        console: shows the choices and the parity table.
+        force: publish even if parity is below the bar.
 
     Raises:
-        BadInput: the model can't be exported, something else stands at the folder to make, or parity is below the bar.
+        BadInput: the model can't be exported, the target exists and is no exported model, or parity is below the bar.
         MissingPart: torch, transformers or ONNX Runtime is not installed, or the hub can't be reached.
     """
     huggingface.require_torch()
@@ -59,18 +59,18 @@ def export_model(
     _say_choices(config, recipe, prefixes[2], wishes, console)
     texts = read_texts()
     reference = huggingface.reference_vectors(source, [prefixed(text, config) for text in texts])
-    with publishing(target, config, instead="with -o") as made:
+    with publishing(target, config, instead="with -o") as draft:
         console.say(f"writing the graph in {precision}")
-        write_graph(source, made, precision)
-        report = gate(ModelFolder(made, config), texts, reference, console, force=force)
-        text = json.dumps(report.as_json(), indent=2, ensure_ascii=False, allow_nan=False)
-        (made / "parity.json").write_text(text + "\n", encoding="utf-8")
-        (made / "MODEL_CARD.md").write_text(model_card(model, config, recipe, report), encoding="utf-8")
+        write_graph(source, draft, precision)
+        report = gate(ModelFolder(draft, config), texts, reference, console, force=force)
+        parity_json = json.dumps(report.as_json(), indent=2, ensure_ascii=False, allow_nan=False)
+        (draft / "parity.json").write_text(parity_json + "\n", encoding="utf-8")
+        (draft / "MODEL_CARD.md").write_text(model_card(model, config, recipe, report), encoding="utf-8")
     return ModelFolder.open(target), report
 
 
 def _target(output: Path | None, name: str, precision: Precision) -> Path:
-    """The folder to make: the one asked for, or the model's own in the cache."""
+    """The folder to make: ``output``, or the model's folder in the cache."""
     if not name or name.startswith(".") or "/" in name or "\\" in name:
         raise BadInput(f"{name!r} can't be a model's name; give one without slashes: --name NAME")
     return free_target(output or model_cache() / f"{name}-{precision}", "exported model")
@@ -85,7 +85,7 @@ def describe(
     precision: Precision,
     wishes: StatedLayout = _NONE,
 ) -> ModelConfig:
-    """What the folder of a loaded model says, but for the hashes of its files."""
+    """Configuration of a loaded model's folder, without the hashes of its files."""
     licence, languages = card
     query, document, _ = prefixes
     return ModelConfig(
@@ -115,47 +115,47 @@ def _say_choices(config: ModelConfig, recipe: Recipe, origin: str, wishes: State
         console.say("nobody states the model's languages; --languages de,fr,zh does")
 
 
-def write_graph(source: huggingface.SourceModel, made: Path, precision: Precision) -> None:
-    """Write ``model.onnx`` and ``tokenizer.json`` into a folder that is being made."""
-    with tempfile.TemporaryDirectory(prefix="graph.", dir=made) as scratch:
+def write_graph(source: huggingface.SourceModel, draft: Path, precision: Precision) -> None:
+    """Write ``model.onnx`` and ``tokenizer.json`` into a folder that is not yet published."""
+    with tempfile.TemporaryDirectory(prefix="graph.", dir=draft) as scratch:
         graph = Path(scratch) / "fp32.onnx"
         huggingface.export_token_graph(source.module, graph)
-        convert(graph, made / "model.onnx", precision)
-    huggingface.save_tokenizer(source, made / "tokenizer.json")
+        convert(graph, draft / "model.onnx", precision)
+    huggingface.save_tokenizer(source, draft / "tokenizer.json")
 
 
 def prefixed(text: GateText, config: ModelConfig) -> str:
-    """A text of the gate with its role's prefix."""
+    """Return a text of the gate with its role's prefix."""
     return (config.query_prefix if text.role == "query" else config.document_prefix) + text.text
 
 
 def gate(
     folder: ModelFolder, texts: Sequence[GateText], reference: FloatArray, console: Console, *, force: bool
 ) -> ParityReport:
-    """Compare a folder's graph with what torch makes of the texts, show it, and refuse it below the bar.
+    """Compare a folder's graph with torch's vectors of the texts, show the report, and refuse a graph below the bar.
 
     Raises:
-        BadInput: it is below the bar and not forced.
+        BadInput: parity is below the bar and not forced.
     """
     report = check_parity(folder, texts, reference)
     return judged(report, f"{folder.config.name} in {report.precision}", console, force=force)
 
 
 def judged(report: ParityReport, what: str, console: Console, *, force: bool) -> ParityReport:
-    """Show a report, and refuse what it is about if that is below the bar.
+    """Show a report, and refuse its graph, which ``what`` names, below the bar; return the report.
 
     Raises:
-        BadInput: it is, and not forced.
+        BadInput: parity is below the bar and not forced.
     """
     console.say(f"compared with torch on {report.texts} texts in {len(report.languages)} languages")
     if not console.quiet:
         console.table(["measure", ">value", ">bar", "verdict"], report.rows(), title=f"{what} against torch")
     if report.passed:
         return report
-    short = ", ".join(report.shortfalls())
+    missed = ", ".join(report.shortfalls())
     if not force:
         raise BadInput(
-            f"{what} differs too much from its source to be published ({short}); take another --precision, or --force"
+            f"{what} differs too much from its source to be published ({missed}); take another --precision, or --force"
         )
-    console.warn(f"published below the parity bar ({short}), as forced")
+    console.warn(f"published below the parity bar ({missed}), as forced")
     return replace(report, forced=True)

@@ -1,4 +1,4 @@
-"""A model's name → its folder on this disk, from the Hugging Face cache or the hub."""
+"""Find the local folder of a model's name, in the Hugging Face cache or from the hub."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ _LEFT_OUT = ["onnx/*", "openvino/*", "*.onnx", "*.h5", "*.msgpack", "*.ot"]
 
 
 def find_source(model: str, say: Callable[[str], None]) -> Path:
-    """Return the folder of a model: a folder's own path, or a hub name's files, from the cache where they are there.
+    """Return the folder of a model: a folder's path itself, or the files of a hub name, from the cache if possible.
 
     Args:
         model: a folder, or a name on the hub (``organisation/name``).
-        say: told when files are fetched.
+        say: shows a message when files are fetched.
 
     Raises:
         BadInput: there is no such folder, or no such model on the hub.
@@ -34,10 +34,10 @@ def find_source(model: str, say: Callable[[str], None]) -> Path:
         raise BadInput(f"{model} is a file; export takes a model's folder or its name on the hub")
     if not re.fullmatch(r"[\w-][\w.-]*(/[\w-][\w.-]*)?", model):
         raise BadInput(f"there is no folder {model}, and it is no name of a model on the hub (organisation/name)")
-    return _cached(model) or _fetched(model, say)
+    return _cached_folder(model) or _fetch(model, say)
 
 
-def _cached(model: str) -> Path | None:
+def _cached_folder(model: str) -> Path | None:
     try:
         from huggingface_hub import snapshot_download  # noqa: PLC0415
         from huggingface_hub.errors import LocalEntryNotFoundError  # noqa: PLC0415
@@ -51,11 +51,11 @@ def _cached(model: str) -> Path | None:
 
 
 def has_weights(folder: Path) -> bool:
-    """Whether a folder, or a folder in it, holds a transformer's weights."""
+    """Whether a folder or one of its subfolders has a transformer's weights."""
     return any(True for pattern in _WEIGHTS for _ in folder.rglob(pattern))
 
 
-def _fetched(model: str, say: Callable[[str], None]) -> Path:
+def _fetch(model: str, say: Callable[[str], None]) -> Path:
     from huggingface_hub import snapshot_download  # noqa: PLC0415
     from huggingface_hub.errors import GatedRepoError, HFValidationError, RepositoryNotFoundError  # noqa: PLC0415
 
@@ -74,7 +74,7 @@ def _fetched(model: str, say: Callable[[str], None]) -> Path:
         raise BadInput(
             f"there is no model {model} on the hub and no folder of that name; check the spelling"
         ) from error
-    except OSError as error:  # every failure of the network, the client's own classes among them
+    except OSError as error:  # every network failure, including the client's own exception classes
         raise MissingPart(
             f"{model} is not in the local cache and the hub can't be reached; "
             "fetch it where there is a network and give its folder"
@@ -85,9 +85,9 @@ def _fetched(model: str, say: Callable[[str], None]) -> Path:
 
 
 def read_card(folder: Path) -> tuple[str, tuple[str, ...]]:
-    """Licence and languages as the header of a model's ``README.md`` states them; empty where it does not.
+    """Read licence and languages from the header of a model's ``README.md``; empty if they are not stated.
 
-    Languages are normalised; what is no language code (``multilingual``) is left out.
+    Languages are normalised; values that are not language codes (``multilingual``) are left out.
     """
     file = folder / "README.md"
     if not file.is_file() or not (text := file.read_text(encoding="utf-8", errors="replace")).startswith("---"):
@@ -98,17 +98,17 @@ def read_card(folder: Path) -> tuple[str, tuple[str, ...]]:
         raise MissingPart(TRAIN_EXTRA) from error
     try:
         header = yaml.safe_load(text.split("---", 2)[1])
-    except yaml.YAMLError:  # a card is for people; a model with a broken one is still a model
+    except yaml.YAMLError:  # a card is for people; a model with a broken card can still be exported
         return "", ()
     if not isinstance(header, dict):
         return "", ()
     stated = header.get("language") or ()
-    tags = [_tag(code) for code in ([stated] if isinstance(stated, str) else stated)]
+    tags = [_language_tag(code) for code in ([stated] if isinstance(stated, str) else stated)]
     return str(header.get("license") or ""), tuple(dict.fromkeys(tag for tag in tags if tag != UNDETERMINED))
 
 
-def _tag(code: object) -> str:
+def _language_tag(code: object) -> str:
     try:
-        return normalise("no" if code is False else str(code))  # YAML reads the code of Norwegian as a truth value
+        return normalise("no" if code is False else str(code))  # YAML reads Norwegian's code as a Boolean
     except BadInput:
         return UNDETERMINED

@@ -1,4 +1,4 @@
-"""What a Hugging Face folder says about itself: pooling, dense layers, prompts, limits. JSON only, no torch."""
+"""Read the configuration of a Hugging Face folder: pooling, dense layers, prompts, limits. JSON only, no torch."""
 
 from __future__ import annotations
 
@@ -18,12 +18,7 @@ _ACTIVATIONS: Mapping[str, Activation] = {"Tanh": "tanh", "Identity": "identity"
 
 @dataclass(frozen=True)
 class DenseLayer:
-    """A linear layer after pooling.
-
-    Attributes:
-        folder: holds its weights.
-        activation: applied to its output.
-    """
+    """A linear layer after pooling: the folder of its weights, and the function applied to its output."""
 
     folder: Path
     activation: Activation
@@ -35,11 +30,11 @@ class Layout:
 
     Attributes:
         transformer: folder of the transformer and its tokenizer.
-        pooling: as the folder states it; None where nobody said.
+        pooling: the folder's pooling; None if it is not stated.
         dense: layers after pooling, in order.
-        max_tokens: longest input by sentence-transformers' configuration; None where nobody said.
+        max_tokens: longest input by sentence-transformers' configuration; None if it is not stated.
         lower_case: texts are lower-cased before they are tokenised.
-        prompts: prefixes by name, those that are not empty.
+        prompts: non-empty prefixes by name.
         default_prompt: name of the prompt that is put before every text.
     """
 
@@ -54,13 +49,13 @@ class Layout:
 
 @dataclass(frozen=True)
 class Recipe:
-    """How token states become a vector in the graph that is made.
+    """How token states become a vector in the exported graph.
 
     Attributes:
-        pooling: what the model folder will state.
+        pooling: pooling that the model folder will state.
         dense: layers after pooling, in order.
-        pooler: the transformer's own pooler (dense, tanh) follows the first token's state.
-        remark: what the user should know about the choice; empty where the folder states it all.
+        pooler: the transformer's pooler (dense, tanh) is applied to the first token's state.
+        remark: message to the user about the choice; empty if the folder states everything.
     """
 
     pooling: Pooling
@@ -71,14 +66,12 @@ class Recipe:
 
 @dataclass(frozen=True)
 class StatedLayout:
-    """What a user may say about a model; None where the model's own word counts.
+    """A user's statements about a model; with None the model's own configuration counts.
 
     Attributes:
-        name: what to call it.
+        name: name of the exported model.
         pooling: how token states become a vector.
-        query_prefix: put before queries.
-        document_prefix: put before documents.
-        languages: tags the model was trained for.
+        languages: tags of the languages that the model was trained for.
     """
 
     name: str | None = None
@@ -92,7 +85,7 @@ def read_layout(folder: Path) -> Layout:
     """Read a folder's configuration.
 
     Raises:
-        BadInput: it is no Hugging Face model, or has a part that no graph of Dragoman's has.
+        BadInput: the folder holds no Hugging Face model, or the model has a part that can't be exported.
     """
     if (folder / "modules.json").is_file():
         return _sentence_layout(folder)
@@ -100,33 +93,33 @@ def read_layout(folder: Path) -> Layout:
         raise BadInput(f"{folder} holds no Hugging Face model: it has neither config.json nor modules.json")
     config = _read_object(folder / "config.json")
     if "model_type" not in config:
-        already = "; it is an exported folder already" if {"format", "graph"} <= config.keys() else ""
-        raise BadInput(f"{folder / 'config.json'} names no model_type, so it is no transformer's{already}")
+        hint = "; it is an exported folder already" if {"format", "graph"} <= config.keys() else ""
+        raise BadInput(f"{folder / 'config.json'} names no model_type, so it is no transformer's{hint}")
     return Layout(transformer=folder)
 
 
-def choose_pooling(layout: Layout, asked: Pooling | None) -> Recipe:
-    """Decide the pooling: as the user asks, else as the folder states, else the mean.
+def choose_pooling(layout: Layout, requested: Pooling | None) -> Recipe:
+    """Choose the pooling: what the user requests, else what the folder states, else the mean.
 
     Raises:
-        BadInput: cls-dense-tanh is asked for and the folder's dense layers are others.
+        BadInput: cls-dense-tanh is requested and the folder has different dense layers.
     """
-    if asked is None:
+    if requested is None:
         if layout.pooling is None:
             return Recipe("mean", remark="the model states no pooling, so the mean is taken; --pooling takes another")
         is_labse = layout.pooling == "cls" and [layer.activation for layer in layout.dense] == ["tanh"]
         return Recipe("cls-dense-tanh" if is_labse else layout.pooling, layout.dense)
-    if asked != "cls-dense-tanh":
-        return Recipe(asked, remark="the model's dense layers are left out" if layout.dense else "")
+    if requested != "cls-dense-tanh":
+        return Recipe(requested, remark="the model's dense layers are left out" if layout.dense else "")
     if not layout.dense:
-        return Recipe(asked, pooler=True, remark="the dense layer is the transformer's own pooler")
+        return Recipe(requested, pooler=True, remark="the dense layer is the transformer's own pooler")
     if [layer.activation for layer in layout.dense] != ["tanh"]:
         raise BadInput("cls-dense-tanh needs one dense layer with tanh and the model has others; leave --pooling out")
-    return Recipe(asked, layout.dense)
+    return Recipe(requested, layout.dense)
 
 
 def choose_prefixes(layout: Layout, name: str) -> tuple[str, str, str]:
-    """Prefixes of queries and of documents, and where they are from: the model's prompts, or E5's rule by its name."""
+    """Return the prefixes of queries and of documents, and their origin: the model's prompts, or E5's rule by name."""
     prompts = layout.prompts
     if prompts:
         default = prompts.get(layout.default_prompt or "", "")
@@ -151,8 +144,8 @@ def _sentence_layout(folder: Path) -> Layout:
             "a Transformer, a Pooling, Dense layers if any, Normalize if any"
         )
     transformer = parts[0][1]
-    settings = _optional(transformer / "sentence_bert_config.json")
-    sentence = _optional(folder / "config_sentence_transformers.json")
+    settings = _read_optional(transformer / "sentence_bert_config.json")
+    model_settings = _read_optional(folder / "config_sentence_transformers.json")
     limit = settings.get("max_seq_length")
     return Layout(
         transformer=transformer,
@@ -160,8 +153,8 @@ def _sentence_layout(folder: Path) -> Layout:
         dense=tuple(_dense(path) for kind, path in parts if kind == "Dense"),
         max_tokens=int(limit) if limit else None,
         lower_case=bool(settings.get("do_lower_case")),
-        prompts={name: text for name, text in (sentence.get("prompts") or {}).items() if text},
-        default_prompt=sentence.get("default_prompt_name"),
+        prompts={name: text for name, text in (model_settings.get("prompts") or {}).items() if text},
+        default_prompt=model_settings.get("default_prompt_name"),
     )
 
 
@@ -178,7 +171,7 @@ def _pooling(file: Path) -> Literal["mean", "cls"]:
 
 
 def _pooling_modes(config: Mapping[str, Any]) -> Sequence[str]:
-    """Both spellings: ``pooling_mode: cls``, and ``pooling_mode_cls_token: true`` among flags of the others."""
+    """Pooling modes, in either spelling: ``pooling_mode: cls``, or flags such as ``pooling_mode_cls_token: true``."""
     stated = config.get("pooling_mode")
     if stated is not None:
         return [stated] if isinstance(stated, str) else list(stated)
@@ -192,16 +185,16 @@ def _dense(folder: Path) -> DenseLayer:
     name = str(config.get("activation_function", "torch.nn.modules.activation.Tanh")).rsplit(".", 1)[-1]
     if name not in _ACTIVATIONS:
         raise BadInput(f"{file} has the activation {name}; dense layers with Tanh or Identity can be exported")
-    inner = (
+    tensor_names = (
         config.get("module_input_name", "sentence_embedding"),
         config.get("module_output_name") or "sentence_embedding",
     )
-    if config.get("use_residual") or inner != ("sentence_embedding", "sentence_embedding"):
+    if config.get("use_residual") or tensor_names != ("sentence_embedding", "sentence_embedding"):
         raise BadInput(f"{file} is a dense layer with a residual or on single tokens, which can't be exported")
     return DenseLayer(folder, _ACTIVATIONS[name])
 
 
-def _optional(file: Path) -> Mapping[str, Any]:
+def _read_optional(file: Path) -> Mapping[str, Any]:
     return _read_object(file) if file.is_file() else {}
 
 

@@ -8,12 +8,13 @@ from onnx_export.huggingface.layout import Recipe
 
 
 def model_card(model: str, config: ModelConfig, recipe: Recipe, report: ParityReport) -> str:
-    """Where the model is from, what is in its graph, and how near it is to its source, as Markdown."""
+    """The card as Markdown: the model's source, its graph's contents, and the graph's parity with the source."""
     dense = "".join(f", then a dense layer with {layer.activation}" for layer in recipe.dense)
     if recipe.pooler:
         dense = ", then the transformer's own pooler"
     licence = config.licence or "not stated"
     verdict = "reached" if report.passed else "**not reached**; published because it was forced"
+    rows = "\n".join(f"| {' | '.join(row)} |" for row in report.rows())
     return f"""\
 # {config.name}, {config.precision}
 
@@ -31,9 +32,5 @@ Made from `{model}` by `dragoman export`; nothing was trained. Licence of the so
 
 | measure | value | bar | |
 |---|---:|---:|---|
-{_rows(report)}
+{rows}
 """
-
-
-def _rows(report: ParityReport) -> str:
-    return "\n".join(f"| {' | '.join(row)} |" for row in report.rows())

@@ -1,4 +1,4 @@
-"""A Hugging Face encoder → torch module with pooling → fp32 ONNX graph: the one file here that imports torch."""
+"""A Hugging Face encoder → torch module with pooling → fp32 ONNX graph; only this file of the package imports torch."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
 OPSET = 21
 _NO_LIMIT = 1_000_000
-"""Tokenizers without a limit state a number larger than this."""
+"""Tokenizers without a limit state a larger number."""
 _USUAL_LIMIT = 512
-"""Tokens, for models without positions and without any other limit."""
+"""Maximum tokens of models without positions and without a stated limit."""
 
 
 @dataclass(frozen=True)
@@ -35,11 +35,10 @@ class SourceModel:
 
     Attributes:
         module: (input_ids, attention_mask) → (texts, dim) unit rows, in evaluation mode, float32 on the CPU.
-        tokenizer: the transformers tokenizer.
-        lower_case: texts are lower-cased first.
+        lower_case: texts are lower-cased before they are tokenised.
         dim: width of the vectors.
         max_tokens: longest input, special tokens included.
-        weights: hash over names and bytes of everything that the vectors depend on.
+        weights: hash of the names and bytes of everything on which the vectors depend.
     """
 
     module: torch.nn.Module
@@ -51,10 +50,10 @@ class SourceModel:
 
 
 def require_torch() -> None:
-    """See that torch, its ONNX exporter and transformers are installed.
+    """Check that torch, its ONNX exporter and transformers are installed.
 
     Raises:
-        MissingPart: one of them is not.
+        MissingPart: a package is missing.
     """
     try:
         import onnxscript  # noqa: F401, PLC0415
@@ -65,10 +64,10 @@ def require_torch() -> None:
 
 
 def load(layout: Layout, recipe: Recipe) -> SourceModel:
-    """Load a model's weights and tokenizer and put its pooling on top.
+    """Load a model's weights and tokenizer, and add its pooling.
 
     Raises:
-        BadInput: it can't be loaded, lacks weights, or is no encoder.
+        BadInput: the model can't be loaded, lacks weights, or is no encoder.
         MissingPart: torch or transformers is not installed.
     """
     require_torch()
@@ -87,10 +86,10 @@ def load(layout: Layout, recipe: Recipe) -> SourceModel:
 
 
 def export_token_graph(module: torch.nn.Module, target: Path) -> None:
-    """Write the fp32 ONNX graph of a module that takes ``input_ids`` and ``attention_mask``, as ``export_module``."""
+    """Write the fp32 ONNX graph of a module of ``input_ids`` and ``attention_mask``, by ``export_module``."""
     import torch  # noqa: PLC0415
 
-    # Two tensors: of one object given twice the exporter makes one input.
+    # Two separate tensors: the exporter would make a single input of the same object.
     ids, mask = (torch.ones((2, 8), dtype=torch.int64) for _ in range(2))
     export_module(module, {"input_ids": ids, "attention_mask": mask}, ("texts", "tokens"), target)
 
@@ -98,28 +97,28 @@ def export_token_graph(module: torch.nn.Module, target: Path) -> None:
 def export_module(
     module: torch.nn.Module, inputs: Mapping[str, torch.Tensor], axes: tuple[str, str], target: Path
 ) -> None:
-    """Write a module as an fp32 ONNX graph by torch's own exporter, its result named ``vectors``.
+    """Write a module as an fp32 ONNX graph with torch's exporter; its output is named ``vectors``.
 
-    The exporter keeps both axes free (a trace would fix what the example's values decide) and, with plain ("eager")
-    attention, makes the graph whose layers ONNX Runtime fuses by itself.
+    The exporter keeps both axes dynamic, whereas tracing would fix what the example's values decide. With plain
+    ("eager") attention it makes a graph whose layers ONNX Runtime fuses.
 
     Args:
-        module: takes ``inputs`` by these names.
-        inputs: an example of each, at least 2 × 2.
-        axes: what the first two axes of every input are called.
-        target: the file; weights stand beside it in ``<target>.data``.
+        module: a module that takes ``inputs`` by their names.
+        inputs: an example of each input, at least 2 × 2.
+        axes: names of the first two axes of every input.
+        target: the file to write; the weights are in ``<target>.data`` beside it.
     """
     import torch  # noqa: PLC0415
 
-    free = {at: torch.export.Dim(name) for at, name in enumerate(axes)}
+    dimensions = {axis: torch.export.Dim(name) for axis, name in enumerate(axes)}
     with quiet(), torch.no_grad(), warnings.catch_warnings():
-        # Said of inputs that share their axes, which is what is meant.
+        # Torch warns about inputs that share their axes, which is intended here.
         warnings.filterwarnings("ignore", message="# The axis name", category=UserWarning)
         program = torch.onnx.export(
             module,
             tuple(inputs.values()),
             dynamo=True,
-            dynamic_shapes=dict.fromkeys(inputs, free),
+            dynamic_shapes=dict.fromkeys(inputs, dimensions),
             input_names=list(inputs),
             output_names=["vectors"],
             opset_version=OPSET,
@@ -131,7 +130,7 @@ def export_module(
 
 
 def save_tokenizer(source: SourceModel, target: Path) -> None:
-    """Write ``tokenizer.json``: what transformers runs inside, without truncation and padding."""
+    """Write ``tokenizer.json``: the tokenizer that transformers uses inside, without truncation and padding."""
     import tokenizers  # noqa: PLC0415
 
     backend = tokenizers.Tokenizer.from_str(source.tokenizer.backend_tokenizer.to_str())
@@ -144,7 +143,7 @@ def save_tokenizer(source: SourceModel, target: Path) -> None:
 
 
 def reference_vectors(source: SourceModel, texts: Sequence[str]) -> FloatArray:
-    """What torch makes of texts, (texts, dim) float32: each alone, so that no padding can matter."""
+    """Encode texts with torch, (texts, dim) float32, one at a time, so that padding has no effect."""
     import torch  # noqa: PLC0415
 
     rows = []
@@ -163,7 +162,7 @@ def _load_tokenizer(folder: Path) -> Any:
 
     try:
         tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
-    except Exception as error:  # transformers and tokenizers raise anything, bare Exception included
+    except Exception as error:  # transformers and tokenizers raise any class, even Exception itself
         raise BadInput(
             f"the tokenizer in {folder} can't be loaded ({_first_line(error)}); fetch the model again"
         ) from error
@@ -176,7 +175,7 @@ def _load_tokenizer(folder: Path) -> Any:
 
 
 def _load_encoder(folder: Path, *, keep_pooler: bool) -> Any:
-    """The transformer in float32; without its pooler, which newer checkpoints lack, unless it is the pooling."""
+    """Load the transformer in float32; its pooler, which newer checkpoints lack, is removed unless it is kept."""
     encoder, missing = _read_encoder(folder)
     missing = [name for name in missing if keep_pooler or not name.startswith("pooler.")]
     if missing:
@@ -249,11 +248,15 @@ def _load_dense(layer: DenseLayer) -> torch.nn.Module:
     import torch  # noqa: PLC0415
     from safetensors.torch import load_file  # noqa: PLC0415
 
-    safe, pickled = layer.folder / "model.safetensors", layer.folder / "pytorch_model.bin"
+    safetensors_file, pickle_file = layer.folder / "model.safetensors", layer.folder / "pytorch_model.bin"
     try:
-        tensors = load_file(safe) if safe.is_file() else torch.load(pickled, map_location="cpu", weights_only=True)
+        tensors = (
+            load_file(safetensors_file)
+            if safetensors_file.is_file()
+            else torch.load(pickle_file, map_location="cpu", weights_only=True)
+        )
         weight, bias = tensors["linear.weight"].float(), tensors.get("linear.bias")
-    except Exception as error:  # safetensors, pickle and the system raise classes of their own
+    except Exception as error:  # safetensors, pickle and the operating system raise their own exception classes
         raise BadInput(
             f"the dense layer in {layer.folder} can't be read ({_first_line(error)}); fetch the model again"
         ) from error
@@ -272,18 +275,20 @@ def _dim(encoder: Any, module: torch.nn.Module) -> int:
     try:
         with torch.no_grad():
             return int(module(example, example).shape[1])
-    except Exception as error:  # whatever a model's forward raises
-        kind = encoder.config.model_type
-        raise BadInput(f"a model of type {kind} can't be run on plain token ids ({_first_line(error)})") from error
+    except Exception as error:  # a model's forward may raise any class
+        model_type = encoder.config.model_type
+        raise BadInput(
+            f"a model of type {model_type} can't be run on plain token ids ({_first_line(error)})"
+        ) from error
 
 
 def _max_tokens(encoder: Any, tokenizer: Any, layout: Layout) -> int:
-    """The smallest of the limits that model, tokenizer and layout state."""
+    """Maximum tokens of a text: the smallest limit that model, tokenizer or layout states."""
     limits = [layout.max_tokens]
     positions = getattr(encoder.config, "max_position_embeddings", None)
     if isinstance(positions, int) and positions > 0:
         table = getattr(getattr(encoder, "embeddings", None), "position_embeddings", None)
-        padding = getattr(table, "padding_idx", None)  # RoBERTa's positions begin after the padding's
+        padding = getattr(table, "padding_idx", None)  # RoBERTa's positions start after the padding's index
         limits.append(positions if padding is None else positions - padding - 1)
     if tokenizer.model_max_length < _NO_LIMIT:
         limits.append(int(tokenizer.model_max_length))
@@ -291,7 +296,7 @@ def _max_tokens(encoder: Any, tokenizer: Any, layout: Layout) -> int:
 
 
 def hash_weights(module: torch.nn.Module, recipe: Recipe) -> str:
-    """Hash over names and bytes of a module's weights, and its dense layers' activations."""
+    """Hash of the names and bytes of a module's weights and of its dense layers' activations, 16 hex digits."""
     digest = hashlib.sha256()
     for layer in recipe.dense:
         digest.update(layer.activation.encode())
@@ -303,21 +308,21 @@ def hash_weights(module: torch.nn.Module, recipe: Recipe) -> str:
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Keep remarks of transformers and torch's exporter off the screen; errors are raised all the same."""
+    """Suppress messages of transformers and torch's exporter within the block; errors are still raised."""
     from transformers.utils import logging as transformers_logging  # noqa: PLC0415
 
     exporter = logging.getLogger("torch.onnx")
-    before = transformers_logging.get_verbosity(), transformers_logging.is_progress_bar_enabled(), exporter.level
+    previous = transformers_logging.get_verbosity(), transformers_logging.is_progress_bar_enabled(), exporter.level
     transformers_logging.set_verbosity_error()
     transformers_logging.disable_progress_bar()
     exporter.setLevel(logging.ERROR)
     try:
         yield
     finally:
-        transformers_logging.set_verbosity(before[0])
-        if before[1]:
+        transformers_logging.set_verbosity(previous[0])
+        if previous[1]:
             transformers_logging.enable_progress_bar()
-        exporter.setLevel(before[2])
+        exporter.setLevel(previous[2])
 
 
 def _first_line(error: Exception) -> str:

@@ -1,1 +1,1 @@
-"""T-LASER (its paper's sections): the translator, its training, its folder."""
+"""T-LASER (section and equation numbers are its paper's): the translator, its training, its model folder."""

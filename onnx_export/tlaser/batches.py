@@ -1,4 +1,4 @@
-"""Batches of one direction each, by a budget of tokens, in an order that depends on the seed alone."""
+"""Batches of sentence pairs of one direction, by a budget of tokens, in an order that depends only on the seed."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ class Batch:
     """Pairs of sentences, all of one direction.
 
     Attributes:
-        source: (pairs, tokens) what the encoder reads.
-        target: (pairs, tokens) what the encoder reads of the target language.
-        given: (pairs, tokens) what the decoder is given: the end's token, then the target's.
-        wanted: (pairs, tokens) what it should say: the target's tokens, then the end's.
-        language: place of the target among the pivots.
-        tokens: that it should say.
+        source: (pairs, tokens) the encoder's input in the source language.
+        target: (pairs, tokens) the encoder's input in the target language.
+        given: (pairs, tokens) the decoder's input: the end token, then the target's tokens.
+        wanted: (pairs, tokens) the decoder's labels: the target's tokens, then the end token.
+        language: index of the target language among the pivots.
+        tokens: number of labels, without padding.
     """
 
     source: Ids
@@ -39,56 +39,62 @@ class Batch:
 
 
 def encoder_input(ids: Int32Array, variant: Variant) -> Int32Array:
-    """A sentence's ids as the encoder reads them, as ``tokenizer.json`` says too."""
+    """The encoder's input for a sentence's ids, with the special token that ``tokenizer.json`` adds too."""
     if variant == "laser":
         return np.append(ids, np.int32(END_ID))
     return np.concatenate((np.array([TAG_ID], dtype=np.int32), ids))
 
 
 def padded(rows: Sequence[Int32Array]) -> Ids:
-    """Rows of one length, filled up at their ends."""
+    """Rows padded at their ends to the length of the longest, (rows, tokens)."""
     result = np.full((len(rows), max(map(len, rows))), PAD_ID, dtype=np.int64)
-    for at, row in enumerate(rows):
-        result[at, : len(row)] = row
+    for index, row in enumerate(rows):
+        result[index, : len(row)] = row
     return result
 
 
 class Batches:
-    """An endless row of batches: each of a direction drawn uniformly, each direction's in passes of a new order.
+    """An endless sequence of batches.
+
+    The direction of each batch is drawn uniformly. A direction's batches are taken in passes, each in a new order.
 
     Attributes:
-        drawn: batches taken so far, by direction: all there is to remember.
+        drawn: number of batches taken so far, by direction; the whole state of the sequence.
     """
 
     def __init__(
         self, corpus: Corpus, variant: Variant, budget: int, seed: int, drawn: Sequence[int] | None = None
     ) -> None:
-        """Cut each direction into batches; ``drawn`` goes on from where another stood."""
+        """Split each direction into batches; ``drawn`` is the state of an earlier sequence to continue."""
         self._corpus, self._variant, self._seed = corpus, variant, seed
-        self._cut = [self._batches_of(direction, budget, at) for at, direction in enumerate(corpus.directions)]
-        self._order: dict[tuple[int, int], list[int]] = {}
+        self._batches = [
+            self._batches_of(direction, budget, number) for number, direction in enumerate(corpus.directions)
+        ]
+        self._orders: dict[tuple[int, int], list[int]] = {}
         self.drawn = list(drawn or [0] * len(corpus.directions))
 
-    def _batches_of(self, direction: Direction, budget: int, at: int) -> list[list[int]]:
-        """Rows of similar length together; which of equal length stand together is chance."""
+    def _batches_of(self, direction: Direction, budget: int, number: int) -> list[list[int]]:
+        """Group a direction's rows of similar length; rows of equal length are grouped at random."""
         source, target = self._corpus.sentences[direction.source], self._corpus.sentences[direction.target]
         lengths = 1 + np.maximum(source.lengths[direction.rows[:, 0]], target.lengths[direction.rows[:, 1]])
-        shuffled = np.random.default_rng((self._seed, at)).permutation(len(lengths))
+        shuffled = np.random.default_rng((self._seed, number)).permutation(len(lengths))
         return [
-            [int(shuffled[row]) for row in rows] for rows in token_batches([int(n) for n in lengths[shuffled]], budget)
+            [int(shuffled[row]) for row in rows]
+            for rows in token_batches([int(length) for length in lengths[shuffled]], budget)
         ]
 
     def __next__(self) -> Batch:
         """The next batch."""
-        at = int(np.random.default_rng((self._seed, sum(self.drawn))).integers(len(self.drawn)))
-        passed, place = divmod(self.drawn[at], len(self._cut[at]))
-        order = self._order.get((at, passed))
+        number = int(np.random.default_rng((self._seed, sum(self.drawn))).integers(len(self.drawn)))
+        batches = self._batches[number]
+        passes, position = divmod(self.drawn[number], len(batches))
+        order = self._orders.get((number, passes))
         if order is None:
-            order = np.random.default_rng((self._seed, at, passed)).permutation(len(self._cut[at])).tolist()
-            self._order.pop((at, passed - 1), None)
-            self._order[at, passed] = order
-        self.drawn[at] += 1
-        return self._batch(self._corpus.directions[at], self._cut[at][order[place]])
+            order = np.random.default_rng((self._seed, number, passes)).permutation(len(batches)).tolist()
+            self._orders.pop((number, passes - 1), None)
+            self._orders[number, passes] = order
+        self.drawn[number] += 1
+        return self._batch(self._corpus.directions[number], batches[order[position]])
 
     def _batch(self, direction: Direction, rows: Sequence[int]) -> Batch:
         pairs = direction.rows[rows]

@@ -1,4 +1,4 @@
-"""The training loop: from a corpus to the weights that did best on its validation sentences."""
+"""The training loop: from a corpus to the weights with the lowest error on the validation sentences."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from onnx_export.training.seeds import seed_torch
 
 _LAST, _BEST, CURVE = "last.pt", "best.pt", "curve.jsonl"
 _CPU_BUDGET = 2048
-"""Padded tokens a batch of validation: at 8,192 a transformer takes half as long again, at 512 the LSTM does."""
+"""Padded tokens per validation batch: at 8,192 a transformer takes half as long again, at 512 the LSTM does."""
 
 
 @dataclass(frozen=True)
@@ -40,10 +40,10 @@ class Fitted:
     """A trained model.
 
     Attributes:
-        model: with the weights of the lowest validation error, on the CPU, in evaluation mode.
-        curve: step, tokens, mean loss and its terms since the row before, learning rate, validation error.
-        best: the row the weights are from.
-        rate: target tokens a second of this run, validation included; 0 where nothing was left to train.
+        model: the model with the weights of the lowest validation error, on the CPU, in evaluation mode.
+        curve: rows of step, tokens, mean loss and its terms since the previous row, learning rate, validation error.
+        best: the row of the curve at which the weights were saved.
+        rate: target tokens per second of this run, validation included; 0 if there was nothing left to train.
     """
 
     model: Translator
@@ -55,21 +55,21 @@ class Fitted:
 def fit(
     corpus: Corpus, plan: TlaserPlan, vocabulary: int, folder: Path, *, device: Device = "auto", console: Console
 ) -> Fitted:
-    """Train, going on from the checkpoint in ``folder`` if there is one.
+    """Train a model; resume from the checkpoint in ``folder`` if there is one.
 
-    A run that was killed and goes on gives the same curve, byte for byte on the CPU with the same number of threads.
+    A run that was killed and resumes gives the same curve, byte for byte on the CPU with the same number of threads.
 
     Args:
-        corpus: what to learn from.
-        plan: how; more steps than the checkpoint's plan had are trained on.
-        vocabulary: tokens there are.
-        folder: for checkpoints and ``curve.jsonl``.
-        device: where to train.
-        console: where progress goes.
+        corpus: the training corpus.
+        plan: settings of the training; with more steps than in the checkpoint's plan, training continues to these.
+        vocabulary: number of tokens of the vocabulary.
+        folder: folder of the checkpoints and of ``curve.jsonl``.
+        device: device to train on.
+        console: shows the progress.
 
     Raises:
-        BadInput: the checkpoint is of another plan or corpus, or the loss is no number any more.
-        MissingPart: CUDA was asked for and is not there, or a checkpoint can't be written.
+        BadInput: the checkpoint is of another plan or corpus, or the loss is not a finite number.
+        MissingPart: CUDA was requested and is missing, or a checkpoint can't be written.
     """
     run = _Run(corpus, plan, vocabulary, folder, training_device(device))
     if run.step:
@@ -82,24 +82,25 @@ def fit(
                 row = run.record()
                 console.say(f"step {run.step:,}: loss {row['loss']:.3f}, search error {100 * row['error']:.1f} %")
     except KeyboardInterrupt:
-        then = (
+        next_run = (
             f"goes on from step {int(run.curve[-1]['step']):,}" if run.curve else "begins anew: no checkpoint was due"
         )
-        console.warn(f"stopped at step {run.step:,}; the same command {then}")
+        console.warn(f"stopped at step {run.step:,}; the same command {next_run}")
         raise
     return run.fitted(progress.units / progress.seconds)
 
 
 class _Run:
-    """A model in training: weights, optimiser, place in the corpus, curve."""
+    """A model in training: weights, optimiser, position in the corpus, curve."""
 
     def __init__(self, corpus: Corpus, plan: TlaserPlan, vocabulary: int, folder: Path, device: torch.device) -> None:
         training = plan.training
         self.corpus, self.plan, self.folder, self.device = corpus, plan, folder, device
-        self.told = fingerprint(corpus, plan, vocabulary)
+        self.fingerprint = fingerprint(corpus, plan, vocabulary)
         seed_torch(training.seed)
         self.model = Translator(plan.variant, plan.sizes, vocabulary, len(corpus.pivots), training.dropout).to(device)
-        # Decay apart from the gradient, as in fairseq: inside it, Adam would soon take what is rarely seen to zero.
+        # Weight decay is separate from the gradient, as in fairseq: with decay inside the gradient, Adam would soon
+        # reduce the weights of rare tokens to zero.
         self.optimizer = torch.optim.AdamW(
             self.model.parameters(),
             lr=training.rate,
@@ -117,7 +118,7 @@ class _Run:
         stored = load_checkpoint(self.folder / _LAST)
         if stored is None:
             return
-        check_same(json.loads(stored["told"]), self.told, self.folder)
+        check_same(json.loads(stored["told"]), self.fingerprint, self.folder)
         self.model.load_state_dict(stored["model"])
         self.optimizer.load_state_dict(stored["optimizer"])
         self.step, self.tokens = stored["step"], stored["tokens"]
@@ -126,48 +127,50 @@ class _Run:
         write_rows(self.curve, self.folder / CURVE)
 
     def update(self) -> tuple[int, float]:
-        """One update of the weights; returns its target tokens and its loss.
+        """Update the weights once; return the number of target tokens and the loss.
 
         Raises:
-            BadInput: the loss or its gradient is no number; the weights are as they were.
+            BadInput: the loss or its gradient is not a finite number; the weights are unchanged.
         """
         training = self.plan.training
         self.model.train()
         for group in self.optimizer.param_groups:
             group["lr"] = learning_rate(self.step + 1, training)
-        said = 0
-        before = self.sums["loss"]
+        tokens = 0
+        previous_sum = self.sums["loss"]
         for _ in range(training.accumulate):
             batch = next(self.batches)
             loss, terms = self._loss(batch)
             torch.autograd.backward(loss / training.accumulate)
-            said += batch.tokens
+            tokens += batch.tokens
             for name, value in {"loss": loss, **terms}.items():
                 self.sums[name] += value.item() / training.accumulate
-        length = torch.nn.utils.clip_grad_norm_(self.model.parameters(), training.clip)
-        mean = self.sums["loss"] - before
-        if not (math.isfinite(mean) and math.isfinite(length.item())):
+        gradient_norm = torch.nn.utils.clip_grad_norm_(self.model.parameters(), training.clip)
+        mean = self.sums["loss"] - previous_sum
+        if not (math.isfinite(mean) and math.isfinite(gradient_norm.item())):
             raise BadInput(
                 f"the loss is no number at step {self.step + 1:,}; remove {self.folder} and give a lower --rate"
             )
         self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
         self.step += 1
-        self.tokens += said
-        return said, mean
+        self.tokens += tokens
+        return tokens, mean
 
     def _loss(self, batch: Batch) -> tuple[torch.Tensor, Mapping[str, torch.Tensor]]:
         constraint = self.plan.constraint
         with mixed_precision(self.device):
-            wanted = self._tensor(batch.wanted)
+            labels = self._tensor(batch.wanted)
             source = self.model.encode(self._tensor(batch.source))
-            logits = self.model.logits(source, self._tensor(batch.given), batch.language, wanted)
+            logits = self.model.logits(source, self._tensor(batch.given), batch.language, labels)
             target = self.model.encode(self._tensor(batch.target)) if constraint.beta or constraint.lam else None
-        translation = translation_loss(logits, wanted[wanted != PAD_ID], self.plan.training.smoothing)
+        translation = translation_loss(logits, labels[labels != PAD_ID], self.plan.training.smoothing)
         if target is None:
             return total_loss(translation, None, constraint), {"translation": translation}
-        others, backward = (draw_negatives(len(source), constraint.negatives).to(self.device) for _ in range(2))
-        terms = distances(source.float(), target.float(), others, backward, constraint.margin)
+        forward_negatives, backward_negatives = (
+            draw_negatives(len(source), constraint.negatives).to(self.device) for _ in range(2)
+        )
+        terms = distances(source.float(), target.float(), forward_negatives, backward_negatives, constraint.margin)
         total = total_loss(translation, terms, constraint)
         return total, {"translation": translation, "paired": terms.paired, "delta": terms.delta}
 
@@ -175,24 +178,24 @@ class _Run:
         return torch.from_numpy(ids).to(self.device)
 
     def record(self) -> dict[str, float]:
-        """A row more of the curve, with a validation, and a checkpoint."""
-        since = self.step - (int(self.curve[-1]["step"]) if self.curve else 0)
+        """Validate, add a row to the curve and write a checkpoint; return the row."""
+        steps = self.step - (int(self.curve[-1]["step"]) if self.curve else 0)
         row = {
             "step": self.step,
             "tokens": self.tokens,
-            **{name: total / since for name, total in self.sums.items()},
+            **{name: total / steps for name, total in self.sums.items()},
             "rate": learning_rate(self.step, self.plan.training),
             "error": validation_error(self.model, self.corpus, self.plan, self.device),
         }
         self.sums.clear()
-        best = not self.curve or row["error"] < min(before["error"] for before in self.curve)
+        is_best = not self.curve or row["error"] < min(earlier["error"] for earlier in self.curve)
         self.curve.append(row)
-        if best:
+        if is_best:
             save_checkpoint(self.folder / _BEST, {"model": self.model.state_dict()})
         save_checkpoint(
             self.folder / _LAST,
             {
-                "told": json.dumps(self.told),
+                "told": json.dumps(self.fingerprint),
                 "model": self.model.state_dict(),
                 "optimizer": self.optimizer.state_dict(),
                 "step": self.step,
@@ -205,7 +208,7 @@ class _Run:
         return row
 
     def fitted(self, rate: float) -> Fitted:
-        """The model with its best weights."""
+        """Return the model with its best weights."""
         stored = load_checkpoint(self.folder / _BEST, random=False)
         if stored is None:
             raise BadInput(f"{self.folder} lacks {_BEST}; remove the folder to begin anew")
@@ -215,12 +218,12 @@ class _Run:
 
 
 def learning_rate(step: int, training: TlaserTraining) -> float:
-    """Rises in a straight line to the highest rate, then falls with the inverse square root; steps count from 1."""
+    """Learning rate of a step: linear rise to the peak, then inverse square root decay; steps count from 1."""
     return float(training.rate * min(step / training.warmup, (training.warmup / step) ** 0.5))
 
 
 def fingerprint(corpus: Corpus, plan: TlaserPlan, vocabulary: int) -> dict[str, Any]:
-    """What a checkpoint must have in common with the run that goes on from it."""
+    """Values that a checkpoint must share with the run that resumes from it, by name."""
     return {
         "variant": plan.variant,
         **asdict(plan.sizes),
@@ -232,10 +235,10 @@ def fingerprint(corpus: Corpus, plan: TlaserPlan, vocabulary: int) -> dict[str, 
 
 
 def check_same(stored: Mapping[str, Any], now: Mapping[str, Any], folder: Path) -> None:
-    """See that a checkpoint is of this training.
+    """Check that a checkpoint belongs to this training.
 
     Raises:
-        BadInput: it is not; the sentence names what differs.
+        BadInput: the checkpoint is of another training; the message names the values that differ.
     """
     differing = [
         f"{name} {stored[name]}, now {value}" for name, value in now.items() if stored.get(name, value) != value
@@ -248,22 +251,22 @@ def check_same(stored: Mapping[str, Any], now: Mapping[str, Any], folder: Path) 
 
 
 def validation_error(model: Translator, corpus: Corpus, plan: TlaserPlan, device: torch.device) -> float:
-    """Mean similarity-search error over all pairs of languages, both ways, on the validation sentences."""
+    """Mean similarity-search error over all ordered pairs of languages on the validation sentences."""
     model.eval()
-    vectors, there = {}, {}
+    vectors, present = {}, {}
     for lang, sentences in corpus.validation.items():
-        known = [(row, ids) for row, ids in enumerate(sentences) if ids is not None]
-        inputs = [encoder_input(ids, plan.variant) for _, ids in known]
+        present_sentences = [(row, ids) for row, ids in enumerate(sentences) if ids is not None]
+        inputs = [encoder_input(ids, plan.variant) for _, ids in present_sentences]
         vectors[lang] = np.zeros((len(sentences), plan.sizes.dim), dtype=np.float32)
-        there[lang] = np.zeros(len(sentences), dtype=np.bool_)
-        rows = [row for row, _ in known]
-        vectors[lang][rows] = unit_rows(_encoded(model, inputs, plan.sizes.dim, device))
-        there[lang][rows] = True
-    errors = search_errors(vectors, there)
+        present[lang] = np.zeros(len(sentences), dtype=np.bool_)
+        rows = [row for row, _ in present_sentences]
+        vectors[lang][rows] = unit_rows(_encode(model, inputs, plan.sizes.dim, device))
+        present[lang][rows] = True
+    errors = search_errors(vectors, present)
     return float(np.mean(list(errors.values())))
 
 
-def _encoded(model: Translator, inputs: list[Any], dim: int, device: torch.device) -> FloatArray:
+def _encode(model: Translator, inputs: list[Any], dim: int, device: torch.device) -> FloatArray:
     result = np.zeros((len(inputs), dim), dtype=np.float32)
     budget = CUDA_TOKEN_BUDGET if device.type == "cuda" else _CPU_BUDGET
     with torch.no_grad(), mixed_precision(device):

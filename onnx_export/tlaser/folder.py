@@ -1,4 +1,4 @@
-"""A trained T-LASER, cT-LASER or LASER encoder as a model folder, proved against torch."""
+"""Write a trained T-LASER, cT-LASER or LASER encoder as a model folder, compared with torch."""
 
 from __future__ import annotations
 
@@ -46,20 +46,20 @@ def publish(
     console: Console,
     force: bool = False,
 ) -> tuple[ModelFolder, ParityReport]:
-    """Export the encoder, prove it and make the folder.
+    """Export the encoder, compare the graph with torch and write the model folder.
 
     Args:
-        model: on the CPU, in evaluation mode.
-        tokenizer: the joint vocabulary.
-        plan: that the model was made by.
-        languages: that it learnt.
-        target: the folder.
-        precision: of the graph.
-        texts: to prove it on, at least one query and eleven documents.
-        curve: of its training; stands in the folder as ``curve.jsonl`` and ``curve.png``.
-        about: what the card says of the training, by name.
-        console: told what is done, and shown the parity table.
-        force: publish below the bar.
+        model: the model, on the CPU, in evaluation mode.
+        tokenizer: tokenizer with the joint vocabulary.
+        plan: settings of the training.
+        languages: languages of the training.
+        target: the folder to write.
+        precision: precision of the graph.
+        texts: texts of the parity gate, at least one query and eleven documents.
+        curve: the course of the training, written as ``curve.jsonl`` and ``curve.png``.
+        about: facts about the training for the card, by name.
+        console: shows the progress and the parity table.
+        force: publish even if parity is below the bar.
 
     Raises:
         BadInput: parity is below the bar.
@@ -79,21 +79,21 @@ def publish(
         graph="",
     )
     reference = reference_vectors(model, tokenizer, [text.text for text in texts], plan)
-    with publishing(target, config, instead="with -o", kept=TRAINING_KEPT) as made:
+    with publishing(target, config, instead="with -o", kept=TRAINING_KEPT) as draft:
         console.say(f"writing the graph in {precision}")
-        with tempfile.TemporaryDirectory(prefix="graph.", dir=made) as scratch:
+        with tempfile.TemporaryDirectory(prefix="graph.", dir=draft) as scratch:
             graph = Path(scratch) / "fp32.onnx"
             write_graph(model, plan, graph)
-            convert(graph, made / "model.onnx", precision)
-        (made / config.tokenizer_name).write_text(tokenizer.to_str(), encoding="utf-8")
-        report = gate(ModelFolder(made, config), texts, reference, console, force=force)
-        (made / "parity.json").write_text(
+            convert(graph, draft / "model.onnx", precision)
+        (draft / config.tokenizer_name).write_text(tokenizer.to_str(), encoding="utf-8")
+        report = gate(ModelFolder(draft, config), texts, reference, console, force=force)
+        (draft / "parity.json").write_text(
             json.dumps(report.as_json(), indent=2, ensure_ascii=False, allow_nan=False) + "\n", encoding="utf-8"
         )
-        write_rows(curve, made / "curve.jsonl")
+        write_rows(curve, draft / "curve.jsonl")
         panels = {title: names for title, names in _PANELS.items() if any(name in curve[-1] for name in names)}
-        draw(curve, panels, made / "curve.png")
-        (made / "MODEL_CARD.md").write_text(_card(config, plan, report, about), encoding="utf-8")
+        draw(curve, panels, draft / "curve.png")
+        (draft / "MODEL_CARD.md").write_text(_card(config, plan, report, about), encoding="utf-8")
     return ModelFolder.open(target), report
 
 
@@ -109,7 +109,7 @@ def write_graph(model: Translator, plan: TlaserPlan, target: Path) -> None:
 def reference_vectors(
     model: Translator, tokenizer: tokenizers.Tokenizer, texts: Sequence[str], plan: TlaserPlan
 ) -> FloatArray:
-    """What torch makes of texts, (texts, dim) float32: each alone, so that no padding can matter."""
+    """Encode texts with torch, (texts, dim) float32, one at a time, so that padding has no effect."""
     encoder = UnitVectors(model.encoder).eval()
     rows = []
     with torch.no_grad():
@@ -126,7 +126,7 @@ def _weights_hash(model: Translator) -> str:
 
 
 def _card(config: ModelConfig, plan: TlaserPlan, report: ParityReport, about: Mapping[str, str]) -> str:
-    said = "\n".join(f"- {name}: {value}" for name, value in about.items())
+    facts = "\n".join(f"- {name}: {value}" for name, value in about.items())
     rows = "\n".join(f"| {' | '.join(row)} |" for row in report.rows())
     return f"""\
 # {config.name}, {NAMES[plan.variant]}, {config.precision}
@@ -136,7 +136,7 @@ A sentence encoder learnt by translating into pivot languages; made by `dragoman
 - Inputs `input_ids`, `attention_mask` (texts, tokens) int64; output `vectors` (texts, {config.dim}) float32, unit rows.
 - Pooling, in the graph: {config.pooling}, then L2. At most {config.max_tokens} tokens.
 - Languages: {", ".join(config.languages)}.
-{said}
+{facts}
 - The course of its training: `curve.jsonl`, `curve.png`.
 
 ## Parity with torch

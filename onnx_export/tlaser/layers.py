@@ -21,12 +21,9 @@ class Attention(nn.Module):
         self.out = nn.Linear(dim, dim)
 
     def forward(self, queries: Tensor, states: Tensor, mask: Tensor | None = None) -> Tensor:
-        """Queries (n, q, dim) over states (n, t, dim) → (n, q, dim).
+        """Attention of queries (n, q, dim) over states (n, t, dim) → (n, q, dim).
 
-        Args:
-            queries: that attend.
-            states: that are attended to.
-            mask: (n, 1, 1, t) true where there is a token; None lets each place see itself and what is before it.
+        The mask (n, 1, 1, t) is true at tokens; with None, each position sees itself and the positions before it.
         """
         attended = functional.scaled_dot_product_attention(
             self._split(self.query(queries)),
@@ -44,14 +41,14 @@ class Attention(nn.Module):
 
 
 class FeedForward(nn.Sequential):
-    """Two layers with a ReLU between."""
+    """Two linear layers with a ReLU between them."""
 
     def __init__(self, dim: int, inner: int, dropout: float) -> None:
         super().__init__(nn.Linear(dim, inner), nn.ReLU(), nn.Dropout(dropout), nn.Linear(inner, dim))
 
 
 class EncoderLayer(nn.Module):
-    """Self-attention and a feed-forward network; the last layer's serves the first place alone."""
+    """Self-attention and a feed-forward network; the last layer is computed only at the first position."""
 
     def __init__(self, dim: int, heads: int, ffn: int, dropout: float) -> None:
         super().__init__()
@@ -61,19 +58,19 @@ class EncoderLayer(nn.Module):
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, states: Tensor, mask: Tensor, *, first_alone: bool = False) -> Tensor:
-        """States (n, t, dim) → (n, t, dim), or (n, 1, dim) for the first place alone."""
-        seen = self.before_attention(states)
+        """States (n, t, dim) → (n, t, dim), or (n, 1, dim) for only the first position."""
+        normalised = self.before_attention(states)
         if first_alone:
-            states, queries = states[:, :1], seen[:, :1]
+            states, queries = states[:, :1], normalised[:, :1]
         else:
-            queries = seen
-        states = states + self.dropout(self.attention(queries, seen, mask))
+            queries = normalised
+        states = states + self.dropout(self.attention(queries, normalised, mask))
         result: Tensor = states + self.dropout(self.ffn(self.before_ffn(states)))
         return result
 
 
 def sinusoids(places: int, dim: int) -> Tensor:
-    """(places, dim) of Vaswani et al.'s positions: sines, then cosines."""
+    """Vaswani et al.'s positional vectors, (places, dim): sines, then cosines."""
     half = dim // 2
     rates = torch.exp(torch.arange(half) * -(math.log(10_000.0) / max(half - 1, 1)))
     angles = torch.arange(places)[:, None] * rates[None, :]

@@ -17,55 +17,57 @@ class Distances(NamedTuple):
     """The distance terms of a batch.
 
     Attributes:
-        paired: mean of d_p over pairs.
-        delta: mean over pairs of (1/N_s) Σ_j (δ^{a→b} + δ^{b→a}).
+        paired: mean of d_p over the pairs.
+        delta: mean over the pairs of (1/N_s) Σ_j (δ^{a→b} + δ^{b→a}).
     """
 
     paired: Tensor
     delta: Tensor
 
 
-def translation_loss(logits: Tensor, wanted: Tensor, smoothing: float) -> Tensor:
-    """Cross-entropy a token with smoothed labels: (1 − ε)·(−log p(word)) + ε·mean over all words of −log p.
+def translation_loss(logits: Tensor, labels: Tensor, smoothing: float) -> Tensor:
+    """Mean cross-entropy per token with smoothed labels: (1 − ε)·(−log p(word)) + ε·mean over all words of −log p.
 
     Args:
         logits: (tokens, vocabulary).
-        wanted: (tokens,) ids.
+        labels: (tokens,) ids of the correct words.
         smoothing: ε.
     """
-    return functional.cross_entropy(logits.float(), wanted, label_smoothing=smoothing)
+    return functional.cross_entropy(logits.float(), labels, label_smoothing=smoothing)
 
 
-def distances(first: Tensor, second: Tensor, others: Tensor, backward: Tensor, margin: float) -> Distances:
-    """Eqs. 7–9. |·|² is the squared Frobenius norm, and v_norm the mean of it over all sentences of the batch.
+def distances(
+    first: Tensor, second: Tensor, forward_negatives: Tensor, backward_negatives: Tensor, margin: float
+) -> Distances:
+    """Distance terms of eqs. 7–9. |·|² is the squared Frobenius norm; v_norm is its mean over the batch's sentences.
 
     Args:
         first: (pairs, dim) P of language a.
-        second: (pairs, dim) P of language b, row by row their translations.
-        others: (pairs, N_s) for each sentence of a, rows of b it is set against, never its own.
-        backward: (pairs, N_s) the same for each sentence of b.
+        second: (pairs, dim) P of language b; row i is the translation of row i of ``first``.
+        forward_negatives: (pairs, N_s) rows of the negatives in b of each sentence of a, never its translation.
+        backward_negatives: (pairs, N_s) rows of the negatives in a of each sentence of b, never its translation.
         margin: α.
     """
     scale = (first.square().sum() + second.square().sum()) / (2 * len(first)) + EPSILON
     paired = (first - second).square().sum(dim=1) / scale
-    if others.shape[1] == 0:
+    if forward_negatives.shape[1] == 0:
         return Distances(paired.mean(), paired.new_zeros(()))
     squares = first.square().sum(dim=1)[:, None] + second.square().sum(dim=1)[None, :]
-    between = (squares - 2 * first @ second.T) / scale
-    forth = (margin - (between.gather(1, others) - paired[:, None])).clamp(min=0)
-    back = (margin - (between.T.gather(1, backward) - paired[:, None])).clamp(min=0)
-    return Distances(paired.mean(), (forth + back).mean(dim=1).mean())
+    cross_distances = (squares - 2 * first @ second.T) / scale
+    forward_delta = (margin - (cross_distances.gather(1, forward_negatives) - paired[:, None])).clamp(min=0)
+    backward_delta = (margin - (cross_distances.T.gather(1, backward_negatives) - paired[:, None])).clamp(min=0)
+    return Distances(paired.mean(), (forward_delta + backward_delta).mean(dim=1).mean())
 
 
 def total_loss(translation: Tensor, terms: Distances | None, constraint: Constraint) -> Tensor:
-    """Eq. 10: β·d_p + λ/N_s·Σ(δ + δ) + 0.5·translation; the last alone where there is no constraint."""
+    """Eq. 10: β·d_p + λ/N_s·Σ(δ + δ) + 0.5·translation; without distance terms only 0.5·translation."""
     if terms is None:
         return 0.5 * translation
     return constraint.beta * terms.paired + constraint.lam * terms.delta + 0.5 * translation
 
 
 def draw_negatives(pairs: int, count: int) -> Tensor:
-    """(pairs, count) rows drawn by torch's random numbers on the CPU, none its own; no columns for a single pair."""
+    """Draw (pairs, count) rows with torch's CPU generator, never a pair's own row; a single pair gives no columns."""
     if pairs < 2:
         return torch.zeros((pairs, 0), dtype=torch.int64)
     drawn = torch.randint(pairs - 1, (pairs, count))

@@ -1,1 +1,1 @@
-"""What every training in torch shares: device, seeds, checkpoints, progress, curve."""
+"""Parts of every training in torch: device, seeds, checkpoints, progress, curve."""

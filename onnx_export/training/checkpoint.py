@@ -1,4 +1,4 @@
-"""A training's state on disk, written whole or not at all, so that a run killed at any instant goes on as it was."""
+"""Checkpoints of a training, written atomically, so that a run that is killed at any instant resumes unchanged."""
 
 from __future__ import annotations
 
@@ -17,11 +17,9 @@ _DIGEST = 32
 
 
 def save_checkpoint(file: Path, state: Mapping[str, Any]) -> None:
-    """Write a state, and the state of torch's random numbers with it, in place of what was there.
+    """Write a state and the state of torch's random generators in place of the old file; make the file's folder.
 
-    Args:
-        file: to write; its folder is made.
-        state: tensors, numbers, strings, and lists and dictionaries of them.
+    A state consists of tensors, numbers, strings, and lists and dictionaries of these.
 
     Raises:
         MissingPart: the disk is full or can't be written.
@@ -33,10 +31,10 @@ def save_checkpoint(file: Path, state: Mapping[str, Any]) -> None:
 
 
 def write_whole(file: Path, data: bytes) -> None:
-    """Write a file beside the old one and give it its name, so that a crash leaves one of the two.
+    """Write a temporary file and rename it to ``file``, so that a crash leaves the old or the new content.
 
     Raises:
-        MissingPart: the disk is full or can't be written; what was there is there still.
+        MissingPart: the disk is full or can't be written; the old content is unchanged.
     """
     temporary = file.with_name(f".{file.name}.{os.getpid()}")
     try:
@@ -48,22 +46,18 @@ def write_whole(file: Path, data: bytes) -> None:
         temporary.replace(file)
     except OSError as error:
         temporary.unlink(missing_ok=True)
-        what = "its disk is full" if error.errno in DISK_FULL else error.strerror
+        reason = "its disk is full" if error.errno in DISK_FULL else error.strerror
         raise MissingPart(
-            f"{file} can't be written ({what}); make room and give the same command: it goes on from what was saved "
+            f"{file} can't be written ({reason}); make room and give the same command: it goes on from what was saved "
             "before"
         ) from error
 
 
 def load_checkpoint(file: Path, *, random: bool = True) -> dict[str, Any] | None:
-    """The state last written, None where there is none.
-
-    Args:
-        file: that ``save_checkpoint`` wrote.
-        random: put torch's random numbers back to where they were.
+    """Return the state last written, None if there is no file; ``random`` restores torch's random generators too.
 
     Raises:
-        BadInput: it is not what was written.
+        BadInput: the file is damaged.
     """
     try:
         data = file.read_bytes()

@@ -1,4 +1,4 @@
-"""The course of a training: JSON lines that don't depend on the clock, and a picture of them."""
+"""The course of a training as JSON lines, which do not depend on the clock, and as a picture."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from pathlib import Path
 from encoders.errors import MissingPart
 
 Row = Mapping[str, float]
-"""What was measured at a step: ``step`` and any other numbers by name."""
+"""Measurements at a step: ``step`` and further numbers by name."""
 
 
 def write_rows(rows: Sequence[Row], file: Path) -> None:
-    """A JSON object a line: the same rows are the same bytes.
+    """Write rows as JSON lines; equal rows give equal bytes.
 
     Raises:
         MissingPart: the disk is full or can't be written.
@@ -25,12 +25,12 @@ def write_rows(rows: Sequence[Row], file: Path) -> None:
 
 
 def draw(rows: Sequence[Row], panels: Mapping[str, Sequence[str]], file: Path) -> None:
-    """A picture with a panel a quantity, over steps.
+    """Draw a picture with a panel per quantity, over steps.
 
     Args:
-        rows: in the order of their steps; a name that a row lacks is not drawn there.
-        panels: names of rows by the title of the panel that shows them.
-        file: to write, ``.png``.
+        rows: measurements in the order of their steps; a row without a name has no point in the name's line.
+        panels: names of the measurements to draw, by the title of their panel.
+        file: the ``.png`` file to write.
     """
     from matplotlib.figure import Figure  # noqa: PLC0415 - half a second
 

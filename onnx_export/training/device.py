@@ -1,4 +1,4 @@
-"""Where to train, and in which precision."""
+"""The device and the precision of a training."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from encoders.session import Device
 
 
 def training_device(device: Device) -> torch.device:
-    """The device to train on: ``auto`` takes CUDA where there is one.
+    """Return the device to train on; ``auto`` is CUDA if it is available.
 
     Raises:
-        MissingPart: CUDA was asked for and torch has none.
+        MissingPart: CUDA was requested and torch has none.
     """
     if device == "cuda" and not torch.cuda.is_available():
         raise MissingPart("CUDA was asked for and this PyTorch has none; install the driver, or take --device cpu")
@@ -22,5 +22,5 @@ def training_device(device: Device) -> torch.device:
 
 
 def mixed_precision(device: torch.device) -> AbstractContextManager[object]:
-    """bfloat16 for products on CUDA, weights and sums in float32; float32 throughout on the CPU."""
+    """On CUDA compute products in bfloat16, weights and sums in float32; on the CPU compute in float32."""
     return torch.autocast("cuda", dtype=torch.bfloat16) if device.type == "cuda" else nullcontext()

@@ -1,4 +1,4 @@
-"""Ctrl-C in a training: it ends between two steps, where its state is whole."""
+"""Ctrl-C in a training: the training ends between two steps, where its state is consistent."""
 
 from __future__ import annotations
 
@@ -11,17 +11,18 @@ from types import FrameType
 
 @contextmanager
 def interrupt_later() -> Iterator[Callable[[], bool]]:
-    """Within the block Ctrl-C is only noted; a second one interrupts at once. Yields whether there was one.
+    """Within the block, record the first Ctrl-C; the second interrupts at once. Yields whether Ctrl-C was pressed.
 
-    Where Ctrl-C would not raise ``KeyboardInterrupt`` (in another thread, ignored, handled by the caller) all stays so.
+    Where Ctrl-C would not raise ``KeyboardInterrupt`` (in another thread, ignored, handled by the caller), nothing
+    changes.
     """
-    asked = False
+    pressed = False
 
-    def note(number: int, frame: FrameType | None) -> None:
-        nonlocal asked
-        if asked:
+    def record(number: int, frame: FrameType | None) -> None:
+        nonlocal pressed
+        if pressed:
             signal.default_int_handler(number, frame)
-        asked = True
+        pressed = True
 
     if (
         threading.current_thread() is not threading.main_thread()
@@ -29,8 +30,8 @@ def interrupt_later() -> Iterator[Callable[[], bool]]:
     ):
         yield lambda: False
         return
-    signal.signal(signal.SIGINT, note)
+    signal.signal(signal.SIGINT, record)
     try:
-        yield lambda: asked
+        yield lambda: pressed
     finally:
         signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -1,13 +1,13 @@
-"""Seeds of torch's random numbers."""
+"""Seed torch's random generators."""
 
 from __future__ import annotations
 
 import torch
 
 _PRIME = 2**64 - 59
-"""The largest below 2⁶⁴: what is shifted past 64 bits by different seeds stays different."""
+"""The largest prime below 2⁶⁴; modulo this prime, different seeds that were shifted past 64 bits stay different."""
 
 
 def seed_torch(number: int) -> None:
-    """Set torch's generators by a number from 0, which may be larger than torch takes."""
+    """Seed torch's generators with a number of at least 0, which may exceed torch's 64 bits."""
     torch.manual_seed(number % _PRIME)

@@ -1,1 +1,1 @@
-"""Document alignment: pairs of two languages one to one, by margin; the collections of the LAWDR paper."""
+"""Document alignment: one-to-one pairs of documents of two languages, by margin (LAWDR), and mate retrieval."""

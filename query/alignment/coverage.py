@@ -1,4 +1,4 @@
-"""How much of one document stands in another, by their passages: what a document's one vector blurs."""
+"""How much of one document's content is in another, by their passages: a single vector of a document blurs that."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ _BLOCK = 16_384
 
 @dataclass(frozen=True)
 class PassageRows:
-    """The passages of many documents, a document's together.
+    """The passages of many documents; the passages of a document are consecutive rows.
 
     Attributes:
-        vectors: (passages, dim) int8, as ``Passages`` has them.
-        starts: (documents + 1,) first row of each document, and the end; no document is without.
+        vectors: (passages, dim) int8, as in ``Passages``.
+        starts: (documents + 1,) first row of each document, then the number of rows; each document has a passage.
     """
 
     vectors: Int8Array
@@ -30,21 +30,22 @@ class PassageRows:
 
     @classmethod
     def pack(cls, passages: Sequence[Passages], vectors: FloatArray) -> PassageRows:
-        """Put documents' passages together; one that has none is a passage itself.
+        """Put documents' passages together; the vector of a document without passages becomes its passage.
 
         Args:
-            passages: one for each document.
-            vectors: (documents, dim) the documents' own.
+            passages: the passages of each document.
+            vectors: (documents, dim) the documents' vectors.
         """
         parts = [
-            own.vectors if len(own.vectors) else int8_rows(vectors[at : at + 1]) for at, own in enumerate(passages)
+            document_passages.vectors if len(document_passages.vectors) else int8_rows(vectors[row : row + 1])
+            for row, document_passages in enumerate(passages)
         ]
         starts = np.cumsum([0, *map(len, parts)], dtype=np.int64)
         return cls(np.concatenate(parts) if parts else np.zeros((0, vectors.shape[1]), np.int8), starts)
 
     @cached_property
     def scales(self) -> FloatArray:
-        """(passages,) what makes each row a unit vector; a row of nothing stays that."""
+        """(passages,) factors that make each row a unit vector; a zero row stays zero."""
         parts = [np.zeros(0, np.float32)]
         for start in range(0, len(self.vectors), _BLOCK):
             lengths = np.linalg.norm(self.vectors[start : start + _BLOCK].astype(np.float32), axis=1)
@@ -52,36 +53,37 @@ class PassageRows:
         return np.concatenate(parts)
 
     def blocks(self) -> Iterator[FloatArray]:
-        """All passages in order as float32 unit rows, some thousands at a time."""
+        """All passages in order as float32 unit rows, in blocks of at most 16,384."""
         for start in range(0, len(self.vectors), _BLOCK):
             yield unit_rows(self.vectors[start : start + _BLOCK])
 
     def changed(self, change: Callable[[FloatArray], FloatArray]) -> PassageRows:
-        """The same passages, each unit vector changed."""
+        """The same passages with ``change`` applied to blocks of unit vectors."""
         vectors = np.empty_like(self.vectors)
-        for at, block in enumerate(self.blocks()):
-            vectors[at * _BLOCK : at * _BLOCK + len(block)] = int8_rows(change(block))
+        for index, block in enumerate(self.blocks()):
+            vectors[index * _BLOCK : index * _BLOCK + len(block)] = int8_rows(change(block))
         return PassageRows(vectors, self.starts)
 
     def only(self, documents: IntArray) -> PassageRows:
-        """The passages of some documents, in their order."""
+        """The passages of the given documents, in the order given."""
         counts = np.diff(self.starts)[documents]
         starts = np.concatenate(([0], np.cumsum(counts)))
-        places = np.arange(starts[-1]) + np.repeat(self.starts[documents] - starts[:-1], counts)
-        return PassageRows(self.vectors[places], starts)
+        rows = np.arange(starts[-1]) + np.repeat(self.starts[documents] - starts[:-1], counts)
+        return PassageRows(self.vectors[rows], starts)
 
 
 def coverage(a: PassageRows, b: PassageRows, rows: IntArray, cols: IntArray) -> FloatArray:
-    """How well two documents cover each other, for pairs of them.
+    """How well the two documents of each pair cover each other.
 
-    Each passage of one document has a best cosine among the other's passages; the mean of these says how much of the
-    one stands in the other, and the lesser of both directions counts: a long page covers any short one a little.
+    Each passage of one document has a best cosine among the other document's passages. The mean of these cosines says
+    how much of the first document is in the other. The lesser of both directions counts, because a long page covers any
+    short page a little.
 
     Args:
         a: passages of the first side.
-        b: of the second.
+        b: passages of the second side.
         rows: (pairs,) documents of the first side, ascending.
-        cols: (pairs,) documents of the second.
+        cols: (pairs,) documents of the second side.
 
     Returns:
         (pairs,) float32 in [−1, 1].
@@ -94,14 +96,14 @@ def coverage(a: PassageRows, b: PassageRows, rows: IntArray, cols: IntArray) -> 
     for document, first, last in zip(
         documents.tolist(), firsts.tolist(), [*firsts[1:].tolist(), len(rows)], strict=True
     ):
-        others = cols[first:last]
-        here = counts[others]
-        ends = np.cumsum(here)
-        places = np.arange(ends[-1]) + np.repeat(b.starts[others] - (ends - here), here)
-        own = unit_rows(a.vectors[a.starts[document] : a.starts[document + 1]])
-        cosines = (own @ b.vectors[places].astype(np.float32).T) * b.scales[places]
-        begins = ends - here
-        forward = np.maximum.reduceat(cosines, begins, axis=1).mean(axis=0)
-        backward = np.add.reduceat(cosines.max(axis=0), begins) / here
+        partners = cols[first:last]
+        partner_counts = counts[partners]
+        ends = np.cumsum(partner_counts)
+        starts = ends - partner_counts
+        passage_rows = np.arange(ends[-1]) + np.repeat(b.starts[partners] - starts, partner_counts)
+        document_vectors = unit_rows(a.vectors[a.starts[document] : a.starts[document + 1]])
+        cosines = (document_vectors @ b.vectors[passage_rows].astype(np.float32).T) * b.scales[passage_rows]
+        forward = np.maximum.reduceat(cosines, starts, axis=1).mean(axis=0)
+        backward = np.add.reduceat(cosines.max(axis=0), starts) / partner_counts
         result[first:last] = np.minimum(forward, backward)
     return result

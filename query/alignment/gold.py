@@ -1,4 +1,4 @@
-"""True pairs of documents, and how many of them an alignment found."""
+"""True pairs of documents, and the recall of an alignment over them."""
 
 from __future__ import annotations
 
@@ -17,38 +17,33 @@ HEADING = ("id_a", "id_b")
 
 @dataclass(frozen=True)
 class SharedValues:
-    """Pairs are true where both documents have the same value of a field.
-
-    Attributes:
-        field: its name.
-        count: how many one-to-one pairs exist.
-    """
+    """True pairs are those whose documents have the same value of ``field``; there are ``count`` one-to-one pairs."""
 
     field: str
     count: int
 
 
 Gold = SharedValues | AbstractSet[tuple[str, str]]
-"""True pairs: by a field's value, or as ids."""
+"""True pairs, by a field's value or as ids."""
 
 
 @dataclass(frozen=True)
 class Recall:
-    """How many true pairs there are and how many were found."""
+    """How many true pairs exist (``gold``), and how many an alignment found."""
 
     gold: int
     found: int
 
     @property
     def recall(self) -> float:
-        """The share that was found."""
+        """Share of the true pairs that the alignment found."""
         return self.found / self.gold
 
 
 def shared_values(a: Side, b: Side, field: str) -> SharedValues:
-    """The true pairs of two sides whose documents carry a field.
+    """The true pairs of two sides whose documents have a field.
 
-    A value that several documents of a side have makes as many pairs as the side with fewer of them.
+    A value that several documents have counts for as many pairs as the side with fewer such documents has.
 
     Raises:
         BadInput: a side has no document with the field, or no value is on both sides.
@@ -64,10 +59,10 @@ def shared_values(a: Side, b: Side, field: str) -> SharedValues:
 
 
 def stated_pairs(path: Path) -> AbstractSet[tuple[str, str]]:
-    """The true pairs a file states: two ids a line, a tab between; what follows a second tab is not looked at.
+    """The true pairs that a file states: two ids a line with a tab between; text after a second tab is ignored.
 
     Raises:
-        BadInput: the file can't be read, a line is no pair, or there is none.
+        BadInput: the file can't be read, a line is not a pair, or the file has no pair.
     """
     file = SourceFile(path, str(path))
     pairs = set()
@@ -92,18 +87,18 @@ def stated_pairs(path: Path) -> AbstractSet[tuple[str, str]]:
 
 
 def recall_of(pairs: Pairs, a: Side, b: Side, gold: Gold) -> Recall:
-    """Count the true pairs among those found.
+    """Count the true pairs among an alignment's pairs.
 
     Raises:
-        BadInput: none of the stated pairs is of these sides.
+        BadInput: no stated pair has both documents in these sides.
     """
-    found = list(zip(pairs.rows.tolist(), pairs.cols.tolist(), strict=True))
+    matched = list(zip(pairs.rows.tolist(), pairs.cols.tolist(), strict=True))
     if isinstance(gold, SharedValues):
-        same = sum(a.values[row] is not None and a.values[row] == b.values[col] for row, col in found)
-        return Recall(gold.count, same)
-    known = set(a.doc_ids), set(b.doc_ids)
-    if not any(first in known[0] and second in known[1] for first, second in gold):
+        true_pairs = sum(a.values[row] is not None and a.values[row] == b.values[col] for row, col in matched)
+        return Recall(gold.count, true_pairs)
+    ids_a, ids_b = set(a.doc_ids), set(b.doc_ids)
+    if not any(first in ids_a and second in ids_b for first, second in gold):
         raise BadInput(
             f"no true pair is of {a.name} and {b.name}; see that their ids are in the file, {a.name}'s first"
         )
-    return Recall(len(gold), sum((a.doc_ids[row], b.doc_ids[col]) in gold for row, col in found))
+    return Recall(len(gold), sum((a.doc_ids[row], b.doc_ids[col]) in gold for row, col in matched))

@@ -1,8 +1,8 @@
-"""Ways to compare documents of two languages, learnt from others, held against each other by mate retrieval."""
+"""Methods to compare documents of two languages, learnt from other documents and evaluated by mate retrieval."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import permutations
 from pathlib import Path
@@ -26,44 +26,55 @@ from query.calibration.mapped_calibration import check_model
 Method = Literal["raw", "centred", "lca-published", "lca", "lca-stay", "lcc", "nca"]
 METHODS: tuple[Method, ...] = get_args(Method)
 CODES = 200
-"""Dimensions of LCC's codes unless said."""
-Compared = Callable[[str, str, Parallel], tuple[FloatArray, FloatArray]]
-"""Of a language of queries, one of documents, and some concepts: comparable rows of both."""
+"""Default number of dimensions of LCC's codes."""
+Comparer = Callable[[str, str, Parallel], tuple[FloatArray, FloatArray]]
+"""From a language of queries, a language of documents, and concepts: comparable rows of both languages."""
 
 
-def learnt(method: Method, split: ConceptSplit, dimensions: int | None = None, seed: int = 0) -> Compared:
-    """A way to compare, learnt from training, its ridge chosen on validation.
+def learnt(method: Method, split: ConceptSplit, dimensions: int | None = None, seed: int = 0) -> Comparer:
+    """A comparer learnt from the training concepts, its ridge chosen on the validation concepts.
 
     Args:
-        method: ``raw``: as the encoder made them; ``centred``: each language's training mean taken out;
-            ``lca-published``: documents mapped into the queries' space by the pseudo-inverse; ``lca``: by a ridge;
-            ``lca-stay``: by a ridge towards leaving them as they are; ``lcc``: codes of all languages; ``nca``: a
-            network each direction.
+        method: ``raw``: vectors as the encoder made them; ``centred``: each language's training mean subtracted;
+            ``lca-published``: documents mapped into the queries' space by the pseudo-inverse; ``lca``: by a ridge
+            regression; ``lca-stay``: by a ridge regression towards the identity; ``lcc``: codes of all languages;
+            ``nca``: a network for each direction.
         split: the concepts.
-        dimensions: each language is cut to so many principal axes first; LCC's codes have so many.
-        seed: of the networks.
+        dimensions: number of principal axes that each language is cut to first; number of dimensions of LCC's codes.
+        seed: seed of the networks.
     """
     if method == "raw":
-        return lambda lang, other, some: (some.rows[lang], some.rows[other])
+        return _raw
     if method == "nca":
         return _networks(split, seed)
     aligned = split.training.aligned()
     if method == "lcc":
         return _codes(aligned, split, dimensions or CODES)
     if method == "centred":
-        means = {lang: aligned.mean(lang).astype(np.float32) for lang in aligned.parts}
-        return lambda lang, other, some: (some.rows[lang] - means[lang], some.rows[other] - means[other])
+        return _centred({lang: aligned.mean(lang).astype(np.float32) for lang in aligned.parts})
     paths = {} if dimensions else {lang: source_path(aligned, lang) for lang in aligned.parts}
 
-    def fit(lang: str, other: str, ridge: float) -> LCA:
-        one = LCA(ridge, dimensions, stay=method == "lca-stay")
-        return one.fit_moments(aligned, other, lang, paths.get(other))
+    def fit(query_lang: str, doc_lang: str, ridge: float) -> LCA:
+        lca = LCA(ridge, dimensions, stay=method == "lca-stay")
+        return lca.fit_moments(aligned, doc_lang, query_lang, paths.get(doc_lang))
 
     return _by_pair(split, fit, (0.0,) if method == "lca-published" else RIDGES)
 
 
-def _networks(split: ConceptSplit, seed: int) -> Compared:
-    """A network each direction of each pair."""
+def _raw(query_lang: str, doc_lang: str, parallel: Parallel) -> tuple[FloatArray, FloatArray]:
+    return parallel.rows[query_lang], parallel.rows[doc_lang]
+
+
+def _centred(means: Mapping[str, FloatArray]) -> Comparer:
+    """Subtract each language's mean."""
+    return lambda query_lang, doc_lang, parallel: (
+        parallel.rows[query_lang] - means[query_lang],
+        parallel.rows[doc_lang] - means[doc_lang],
+    )
+
+
+def _networks(split: ConceptSplit, seed: int) -> Comparer:
+    """Compare by a network for each direction of each pair of languages."""
     from onnx_export.nca import NcaTraining, train  # noqa: PLC0415 - the train extra
 
     networks: dict[tuple[str, str], Network] = {}
@@ -71,66 +82,69 @@ def _networks(split: ConceptSplit, seed: int) -> Compared:
 
     def network(source: str, target: str) -> Network:
         if (source, target) not in networks:
-            rows = [(some.rows[source], some.rows[target]) for some in (split.training, split.validation)]
+            rows = [(part.rows[source], part.rows[target]) for part in (split.training, split.validation)]
             networks[source, target] = Network(train(rows[0], rows[1], NcaTraining(seed=seed)))
         return networks[source, target]
 
-    def compared(lang: str, other: str, some: Parallel) -> tuple[FloatArray, FloatArray]:
-        both = network(lang, other), network(other, lang)
-        return nca.compared(some.rows[lang], some.rows[other], (means[lang], means[other]), *both)
+    def compare(query_lang: str, doc_lang: str, parallel: Parallel) -> tuple[FloatArray, FloatArray]:
+        directions = network(query_lang, doc_lang), network(doc_lang, query_lang)
+        rows = parallel.rows
+        return nca.compared(rows[query_lang], rows[doc_lang], (means[query_lang], means[doc_lang]), *directions)
 
-    return compared
+    return compare
 
 
-def _by_pair(split: ConceptSplit, fit: Callable[[str, str, float], LCA], ridges: Sequence[float]) -> Compared:
-    """One map a pair, documents into the queries' space, with the ridge that does best on validation."""
+def _by_pair(split: ConceptSplit, fit: Callable[[str, str, float], LCA], ridges: Sequence[float]) -> Comparer:
+    """Map documents into the queries' space, by a map for each pair with the ridge that is best on validation."""
     maps: dict[tuple[str, str], LCA] = {}
 
-    def compared(lang: str, other: str, some: Parallel) -> tuple[FloatArray, FloatArray]:
-        if (lang, other) not in maps:
-            tried = [fit(lang, other, ridge) for ridge in ridges]
-            maps[lang, other] = max(tried, key=lambda one: _value(one, lang, other, split.validation))
-        return _applied(maps[lang, other], lang, other, some)
+    def compare(query_lang: str, doc_lang: str, parallel: Parallel) -> tuple[FloatArray, FloatArray]:
+        if (query_lang, doc_lang) not in maps:
+            fits = [fit(query_lang, doc_lang, ridge) for ridge in ridges]
+            maps[query_lang, doc_lang] = max(fits, key=lambda lca: validation_mrr(lca, query_lang, doc_lang))
+        return _mapped(maps[query_lang, doc_lang], query_lang, doc_lang, parallel)
 
-    def _value(one: LCA, lang: str, other: str, some: Parallel) -> float:
-        return mates(*_applied(one, lang, other, some)).mrr if len(ridges) > 1 else 0.0
+    def validation_mrr(lca: LCA, query_lang: str, doc_lang: str) -> float:
+        return mates(*_mapped(lca, query_lang, doc_lang, split.validation)).mrr if len(ridges) > 1 else 0.0
 
-    return compared
-
-
-def _applied(one: LCA, lang: str, other: str, some: Parallel) -> tuple[FloatArray, FloatArray]:
-    return (some.rows[lang] - one.target_mean_).astype(np.float32), one.transform(some.rows[other])
+    return compare
 
 
-def _codes(aligned: AlignedMoments, split: ConceptSplit, dimensions: int) -> Compared:
-    """LCC of all languages at once, with the ridge that does best on validation."""
+def _mapped(lca: LCA, query_lang: str, doc_lang: str, parallel: Parallel) -> tuple[FloatArray, FloatArray]:
+    return (parallel.rows[query_lang] - lca.target_mean_).astype(np.float32), lca.transform(parallel.rows[doc_lang])
+
+
+def _codes(aligned: AlignedMoments, split: ConceptSplit, dimensions: int) -> Comparer:
+    """Compare by the LCC codes of all languages, with the ridge that is best on validation."""
     paths: dict[str, RidgePath] = {lang: source_path(aligned, lang) for lang in aligned.parts}
-    tried = [partial(_coded, LCC(dimensions, ridge).fit_moments(aligned, paths)) for ridge in RIDGES]
-    return max(tried, key=lambda one: over_pairs(one, split.validation).mrr)
+    comparers = [partial(_coded, LCC(dimensions, ridge).fit_moments(aligned, paths)) for ridge in RIDGES]
+    return max(comparers, key=lambda comparer: over_pairs(comparer, split.validation).mrr)
 
 
-def _coded(one: LCC, lang: str, other: str, some: Parallel) -> tuple[FloatArray, FloatArray]:
-    return one.transform(some.rows[lang], lang), one.transform(some.rows[other], other)
+def _coded(lcc: LCC, query_lang: str, doc_lang: str, parallel: Parallel) -> tuple[FloatArray, FloatArray]:
+    return lcc.transform(parallel.rows[query_lang], query_lang), lcc.transform(parallel.rows[doc_lang], doc_lang)
 
 
-def by_pair(compared: Compared, some: Parallel) -> dict[tuple[str, str], Mates]:
-    """Mate retrieval of every ordered pair of languages, (of queries, of documents)."""
-    return {(lang, other): mates(*compared(lang, other, some)) for lang, other in permutations(some.rows, 2)}
+def by_pair(comparer: Comparer, parallel: Parallel) -> dict[tuple[str, str], Mates]:
+    """Mate retrieval of every ordered pair of languages (of queries, of documents)."""
+    pairs = permutations(parallel.rows, 2)
+    return {(query_lang, doc_lang): mates(*comparer(query_lang, doc_lang, parallel)) for query_lang, doc_lang in pairs}
 
 
-def over_pairs(compared: Compared, some: Parallel) -> Mates:
-    """The mean over all ordered pairs."""
-    return mean(list(by_pair(compared, some).values()))
+def over_pairs(comparer: Comparer, parallel: Parallel) -> Mates:
+    """Mate retrieval as the mean over all ordered pairs of languages."""
+    return mean(list(by_pair(comparer, parallel).values()))
 
 
 def measured(folder: Path, parallel: Parallel, model: str) -> tuple[dict[str, Mates], list[str]]:
-    """Mate retrieval over all ordered pairs of all documents: raw, centred, and by the mapping; and what it knows not.
+    """Mate retrieval over all ordered pairs of languages by method, and the languages that the mapping does not know.
 
-    Linear maps are of what the documents' own means leave, as in a search; networks have means of their own. Languages
-    that a linear map knows nothing of are as they are, or stand in the mean of the others' maps.
+    The methods are raw, centred, and the mapping's method, each over all documents. Linear maps are applied to vectors
+    centred by the documents' own means, as in a search; networks have stored means. A language that a linear map does
+    not know is left unmapped, or is mapped by the mean of the known languages' maps.
 
     Raises:
-        BadInput: no concept is in all of the languages; the folder holds no mapping, or none for a pair of them.
+        BadInput: no concept is in all languages, the folder holds no mapping, or the mapping lacks a pair of languages.
         ModelMismatch: the mapping is for vectors of another model.
     """
     if not parallel.concepts:
@@ -140,22 +154,20 @@ def measured(folder: Path, parallel: Parallel, model: str) -> tuple[dict[str, Ma
         )
     maps = read_mapping(folder)
     check_model(maps, model, next(iter(parallel.rows.values())).shape[1])
-    means = {lang: rows.mean(axis=0) for lang, rows in parallel.rows.items()}
-    ways: dict[str, Compared] = {
-        "raw": lambda lang, other, some: (some.rows[lang], some.rows[other]),
-        "centred": lambda lang, other, some: (some.rows[lang] - means[lang], some.rows[other] - means[other]),
-        str(maps.about["method"]): _by(maps),
+    comparers: dict[str, Comparer] = {
+        "raw": _raw,
+        "centred": _centred({lang: rows.mean(axis=0) for lang, rows in parallel.rows.items()}),
+        str(maps.about["method"]): _by_mapping(maps),
     }
     unknown = [lang for lang in parallel.rows if not maps.knows(lang)]
-    return {name: over_pairs(way, parallel) for name, way in ways.items()}, unknown
+    return {method: over_pairs(comparer, parallel) for method, comparer in comparers.items()}, unknown
 
 
-def _by(maps: SpaceMaps | Networks) -> Compared:
-    if isinstance(maps, Networks):
-        return lambda lang, other, some: maps.compared(lang, other, some.rows[lang], some.rows[other])
-    return lambda lang, other, some: maps.compared(
-        lang,
-        other,
-        some.rows[lang] - some.rows[lang].mean(axis=0),
-        some.rows[other] - some.rows[other].mean(axis=0),
-    )
+def _by_mapping(maps: SpaceMaps | Networks) -> Comparer:
+    def compare(query_lang: str, doc_lang: str, parallel: Parallel) -> tuple[FloatArray, FloatArray]:
+        queries, documents = parallel.rows[query_lang], parallel.rows[doc_lang]
+        if not isinstance(maps, Networks):
+            queries, documents = queries - queries.mean(axis=0), documents - documents.mean(axis=0)
+        return maps.compared(query_lang, doc_lang, queries, documents)
+
+    return compare

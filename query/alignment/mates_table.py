@@ -1,4 +1,4 @@
-"""Sweeps of mate retrieval over splits, dimensions and numbers of training concepts, as a table and a picture."""
+"""Sweeps of mate retrieval over splits, dimensions and numbers of training concepts, as a table and a figure."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Sweep:
-    """What to try.
+    """Methods and settings to try.
 
     Attributes:
-        methods: ways to compare.
-        dimensions: to try; none: as the methods have it.
-        pairs: numbers of training concepts to try; none: all there are.
-        splits: of the concepts.
-        seed: of the first split.
+        methods: ways to compare documents.
+        dimensions: dimensions to try; none: the methods' defaults.
+        pairs: numbers of training concepts to try; none: all concepts.
+        splits: number of splits of the concepts.
+        seed: seed of the first split.
     """
 
     methods: Sequence[Method]
@@ -38,31 +38,31 @@ class Sweep:
 
     @property
     def swept(self) -> str:
-        """What is varied; nothing where nothing is."""
+        """Name of the setting that is varied; empty if no setting is."""
         return "dimensions" if self.dimensions else "training concepts" if self.pairs else ""
 
     @property
     def values(self) -> Sequence[int | None]:
-        """What it takes on."""
+        """The values of the setting that is varied; a single None if no setting is."""
         return self.dimensions or self.pairs or (None,)
 
     def varies(self, method: Method) -> bool:
-        """Whether a method depends on it: a mean is a mean."""
+        """Whether a method depends on the setting that is varied."""
         return method not in ({"raw", "centred", "nca"} if self.dimensions else {"raw"})
 
 
 @dataclass(frozen=True)
 class Point:
-    """One method at one value, the mean over ordered pairs and splits.
+    """The result of one method at one value, a mean over ordered pairs of languages and splits.
 
     Attributes:
-        method: which.
-        value: of what is swept; none where nothing is, or the method doesn't depend on it.
+        method: the method.
+        value: value of the swept setting; none if no setting is swept, or the method doesn't depend on the setting.
         rate: mate retrieval rate.
         mrr: mean reciprocal rank.
         rate_spread: standard deviation of the rate over splits.
-        mrr_spread: of the rank.
-        pairs: mates by pair of languages, (of queries, of documents), mean over splits.
+        mrr_spread: standard deviation of the mean reciprocal rank over splits.
+        pairs: mates by pair of languages (of queries, of documents), mean over splits.
     """
 
     method: Method
@@ -75,11 +75,11 @@ class Point:
 
     @property
     def said(self) -> str:
-        """The value in a table."""
+        """The value as a table shows it."""
         return "" if self.value is None else f"{self.value:,}"
 
     def as_json(self) -> dict[str, Any]:
-        """All of it, rounded."""
+        """The point as JSON, numbers rounded to 6 decimals."""
         return {
             "method": self.method,
             "value": self.value,
@@ -88,65 +88,78 @@ class Point:
             "rate_spread": round(self.rate_spread, 6),
             "mrr_spread": round(self.mrr_spread, 6),
             "pairs": [
-                {"queries": lang, "documents": other, "rate": round(one.rate, 6), "mrr": round(one.mrr, 6)}
-                for (lang, other), one in self.pairs.items()
+                {
+                    "queries": query_lang,
+                    "documents": document_lang,
+                    "rate": round(mates.rate, 6),
+                    "mrr": round(mates.mrr, 6),
+                }
+                for (query_lang, document_lang), mates in self.pairs.items()
             ],
         }
 
 
 def swept(parallel: Parallel, sweep: Sweep, console: Console) -> list[Point]:
-    """Every method at every value, over all splits.
+    """Evaluate every method at every value, over all splits.
 
     Raises:
-        BadInput: too few concepts are in all languages, or fewer than are to be learnt from.
+        BadInput: too few concepts are in all languages, or ``sweep.pairs`` asks for more training concepts than exist.
     """
-    tried = [
+    settings = [
         (method, value) for method in sweep.methods for value in (sweep.values if sweep.varies(method) else (None,))
     ]
     splits = [ConceptSplit.of(parallel, sweep.seed + number) for number in range(sweep.splits)]
-    most = min(len(split.training.concepts) for split in splits)
-    if sweep.pairs and max(sweep.pairs) > most:
-        raise BadInput(f"there are {most:,} concepts to learn from, and --pairs asks for {max(sweep.pairs):,}")
+    concept_count = min(len(split.training.concepts) for split in splits)
+    if sweep.pairs and max(sweep.pairs) > concept_count:
+        raise BadInput(f"there are {concept_count:,} concepts to learn from, and --pairs asks for {max(sweep.pairs):,}")
     points = []
-    with console.progress("mates", len(tried) * len(splits), "fits") as advance:
-        for method, value in tried:
-            found = []
+    with console.progress("mates", len(settings) * len(splits), "fits") as advance:
+        for method, value in settings:
+            results = []
             for number, split in enumerate(splits):
                 cut = split.shortened(value) if sweep.pairs and value else split
                 dimensions = value if sweep.dimensions else None
-                found.append(by_pair(learnt(method, cut, dimensions, sweep.seed + number), split.test))
+                results.append(by_pair(learnt(method, cut, dimensions, sweep.seed + number), split.test))
                 advance(1)
-            points.append(_point(method, value, found))
+            points.append(_point(method, value, results))
     return points
 
 
-def _point(method: Method, value: int | None, found: Sequence[dict[tuple[str, str], Mates]]) -> Point:
-    over = [mean(list(one.values())) for one in found]
-    rates, mrrs = [one.rate for one in over], [one.mrr for one in over]
-    pairs = {pair: mean([one[pair] for one in found]) for pair in found[0]}
-    every = mean(over)
-    return Point(method, value, every.rate, every.mrr, float(np.std(rates)), float(np.std(mrrs)), pairs)
+def _point(method: Method, value: int | None, results: Sequence[dict[tuple[str, str], Mates]]) -> Point:
+    """The point of a method at a value, from the mates of each split by pair of languages."""
+    means = [mean(list(result.values())) for result in results]
+    rates, mrrs = [mates.rate for mates in means], [mates.mrr for mates in means]
+    pairs = {pair: mean([result[pair] for result in results]) for pair in results[0]}
+    overall = mean(means)
+    return Point(method, value, overall.rate, overall.mrr, float(np.std(rates)), float(np.std(mrrs)), pairs)
 
 
 def mates_figure(points: Sequence[Point], sweep: Sweep) -> Figure:
-    """Rate and mean reciprocal rank: bars by method, or a line a method over what is swept."""
+    """Draw rate and mean reciprocal rank: a bar for each method, or a line for each method over the swept values."""
     from matplotlib.figure import Figure  # noqa: PLC0415 - half a second
 
     figure = Figure(figsize=(10.0, 3.8), layout="constrained")
     for axes, measure in zip(figure.subplots(1, 2), ("rate", "mrr"), strict=True):
         for method in sweep.methods:
-            mine = [one for one in points if one.method == method]
-            values = [getattr(one, measure) for one in mine]
-            spreads = [getattr(one, f"{measure}_spread") for one in mine]
+            method_points = [point for point in points if point.method == method]
+            values = [getattr(point, measure) for point in method_points]
+            spreads = [getattr(point, f"{measure}_spread") for point in method_points]
             if not sweep.swept:
                 axes.bar([method], values, yerr=spreads, capsize=3)
-            elif mine[0].value is None:
+            elif method_points[0].value is None:
                 axes.axhline(values[0], linestyle="--", linewidth=1, color="gray")
                 axes.annotate(
                     method, (1.0, values[0]), xycoords=("axes fraction", "data"), ha="right", va="bottom", fontsize=8
                 )
             else:
-                axes.errorbar([one.value for one in mine], values, yerr=spreads, marker="o", markersize=3, label=method)
+                axes.errorbar(
+                    [point.value for point in method_points],
+                    values,
+                    yerr=spreads,
+                    marker="o",
+                    markersize=3,
+                    label=method,
+                )
         axes.set_ylabel({"rate": "mate retrieval rate", "mrr": "mean reciprocal rank"}[measure])
         if sweep.swept:
             axes.set_xscale("log")

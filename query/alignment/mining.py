@@ -1,4 +1,4 @@
-"""Pairs of documents of two sides: debias, candidates by document, rescored by passage, learnt from, matched."""
+"""Pairs of documents of two sides: debias, find candidates by vector, rescore by passage, learn maps, match."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ from query.calibration.margin import Margin
 from query.calibration.margin import margin as margin_of
 
 _ROUNDS = 8
-"""Times that what is left gets new candidates. Documents that are all alike have the same ones and take them up slowly;
-after that each document takes what is nearest of the rest."""
+"""Rounds in which the unmatched documents get new candidates. Documents that are all alike have the same candidates and
+use them up slowly; after the last round each document takes the nearest unmatched document."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class AlignmentPlan:
         margin: form of the score.
         k: neighbours of the margin.
         threshold: least score of a pair.
-        debias: none: not at all; 0: each side's mean; m: its subspace of rank m.
+        debias: what is taken out of each side: none: nothing; 0: the side's mean; m: the side's subspace of rank m.
         passages: score candidates by how well their passages cover each other, not by the documents' vectors.
         rounds: how often maps are learnt from the clear pairs.
     """
@@ -55,12 +55,12 @@ class AlignmentPlan:
 
 @dataclass(frozen=True)
 class Mined:
-    """What came out.
+    """The result of an alignment.
 
     Attributes:
         pairs: best first; their cosines are those of the vectors as the encoder made them.
-        learnt_from: clear pairs the maps in use were learnt from; 0 where none are in use.
-        k: neighbours that the margin was taken of: no more than a quarter of the smaller side.
+        learnt_from: number of clear pairs that the maps were learnt from; 0 if no maps are used.
+        k: neighbours of the margin: no more than a quarter of the smaller side.
     """
 
     pairs: Pairs
@@ -76,25 +76,25 @@ def mine(a: Side, b: Side, plan: AlignmentPlan) -> Mined:
     """
     check(a.vectors, b.vectors, plan.k, plan.threshold)
     smaller = min(len(a.doc_ids), len(b.doc_ids))
-    plan = replace(plan, k=max(1, min(plan.k, smaller // 4)))  # of most there is the mean would be next to nothing
+    plan = replace(plan, k=max(1, min(plan.k, smaller // 4)))  # a mean over most documents is near 0
     plain = x, y = debiased(a, plan.debias), debiased(b, plan.debias)
     learnt_from = 0
-    looked: _Looked | None = None
+    passage_scores: _PassageScores | None = None
     for _ in range(plan.rounds if a.doc_ids and b.doc_ids else 0):
         if plan.passages:
-            looked = _Looked.at(x, y, plan)
-            scored = looked.scored
+            passage_scores = _PassageScores.of(x, y, plan)
+            scored = passage_scores.scored
         else:
-            around = neighbourhood(x.vectors, y.vectors, plan.k)
-            scored = candidates(x.vectors, y.vectors, around, margin=plan.margin)
+            means = neighbourhood(x.vectors, y.vectors, plan.k)
+            scored = candidates(x.vectors, y.vectors, means, margin=plan.margin)
         clear = clear_pairs(scored, len(x.doc_ids), len(y.doc_ids))
         maps = helpful_maps(plain[0].vectors[scored.rows[clear]], plain[1].vectors[scored.cols[clear]])
         if maps is None:
             break
-        learnt_from, looked = len(clear), None
+        learnt_from, passage_scores = len(clear), None
         x, y = mapped(plain[0], maps.x), mapped(plain[1], maps.y)
     if plan.passages:
-        pairs = _matched_by_passages(x, y, plan, looked)
+        pairs = _matched_by_passages(x, y, plan, passage_scores)
     else:
         pairs = align(x.vectors, y.vectors, k=plan.k, margin=plan.margin, threshold=plan.threshold)
     cosines = np.einsum("ij,ij->i", a.vectors[pairs.rows], b.vectors[pairs.cols])
@@ -102,71 +102,76 @@ def mine(a: Side, b: Side, plan: AlignmentPlan) -> Mined:
 
 
 @dataclass(frozen=True)
-class _Looked:
-    """Two sides' candidates, seen once.
+class _PassageScores:
+    """Two sides' candidates, scored by their passages.
 
     Attributes:
-        around: how near documents are by their vectors.
-        near: how near they are by how well their passages cover each other.
-        scored: the candidates with the score that pairs are matched by.
+        vector_means: mean cosines of the nearest documents' vectors.
+        coverage_means: mean coverages of the nearest documents' passages.
+        scored: the candidates with the scores that they are matched by.
     """
 
-    around: Neighbourhood
-    near: Neighbourhood
+    vector_means: Neighbourhood
+    coverage_means: Neighbourhood
     scored: Candidates
 
     @classmethod
-    def at(cls, x: Side, y: Side, plan: AlignmentPlan) -> _Looked:
-        """Look for them."""
-        around = neighbourhood(x.vectors, y.vectors, plan.k)
-        found = candidates(x.vectors, y.vectors, around, margin=plan.margin)
-        covered = coverage(x.passages, y.passages, found.rows, found.cols)
-        near = _neighbourhood_of(found, covered, (len(x.doc_ids), len(y.doc_ids)), plan.k)
-        return cls(around, near, _with_margins(found, covered, near, plan.margin))
+    def of(cls, x: Side, y: Side, plan: AlignmentPlan) -> _PassageScores:
+        """Find the candidates of two sides by their vectors, and score them by their passages."""
+        vector_means = neighbourhood(x.vectors, y.vectors, plan.k)
+        pairs = candidates(x.vectors, y.vectors, vector_means, margin=plan.margin)
+        coverages = coverage(x.passages, y.passages, pairs.rows, pairs.cols)
+        coverage_means = _neighbourhood_of(pairs, coverages, (len(x.doc_ids), len(y.doc_ids)), plan.k)
+        return cls(vector_means, coverage_means, _with_margins(pairs, coverages, coverage_means, plan.margin))
 
 
-def _matched_by_passages(x: Side, y: Side, plan: AlignmentPlan, looked: _Looked | None) -> Pairs:
-    """Match over candidates; documents whose candidates all went to others get new ones among those left."""
+def _matched_by_passages(x: Side, y: Side, plan: AlignmentPlan, passage_scores: _PassageScores | None) -> Pairs:
+    """Match candidates; documents whose candidates are all matched get new candidates among the unmatched."""
     if not (x.doc_ids and y.doc_ids):
         return in_order([])
-    looked = looked or _Looked.at(x, y, plan)
-    around, near, scored = looked.around, looked.near, looked.scored
+    passage_scores = passage_scores or _PassageScores.of(x, y, plan)
+    vector_means, coverage_means = passage_scores.vector_means, passage_scores.coverage_means
+    scored = passage_scores.scored
     rows, cols = np.arange(len(x.doc_ids)), np.arange(len(y.doc_ids))
-    parts: list[Candidates] = []
+    rounds: list[Candidates] = []
     for attempt in range(_ROUNDS):
         if not (len(rows) and len(cols)):
             break
         if attempt:
-            there = Neighbourhood(around.forward[rows], around.backward[cols])
-            found = candidates(x.vectors[rows], y.vectors[cols], there, margin=plan.margin)
-            found = Candidates(rows[found.rows], cols[found.cols], found.cosines, found.scores)
-            covered = coverage(x.passages, y.passages, found.rows, found.cols)
-            scored = _with_margins(found, covered, near, plan.margin)
-        taken = match(scored, plan.threshold)
-        if not len(taken.rows):
+            free_means = Neighbourhood(vector_means.forward[rows], vector_means.backward[cols])
+            pairs = candidates(x.vectors[rows], y.vectors[cols], free_means, margin=plan.margin)
+            pairs = Candidates(rows[pairs.rows], cols[pairs.cols], pairs.cosines, pairs.scores)
+            coverages = coverage(x.passages, y.passages, pairs.rows, pairs.cols)
+            scored = _with_margins(pairs, coverages, coverage_means, plan.margin)
+        matched = match(scored, plan.threshold)
+        if not len(matched.rows):
             break
-        parts.append(taken)
-        rows, cols = np.setdiff1d(rows, taken.rows), np.setdiff1d(cols, taken.cols)
+        rounds.append(matched)
+        rows, cols = np.setdiff1d(rows, matched.rows), np.setdiff1d(cols, matched.cols)
     else:
-        parts.append(_taken_in_turn(x, y, plan, near, rows, cols))
-    return in_order(parts)
+        rounds.append(_matched_in_turn(x, y, plan, coverage_means, rows, cols))
+    return in_order(rounds)
 
 
-def _taken_in_turn(x: Side, y: Side, plan: AlignmentPlan, near: Neighbourhood, rows: IntArray, cols: IntArray) -> Pairs:
-    """Match what is left by the documents' vectors, and score the pairs by their passages as all others are."""
-    found = in_turn(x.vectors, y.vectors, rows, cols)
-    covered = coverage(x.passages, y.passages, found.rows, found.cols)
-    return match(_with_margins(found, covered, near, plan.margin), plan.threshold)
+def _matched_in_turn(
+    x: Side, y: Side, plan: AlignmentPlan, coverage_means: Neighbourhood, rows: IntArray, cols: IntArray
+) -> Pairs:
+    """Match the remaining documents by their vectors, and score these pairs by their passages like all other pairs."""
+    pairs = in_turn(x.vectors, y.vectors, rows, cols)
+    coverages = coverage(x.passages, y.passages, pairs.rows, pairs.cols)
+    return match(_with_margins(pairs, coverages, coverage_means, plan.margin), plan.threshold)
 
 
-def _with_margins(found: Candidates, covered: FloatArray, near: Neighbourhood, margin: Margin) -> Candidates:
-    scores = margin_of(covered, near.forward[found.rows], near.backward[found.cols], margin, 1.0)
-    return Candidates(found.rows, found.cols, found.cosines, scores)
+def _with_margins(
+    pairs: Candidates, coverages: FloatArray, coverage_means: Neighbourhood, margin: Margin
+) -> Candidates:
+    scores = margin_of(coverages, coverage_means.forward[pairs.rows], coverage_means.backward[pairs.cols], margin, 1.0)
+    return Candidates(pairs.rows, pairs.cols, pairs.cosines, scores)
 
 
-def _neighbourhood_of(found: Candidates, covered: FloatArray, size: tuple[int, int], k: int) -> Neighbourhood:
-    """Mean of each document's k best coverages among its candidates."""
-    return Neighbourhood(_best_means(found.rows, covered, size[0], k), _best_means(found.cols, covered, size[1], k))
+def _neighbourhood_of(pairs: Candidates, coverages: FloatArray, size: tuple[int, int], k: int) -> Neighbourhood:
+    """Mean of each document's k largest coverages among its candidates."""
+    return Neighbourhood(_best_means(pairs.rows, coverages, size[0], k), _best_means(pairs.cols, coverages, size[1], k))
 
 
 def _best_means(owners: IntArray, values: FloatArray, size: int, k: int) -> FloatArray:

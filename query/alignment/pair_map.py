@@ -1,8 +1,8 @@
-"""Linear maps that bring two sides nearer, learnt from the pairs an alignment is surest of, and from nothing else.
+"""Linear maps that bring two sides nearer, learnt only from the pairs that an alignment is surest of.
 
-Two languages' vectors differ by more than their means. Where many pairs are clear, each side is regressed on the middle
-of its pairs, with a ridge towards leaving things as they are; the unclear pairs gain. Whether the maps are used is
-decided on clear pairs they have not seen.
+Two languages' vectors differ by more than their means. If many pairs are clear, each side is regressed on the means of
+its pairs, with a ridge towards the identity; this improves the unclear pairs. Held-out clear pairs decide whether the
+maps are used.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from query.alignment.matching import Candidates, IntArray, neighbourhood
 
 _RIDGE = 0.3
 _SHARE = 0.5
-"""Of mutual best pairs, the share with the highest scores that is learnt from."""
+"""Share of the mutual best pairs that maps are learnt from: those with the highest scores."""
 
 _FEWEST = 40
 """With fewer clear pairs nothing is learnt."""
@@ -30,8 +30,8 @@ class PairMaps:
     """A map for each side.
 
     Attributes:
-        x: (dim, dim) float32; rows of the first side are multiplied by it from the right.
-        y: (dim, dim) float32 for the second.
+        x: (dim, dim) float32; the rows of the first side are multiplied by ``x`` from the right.
+        y: (dim, dim) float32 for the second side.
     """
 
     x: FloatArray
@@ -39,52 +39,41 @@ class PairMaps:
 
 
 def clear_pairs(scored: Candidates, n: int, m: int) -> IntArray:
-    """Places of the candidates that are each other's best, the better-scored half of them.
-
-    Args:
-        scored: candidates of an n × m alignment.
-        n: documents of the first side.
-        m: documents of the second.
-    """
+    """Positions of the candidates of n × m documents that are each other's best: the half with the higher scores."""
     best_x, best_y = np.full(n, -np.inf, np.float32), np.full(m, -np.inf, np.float32)
     np.maximum.at(best_x, scored.rows, scored.scores)
     np.maximum.at(best_y, scored.cols, scored.scores)
     mutual = np.flatnonzero((scored.scores == best_x[scored.rows]) & (scored.scores == best_y[scored.cols]))
     order = np.argsort(-scored.scores[mutual], kind="stable")
-    kept: IntArray = mutual[order[: int(np.ceil(_SHARE * len(mutual)))]]
-    return kept
+    clearest: IntArray = mutual[order[: int(np.ceil(_SHARE * len(mutual)))]]
+    return clearest
 
 
 def fit_pair_maps(x: FloatArray, y: FloatArray) -> PairMaps:
-    """Ridge regression of each row of a pair on the pair's middle.
-
-    Args:
-        x: (pairs, dim) rows of the first side.
-        y: (pairs, dim) their partners.
-    """
+    """Regress both (pairs, dim) rows of each pair on the mean of the two, by ridge regression towards the identity."""
     middle = (x.astype(np.float64) + y) / 2
     return PairMaps(_towards(x, middle), _towards(y, middle))
 
 
 def _towards(rows: FloatArray, target: np.ndarray) -> FloatArray:
-    wide = rows.astype(np.float64)
+    wide_rows = rows.astype(np.float64)
     identity = np.eye(rows.shape[1])
-    change = np.linalg.solve(wide.T @ wide + _RIDGE * identity, wide.T @ (target - wide))
+    change = np.linalg.solve(wide_rows.T @ wide_rows + _RIDGE * identity, wide_rows.T @ (target - wide_rows))
     result: FloatArray = (identity + change).astype(np.float32)
     return result
 
 
 def helpful_maps(x: FloatArray, y: FloatArray) -> PairMaps | None:
-    """Maps learnt from pairs, if they bring pairs they have not seen further out of their neighbours.
+    """Maps learnt from pairs, if they set held-out pairs further apart from their neighbours.
 
-    Half of the pairs are held out, and the other way round; the measure is the distance margin among those held out.
+    Each half of the pairs is held out once; the measure is the mean distance margin among the held-out pairs.
 
     Args:
         x: (pairs, dim) float32 unit rows of the first side.
         y: (pairs, dim) their partners.
 
     Returns:
-        Maps learnt from all of the pairs; none where they would not help, or the pairs are too few to tell.
+        Maps learnt from all of the pairs; none if maps do not help, or if the pairs are too few to tell.
     """
     if len(x) < _FEWEST:
         return None
@@ -93,14 +82,14 @@ def helpful_maps(x: FloatArray, y: FloatArray) -> PairMaps | None:
     gain = 0.0
     for seen, unseen in (halves, halves[::-1]):
         maps = fit_pair_maps(x[seen], y[seen])
-        some = unseen[:_HELD_OUT]
-        before = _distinctness(x[some], y[some])
-        gain += _distinctness(unit_rows(x[some] @ maps.x), unit_rows(y[some] @ maps.y)) - before
+        tested = unseen[:_HELD_OUT]
+        before = _distinctness(x[tested], y[tested])
+        gain += _distinctness(unit_rows(x[tested] @ maps.x), unit_rows(y[tested] @ maps.y)) - before
     return fit_pair_maps(x, y) if gain > 0 else None
 
 
 def _distinctness(x: FloatArray, y: FloatArray, k: int = 4) -> float:
-    """Mean of cos − (fwd + bwd) / 2 over pairs, their neighbours being those of the other pairs."""
-    around = neighbourhood(x, y, k)
+    """Mean of cos − (fwd + bwd) / 2 over pairs; the neighbours of a row are the rows of these pairs."""
+    means = neighbourhood(x, y, k)
     cosines = np.einsum("ij,ij->i", x, y)
-    return float((cosines - (around.forward + around.backward) / 2).mean())
+    return float((cosines - (means.forward + means.backward) / 2).mean())

@@ -1,4 +1,4 @@
-"""One side of an alignment: documents' vectors and passages, from a collection or encoded here and now."""
+"""One side of an alignment: documents' vectors and passages, read from a collection or encoded on the spot."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from encoders.methods.moments import Moments
 from indexer.stores.contract import VectorStore
 from query.alignment.coverage import IntArray, PassageRows
 
-_TOGETHER = 64
+_BATCH = 64
 
 
 @dataclass(frozen=True)
@@ -21,12 +21,12 @@ class Side:
     """Documents to be paired with another side's.
 
     Attributes:
-        name: what messages call it.
+        name: what messages call the side.
         doc_ids: (n,) ids.
         vectors: (n, dim) float32 unit rows.
-        passages: of the n documents.
-        values: (n,) the field that gold pairs share, as text; none where a document has none.
-        unknown: ids of documents left out because the encoder knows nothing in them.
+        passages: passages of the n documents.
+        values: (n,) value of the field that the documents of a true pair share, as text; none if a document has none.
+        unknown: ids of documents that were left out because the encoder knows no word of them.
     """
 
     name: str
@@ -37,60 +37,47 @@ class Side:
     unknown: Sequence[str] = field(default=())
 
     def only(self, places: IntArray) -> Side:
-        """Some of the documents, in the order of their places."""
+        """The documents at some positions, in the order of the positions."""
         return replace(
             self,
-            doc_ids=[self.doc_ids[at] for at in places],
+            doc_ids=[self.doc_ids[place] for place in places],
             vectors=self.vectors[places],
             passages=self.passages.only(places),
-            values=[self.values[at] for at in places],
+            values=[self.values[place] for place in places],
         )
 
 
 def stored_side(name: str, store: VectorStore, model: str, lang: str, gold: str = "") -> Side:
-    """The documents of a collection in one language.
-
-    Args:
-        name: what messages call it.
-        store: holds them.
-        model: whose vectors.
-        lang: which documents.
-        gold: field that the two documents of a true pair share.
-    """
-    parts = _Parts(gold)
+    """The documents of a collection in one language; ``gold`` names the field that a true pair shares."""
+    builder = _SideBuilder(gold)
     for page in store.scan(model, lang=lang):
         for item in page:
-            parts.add(item.document, item.vector, item.passages, known=any(item.known))
-    return parts.side(name, store.models()[model])
+            builder.add(item.document, item.vector, item.passages, known=any(item.known))
+    return builder.side(name, store.models()[model])
 
 
 def encoded_side(
     name: str, documents: Iterable[Document], encoder: Encoder, gold: str = "", progress: Progress | None = None
 ) -> Side:
-    """Documents, encoded some at a time; of two with one id the later one counts.
+    """Encode documents in batches; if two documents have the same id, the later one counts.
 
-    Args:
-        name: what messages call it.
-        documents: as they are read.
-        encoder: makes the vectors.
-        gold: field that the two documents of a true pair share.
-        progress: is told of each document.
+    ``gold`` names the field that the documents of a true pair share.
     """
     progress = progress or Progress()
     latest = {document.doc_id: document for document in documents}
     progress.expect(len(latest))
-    parts = _Parts(gold)
-    every = list(latest.values())
-    for start in range(0, len(every), _TOGETHER):
-        some = every[start : start + _TOGETHER]
-        encoded = encoder.encode_documents(some)
-        for at, document in enumerate(some):
-            parts.add(document, encoded.vectors[at], encoded.passages[at], known=bool(encoded.known[at].any()))
-        progress(len(some))
-    return parts.side(name, encoder.spec.dim)
+    builder = _SideBuilder(gold)
+    unique = list(latest.values())
+    for start in range(0, len(unique), _BATCH):
+        batch = unique[start : start + _BATCH]
+        encoded = encoder.encode_documents(batch)
+        for row, document in enumerate(batch):
+            builder.add(document, encoded.vectors[row], encoded.passages[row], known=bool(encoded.known[row].any()))
+        progress(len(batch))
+    return builder.side(name, encoder.spec.dim)
 
 
-class _Parts:
+class _SideBuilder:
     def __init__(self, gold: str) -> None:
         self.gold = gold
         self.doc_ids: list[str] = []
@@ -119,8 +106,8 @@ def debiased(side: Side, rank: int | None) -> Side:
 
     Args:
         side: with vectors as the encoder made them.
-        rank: none: leave them; 0: take their mean out; m: the subspace of their m strongest directions. Passages lose
-            their own. A single document keeps its vector: it is its own mean.
+        rank: none: change nothing; 0: subtract the mean; m: take out the subspace of the m strongest directions. The
+            passages lose the mean or subspace of the passages. A single document keeps its vector: it is its own mean.
     """
     if rank is None or len(side.doc_ids) < 2:
         return side
@@ -140,12 +127,12 @@ def _without(vectors: FloatArray, moments: Moments, rank: int) -> FloatArray:
         mean: FloatArray = moments.mean.astype(np.float32)
         return vectors - mean
     subspace = moments.subspace(rank)
-    rest: FloatArray = (vectors - vectors @ subspace.T @ subspace).astype(np.float32, copy=False)
-    return rest
+    remainder: FloatArray = (vectors - vectors @ subspace.T @ subspace).astype(np.float32, copy=False)
+    return remainder
 
 
 def mapped(side: Side, matrix: FloatArray) -> Side:
-    """A side with each vector multiplied by a (dim, dim) matrix from the right, and of unit length again."""
+    """A side with each vector multiplied by a (dim, dim) matrix from the right, then normalised to unit length."""
     return replace(
         side, vectors=unit_rows(side.vectors @ matrix), passages=side.passages.changed(lambda block: block @ matrix)
     )

@@ -24,7 +24,7 @@ from query.alignment.side import Side, encoded_side, stored_side
 
 @dataclass(frozen=True)
 class _Place:
-    """What A or B names: a collection's language, or a source of documents."""
+    """What A or B on the command line names: a language of a collection, or a source of documents."""
 
     name: str
     collection: collections.Collection | None = None
@@ -38,9 +38,9 @@ class Sides:
     Attributes:
         settings: where collections are.
         console: where progress and warnings go.
-        gold: field whose value true pairs share; none if empty.
-        encoder: name or folder of the encoder of sources; the collection's, or the default, unless given.
-        method: how it makes a document's vector.
+        gold: field whose value the documents of a true pair share; empty: there is none.
+        encoder: name or folder of the encoder of sources; by default the collection's encoder, or else ``DEFAULT``.
+        method: how the encoder makes a document's vector.
         device: where to encode.
     """
 
@@ -52,23 +52,24 @@ class Sides:
     device: Device = "auto"
 
     def open(self, a: str, b: str) -> tuple[Side, Side]:
-        """Both sides, of one model.
+        """Open both sides with vectors of the same model.
 
         Raises:
-            ModelMismatch: they are not.
+            BadInput: a name is no source and no language of a collection, or the two names don't go together.
+            ModelMismatch: the two collections have vectors of different models.
         """
         places = self._place(a), self._place(b)
         if (places[0].collection and places[0] == places[1]) or a == b:
             raise BadInput(f"{a} would be aligned with itself; name two languages or two files")
-        found = [place.collection for place in places if place.collection]
-        if len(found) == 2 and found[0].model != found[1].model:
+        stored = [place.collection for place in places if place.collection]
+        if len(stored) == 2 and stored[0].model != stored[1].model:
             raise ModelMismatch(
-                f"collection {found[0].name} holds vectors of {found[0].encoder} by {found[0].method} "
-                f"and {found[1].name} of {found[1].encoder} by {found[1].method}; index one with the other's encoder"
+                f"collection {stored[0].name} holds vectors of {stored[0].encoder} by {stored[0].method} "
+                f"and {stored[1].name} of {stored[1].encoder} by {stored[1].method}; index one with the other's encoder"
             )
-        if len(found) == 2 and (self.encoder or self.method):
+        if len(stored) == 2 and (self.encoder or self.method):
             raise BadInput("both sides are encoded already; leave --encoder and --method out")
-        encoder = self._encoder(found[0] if found else None) if len(found) < 2 else None
+        encoder = self._encoder(stored[0] if stored else None) if len(stored) < 2 else None
         first, second = (self._side(place, encoder) for place in places)
         return first, second
 
@@ -84,12 +85,12 @@ class Sides:
         finally:
             engine.dispose()
 
-    def _encoder(self, beside: collections.Collection | None) -> Encoder:
-        reference = self.encoder or (beside.encoder if beside else DEFAULT)
-        method = self.method or (beside.method if beside else None)
+    def _encoder(self, collection: collections.Collection | None) -> Encoder:
+        reference = self.encoder or (collection.encoder if collection else DEFAULT)
+        method = self.method or (collection.method if collection else None)
         encoder = open_named(reference, method, self.console, device=self.device)
-        if beside:
-            beside.check(encoder.spec)
+        if collection:
+            collection.check(encoder.spec)
         return encoder
 
     def _side(self, place: _Place, encoder: Encoder | None) -> Side:

@@ -2,8 +2,8 @@
 
 Documents are stored as the encoder made them. Within one target language every linear correction of documents is a
 correction of the query: q·(d − μ) = q·d − const, q·(I − UUᵀ)d = ((I − UUᵀ)q)·d. Weights of a vector's parts scale
-the query's. So kNN is asked with a corrected query, and what does not move over, the lengths of the
-corrected document's parts and the margin, is exact on the candidates.
+the query's parts. So kNN takes a corrected query. The lengths of the corrected document's parts and the margin can't
+move to the query; they are computed exactly on the candidates.
 """
 
 from __future__ import annotations
@@ -25,23 +25,23 @@ from query.calibration.margin import Margin
 
 _FORMAT = 2
 _SMALLEST_BANK = 32
-"""Pseudo-queries that a bank is filled up to with those of other languages: fewer make a noisy neighbourhood."""
+"""Minimum pseudo-queries of a bank, filled up from other languages: fewer make a noisy neighbourhood."""
 
 
 @dataclass(frozen=True)
 class LanguageStatistics:
-    """What is known of one language.
+    """Statistics of one language.
 
     Attributes:
-        documents: how many vectors its mean was taken of.
-        mean: (dim,) mean of its documents, drawn towards the pooled mean where they are few.
-        passage_mean: (dim,) mean of its documents' passages, likewise: a sentence lies elsewhere than a page.
-        query_mean: (dim,) mean of its pseudo-queries, likewise.
-        subspace: (rank, dim) orthonormal rows that its documents share; none where the mean is taken out instead.
-        passage_subspace: (rank, dim) the same of its passages.
-        query_subspace: (rank, dim) the same of its pseudo-queries.
+        documents: number of document vectors in the mean.
+        mean: (dim,) mean of the documents, shrunk towards the pooled mean if they are few.
+        passage_mean: (dim,) mean of the passages, shrunk likewise: a sentence lies elsewhere than a page.
+        query_mean: (dim,) mean of the pseudo-queries, shrunk likewise.
+        subspace: (rank, dim) orthonormal rows, the documents' common directions; no rows if the mean is taken out.
+        passage_subspace: (rank, dim) the same of the passages.
+        query_subspace: (rank, dim) the same of the pseudo-queries.
         bank: (n, dim) int8 pseudo-queries, encoded as queries; only their direction counts.
-        sources: (n,) id of the document each comes from; empty for one out of a query log.
+        sources: (n,) id of each pseudo-query's document; empty for a query out of a log.
     """
 
     documents: int
@@ -57,11 +57,11 @@ class LanguageStatistics:
 
 @dataclass(frozen=True)
 class Component:
-    """What vectors of one kind share: one or the other is taken out.
+    """The common component of vectors of one kind: the mean or the subspace is taken out.
 
     Attributes:
-        mean: (dim,) their mean.
-        subspace: (rank, dim) orthonormal rows; none where the mean is taken out.
+        mean: (dim,) the vectors' mean.
+        subspace: (rank, dim) orthonormal rows; no rows if the mean is taken out.
     """
 
     mean: FloatArray
@@ -73,13 +73,13 @@ class Calibration:
     """Statistics of a collection's languages, and how to rank with them.
 
     Attributes:
-        model: id of the vectors that it is for.
-        languages: by normalised tag, in order.
-        pooled: of documents of all languages: what stands in for a language that is not here.
+        model: id of the vectors' model.
+        languages: statistics by normalised language tag, in order.
+        pooled: component of the documents of all languages, for a language without statistics.
         pooled_passage: the same of passages.
         pooled_query: the same of pseudo-queries.
-        parts: what the vectors are made of, and how much each part counts.
-        rank: directions of the language subspace that are taken out; 0: the mean is.
+        parts: the parts of the vectors, with their weights.
+        rank: number of directions of the language subspace that are taken out; 0: the mean is taken out.
         margin: form of the margin.
         balance: 0: nothing is balanced … 1: every language is equal.
         neighbours: k of the margin's two means.
@@ -98,7 +98,7 @@ class Calibration:
 
     @classmethod
     def none(cls, model: str, parts: VectorParts) -> Calibration:
-        """The one that leaves everything as the encoder made it: plain cosine, parts counting as they are given."""
+        """The calibration that corrects nothing: plain cosine, with the weights of ``parts``."""
         dim = sum(parts.widths)
         nothing = Component(np.zeros(dim, dtype=np.float32), np.zeros((0, dim), dtype=np.float32))
         return cls(model, {}, nothing, nothing, nothing, parts, margin="absolute", balance=0.0)
@@ -110,34 +110,39 @@ class Calibration:
         return short_hash(json.dumps(header, sort_keys=True), *(arrays[name].tobytes() for name in sorted(arrays)))
 
     def with_choice(self, *, balance: float, margin: Margin) -> Calibration:
-        """The same statistics, ranked with by other settings."""
+        """The same statistics with another balance and margin."""
         return replace(self, balance=balance, margin=margin)
 
     def with_weights(self, weights: Sequence[float]) -> Calibration:
-        """The same with parts that count otherwise.
+        """The same calibration with other weights of the parts.
 
         Raises:
-            BadInput: there are not as many weights as parts, or they are none.
+            BadInput: there are not as many weights as parts, or a weight is not valid.
         """
         return replace(self, parts=VectorParts(self.parts.widths, tuple(weights)))
 
     def with_rank(self, rank: int) -> Calibration:
-        """The same with fewer directions taken out: the first ones of each subspace."""
+        """The same calibration with fewer directions taken out: the first directions of each subspace."""
         rows = rank * len(self.parts.widths)
+        subspaces = [name for name in _ARRAYS if name.endswith("subspace")]
         languages = {
-            lang: replace(one, **{name: getattr(one, name)[:rows] for name in _ARRAYS if name.endswith("subspace")})
-            for lang, one in self.languages.items()
+            lang: replace(statistics, **{name: getattr(statistics, name)[:rows] for name in subspaces})
+            for lang, statistics in self.languages.items()
         }
-        pooled = {kind: replace(one, subspace=one.subspace[:rows]) for kind in _POOLED if (one := getattr(self, kind))}
+        pooled = {
+            kind: replace(component, subspace=component.subspace[:rows])
+            for kind in _POOLED
+            if (component := getattr(self, kind))
+        }
         return replace(self, languages=languages, rank=rank, **pooled)
 
     def towards(self, lang: str) -> Calibration:  # noqa: ARG002
-        """The same for queries of a language: no different, unless it has maps."""
+        """The calibration for queries of a language: itself, unless it has maps."""
         return self
 
     @property
     def width(self) -> int:
-        """Of the space that queries and documents are compared in."""
+        """Dimensions of the space that queries and documents are compared in."""
         return len(self.pooled.mean)
 
     def as_stored(self, queries: FloatArray, lang: str) -> FloatArray:  # noqa: ARG002
@@ -145,68 +150,70 @@ class Calibration:
         return queries
 
     def documents(self, vectors: FloatArray, lang: str, share: float = 1.0) -> FloatArray:
-        """Documents of one language without its component, (n, dim) unit rows.
+        """Documents of one language without the language's component, (n, dim) unit rows.
 
         Args:
             vectors: (n, dim) as the encoder made them.
-            lang: their language.
-            share: of the component, 0 to 1.
+            lang: the documents' language.
+            share: share of the component to take out, 0 to 1.
         """
         return self.mixed(vectors, {lang: slice(0, len(vectors))}, share)
 
     def mixed(self, vectors: FloatArray, languages: Mapping[str, slice], share: float = 1.0) -> FloatArray:
-        """Documents of several languages, one's rows after the other's, each without its own component."""
+        """Documents of several languages, language after language, each without its language's component."""
         components = [
-            Component(one.mean, one.subspace) if (one := self.languages.get(lang)) else self.pooled
+            Component(statistics.mean, statistics.subspace) if (statistics := self.languages.get(lang)) else self.pooled
             for lang in languages
         ]
         return self._without(vectors, list(languages.values()), components, share)
 
     def passages(self, vectors: FloatArray, languages: Mapping[str, slice], share: float = 1.0) -> FloatArray:
-        """Passages of documents of several languages, likewise, by the statistics of passages."""
+        """Passages of several languages, language after language, each without its language's passage component."""
         components = [
-            Component(one.passage_mean, one.passage_subspace)
-            if (one := self.languages.get(lang))
+            Component(statistics.passage_mean, statistics.passage_subspace)
+            if (statistics := self.languages.get(lang))
             else self.pooled_passage
             for lang in languages
         ]
         return self._without(vectors, list(languages.values()), components, share)
 
     def queries(self, vectors: FloatArray, lang: str, share: float = 1.0) -> FloatArray:
-        """Queries of one language without its component, (n, dim) unit rows: by the statistics of queries."""
-        known = self.languages.get(lang)
-        component = Component(known.query_mean, known.query_subspace) if known else self.pooled_query
+        """Queries of one language without the component of that language's queries, (n, dim) unit rows."""
+        statistics = self.languages.get(lang)
+        component = Component(statistics.query_mean, statistics.query_subspace) if statistics else self.pooled_query
         return self._without(vectors, [slice(0, len(vectors))], [component], share)
 
     def _without(
-        self, vectors: FloatArray, parts: Sequence[slice], components: Sequence[Component], share: float
+        self, vectors: FloatArray, spans: Sequence[slice], components: Sequence[Component], share: float
     ) -> FloatArray:
-        """Weighed unit parts of what is left; a part that its component makes up wholly stays, for want of another."""
+        """Vectors without the component of each span of rows; a part that would become zero is left unchanged."""
         vectors = self.parts.unit(vectors)
-        if share == 0.0 or not parts:
+        if share == 0.0 or not spans:
             return self.parts.weighed(vectors)
         if self.rank:
-            outside = [
-                _outside(vectors[rows], one.subspace, share) for rows, one in zip(parts, components, strict=True)
+            corrected = [
+                _outside(vectors[rows], component.subspace, share)
+                for rows, component in zip(spans, components, strict=True)
             ]
-            return self._unit_or(np.concatenate(outside), vectors)
-        means = np.stack([one.mean for one in components]) * np.float32(share)
-        return self._unit_or(vectors - np.repeat(means, [rows.stop - rows.start for rows in parts], axis=0), vectors)
+            return self._unit_or(np.concatenate(corrected), vectors)
+        means = np.stack([component.mean for component in components]) * np.float32(share)
+        return self._unit_or(vectors - np.repeat(means, [rows.stop - rows.start for rows in spans], axis=0), vectors)
 
-    def _unit_or(self, left: FloatArray, vectors: FloatArray) -> FloatArray:
+    def _unit_or(self, corrected: FloatArray, vectors: FloatArray) -> FloatArray:
+        """``unit_or`` for each part, then weighed; a part that is zero in ``vectors`` stays zero."""
         if len(self.parts.widths) == 1:
-            return unit_or(left, vectors)
+            return unit_or(corrected, vectors)
         known = self.parts.known(vectors)
-        united = [
-            np.where(seen[:, None], unit_or(left[:, columns], vectors[:, columns]), np.float32(0))
-            for columns, seen in zip(self.parts.slices, known.T, strict=True)
+        parts = [
+            np.where(has_part[:, None], unit_or(corrected[:, columns], vectors[:, columns]), np.float32(0))
+            for columns, has_part in zip(self.parts.slices, known.T, strict=True)
         ]
-        return self.parts.weighed(np.concatenate(united, axis=1))
+        return self.parts.weighed(np.concatenate(parts, axis=1))
 
     def asked(self, queries: FloatArray, target: str, share: float = 1.0) -> FloatArray:
-        """Corrected queries as raw vectors of a target language are to be asked; the same object if no different.
+        """Corrected queries for kNN over a target language's raw vectors; the same object if nothing changes.
 
-        Stored vectors hold their parts with equal weight, so the queries' parts carry the whole of it.
+        Stored vectors hold their parts with equal weight, so the queries' parts carry the whole weight.
         """
         queries = self.parts.weighed(queries)
         if not self.rank:
@@ -214,27 +221,27 @@ class Calibration:
         return _outside(queries, self.languages.get(target, self.pooled).subspace, share)
 
     def bank(self, lang: str, share: float = 1.0) -> tuple[FloatArray, tuple[str, ...]]:
-        """Corrected pseudo-queries of a language, (n, dim) unit rows, and the documents they come from.
+        """Corrected pseudo-queries of a language, (n, dim) unit rows, and the ids of their documents.
 
-        Where the language has few, those of others fill them up, evenly; so does a language that is not here at all.
+        A language with few pseudo-queries, or without statistics, gets an equal number from each other language.
         """
-        known = self.languages.get(lang)
-        vectors = [self._pseudo_queries(lang, known, share)] if known else []
-        sources = list(known.sources) if known else []
+        statistics = self.languages.get(lang)
+        vectors = [self._pseudo_queries(lang, statistics, share)] if statistics else []
+        sources = list(statistics.sources) if statistics else []
         missing = _SMALLEST_BANK - len(sources)
         if missing > 0:
-            others = {code: one for code, one in self.languages.items() if code != lang and one.sources}
-            each = -(-missing // max(len(others), 1))
-            for code, one in others.items():
-                vectors.append(self._pseudo_queries(code, one, share)[:each])
-                sources += one.sources[:each]
+            others = {code: other for code, other in self.languages.items() if code != lang and other.sources}
+            count = -(-missing // max(len(others), 1))
+            for code, other in others.items():
+                vectors.append(self._pseudo_queries(code, other, share)[:count])
+                sources += other.sources[:count]
         return np.concatenate([*vectors, np.zeros((0, self.width), np.float32)]), tuple(sources)
 
-    def _pseudo_queries(self, lang: str, known: LanguageStatistics, share: float) -> FloatArray:
-        return self.queries(unit_rows(known.bank), lang, share)
+    def _pseudo_queries(self, lang: str, statistics: LanguageStatistics, share: float) -> FloatArray:
+        return self.queries(unit_rows(statistics.bank), lang, share)
 
     def to_bytes(self) -> bytes:
-        """The artifact: a NumPy archive."""
+        """The artifact: a NumPy archive with a JSON header."""
         header, arrays = self._parts()
         buffer = io.BytesIO()
         np.savez(buffer, allow_pickle=False, header=np.array(json.dumps(header)), **arrays)
@@ -250,15 +257,16 @@ class Calibration:
             "balance": self.balance,
             "neighbours": self.neighbours,
             "languages": {
-                lang: {"documents": one.documents, "sources": one.sources} for lang, one in self.languages.items()
+                lang: {"documents": statistics.documents, "sources": statistics.sources}
+                for lang, statistics in self.languages.items()
             },
         }
         arrays = {
             f"{kind}/{name}": getattr(getattr(self, kind), name) for kind in _POOLED for name in ("mean", "subspace")
         }
-        for lang, one in self.languages.items():
+        for lang, statistics in self.languages.items():
             for name in _ARRAYS:
-                arrays[f"languages/{lang}/{name}"] = getattr(one, name)
+                arrays[f"languages/{lang}/{name}"] = getattr(statistics, name)
         return header, arrays
 
     @classmethod
@@ -266,7 +274,7 @@ class Calibration:
         """Read an artifact.
 
         Raises:
-            StoreError: it is damaged, or was made by another version.
+            StoreError: the artifact is damaged, or was made by another version.
         """
         try:
             with np.load(io.BytesIO(data), allow_pickle=False) as archive:
@@ -285,7 +293,7 @@ class Calibration:
                 }
                 settings: dict[str, Any] = {name: header[name] for name in ("rank", "margin", "balance", "neighbours")}
                 pooled = [Component(archive[f"{kind}/mean"], archive[f"{kind}/subspace"]) for kind in _POOLED]
-                parts = VectorParts(*(tuple(one) for one in header["parts"]))
+                parts = VectorParts(*(tuple(numbers) for numbers in header["parts"]))
                 return cls(header["model"], languages, pooled[0], pooled[1], pooled[2], parts, **settings)
         except (KeyError, ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
             raise StoreError(f"the calibration can't be read ({error}); make another: dragoman calibrate") from error
@@ -297,16 +305,16 @@ _POOLED = ("pooled", "pooled_passage", "pooled_query")
 
 
 def _outside(vectors: FloatArray, subspace: FloatArray, share: float) -> FloatArray:
-    """Rows without a share of what lies in a subspace."""
+    """Rows without a share of their component in a subspace."""
     return np.asarray(vectors - np.float32(share) * (vectors @ subspace.T) @ subspace, dtype=np.float32)
 
 
-def unit_or(left: FloatArray, vectors: FloatArray) -> FloatArray:
-    """Unit rows of ``left``; of the vectors themselves where nothing is left."""
-    lengths = np.sqrt(np.einsum("ij,ij->i", left, left))[:, None]
-    if lengths.min(initial=np.inf) > _NOTHING_LEFT:
-        return np.asarray(left / lengths, dtype=np.float32)
-    return unit_rows(np.where(lengths > _NOTHING_LEFT, left, vectors).astype(np.float32))
+def unit_or(corrected: FloatArray, vectors: FloatArray) -> FloatArray:
+    """Unit rows of ``corrected``; a row that is nearly zero there is the unit row of ``vectors``."""
+    lengths = np.sqrt(np.einsum("ij,ij->i", corrected, corrected))[:, None]
+    if lengths.min(initial=np.inf) > _SMALLEST_LENGTH:
+        return np.asarray(corrected / lengths, dtype=np.float32)
+    return unit_rows(np.where(lengths > _SMALLEST_LENGTH, corrected, vectors).astype(np.float32))
 
 
-_NOTHING_LEFT = 1e-4
+_SMALLEST_LENGTH = 1e-4

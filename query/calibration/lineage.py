@@ -1,4 +1,4 @@
-"""A migration is the active calibration: leaving it is choosing the one before."""
+"""A migration is an active calibration with maps; to leave the migration is to choose the previous calibration."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from query.calibration.table import KeptCalibration
 
 
 def before(kept: KeptCalibration | None, model: str) -> str:
-    """Id of the calibration to return to after migrating to a model; ``none``: to none.
+    """Id of the calibration to return to from a migration to a model; ``none`` if there is none.
 
-    Migrating once more to the model that queries are of already returns to where the first time did.
+    A repeated migration to the same model returns to the same calibration as the first.
     """
     if kept is None:
         return calibration_table.NONE
@@ -26,16 +26,16 @@ def before(kept: KeptCalibration | None, model: str) -> str:
 
 
 def leads_to(kept: KeptCalibration | None, model: str) -> bool:
-    """Whether a calibration is that of a migration to a model."""
+    """Whether a calibration is a migration to a model."""
     return kept is not None and kept.summary.maps is not None and kept.summary.maps.to == model
 
 
 def origin(engine: sa.Engine, collection: Collection) -> str:
-    """Id of the calibration that a collection had before it migrated, however often; ``none`` where it had none."""
-    every = {one.id: one for one in calibration_table.every(engine, collection.name)}
+    """Id of the calibration that a collection had before its first migration; ``none`` if it had none."""
+    calibrations = {stored.id: stored for stored in calibration_table.every(engine, collection.name)}
     kept = calibration_table.active(engine, collection)
     while kept and kept.summary.maps and (previous := kept.summary.maps.before):
-        kept = every.get(previous)
+        kept = calibrations.get(previous)
     return kept.id if kept else calibration_table.NONE
 
 
@@ -43,22 +43,22 @@ def leave_migration(engine: sa.Engine, name: str) -> str:
     """Choose the calibration that a collection had before it migrated.
 
     Returns:
-        its id, ``none`` where it had none; nothing where the collection has not migrated.
+        the calibration's id, ``none`` if there was no calibration; empty if the collection has not migrated.
 
     Raises:
         BadInput: there is no such collection.
     """
     kept = calibration_table.active(engine, collections.require(engine, name))
-    before = kept.summary.maps.before if kept and kept.summary.maps else ""
-    if before:
-        calibration_table.use(engine, name, before)
+    previous = kept.summary.maps.before if kept and kept.summary.maps else ""
+    if previous:
+        calibration_table.use(engine, name, previous)
         cancel_abandoned_migration(engine, name)
-    return before
+    return previous
 
 
 def cancel_abandoned_migration(engine: sa.Engine, name: str) -> None:
-    """End what workers encode again, if the collection is not asked by their encoder any more."""
+    """Cancel the workers' re-encoding run if its encoder no longer encodes the collection's queries."""
     run = encoding_again(engine, name)
     if run and not leads_to(calibration_table.active(engine, collections.require(engine, name)), run.model):
-        with suppress(BadInput):  # it came to its end a moment ago
+        with suppress(BadInput):  # the run ended meanwhile
             cancel(engine, name)

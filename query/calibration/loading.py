@@ -1,4 +1,4 @@
-"""What a collection is searched with: its active calibration, with the second field's if one is being filled."""
+"""Load the calibration that a collection is searched with, together with that of a second field being filled."""
 
 from __future__ import annotations
 
@@ -14,32 +14,34 @@ from query.calibration.two_fields import TwoFields
 
 
 def load(engine: sa.Engine, collection: Collection, wanted: str = "") -> Calibration | None:
-    """What a collection is searched with: a calibration, with the second field's where there is one being filled.
+    """The calibration of ``table.load``, joined with that of the second field if one is being filled.
 
     Raises:
-        BadInput: no id, or more than one, begins like this.
+        BadInput: no id, or more than one, begins with ``wanted``.
         ModelMismatch: the calibration is of another model than the collection's vectors.
         StoreError: the artifact can't be read.
     """
-    found = calibration_table.load(engine, collection, wanted)
-    if not isinstance(found, MappedCalibration) or found.maps.asker is None:
-        return found
-    kept = second_field(engine, collection, found.maps.asker.model)
-    return TwoFields.beside(found, calibration_table.read(engine, collection.name, kept.id)) if kept else found
+    calibration = calibration_table.load(engine, collection, wanted)
+    if not isinstance(calibration, MappedCalibration) or calibration.maps.asker is None:
+        return calibration
+    kept = second_field(engine, collection, calibration.maps.asker.model)
+    if kept is None:
+        return calibration
+    return TwoFields.beside(calibration, calibration_table.read(engine, collection.name, kept.id))
 
 
 def place(collection: Collection) -> SecondField:
-    """What tells one second field of a collection from another."""
+    """Identifies a second field: the collection's generation and the model of its own vectors."""
     return SecondField(collection.generation, collection.model)
 
 
 def second_field(engine: sa.Engine, collection: Collection, model: str = "") -> KeptCalibration | None:
-    """The calibration of a second field, of any model unless one is named; none where there is no such field."""
+    """The calibration of the collection's second field, of any model unless given; none if there is no such field."""
     return next(
         (
-            one
-            for one in reversed(calibration_table.every(engine, collection.name))
-            if one.active and model in {"", one.model} and one.summary.second_field == place(collection)
+            kept
+            for kept in reversed(calibration_table.every(engine, collection.name))
+            if kept.active and model in {"", kept.model} and kept.summary.second_field == place(collection)
         ),
         None,
     )

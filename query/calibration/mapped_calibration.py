@@ -1,8 +1,8 @@
 """A calibration with maps: documents are compared in the space of the query's language, or of another encoder.
 
-q·(W d) = (Wᵀq)·d: within one target language the documents' map acts on the query, so kNN asks the index as it is,
-with a mapped query; lengths and margins are exact on the mapped candidates. The map acts on what centring leaves.
-Networks are not linear: kNN is asked as without them, and they compare the candidates.
+q·(W d) = (Wᵀq)·d: within one target language the documents' map acts on the query, so kNN searches the unchanged index
+with a mapped query. Lengths and margins are exact on the mapped candidates. The map acts on centred vectors. Networks
+are not linear: kNN works as without them, and the networks map only the candidates.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ class MappedCalibration(Calibration):
     """Statistics of a collection's languages, with maps.
 
     Attributes:
-        maps: of documents and queries.
-        query_lang: language of the queries that it compares documents with; empty before ``towards``.
+        maps: maps of documents and queries.
+        query_lang: language of the queries that documents are compared with; empty before ``towards``.
     """
 
     maps: SpaceMaps | Networks = field(kw_only=True)
@@ -36,7 +36,7 @@ class MappedCalibration(Calibration):
 
     @classmethod
     def on(cls, statistics: Calibration, maps: SpaceMaps | Networks) -> MappedCalibration:
-        """Statistics with maps for their vectors.
+        """Add maps to statistics.
 
         Raises:
             ModelMismatch: the maps are for vectors of another model, or of another width.
@@ -46,55 +46,56 @@ class MappedCalibration(Calibration):
         return cls(**parts, maps=maps)
 
     def towards(self, lang: str) -> Calibration:
-        """The same for queries of a language."""
+        """The calibration for queries of a language."""
         return self if lang == self.query_lang else replace(self, query_lang=lang)
 
     @property
     def width(self) -> int:
-        """Of the space that is compared in."""
+        """Dimensions of the space that queries and documents are compared in."""
         return self.maps.width or len(self.pooled_query.mean)
 
     def mixed(self, vectors: FloatArray, languages: Mapping[str, slice], share: float = 1.0) -> FloatArray:
-        """Documents of several languages, each without its own component, mapped: unit rows."""
+        """Mapped documents of several languages, each without its language's component: unit rows."""
         return self._mapped(super().mixed(vectors, languages, share), languages, share)
 
     def passages(self, vectors: FloatArray, languages: Mapping[str, slice], share: float = 1.0) -> FloatArray:
-        """Passages likewise."""
+        """Mapped passages likewise: unit rows."""
         return self._mapped(super().passages(vectors, languages, share), languages, share)
 
-    def _mapped(self, left: FloatArray, languages: Mapping[str, slice], share: float) -> FloatArray:
-        if self._as_the_encoder_ranks(share):
-            return left
+    def _mapped(self, corrected: FloatArray, languages: Mapping[str, slice], share: float) -> FloatArray:
+        """Map corrected vectors of several languages: unit rows."""
+        if self._is_uncorrected(share):
+            return corrected
         parts = [np.zeros((0, self.width), np.float32)]
-        parts += [self.maps.mapped(self.query_lang, lang, left[rows]) for lang, rows in languages.items()]
+        parts += [self.maps.mapped(self.query_lang, lang, corrected[rows]) for lang, rows in languages.items()]
         mapped = np.concatenate(parts)
         return unit_or(mapped, mapped)
 
     def queries(self, vectors: FloatArray, lang: str, share: float = 1.0) -> FloatArray:
-        """Queries of one language without its component, mapped where there is a map for queries: unit rows."""
-        left = super().queries(vectors, lang, share)
-        return left if self._as_the_encoder_ranks(share) else self.maps.mapped_queries(lang, left)
+        """Queries of one language without its component, mapped if the maps have a map for queries: unit rows."""
+        corrected = super().queries(vectors, lang, share)
+        return corrected if self._is_uncorrected(share) else self.maps.mapped_queries(lang, corrected)
 
     def asked(self, queries: FloatArray, target: str, share: float = 1.0) -> FloatArray:
-        """Corrected queries as raw vectors of a target language are to be asked."""
-        if not self._as_the_encoder_ranks(share):
+        """Corrected queries for kNN over a target language's raw vectors."""
+        if not self._is_uncorrected(share):
             queries = self.maps.asking(self.query_lang, target, queries)
         return super().asked(queries, target, share)
 
-    def _as_the_encoder_ranks(self, share: float) -> bool:
-        """Whether nothing is to be corrected; another encoder's queries compare by the map alone."""
+    def _is_uncorrected(self, share: float) -> bool:
+        """Whether vectors are compared as encoded; another encoder's queries always need the map."""
         return share == 0.0 and self.maps.asker is None
 
     def as_stored(self, queries: FloatArray, lang: str) -> FloatArray:
-        """Queries as vectors of the stored documents' model: another encoder's through the map, others as they are."""
+        """Queries as vectors of the stored documents' model: through the map if another encoder made the queries."""
         if isinstance(self.maps, Networks) or self.maps.asker is None:
             return queries
         weights = self.maps.document(lang, lang)
         if weights is None:
             return queries
-        known = self.languages.get(lang)
-        query_mean = known.query_mean if known else self.pooled_query.mean
-        mean = known.mean if known else self.pooled.mean
+        statistics = self.languages.get(lang)
+        query_mean = statistics.query_mean if statistics else self.pooled_query.mean
+        mean = statistics.mean if statistics else self.pooled.mean
         return unit_rows(np.asarray((queries - query_mean) @ weights.T + mean, dtype=np.float32))
 
     def _parts(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
@@ -104,25 +105,25 @@ class MappedCalibration(Calibration):
 
 
 def check_model(maps: SpaceMaps | Networks, model: str, dim: int) -> None:
-    """See that maps are for vectors of a model, of so many numbers.
+    """Check that maps are for vectors of a model with ``dim`` dimensions.
 
     Raises:
-        ModelMismatch: they are for another's.
+        ModelMismatch: the maps are for another model or width.
     """
     if maps.model != model:
         raise ModelMismatch(
             f"the mapping is for vectors of model {maps.model}, and these are of model {model}; "
             "take the encoder that it was learnt with, or learn another: dragoman train mapping"
         )
-    if isinstance(maps, SpaceMaps) and any(len(one) != dim for one in maps.documents.values()):
+    if isinstance(maps, SpaceMaps) and any(len(weights) != dim for weights in maps.documents.values()):
         raise ModelMismatch(f"the mapping is not for vectors of {dim} numbers; learn another: dragoman train mapping")
 
 
 def read_calibration(data: bytes) -> Calibration:
-    """Read an artifact, with its maps if it has some.
+    """Read an artifact, with maps if it has them.
 
     Raises:
-        StoreError: it is damaged, or was made by another version.
+        StoreError: the artifact is damaged, or was made by another version.
     """
     statistics = Calibration.from_bytes(data)
     with np.load(io.BytesIO(data), allow_pickle=False) as archive:

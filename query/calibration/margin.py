@@ -1,7 +1,8 @@
-"""The margin: how far a document stands out from what is near the query and near the document anyway.
+"""The margin: a document's cosine relative to the query's and the document's neighbourhoods.
 
 A query has closer neighbours in some languages than in others, and some documents are close to every query. Dividing by
-both neighbourhoods makes scores of different languages comparable (LAWDR eq. 4; Artetxe and Schwenk 2019, section 3.2).
+the mean of both neighbourhoods makes scores of different languages comparable (LAWDR eq. 4; Artetxe and Schwenk 2019,
+section 3.2).
 """
 
 from __future__ import annotations
@@ -17,22 +18,22 @@ Margin = Literal["ratio", "distance", "absolute"]
 MARGINS: tuple[Margin, ...] = get_args(Margin)
 
 FLOOR = np.float32(0.1)
-"""Least mean cosine that a score is divided by: in a tiny collection neighbourhoods lie at right angles to all they are
-asked, and dividing by next to nothing would put anything first. In a real one it is never reached (docs/methods.md)."""
+"""Least mean cosine that a score is divided by. In a tiny collection neighbourhoods are orthogonal to the queries, and
+dividing by nearly 0 would put any document first. Real collections never reach this floor (docs/methods.md)."""
 
 
 def centring(balance: float) -> float:
-    """Share of the language's component that is taken out: all of it from balance ½ on."""
+    """Share of the language's component that is taken out, 0 to 1: the whole component from balance ½ on."""
     return min(1.0, 2.0 * balance)
 
 
 def exponent(balance: float) -> float:
-    """Power β that the margin is raised to: none up to balance ½, 1 at balance 1."""
+    """Exponent β of the margin: 0 up to balance ½, 1 at balance 1."""
     return max(0.0, 2.0 * balance - 1.0)
 
 
 def check(balance: float, form: str) -> None:
-    """See that languages can be balanced like this.
+    """Check a balance and the form of a margin.
 
     Raises:
         BadInput: the balance is not between 0 and 1, or there is no such margin.
@@ -44,7 +45,7 @@ def check(balance: float, form: str) -> None:
 
 
 def neighbourhood(cosines: FloatArray, k: int) -> FloatArray:
-    """Mean of the k largest of each row, (rows,); −∞ stands for what doesn't count; 0 where nothing does."""
+    """(rows,) mean of the k largest values of each row; −∞ is not counted, and a row with nothing else has mean 0."""
     if not cosines.shape[1]:
         return np.zeros(len(cosines), dtype=np.float32)
     k = min(k, cosines.shape[1])
@@ -56,14 +57,14 @@ def neighbourhood(cosines: FloatArray, k: int) -> FloatArray:
 
 
 def margin(cosines: FloatArray, fwd: FloatArray, bwd: FloatArray, form: Margin, beta: float) -> FloatArray:
-    """Scores of query–document pairs by their margin, of the cosines' shape.
+    """Margin scores of query–document pairs, in the shape of the cosines.
 
     Args:
-        cosines: of queries and documents, (documents,) or (queries, documents).
+        cosines: cosines of queries and documents, (documents,) or (queries, documents).
         fwd: mean cosine of each query to its nearest documents of the target language, broadcast over documents.
         bwd: mean cosine of each document to its nearest queries of the query's language, broadcast over queries.
         form: ``ratio`` is cos / ((fwd + bwd)/2)^β, ``distance`` is cos − β(fwd + bwd)/2, ``absolute`` the cosine.
-        beta: 0 leaves cosines as they are, 1 is the margin of the papers.
+        beta: exponent β; 0 leaves cosines as they are, 1 is the margin of the papers.
     """
     if form == "absolute" or beta == 0.0:
         return cosines

@@ -1,4 +1,4 @@
-"""One way to rank with a calibration, and what a probe of it gave."""
+"""A setting to rank with, and the result of probing it."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from query.calibration.margin import Margin, check
 
 @dataclass(frozen=True)
 class Setting:
-    """One way to rank.
+    """How to rank with a calibration.
 
     Attributes:
-        rank: directions of the language subspace taken out; 0: the mean.
+        rank: number of directions of the language subspace taken out; 0: the mean is taken out.
         margin: form of the margin.
-        balance: of the dial.
-        weights: of the parts of combined vectors; empty: equal, or there is one part.
+        balance: 0: nothing is balanced … 1: every language is equal.
+        weights: weights of the parts of combined vectors; empty: equal weights, or a single part.
 
     Raises:
         BadInput: the balance is not between 0 and 1, there is no such margin, or the rank is negative.
@@ -29,7 +29,7 @@ class Setting:
     weights: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
-        """See that it is one."""
+        """Check the values."""
         check(self.balance, self.margin)
         if self.rank < 0:
             raise BadInput(f"{self.rank} directions can't be taken out; 0 takes the mean out, 1 one direction")
@@ -40,15 +40,14 @@ DEFAULT = Setting()
 
 @dataclass(frozen=True)
 class TriedSetting:
-    """What one setting gave.
+    """The result of probing a setting.
 
     Attributes:
-        setting: which.
-        value: MAP, or of ``titles`` the mean reciprocal rank of their own documents in their language,
-            on the half of the topics that decides.
+        value: MAP on the half of the topics that decides; for ``titles``, the mean reciprocal rank of their own
+            documents in their language.
         held_out: the same on the other half.
-        own_language: share of the first hits beside the answers, one a language, that are in the query's own.
-        chosen: whether it is the one.
+        own_language: share of the first hits without the answers, as many as languages, in the query's language.
+        chosen: whether the probe chose the setting.
     """
 
     setting: Setting
@@ -58,5 +57,5 @@ class TriedSetting:
     chosen: bool = False
 
     def as_dict(self) -> dict[str, Any]:
-        """Flat, as JSON carries it."""
+        """The setting and its result as one flat mapping, for JSON."""
         return {**asdict(self.setting), **{key: value for key, value in asdict(self).items() if key != "setting"}}

@@ -1,4 +1,4 @@
-"""What is known of a calibration that is kept: how it ranks, by what that was decided, and what it is part of."""
+"""The summary of a stored calibration: how it ranks, what decided that, and the migration it belongs to."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ class Separation:
     """How well a linear classifier tells the languages of documents apart.
 
     Attributes:
-        accuracy: share of documents whose language it finds.
-        languages: how many languages the sample has.
+        accuracy: mean over languages of the share of documents whose language the classifier finds.
+        languages: number of languages in the sample.
         bar: accuracy below which nothing is balanced.
     """
 
@@ -30,9 +30,9 @@ class MapSummary:
     """The maps that a calibration ranks with.
 
     Attributes:
-        about: what the maps say of themselves: the method and more.
-        unknown: languages of documents that the maps know nothing of.
-        stands_in: whether the mean of the languages' maps serves these.
+        about: the maps' own description: the method and more.
+        unknown: languages of documents for which the maps were not learnt.
+        stands_in: whether the mean of the languages' maps serves the unknown languages.
     """
 
     about: Mapping[str, Any]
@@ -46,22 +46,22 @@ class MapSummary:
 
     @property
     def before(self) -> str:
-        """Id of the calibration that a migration replaced, ``none`` if it replaced none; empty if there was none."""
+        """Id of the calibration that a migration replaced, ``none`` if it replaced none; empty without a migration."""
         return str(self.about.get("before", ""))
 
     @property
     def to(self) -> str:
-        """Id of the model that a migration sends queries to; empty if there was none."""
+        """Id of the model of queries after a migration; empty without a migration."""
         return str(self.about.get("to", ""))
 
 
 @dataclass(frozen=True)
 class SecondField:
-    """The field of vectors that a migrated collection is encoded into.
+    """The field for the new vectors of a migrated collection.
 
     Attributes:
-        generation: of the collection.
-        beside: id of the model whose vectors the collection has.
+        generation: the collection's generation.
+        beside: id of the model of the collection's own vectors.
     """
 
     generation: int
@@ -70,19 +70,19 @@ class SecondField:
 
 @dataclass(frozen=True)
 class Summary:
-    """A calibration short of its vectors.
+    """A calibration without its vectors.
 
     Attributes:
-        setting: how it ranks.
+        setting: how the calibration ranks.
         neighbours: k of the margin's two means.
-        languages: by language, how many documents and pseudo-queries its statistics are of.
+        languages: by language, the number of documents and of pseudo-queries in the statistics.
         decided_by: what decided the setting.
-        tried: what a probe tried.
-        few: documents of the languages that have few, by language.
+        tried: settings that a probe tried.
+        few: number of documents of each language that has few.
         drift: by language, the share of pseudo-queries whose first ten changed.
-        separation: of the languages; none if nobody asked for it.
-        maps: that it ranks with; none if it has none.
-        second_field: that it is of; none if it is of the collection's own vectors.
+        separation: how well languages are told apart; none if it was not measured.
+        maps: the maps of the calibration; none if it has none.
+        second_field: the second field that the calibration is for; none for the collection's own vectors.
     """
 
     setting: Setting
@@ -98,7 +98,7 @@ class Summary:
 
     @classmethod
     def of(cls, calibration: Calibration, decided_by: str, **others: Any) -> Summary:
-        """Of a calibration: its settings and languages; the others are the other attributes."""
+        """Summarise a calibration's setting and languages; ``others`` are the remaining attributes."""
         return cls(
             Setting(calibration.rank, calibration.margin, calibration.balance, calibration.parts.weights),
             calibration.neighbours,
@@ -111,7 +111,7 @@ class Summary:
         )
 
     def as_json(self) -> dict[str, Any]:
-        """As the database and ``--json`` carry it."""
+        """The summary as the database and ``--json`` have it."""
         values: dict[str, Any] = {
             "balance": self.setting.balance,
             "margin": self.setting.margin,

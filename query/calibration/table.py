@@ -1,6 +1,6 @@
-"""Calibrations in the SQL database: several a collection, at most one of each model's active.
+"""Calibrations in the SQL database: a collection has several, and at most one active calibration for each model.
 
-So a collection that goes back to an earlier model finds the calibration again that it was searched with then.
+So a collection that goes back to an earlier model has the calibration again that it was searched with then.
 """
 
 from __future__ import annotations
@@ -47,14 +47,14 @@ class CalibrationRow(Base):
 
 @dataclass(frozen=True)
 class KeptCalibration:
-    """What is known of a calibration short of its vectors.
+    """A stored calibration without its vectors.
 
     Attributes:
         id: hash of all that decides a ranking.
-        model: id of the vectors it is for.
-        created: when, in UTC.
-        active: whether searches use it while the collection holds vectors of its model.
-        summary: its setting, documents by language, and what it was decided by.
+        model: id of the vectors' model.
+        created: time of creation, in UTC.
+        active: whether searches use the calibration while the collection holds vectors of the model.
+        summary: setting, documents by language, and what decided the setting.
     """
 
     id: str
@@ -65,7 +65,7 @@ class KeptCalibration:
 
 
 def keep(engine: sa.Engine, collection: str, calibration: Calibration, summary: Summary) -> KeptCalibration:
-    """Write a calibration down and make it the active one; the same again changes nothing else."""
+    """Store a calibration and make it the active one; a calibration that is stored already is only made active."""
     row = CalibrationRow(
         collection=collection,
         id=calibration.id,
@@ -76,11 +76,12 @@ def keep(engine: sa.Engine, collection: str, calibration: Calibration, summary: 
         artifact=calibration.to_bytes(),
     )
     with transaction(engine) as session:
-        session.execute(_of_model(collection, calibration.model).values(active=False))
+        session.execute(_update_model(collection, calibration.model).values(active=False))
         return _kept(session.merge(row))
 
 
-def _of_model(collection: str, model: str) -> sa.Update:
+def _update_model(collection: str, model: str) -> sa.Update:
+    """An UPDATE of a collection's calibrations for a model."""
     return sa.update(CalibrationRow).where(CalibrationRow.collection == collection, CalibrationRow.model == model)
 
 
@@ -92,16 +93,16 @@ def every(engine: sa.Engine, collection: str) -> list[KeptCalibration]:
 
 
 def active(engine: sa.Engine, collection: Collection) -> KeptCalibration | None:
-    """The calibration that a collection is searched with, as long as it holds the vectors it does; none: by none."""
-    mine = [one for one in every(engine, collection.name) if one.active and one.model == collection.model]
-    return mine[0] if mine else None
+    """The active calibration for a collection's present model; none if there is none."""
+    stored = every(engine, collection.name)
+    return next((kept for kept in stored if kept.active and kept.model == collection.model), None)
 
 
 def load(engine: sa.Engine, collection: Collection, wanted: str = "") -> Calibration | None:
-    """The active calibration of a collection, or the one whose id begins like this; none where there is none.
+    """The calibration whose id begins with ``wanted``; unless given, the active calibration or none.
 
     Raises:
-        BadInput: no id, or more than one, begins like this.
+        BadInput: no id, or more than one, begins with ``wanted``.
         ModelMismatch: the calibration is of another model than the collection's vectors.
         StoreError: the artifact can't be read.
     """
@@ -116,24 +117,24 @@ def load(engine: sa.Engine, collection: Collection, wanted: str = "") -> Calibra
     return read(engine, collection.name, kept.id)
 
 
-def read(engine: sa.Engine, collection: str, number: str) -> Calibration:
-    """A calibration by its id.
+def read(engine: sa.Engine, collection: str, calibration_id: str) -> Calibration:
+    """The calibration with an id.
 
     Raises:
         StoreError: the artifact can't be read.
     """
     with transaction(engine) as session:
         query = sa.select(CalibrationRow.artifact).where(
-            CalibrationRow.collection == collection, CalibrationRow.id == number
+            CalibrationRow.collection == collection, CalibrationRow.id == calibration_id
         )
         return read_calibration(session.execute(query).scalar_one())
 
 
 def use(engine: sa.Engine, name: str, wanted: str) -> KeptCalibration | None:
-    """Make the calibration whose id begins like this the active one of a collection's model; ``none``: none of them.
+    """Make the calibration whose id begins with ``wanted`` the active one of a collection's model; ``none``: none.
 
     Raises:
-        BadInput: there is no such collection; or no id, or more than one, begins like this.
+        BadInput: there is no such collection; or no id, or more than one, begins with ``wanted``.
         ModelMismatch: the calibration is of another model than the collection's vectors.
         StoreError: the artifact can't be read.
     """
@@ -146,32 +147,34 @@ def use(engine: sa.Engine, name: str, wanted: str) -> KeptCalibration | None:
     return replace(chosen, active=True) if chosen else None
 
 
-def choose(session: Session, collection: Collection, number: str) -> None:
-    """Make the calibration of an id the active one of a collection's model; ``none``: none of them."""
-    session.execute(_of_model(collection.name, collection.model).values(active=False))
-    session.execute(_of_model(collection.name, collection.model).where(CalibrationRow.id == number).values(active=True))
+def choose(session: Session, collection: Collection, calibration_id: str) -> None:
+    """Make the calibration with an id the active one of a collection's model; ``none``: none is active."""
+    session.execute(_update_model(collection.name, collection.model).values(active=False))
+    session.execute(
+        _update_model(collection.name, collection.model).where(CalibrationRow.id == calibration_id).values(active=True)
+    )
 
 
 def forget(engine: sa.Engine, collection: str) -> None:
-    """Remove a collection's calibrations."""
+    """Delete a collection's calibrations."""
     with transaction(engine) as session:
         session.execute(sa.delete(CalibrationRow).where(CalibrationRow.collection == collection))
 
 
 NONE = "none"
-"""What stands for ranking without a calibration."""
+"""The id that stands for ranking without a calibration."""
 
 
 def _named(engine: sa.Engine, collection: str, wanted: str) -> KeptCalibration:
-    kept = every(engine, collection)
-    found = [one for one in kept if one.id.startswith(wanted)]
-    if len(found) != 1:
-        ids = ", ".join(one.id for one in kept) or "none yet"
+    stored = every(engine, collection)
+    matches = [kept for kept in stored if kept.id.startswith(wanted)]
+    if len(matches) != 1:
+        ids = ", ".join(kept.id for kept in stored) or "none yet"
         raise BadInput(
-            f"{len(found) or 'no'} calibrations of {collection} begin with {wanted!r} (there are: {ids}); "
+            f"{len(matches) or 'no'} calibrations of {collection} begin with {wanted!r} (there are: {ids}); "
             f"see them: dragoman calibrate --list -c {collection}"
         )
-    return found[0]
+    return matches[0]
 
 
 def _kept(row: CalibrationRow) -> KeptCalibration:

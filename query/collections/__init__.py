@@ -1,1 +1,1 @@
-"""A collection as a whole: what is known of it, and its end."""
+"""A collection as a whole: its status and its removal."""

@@ -1,4 +1,4 @@
-"""A collection goes, with everything that belongs to it."""
+"""Remove a collection and everything that belongs to it."""
 
 from __future__ import annotations
 
@@ -25,19 +25,14 @@ def remove_collection(
 ) -> list[Detached]:
     """Remove a collection with its runs, calibrations, logged evaluations and logged queries.
 
-    An attached index keeps its documents and loses what was attached. Interrupted, another call does the rest.
-
-    Args:
-        engine: of the database.
-        collection: which one.
-        settings: where its store is.
-        forget: leave its store as it is: the server is gone for good.
+    An attached index keeps its documents and loses the vectors. After an interruption, another call does the rest. With
+    ``forget`` the store is left as it is, because its server is gone for good.
 
     Returns:
-        What was taken from each attached index.
+        What was removed from each attached index.
 
     Raises:
-        StoreError: its store can't be reached.
+        StoreError: the store can't be reached.
     """
     detached: list[Detached] = []
     if is_attached(collection.store):

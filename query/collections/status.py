@@ -1,4 +1,4 @@
-"""What is known of a collection: languages, encoder, calibrations, index runs, what was refused."""
+"""Status of a collection: languages, encoder, calibrations, index runs, refused documents."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from query.calibration.loading import second_field
 
 
 def describe(engine: sa.Engine, collection: Collection, settings: Settings) -> dict[str, Any]:
-    """What is known of a collection, as JSON carries it."""
+    """Status of a collection, as JSON carries it."""
     languages, trouble = _count(collection, settings)
-    held, _ = _count(collection, settings, collection.model)
+    searchable, _ = _count(collection, settings, collection.model)
     runs = ledger.runs(engine, collection.name)
     notes = ledger.findings(engine, [run.id for run in runs])
     calibrations = calibration_table.every(engine, collection.name)
@@ -36,24 +36,24 @@ def describe(engine: sa.Engine, collection: Collection, settings: Settings) -> d
         "previous": collection.previous,
         "documents": sum(languages.values()),
         "trouble": trouble,
-        "not_found": sum(languages.values()) - sum(held.values()),
+        "not_found": sum(languages.values()) - sum(searchable.values()),
         "encoding_again": _encoding_again(engine, collection, settings),
         "languages": languages,
         "calibrations": [
             {
-                "calibration": one.id,
-                "active": one.active and one.model == collection.model,
-                "model": one.model,
-                "created": one.created.isoformat(timespec="seconds"),
-                "balance": one.summary.setting.balance,
-                "margin": one.summary.setting.margin,
-                "rank": one.summary.setting.rank,
-                "decided_by": one.summary.decided_by,
-                "weights": list(one.summary.setting.weights),
-                "map": one.summary.maps.method if one.summary.maps else None,
-                "without": sorted(languages.keys() - one.summary.languages.keys()),
+                "calibration": calibration.id,
+                "active": calibration.active and calibration.model == collection.model,
+                "model": calibration.model,
+                "created": calibration.created.isoformat(timespec="seconds"),
+                "balance": calibration.summary.setting.balance,
+                "margin": calibration.summary.setting.margin,
+                "rank": calibration.summary.setting.rank,
+                "decided_by": calibration.summary.decided_by,
+                "weights": list(calibration.summary.setting.weights),
+                "map": calibration.summary.maps.method if calibration.summary.maps else None,
+                "without": sorted(languages.keys() - calibration.summary.languages.keys()),
             }
-            for one in calibrations
+            for calibration in calibrations
         ],
         "runs": [
             {
@@ -76,21 +76,21 @@ def describe(engine: sa.Engine, collection: Collection, settings: Settings) -> d
 
 
 def _encoding_again(engine: sa.Engine, collection: Collection, settings: Settings) -> dict[str, Any] | None:
-    """The second field of vectors, where there is one: whose, and of how many documents."""
-    kept = second_field(engine, collection)
-    if kept is None:
+    """Model and number of documents of the second vector field, and whether searches use it; None without one."""
+    second_calibration = second_field(engine, collection)
+    if second_calibration is None:
         return None
     active = calibration_table.active(engine, collection)
-    documents, trouble = _count(collection, settings, kept.model)
+    documents, trouble = _count(collection, settings, second_calibration.model)
     return {
-        "model": kept.model,
+        "model": second_calibration.model,
         "documents": sum(documents.values()),
-        "searched": not trouble and leads_to(active, kept.model),
+        "searched": not trouble and leads_to(active, second_calibration.model),
     }
 
 
 def _count(collection: Collection, settings: Settings, model: str = "") -> tuple[dict[str, int], str]:
-    """Documents by language, or what keeps from counting them: one broken store must not hide the others."""
+    """Number of documents by language, and an error instead of raising it: a broken store must not hide the others."""
     try:
         store = collection.open_store(settings)
         try:

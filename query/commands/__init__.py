@@ -1,1 +1,1 @@
-"""The commands, one file each, named as it is typed: options in, one call, words out."""
+"""The commands of ``dragoman``, one file each, named as the command is typed."""

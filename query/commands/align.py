@@ -77,7 +77,7 @@ def command(
         margin=cast("Margin", margin),
         k=neighbours,
         threshold=-math.inf if threshold is None else threshold,
-        debias=_rank(debias),
+        debias=_debias_rank(debias),
         passages=not no_passages,
         rounds=0 if no_maps else 1,
     )
@@ -95,10 +95,10 @@ def command(
         progress(sum(len(side.doc_ids) for side in sides))
     if mined.k < plan.k and plan.margin != "absolute":
         console.say(f"the margin is of {counted(mined.k, 'neighbour')} and not of {plan.k}: a side has few documents")
-    _report(mined, sides, expected, output, format_, console)
+    _write_pairs(mined, sides, expected, output, format_, console)
 
 
-def _rank(text: str) -> int | None:
+def _debias_rank(text: str) -> int | None:
     if text in {"none", "mean"}:
         return 0 if text == "mean" else None
     if not (text.isascii() and text.isdigit() and 0 < int(text) <= 1000):
@@ -106,10 +106,10 @@ def _rank(text: str) -> int | None:
     return int(text)
 
 
-def _report(
+def _write_pairs(
     mined: Mined, sides: tuple[Side, Side], expected: Gold | None, output: Path | None, format_: str, console: Console
 ) -> None:
-    """Pairs where they were asked for, and what is known about them where it does not disturb them."""
+    """Write the pairs to the file or stdout; their number and recall go to stderr if the pairs are on stdout."""
     recall = recall_of(mined.pairs, *sides, expected) if expected else None
     summary: dict[str, Any] = {
         "a": {"name": sides[0].name, "documents": len(sides[0].doc_ids)},
@@ -126,17 +126,19 @@ def _report(
     else:
         for line in _lines(mined, sides, format_):
             click.echo(line, nl=False)
-    sentence = (
+    summary_line = (
         f"{counted(len(mined.pairs.rows), 'pair')} of {len(sides[0].doc_ids):,} and {len(sides[1].doc_ids):,} documents"
     )
-    sentence += f", learnt from the {mined.learnt_from:,} clearest" if mined.learnt_from else ""
-    console.say(f"{sentence}; written to {output}" if output else sentence)
+    summary_line += f", learnt from the {mined.learnt_from:,} clearest" if mined.learnt_from else ""
+    console.say(f"{summary_line}; written to {output}" if output else summary_line)
     if recall:
-        told = f"one-to-one recall: {recall.recall:.3f} ({recall.found:,} of {counted(recall.gold, 'true pair')})"
+        recall_line = (
+            f"one-to-one recall: {recall.recall:.3f} ({recall.found:,} of {counted(recall.gold, 'true pair')})"
+        )
         if output:
-            console.result(told)
+            console.result(recall_line)
         else:
-            console.say(told)
+            console.say(recall_line)
 
 
 def _records(mined: Mined, sides: tuple[Side, Side]) -> Iterator[dict[str, object]]:

@@ -25,8 +25,8 @@ from query.commands.output.calibrations import show_upkeep
 from query.commands.output.notes import show_notes
 from query.fitting.upkeep import is_calibrated, keep_calibrated
 
-_DRIFT = 0.1
-"""Share of the documents that must have come since the calibration was last looked at, while an index is followed."""
+_MIN_CHANGED_SHARE = 0.1
+"""Share of the documents that must have changed since the last look at the calibration, while an index is followed."""
 
 
 @click.command("attach", short_help="Make an existing Elasticsearch index cross-lingual in place.")
@@ -89,16 +89,16 @@ def command(
             vectors=vectors,
             companion=address.prefix if companion else "",
         )
-    chosen = cast("Device", device)
+    chosen_device = cast("Device", device)
     try:
         with Attaching.open(
-            name, attachment, settings=settings, encoder=encoder, method=method, device=chosen, console=console
+            name, attachment, settings=settings, encoder=encoder, method=method, device=chosen_device, console=console
         ) as attaching:
-            upkeep = _Upkeep(name, settings, chosen, console, wanted=not no_calibration)
-            _look(attaching, upkeep, following=follow)
+            upkeep = _CalibrationUpkeep(name, settings, chosen_device, console, enabled=not no_calibration)
+            _catch_up(attaching, upkeep, following=follow)
             while follow:
                 time.sleep(every)
-                _look(attaching, upkeep, following=True, told=False)
+                _catch_up(attaching, upkeep, following=True, first=False)
     except KeyboardInterrupt:
         console.warn(f"interrupted; what is attached stays. Go on with: dragoman attach -c {name}")
         raise
@@ -113,50 +113,49 @@ def _server(settings: Settings) -> Address:
     return Address.parse(settings.store)
 
 
-def _look(attaching: Attaching, upkeep: _Upkeep, *, following: bool, told: bool = True) -> None:
-    """See what was written since; who follows waits for a server that is away, and for an index that was there."""
+def _catch_up(attaching: Attaching, upkeep: _CalibrationUpkeep, *, following: bool, first: bool = True) -> None:
+    """Catch up with the owner's writes; while following, only warn if the server or an index is away for a time."""
     console = attaching.console
     try:
         report = attaching.catch_up()
-        if told or report.encoded or report.removed:
-            _tell(report, attaching.collection, console)
-        upkeep.after(report)
+        if first or report.encoded or report.removed:
+            _show_report(report, attaching.collection, console)
+        upkeep.update(report)
     except (StoreError, NoIndex) as error:
-        if not (following and waits(error, first=told)):
+        if not (following and waits(error, first=first)):
             raise
         console.warn(f"{error}; trying again")
 
 
-class _Upkeep:
-    """Sees to the calibration when a language or enough documents came: that costs more than a look at an index."""
+class _CalibrationUpkeep:
+    """Calibrates anew when a language or enough documents came; this costs more than catching up with an index."""
 
-    def __init__(self, name: str, settings: Settings, device: Device, console: Console, *, wanted: bool) -> None:
-        self.name, self.settings, self.device, self.console, self.wanted = name, settings, device, console, wanted
-        self.seen: AttachReport | None = None
+    def __init__(self, name: str, settings: Settings, device: Device, console: Console, *, enabled: bool) -> None:
+        self.name, self.settings, self.device, self.console, self.enabled = name, settings, device, console, enabled
+        self.last_report: AttachReport | None = None
         self.changed = 0
         self.calibrated = False
 
-    def after(self, report: AttachReport) -> None:
+    def update(self, report: AttachReport) -> None:
         self.changed += report.encoded + report.removed
-        if not (self.wanted and report.languages and self._is_due(report)):
+        if not (self.enabled and report.languages and self._is_due(report)):
             return
-        self.seen, self.changed = report, 0
-        here = replace(
-            self.settings, store_stated=False
-        )  # what was stated is the server, and not the collection's store
-        kept = keep_calibrated(self.name, here, device=self.device, console=self.console)
-        show_upkeep(kept, self.name, self.console)
+        self.last_report, self.changed = report, 0
+        # The stated store is the server of the index, not the collection's store.
+        settings = replace(self.settings, store_stated=False)
+        upkeep = keep_calibrated(self.name, settings, device=self.device, console=self.console)
+        show_upkeep(upkeep, self.name, self.console)
 
     def _is_due(self, report: AttachReport) -> bool:
-        if self.seen is None:
+        if self.last_report is None:
             if not (self.changed or self.calibrated):
                 self.calibrated = is_calibrated(self.name, self.settings)
             return bool(self.changed) or not self.calibrated
-        new = report.languages.keys() - self.seen.languages.keys()
-        return bool(new) or self.changed > _DRIFT * sum(report.languages.values())
+        new_languages = report.languages.keys() - self.last_report.languages.keys()
+        return bool(new_languages) or self.changed > _MIN_CHANGED_SHARE * sum(report.languages.values())
 
 
-def _tell(report: AttachReport, name: str, console: Console) -> AttachReport:
+def _show_report(report: AttachReport, name: str, console: Console) -> None:
     console.emit(
         {
             "collection": name,
@@ -170,11 +169,10 @@ def _tell(report: AttachReport, name: str, console: Console) -> AttachReport:
             "refused": [asdict(note) for note in report.refused],
         }
     )
-    parts = [f"{report.encoded:,} encoded", f"{report.unchanged:,} unchanged"]
-    parts += [f"{report.removed:,} removed"] if report.removed else []
-    parts += [f"{len(report.refused):,} refused"] if report.refused else []
-    console.result(f"{name}: {', '.join(parts)} in {report.seconds:,.1f} s")
+    counts = [f"{report.encoded:,} encoded", f"{report.unchanged:,} unchanged"]
+    counts += [f"{report.removed:,} removed"] if report.removed else []
+    counts += [f"{len(report.refused):,} refused"] if report.refused else []
+    console.result(f"{name}: {', '.join(counts)} in {report.seconds:,.1f} s")
     show_notes([(note.place, note.text) for note in report.refused], console, f"dragoman status -c {name}")
     if report.behind:
         console.warn(f"documents change faster than they are encoded; go on with: dragoman attach -c {name} --follow")
-    return report

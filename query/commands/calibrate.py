@@ -95,17 +95,19 @@ def command(
         raise click.UsageError("--topics and --qrels belong together; give both")
     if listing or wanted:
         engine = click.get_current_context().with_resource(opened(settings.database))
-        found = collections.require(engine, name)
+        collection = collections.require(engine, name)
         if wanted:
-            chosen = calibration_table.use(engine, name, wanted)
+            calibration = calibration_table.use(engine, name, wanted)
             cancel_abandoned_migration(engine, name)
-            console.result(f"{name} is searched with {f'calibration {chosen.id}' if chosen else 'plain cosine'} now")
-        show_calibrations(calibration_table.every(engine, name), found, console)
+            console.result(
+                f"{name} is searched with {f'calibration {calibration.id}' if calibration else 'plain cosine'} now"
+            )
+        show_calibrations(calibration_table.every(engine, name), collection, console)
         return
     if mapping and rank:
         raise click.UsageError("--map and --rank don't go together: maps are of what the mean's removal leaves")
-    given = balance is not None or margin is not None or rank is not None or weights
-    if given and topic_files:
+    setting_given = balance is not None or margin is not None or rank is not None or weights
+    if setting_given and topic_files:
         raise click.UsageError("--topics decides how to rank; leave --balance, --margin, --rank and --weights out")
     setting = Setting(
         DEFAULT.rank if rank is None else rank,
@@ -121,7 +123,7 @@ def command(
         settings,
         judged=judged,
         log=[*_queries(log_files, "queries"), *(logged_queries(name, settings) if from_log else ())],
-        setting=setting if given else None,
+        setting=setting if setting_given else None,
         given=CalibrationInput(maps=read_mapping(mapping)) if mapping else None,
         seed=seed,
         device=cast("Device", device),
@@ -130,9 +132,9 @@ def command(
     show_calibration(report, name, console)
 
 
-def _queries(names: Sequence[str], what: str) -> list[Document]:
-    topics = [topic for path in expand(names, what) for topic in read_topics(path)]
+def _queries(files: Sequence[str], kind: str) -> list[Document]:
+    topics = [topic for path in expand(files, kind) for topic in read_topics(path)]
     queries = [Document(topic.qid, topic.lang, topic.text(("title", "description"))) for topic in topics]
-    if names and not any(query.text.strip() for query in queries):
-        raise BadInput(f"none of the {what} has a title or a description to ask with")
+    if files and not any(query.text.strip() for query in queries):
+        raise BadInput(f"none of the {kind} has a title or a description to ask with")
     return [query for query in queries if query.text.strip()]

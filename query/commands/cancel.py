@@ -1,4 +1,4 @@
-"""``dragoman cancel``: give up a run of workers; what is stored stays."""
+"""``dragoman cancel``: end an index run of workers; documents that are stored stay."""
 
 from __future__ import annotations
 

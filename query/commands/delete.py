@@ -47,23 +47,23 @@ def command(
         raise click.UsageError("name the documents to remove, or give --all, and not both")
     if forget and not everything:
         raise click.UsageError("--forget is of a whole collection; give --all with it")
-    asks = not yes and sys.stdin.isatty()
+    confirm = not yes and sys.stdin.isatty()
     with opened(settings.database) as engine:
         collection = collections.require(engine, name)
         settings.check_store(name, collection.store or settings.home_store)
         if everything:
-            _remove(engine, collection, settings, console, forget=forget, asks=asks)
+            _delete_collection(engine, collection, settings, console, forget=forget, confirm=confirm)
         else:
-            _delete(engine, collection, doc_ids, settings, console)
+            _delete_documents(engine, collection, doc_ids, settings, console)
 
 
-def _remove(
-    engine: sa.Engine, collection: Collection, settings: Settings, console: Console, *, forget: bool, asks: bool
+def _delete_collection(
+    engine: sa.Engine, collection: Collection, settings: Settings, console: Console, *, forget: bool, confirm: bool
 ) -> None:
     name, attached = collection.name, is_attached(collection.store)
-    what = "what was attached (their documents stay)" if attached else "its documents"
-    if asks:
-        click.confirm(f"Remove {name} with {what}, runs and evaluations?", abort=True, err=True)
+    removed = "what was attached (their documents stay)" if attached else "its documents"
+    if confirm:
+        click.confirm(f"Remove {name} with {removed}, runs and evaluations?", abort=True, err=True)
     detached = remove_collection(engine, collection, settings, forget=forget)
     if attached:
         show_detached(collection, detached, console, forget=forget)
@@ -75,7 +75,7 @@ def _remove(
         console.result(f"{name} is gone, with everything that belonged to it")
 
 
-def _delete(
+def _delete_documents(
     engine: sa.Engine, collection: Collection, doc_ids: Sequence[str], settings: Settings, console: Console
 ) -> None:
     name = collection.name

@@ -35,18 +35,18 @@ _HITS = 5
 
 
 @dataclass(frozen=True)
-class _Aloud:
-    """A query that the demo searches for everybody to see, and what it means."""
+class _DemoQuery:
+    """A query that the demo searches, and its meaning in English."""
 
     text: str
     lang: str
     meaning: str
 
 
-_BOTH_WAYS = _Aloud("眠れない夜に何をすればいいか", "ja", "Japanese: what to do on a sleepless night")
-_ALOUD = (
-    _Aloud("Elektroauto weniger Reichweite im Winter", "de", "German: electric car, shorter range in winter"),
-    _Aloud("من اخترع الطباعة؟", "ar", "Arabic: who invented printing?"),
+_COMPARED_QUERY = _DemoQuery("眠れない夜に何をすればいいか", "ja", "Japanese: what to do on a sleepless night")
+_QUERIES = (
+    _DemoQuery("Elektroauto weniger Reichweite im Winter", "de", "German: electric car, shorter range in winter"),
+    _DemoQuery("من اخترع الطباعة؟", "ar", "Arabic: who invented printing?"),
 )
 
 
@@ -62,11 +62,11 @@ def command(settings: Settings, console: Console) -> None:
         _index(folder, settings, console)
         console.result("2. Searching: by plain cosine, then calibrated\n")
         with Searcher.open(COLLECTION, settings, console=console) as searcher:
-            _search(searcher, _BOTH_WAYS, console, plain=True)
-            _search(searcher, _BOTH_WAYS, console)
-            for query in _ALOUD:
+            _search(searcher, _COMPARED_QUERY, console, plain=True)
+            _search(searcher, _COMPARED_QUERY, console)
+            for query in _QUERIES:
                 _search(searcher, query, console, passages=True)
-        _score(folder, settings, console)
+        _evaluate(folder, settings, console)
         console.result("\n4. Drawing the report\n")
         page = report(
             COLLECTION, settings, settings.home / "demo-report.html", qrels=[folder / "qrels.txt"], console=console
@@ -76,32 +76,32 @@ def command(settings: Settings, console: Console) -> None:
 
 
 def _index(folder: Path, settings: Settings, console: Console) -> None:
-    """Index what ships, and calibrate it."""
+    """Index and calibrate the collection that ships with Dragoman."""
     sources = sorted(folder.glob("docs.*.jsonl"))
     console.result(f"1. Indexing short articles in {len(sources)} languages, and making the languages comparable\n")
-    done = index(list(map(str, sources)), COLLECTION, settings=settings, options=ReadOptions(), console=console)
-    console.result(f"   {done.encoded} encoded, {done.unchanged} were there, {done.seconds:,.1f} s")
-    console.emit({"step": "index", "encoded": done.encoded, "unchanged": done.unchanged})
+    indexed = index(list(map(str, sources)), COLLECTION, settings=settings, options=ReadOptions(), console=console)
+    console.result(f"   {indexed.encoded} encoded, {indexed.unchanged} were there, {indexed.seconds:,.1f} s")
+    console.emit({"step": "index", "encoded": indexed.encoded, "unchanged": indexed.unchanged})
     upkeep = keep_calibrated(COLLECTION, settings, console=console)
-    console.result(f"   {_calibrated(upkeep)}\n")
-    made = upkeep.report.kept.id if upkeep.report else None
-    console.emit({"step": "calibrate", "calibration": made, "reason": upkeep.reason})
+    console.result(f"   {_calibration_sentence(upkeep)}\n")
+    calibration_id = upkeep.report.kept.id if upkeep.report else None
+    console.emit({"step": "calibrate", "calibration": calibration_id, "reason": upkeep.reason})
 
 
-def _calibrated(upkeep: UpkeepReport) -> str:
+def _calibration_sentence(upkeep: UpkeepReport) -> str:
     if upkeep.report is None:
         return f"calibration kept: {upkeep.reason}"
-    setting, tried = upkeep.report.setting, upkeep.report.tried
-    shares = {one.setting.balance: one.own_language for one in tried if one.setting.margin == setting.margin}
-    said = f"calibrated: of {len(tried)} ways to rank that were tried, balance {setting.balance:g} was chosen"
+    setting, trials = upkeep.report.setting, upkeep.report.tried
+    shares = {trial.setting.balance: trial.own_language for trial in trials if trial.setting.margin == setting.margin}
+    sentence = f"calibrated: of {len(trials)} ways to rank that were tried, balance {setting.balance:g} was chosen"
     if 0.0 in shares and setting.balance in shares:
-        own = f"own-language share of the first hits {shares[0.0]:.0%} → {shares[setting.balance]:.0%}"
-        return f"{said}; {own}"
-    return said
+        change = f"own-language share of the first hits {shares[0.0]:.0%} → {shares[setting.balance]:.0%}"
+        return f"{sentence}; {change}"
+    return sentence
 
 
 def _search(
-    searcher: Searcher, query: _Aloud, console: Console, *, plain: bool = False, passages: bool = False
+    searcher: Searcher, query: _DemoQuery, console: Console, *, plain: bool = False, passages: bool = False
 ) -> None:
     hits = searcher.search(query.text, lang=query.lang, k=_HITS, choice=PLAIN if plain else None)
     console.emit(
@@ -118,22 +118,22 @@ def _search(
     option = f" --calibration {NONE}" if plain else ""
     console.result(f'$ dragoman search "{query.text}" -c {COLLECTION}{option}   # {query.meaning}')
     show_hits(hits if passages else [replace(hit, passage=None) for hit in hits])
-    console.result(f"   {_languages(hits)}\n")
+    console.result(f"   {_languages_line(hits)}\n")
 
 
-def _languages(hits: Sequence[Hit]) -> str:
+def _languages_line(hits: Sequence[Hit]) -> str:
     langs = {hit.lang for hit in hits}
     subjects = {str(hit.document.fields.get("concept")) for hit in hits}
     return f"… {len(hits)} hits: languages {len(langs)}, subjects {len(subjects)} ({', '.join(sorted(subjects))})"
 
 
-def _score(folder: Path, settings: Settings, console: Console) -> None:
-    """Evaluate by plain cosine, which gets a line, and calibrated, which gets its table."""
-    topics = folder / "topics.tsv"
-    asked = read_topics(topics)
-    count, langs = len({topic.qid for topic in asked}), len({topic.lang for topic in asked})
+def _evaluate(folder: Path, settings: Settings, console: Console) -> None:
+    """Evaluate by plain cosine, shown in a line, and calibrated, shown in a table."""
+    topic_file = folder / "topics.tsv"
+    topics = read_topics(topic_file)
+    count, langs = len({topic.qid for topic in topics}), len({topic.lang for topic in topics})
     console.result(f"3. Scoring {count} topics, asked in each of {langs} languages\n")
-    topic_set = read_topic_set([topics], [folder / "qrels.txt"])
+    topic_set = read_topic_set([topic_file], [folder / "qrels.txt"])
     plan = EvaluationPlan(parse_measures(DEFAULT_MEASURES), "")
     plain = evaluate_collection(
         COLLECTION,
@@ -145,9 +145,9 @@ def _score(folder: Path, settings: Settings, console: Console) -> None:
     )
     console.emit(evaluation_json(plain, []))
     means = plain.result.main.scores.means
-    own = next(mean for measure, mean in means.items() if measure.startswith(OWN_LANGUAGE))
+    own_share = next(mean for measure, mean in means.items() if measure.startswith(OWN_LANGUAGE))
     console.result(
-        f"plain cosine, evaluation {plain.number}: MAP {means['AP']:.3f}, own language {own:.0%}; calibrated:\n"
+        f"plain cosine, evaluation {plain.number}: MAP {means['AP']:.3f}, own language {own_share:.0%}; calibrated:\n"
     )
     calibrated = evaluate_collection(COLLECTION, topic_set, settings, plan, console=console)
     show_evaluation(calibrated, console)

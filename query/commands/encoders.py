@@ -1,4 +1,4 @@
-"""``dragoman encoders``: which there are, and what one is."""
+"""``dragoman encoders``: list the encoders, or show one of them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def list_command(console: Console) -> None:
     """List the encoders in the cache; folders elsewhere are encoders too."""
     folders = exported()
     for folder in folders:
-        console.emit({**_described(folder), "default": folder.path == default_path()})
+        console.emit({**_description(folder), "default": folder.path == default_path()})
     rows = [
         (
             folder.path.name + (" (default)" if folder.path == default_path() else ""),
@@ -54,46 +54,49 @@ def list_command(console: Console) -> None:
 @output_options
 def show_command(name: str, words: str, k: int, console: Console) -> None:
     """Show what an encoder is: its card, its settings and the id of its build; of combined ones each."""
-    folders = [find_model(one, console) for one in name.split(BETWEEN)]
+    folders = [find_model(part_name, console) for part_name in name.split(BETWEEN)]
     if words:
-        asked = [word.strip() for word in words.split(",") if word.strip()]
-        if not asked:
+        query_words = [word.strip() for word in words.split(",") if word.strip()]
+        if not query_words:
             raise click.UsageError("--words takes words with commas between, as in --words schrift,police")
-        _show_words(folders, asked, k, console)
+        _show_words(folders, query_words, k, console)
         return
     for folder in folders:
-        console.emit(_described(folder))
+        console.emit(_description(folder))
         card = folder.path / "MODEL_CARD.md"
         if card.is_file():
             console.result(card.read_text(encoding="utf-8"))
-        console.result(json.dumps(_described(folder), indent=2, ensure_ascii=False))
+        console.result(json.dumps(_description(folder), indent=2, ensure_ascii=False))
 
 
 def _show_words(folders: Sequence[ModelFolder], words: Sequence[str], k: int, console: Console) -> None:
-    from encoders.cr5.encoder import is_cr5, load_model  # noqa: PLC0415 - most who look at an encoder need none of it
+    from encoders.cr5.encoder import is_cr5, load_model  # noqa: PLC0415 - most calls of this command do not need it
     from encoders.cr5.neighbours import neighbours  # noqa: PLC0415
 
-    folder = next(filter(is_cr5, folders), None)
-    if folder is None:
-        names = BETWEEN.join(one.config.name for one in folders)
+    cr5_folder = next(filter(is_cr5, folders), None)
+    if cr5_folder is None:
+        names = BETWEEN.join(folder.config.name for folder in folders)
         raise BadInput(f"{names} has no vectors of words; make some: dragoman train cr5 SOURCE… -o FOLDER")
-    found = neighbours(load_model(folder), words, k)
-    if unknown := sorted(set(words) - {one.asked for one in found}):
+    words_found = neighbours(load_model(cr5_folder), words, k)
+    if unknown := sorted(set(words) - {word_found.asked for word_found in words_found}):
         console.warn(f"the model has no word {', '.join(map(repr, unknown))} in any of its languages")
-    for one in found:
+    for word_found in words_found:
         console.emit(
             {
-                "word": one.word,
-                "lang": one.lang,
+                "word": word_found.word,
+                "lang": word_found.lang,
                 "near": {
-                    lang: [{"word": word, "cosine": round(cosine, 6)} for word, cosine in near]
-                    for lang, near in one.near.items()
+                    lang: [{"word": word, "cosine": round(cosine, 6)} for word, cosine in nearest]
+                    for lang, nearest in word_found.near.items()
                 },
             }
         )
-        rows = [[lang, ", ".join(f"{word} {cosine:.2f}" for word, cosine in near)] for lang, near in one.near.items()]
-        console.table(["", "nearest"], rows, title=f"{one.word} ({one.lang})")
+        rows = [
+            [lang, ", ".join(f"{word} {cosine:.2f}" for word, cosine in nearest)]
+            for lang, nearest in word_found.near.items()
+        ]
+        console.table(["", "nearest"], rows, title=f"{word_found.word} ({word_found.lang})")
 
 
-def _described(folder: ModelFolder) -> dict[str, object]:
+def _description(folder: ModelFolder) -> dict[str, object]:
     return {"folder": str(folder.path), "build": folder.config.build_id, **asdict(folder.config)}

@@ -77,14 +77,14 @@ def command(
     """
     if bool(topic_files) == from_log or not (qrel_files or from_log):
         raise click.UsageError("give --topics and --qrels, or --from-log instead of topics")
-    chosen = language_list(langs)
+    query_langs = language_list(langs)
     if from_log:
         judgements = expand(qrel_files, "qrels") if qrel_files else []
-        topic_set, weeks = logged_topic_set(name, settings, judgements, chosen)
+        topic_set, weeks = logged_topic_set(name, settings, judgements, query_langs)
         show_weeks(weeks, console)
     else:
         topics, qrels = expand(topic_files, "topics"), expand(qrel_files, "qrels")
-        topic_set = read_topic_set(topics, qrels, langs=chosen, lang=lang, encoding=encoding)
+        topic_set = read_topic_set(topics, qrels, langs=query_langs, lang=lang, encoding=encoding)
     if run_file:
         writable(run_file)
     plan = EvaluationPlan(

@@ -59,10 +59,10 @@ def command(
     The graph is compared with the model it was made from on texts in twelve languages. Below the bar nothing is
     written, unless forced.
     """
-    from onnx_export.huggingface.export import export_model  # noqa: PLC0415 - loads onnx, which --help need not wait for
+    from onnx_export.huggingface.export import export_model  # noqa: PLC0415 - onnx, which --help does not need
 
-    wishes = StatedLayout(name, pooling, query_prefix, document_prefix, languages)
-    folder, report = export_model(model, output, precision, wishes, console, force=force)
+    layout = StatedLayout(name, pooling, query_prefix, document_prefix, languages)
+    folder, report = export_model(model, output, precision, layout, console, force=force)
     console.result(str(folder.path))
     console.emit(
         {

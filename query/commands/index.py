@@ -1,4 +1,4 @@
-"""``dragoman index``: read sources, encode, store; go on where it stopped; see to the calibration."""
+"""``dragoman index``: read sources, encode and store documents, resume an interrupted run, and calibrate."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def command(
     """
     encoder, method = BETWEEN.join(encoders) or None, BETWEEN.join(methods) or None
     if settings.broker:
-        with _said_how_to_go_on(console):
+        with _hint_if_interrupted(console):
             run = publish(
                 sources, name,
                 settings=settings, options=options, encoder=encoder, method=method,
@@ -95,22 +95,22 @@ def command(
             )  # fmt: skip
         report = watch_run(run, name, settings, console)
     else:
-        with _said_how_to_go_on(console):
+        with _hint_if_interrupted(console):
             report = index(
                 sources, name,
                 settings=settings, options=options, encoder=encoder, method=method, device=cast("Device", device),
                 prune=prune, rebuild=rebuild, console=console,
             )  # fmt: skip
-    _tell(report, name, console)
+    _show_report(report, name, console)
     if not report.encoded and not report.unchanged:
         raise BadInput(f"nothing of the sources could be indexed; see why: dragoman status -c {name}")
     if not no_calibration and (report.encoded or report.pruned or report.resumed or not is_calibrated(name, settings)):
-        with _said_how_to_go_on(console):
+        with _hint_if_interrupted(console):
             show_upkeep(keep_calibrated(name, settings, device=cast("Device", device), console=console), name, console)
 
 
 @contextmanager
-def _said_how_to_go_on(console: Console) -> Iterator[None]:
+def _hint_if_interrupted(console: Console) -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
@@ -118,7 +118,7 @@ def _said_how_to_go_on(console: Console) -> Iterator[None]:
         raise
 
 
-def _tell(report: IndexReport, name: str, console: Console) -> None:
+def _show_report(report: IndexReport, name: str, console: Console) -> None:
     console.emit(
         {
             "collection": name,
@@ -132,9 +132,9 @@ def _tell(report: IndexReport, name: str, console: Console) -> None:
             "remarks": [asdict(note) for note in report.remarks],
         }
     )
-    parts = [f"{report.encoded:,} encoded", f"{report.unchanged:,} unchanged"]
-    parts += [f"{report.pruned:,} pruned"] if report.pruned else []
-    parts += [f"{len(report.refused):,} refused"] if report.refused else []
-    console.result(f"{name}: {', '.join(parts)} in {report.seconds:,.1f} s")
+    counts = [f"{report.encoded:,} encoded", f"{report.unchanged:,} unchanged"]
+    counts += [f"{report.pruned:,} pruned"] if report.pruned else []
+    counts += [f"{len(report.refused):,} refused"] if report.refused else []
+    console.result(f"{name}: {', '.join(counts)} in {report.seconds:,.1f} s")
     notes = [(note.place, note.text) for note in (*report.refused, *report.remarks)]
     show_notes(notes, console, f"dragoman status -c {name}")

@@ -10,21 +10,21 @@ import click
 
 
 class LazyGroup(click.Group):
-    """A group whose list of commands imports none of them.
+    """A group that lists its commands without importing them.
 
-    Each command is ``command`` in the module of its name, in the package that the group is of.
+    Each command is ``command`` in the module of its name, in the group's package.
     """
 
-    def __init__(self, *arguments: Any, package: str, lines: Mapping[str, str], **others: Any) -> None:
-        """Be a group of a package's commands.
+    def __init__(self, *arguments: Any, package: str, lines: Mapping[str, str], **options: Any) -> None:
+        """Make a group of a package's commands.
 
         Args:
             arguments: of ``click.Group``.
             package: the package whose modules are the commands.
-            lines: what each command does, by its name, in the order of the list.
-            others: of ``click.Group``.
+            lines: one line on each command, by name, in the order of the list.
+            options: of ``click.Group``.
         """
-        super().__init__(*arguments, **others)
+        super().__init__(*arguments, **options)
         self.package, self.lines = package, lines
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002, D102

@@ -55,18 +55,18 @@ def command(
     documents, spec = aligned.load(console)
     parallel = documents.parallel()
     if mapping:
-        found, unknown = measured(mapping, parallel, spec.model)
-        if unknown:
-            console.warn(f"the maps know nothing of {', '.join(unknown)}, so they say little here")
-        _show(found, spec.name, parallel, console)
+        mates_by_method, unknown_langs = measured(mapping, parallel, spec.model)
+        if unknown_langs:
+            console.warn(f"the maps know nothing of {', '.join(unknown_langs)}, so they say little here")
+        _show_mapping(mates_by_method, spec.name, parallel, console)
         return
     run(parallel, spec.name, Sweep(methods, dimensions, pairs, splits, seed), plot, console)
 
 
-def _show(found: Mapping[str, Mates], name: str, parallel: Parallel, console: Console) -> None:
+def _show_mapping(mates_by_method: Mapping[str, Mates], name: str, parallel: Parallel, console: Console) -> None:
     console.table(
         ["method", ">rate", ">MRR"],
-        [[method, f"{one.rate:.3f}", f"{one.mrr:.3f}"] for method, one in found.items()],
+        [[method, f"{mates.rate:.3f}", f"{mates.mrr:.3f}"] for method, mates in mates_by_method.items()],
         title=f"Mate retrieval of {name}: {len(parallel.rows)} languages, all of "
         + counted(len(parallel.concepts), "concept"),
     )
@@ -75,19 +75,26 @@ def _show(found: Mapping[str, Mates], name: str, parallel: Parallel, console: Co
             "encoder": name,
             "languages": list(parallel.rows),
             "concepts": len(parallel.concepts),
-            "points": [{"method": method, "rate": one.rate, "mrr": one.mrr} for method, one in found.items()],
+            "points": [
+                {"method": method, "rate": mates.rate, "mrr": mates.mrr} for method, mates in mates_by_method.items()
+            ],
         }
     )
 
 
 def run(parallel: Parallel, name: str, sweep: Sweep, plot: Path | None, console: Console) -> None:
-    """Measure, show and draw."""
+    """Measure the methods of a sweep, print their table and, if asked, draw their figure."""
     if plot and not plot.suffix:
         raise BadInput(f"{plot} has no ending of a picture that can be drawn; name it .png, .svg or .pdf")
     points = swept(parallel, sweep, console)
     rows = [
-        [one.method, one.said, f"{one.rate:.3f} ± {one.rate_spread:.3f}", f"{one.mrr:.3f} ± {one.mrr_spread:.3f}"]
-        for one in points
+        [
+            point.method,
+            point.said,
+            f"{point.rate:.3f} ± {point.rate_spread:.3f}",
+            f"{point.mrr:.3f} ± {point.mrr_spread:.3f}",
+        ]
+        for point in points
     ]
     title = (
         f"Mate retrieval of {name}: {len(parallel.rows) * (len(parallel.rows) - 1)} ordered pairs of "
@@ -100,7 +107,7 @@ def run(parallel: Parallel, name: str, sweep: Sweep, plot: Path | None, console:
             "encoder": name,
             "languages": list(parallel.rows),
             "concepts": len(parallel.concepts),
-            "points": [one.as_json() for one in points],
+            "points": [point.as_json() for point in points],
         }
     )
     if plot:

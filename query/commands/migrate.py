@@ -72,17 +72,19 @@ def command(
             device=cast("Device", device),
             console=console,
         )
-        _tell(report, name, console, dry_run=dry_run)
+        _show_migration(report, name, console, dry_run=dry_run)
         re_encode = re_encode and report.calibration is not None
     if re_encode:
-        _tell_encoded(encode_again(name, settings, device=cast("Device", device), console=console), name, console)
+        _show_reencoding(encode_again(name, settings, device=cast("Device", device), console=console), name, console)
 
 
-def _tell_encoded(report: ReencodingReport, name: str, console: Console) -> None:
-    told = asdict(report)
-    console.emit({"collection": name, **told, "refused": [note["doc_id"] for note in told["refused"]]})
+def _show_reencoding(report: ReencodingReport, name: str, console: Console) -> None:
+    values = asdict(report)
+    console.emit({"collection": name, **values, "refused": [note["doc_id"] for note in values["refused"]]})
     console.say(f"{counted(report.encoded, 'document')} encoded again, {report.unchanged:,} had their vector before")
-    console.say(f"of the first ten hits of {_asked(report)} {report.overlap:.0%} are those of the old encoder")
+    console.say(
+        f"of the first ten hits of {_queries_counted(report)} {report.overlap:.0%} are those of the old encoder"
+    )
     if report.refused:
         console.warn(
             f"{report.encoder.encoder} knows nothing of {counted(len(report.refused), 'document')}; see what is not "
@@ -94,28 +96,28 @@ def _tell_encoded(report: ReencodingReport, name: str, console: Console) -> None
     )
 
 
-def _asked(report: ReencodingReport | MigrationReport) -> str:
+def _queries_counted(report: ReencodingReport | MigrationReport) -> str:
     if report.logged:
         return counted(report.queries, "query of the log", "queries of the log")
     return counted(report.queries, "pseudo-query", "pseudo-queries")
 
 
-_ANSWERED = {"concepts": "a document of their concept in another language", "titles": "their own document"}
+_EXPECTED_ANSWERS = {"concepts": "a document of their concept in another language", "titles": "their own document"}
 
 
-def _tell(report: MigrationReport, name: str, console: Console, *, dry_run: bool) -> None:
-    worth, done = report.worth, report.calibration
+def _show_migration(report: MigrationReport, name: str, console: Console, *, dry_run: bool) -> None:
+    quality, calibration = report.worth, report.calibration
     console.emit(
         {
             "collection": name,
-            "migrated": bool(done),
-            "calibration": done.id if done else None,
+            "migrated": bool(calibration),
+            "calibration": calibration.id if calibration else None,
             "encoder": asdict(report.asker),
             "documents": dict(report.documents),
             "way": asdict(report.way),
             "mates": asdict(report.mates),
-            **asdict(worth),
-            "kept": worth.kept,
+            **asdict(quality),
+            "kept": quality.kept,
             "overlap": report.overlap,
             "overlap_queries": report.queries,
             "logged": report.logged,
@@ -124,33 +126,35 @@ def _tell(report: MigrationReport, name: str, console: Console, *, dry_run: bool
     console.table(
         ["queries", "documents", ">MRR"],
         [
-            ["old encoder", "old vectors, as it is", f"{worth.old:.3f}"],
-            ["new encoder", "new vectors, all encoded again", f"{worth.new:.3f}"],
-            ["new encoder", "old vectors, through the map", f"{worth.mapped:.3f}"],
+            ["old encoder", "old vectors, as it is", f"{quality.old:.3f}"],
+            ["new encoder", "new vectors, all encoded again", f"{quality.new:.3f}"],
+            ["new encoder", "old vectors, through the map", f"{quality.mapped:.3f}"],
         ],
-        title=f"{counted(worth.queries, 'pseudo-query', 'pseudo-queries')} of held-out documents, answered by "
-        + _ANSWERED[worth.kind],
+        title=f"{counted(quality.queries, 'pseudo-query', 'pseudo-queries')} of held-out documents, answered by "
+        + _EXPECTED_ANSWERS[quality.kind],
     )
     console.say(
         f"the map, learnt of {counted(sum(report.documents.values()), 'document')}, finds {report.mates.rate:.1%} of "
-        f"held-out documents' new vectors, and keeps {worth.kept:.0%} of what encoding everything again would give"
+        f"held-out documents' new vectors, and keeps {quality.kept:.0%} of what encoding everything again would give"
     )
-    if worth.queries < FEWEST:
-        console.warn(f"the advice is that of {counted(worth.queries, 'query', 'queries')}; a larger --sample says more")
-    are = "are" if done else "would be"
-    console.say(f"of the first ten hits of {_asked(report)} {report.overlap:.0%} {are} the same as before")
-    if done:
-        if not worth.pays:
+    if quality.queries < FEWEST:
+        console.warn(
+            f"the advice is that of {counted(quality.queries, 'query', 'queries')}; a larger --sample says more"
+        )
+    verb = "are" if calibration else "would be"
+    console.say(f"of the first ten hits of {_queries_counted(report)} {report.overlap:.0%} {verb} the same as before")
+    if calibration:
+        if not quality.pays:
             console.warn("the sample says that staying with the old encoder is better: dragoman rollback")
-        elif worth.kept < KEPT:
+        elif quality.kept < KEPT:
             console.warn(f"the map keeps less than {KEPT:.0%}; a larger --sample, or encoding again, finds more")
         console.result(
-            f"{name} is asked by {report.asker.encoder} from now on (calibration {done.id}); "
+            f"{name} is asked by {report.asker.encoder} from now on (calibration {calibration.id}); "
             f"back again: dragoman rollback -c {name}"
         )
     elif dry_run:
         console.result(
-            f"{name} stays as it is: this was a dry run; {'migrating' if worth.pays else 'staying'} is better"
+            f"{name} stays as it is: this was a dry run; {'migrating' if quality.pays else 'staying'} is better"
         )
     else:
         console.result(f"{name} stays as it is: the map would find less than the old encoder does; --anyway migrates")

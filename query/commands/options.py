@@ -1,7 +1,7 @@
 """Options that several commands share, each declared once.
 
-Every decorator gives the command one value: ``settings``, ``console``, ``options``, ``ranking``, ``aligned``. What only
-some commands need is imported when they do, so that the others begin at once.
+Each decorator gives the command one value: ``settings``, ``console``, ``options``, ``ranking`` or ``aligned``. A module
+that only some commands need is imported inside their decorator, so that the other commands start faster.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ device_option = click.option("--device", type=click.Choice(["auto", "cpu", "cuda
 def output_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add ``--json``, ``-q/--quiet`` and ``--debug``; the command gets a ``console`` for the first two.
 
-    ``--debug`` is looked at where errors are printed.
+    ``query.cli.run``, which prints errors, reads ``--debug`` itself.
     """
 
     @functools.wraps(command)
-    def with_console(*, as_json: bool, quiet: bool, **others: Any) -> Any:
-        return command(console=Console(json=as_json, quiet=quiet), **others)
+    def with_console(*, as_json: bool, quiet: bool, **arguments: Any) -> Any:
+        return command(console=Console(json=as_json, quiet=quiet), **arguments)
 
     options = (
         click.option(
@@ -63,9 +63,9 @@ def place_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(command)
     def with_settings(
-        *, home: str | None, store: str | None, database: str | None, broker: str | None, **others: Any
+        *, home: str | None, store: str | None, database: str | None, broker: str | None, **arguments: Any
     ) -> Any:
-        return command(settings=Settings.read(home, store, database, broker), **others)
+        return command(settings=Settings.read(home, store, database, broker), **arguments)
 
     options = (
         ("broker", "URL", "Broker of workers, amqp://HOST or redis://HOST; none: work in this process."),
@@ -89,9 +89,11 @@ def reading_options(command: Callable[..., Any]) -> Callable[..., Any]:
     from indexer.readers import FORMATS, ReadOptions  # noqa: PLC0415
 
     @functools.wraps(command)
-    def with_options(*, format_: str | None, fields: tuple[str, ...], lang: str, encoding: str, **others: Any) -> Any:
-        options = ReadOptions(format=format_ or "", fields=_pairs(fields), lang=lang, encoding=encoding)
-        return command(options=options, **others)
+    def with_options(
+        *, format_: str | None, fields: tuple[str, ...], lang: str, encoding: str, **arguments: Any
+    ) -> Any:
+        options = ReadOptions(format=format_ or "", fields=_field_names(fields), lang=lang, encoding=encoding)
+        return command(options=options, **arguments)
 
     options = (
         click.option(
@@ -134,10 +136,12 @@ def ranking_options(command: Callable[..., Any]) -> Callable[..., Any]:
         no_passages: bool,
         hybrid: bool,
         weights: str,
-        **others: Any,
+        **arguments: Any,
     ) -> Any:
-        given = parsed_weights(weights) if weights else ()
-        return command(ranking=RankingOptions(calibration, balance, margin, not no_passages, hybrid, given), **others)
+        encoder_weights = parsed_weights(weights) if weights else ()
+        return command(
+            ranking=RankingOptions(calibration, balance, margin, not no_passages, hybrid, encoder_weights), **arguments
+        )
 
     options = (
         weights_option("Of the encoders that a collection combines, in their order.  [default: the calibration's]"),
@@ -163,11 +167,11 @@ def ranking_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def aligned_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add SOURCE…, ``-c``, ``--languages``, ``--encoder``, ``--method-of-documents``, ``--device``: ``aligned``.
+    """Add SOURCE…, ``-c``, ``--languages``, ``--encoder``, ``--document-method``, ``--device``: ``aligned``.
 
-    Beside ``reading_options`` and ``place_options``, whose values it takes over.
+    The command must also have ``reading_options`` and ``place_options``, whose values become part of ``aligned``.
     """
-    from encoders.methods.registry import METHODS  # noqa: PLC0415 - as below
+    from encoders.methods.registry import METHODS  # noqa: PLC0415
     from indexer.training.mapping_sources import AlignedSources  # noqa: PLC0415
     from onnx_export.models import DEFAULT  # noqa: PLC0415
 
@@ -182,13 +186,13 @@ def aligned_options(command: Callable[..., Any]) -> Callable[..., Any]:
         device: str,
         options: ReadOptions,
         settings: Settings,
-        **others: Any,
+        **arguments: Any,
     ) -> Any:
         codes = [normalise(code) for code in languages.split(",") if code.strip()]
         aligned = AlignedSources(
             sources, collection, codes, encoder, document_method, cast("Device", device), options, settings
         )
-        return command(aligned=aligned, **others)
+        return command(aligned=aligned, **arguments)
 
     options = (
         device_option,
@@ -233,32 +237,32 @@ def _help(text: str, variable: str) -> str:
     return f"{text}  [env: DRAGOMAN_{variable}]"
 
 
-def _pairs(fields: Sequence[str]) -> dict[str, str]:
+def _field_names(fields: Sequence[str]) -> dict[str, str]:
     pairs = {}
-    for field in fields:
-        ours, equals, theirs = field.partition("=")
-        if not (ours and equals and theirs):
-            raise click.UsageError(f"--field takes OURS=THEIRS, as in --field text=body, not {field!r}")
-        pairs[ours] = theirs
+    for pair in fields:
+        field, equals, source_field = pair.partition("=")
+        if not (field and equals and source_field):
+            raise click.UsageError(f"--field takes OURS=THEIRS, as in --field text=body, not {pair!r}")
+        pairs[field] = source_field
     return pairs
 
 
 def _numbers(_context: click.Context, _option: click.Parameter, value: str) -> tuple[int, ...]:
-    """Whole numbers above 0 with commas between."""
+    """Numbers of an option: whole, above 0, with commas between, each once."""
     try:
-        found = tuple(dict.fromkeys(int(part) for part in value.split(",") if part.strip()))
+        numbers = tuple(dict.fromkeys(int(part) for part in value.split(",") if part.strip()))
     except ValueError:
-        found = (0,)
-    if any(one < 1 for one in found):
+        numbers = (0,)
+    if any(number < 1 for number in numbers):
         raise click.BadParameter(f"{value!r} is no list of whole numbers with commas between")
-    return found
+    return numbers
 
 
 def _map_methods(_context: click.Context, _option: click.Parameter, value: str) -> tuple[Method, ...]:
-    """Names of methods with commas between."""
+    """Methods of an option, names with commas between, in the order of ``METHODS``."""
     from query.alignment.mates import METHODS  # noqa: PLC0415
 
-    named = [part.strip() for part in value.split(",") if part.strip()]
-    if unknown := [name for name in named if name not in METHODS]:
+    names = [part.strip() for part in value.split(",") if part.strip()]
+    if unknown := [name for name in names if name not in METHODS]:
         raise click.BadParameter(f"there is no method {unknown[0]!r}; choose among {', '.join(METHODS)}")
-    return tuple(method for method in METHODS if method in named)
+    return tuple(method for method in METHODS if method in names)

@@ -1,4 +1,4 @@
-"""``dragoman pause``: let workers rest; what they have they finish."""
+"""``dragoman pause``: workers finish their chunks and take no more chunks of a run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``dragoman queries``: what a collection was asked, for people to look at and to judge."""
+"""``dragoman queries``: the logged queries of a collection, for people to judge."""
 
 from __future__ import annotations
 
@@ -38,16 +38,16 @@ def command(name: str, output: Path | None, settings: Settings, console: Console
         console.result(f"{counted(len(lines), 'query', 'queries')} of {name} written to {output}")
         console.emit({"collection": name, "queries": len(lines), "file": str(output)})
         return
-    asked = [json.loads(line) for line in lines]
+    topics = [json.loads(line) for line in lines]
     console.table(
         [">asked", ">shown", ">opened", "in", "query", "qid"],
         [
-            [f"{one['asked']:,}", f"{len(one['shown']):,}", f"{len(one['relevant']):,}"]
-            + [one[part] for part in ("lang", "title", "qid")]
-            for one in asked[:_SHOWN]
+            [f"{topic['asked']:,}", f"{len(topic['shown']):,}", f"{len(topic['relevant']):,}"]
+            + [topic[part] for part in ("lang", "title", "qid")]
+            for topic in topics[:_SHOWN]
         ],
         title=f"what {name} was asked",
     )
-    if len(asked) > _SHOWN:
-        console.say(f"{len(asked) - _SHOWN:,} more; all of them: dragoman queries -c {name} -o FILE")
-    console.emit({"collection": name, "queries": asked})
+    if len(topics) > _SHOWN:
+        console.say(f"{len(topics) - _SHOWN:,} more; all of them: dragoman queries -c {name} -o FILE")
+    console.emit({"collection": name, "queries": topics})

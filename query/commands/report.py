@@ -39,9 +39,9 @@ def command(
     does, which languages find which, and the newest evaluation against one of the same topics, if there is one that
     ranked in another way: by plain cosine against calibrated, say.
     """
-    from query.report.compose import report  # noqa: PLC0415 - NumPy and the database, which --help need not pay
+    from query.report.compose import report  # noqa: PLC0415 - NumPy and the database, which --help does not need
 
-    written = report(
+    report_path = report(
         name,
         settings,
         output or Path(f"{name}-report.html"),
@@ -49,5 +49,5 @@ def command(
         qrels=expand(qrel_files, "qrels"),
         console=console,
     )
-    console.result(f"The report on {name} is written to {written.absolute()}")
-    console.emit({"collection": name, "report": str(written.absolute())})
+    console.result(f"The report on {name} is written to {report_path.absolute()}")
+    console.emit({"collection": name, "report": str(report_path.absolute())})

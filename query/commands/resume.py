@@ -1,4 +1,4 @@
-"""``dragoman resume``: let workers go on; bring back what a lost broker forgot."""
+"""``dragoman resume``: continue a paused run, or send the messages again that a broker lost."""
 
 from __future__ import annotations
 

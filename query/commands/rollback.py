@@ -29,22 +29,26 @@ def command(name: str, settings: Settings, console: Console) -> None:
     """
     engine = connect(settings.database)
     try:
-        if left := leave_migration(engine, name):
-            console.emit({"collection": name, "calibration": left})
-            found = collections.require(engine, name)
-            if asker := query_encoder_spec(calibration_table.load(engine, found)):
-                console.result(f"{name} is asked by {asker.encoder} by {asker.method} again (calibration {left})")
+        if calibration_id := leave_migration(engine, name):
+            console.emit({"collection": name, "calibration": calibration_id})
+            collection = collections.require(engine, name)
+            if asker := query_encoder_spec(calibration_table.load(engine, collection)):
+                console.result(
+                    f"{name} is asked by {asker.encoder} by {asker.method} again (calibration {calibration_id})"
+                )
                 console.say(f"dragoman rollback once more leaves that migration too: dragoman rollback -c {name}")
                 return
-            ranked = "without a calibration" if left == calibration_table.NONE else f"by calibration {left}"
-            console.result(f"{name} is asked by its own encoder again, and ranked {ranked}")
-            if found.previous:
+            plain = calibration_id == calibration_table.NONE
+            ranking = "without a calibration" if plain else f"by calibration {calibration_id}"
+            console.result(f"{name} is asked by its own encoder again, and ranked {ranking}")
+            if collection.previous:
                 console.say("dragoman rollback once more returns to what it was before its rebuild")
             return
-        back = generations.roll_back(engine, name, settings)
+        generation = generations.roll_back(engine, name, settings)
     finally:
         engine.dispose()
-    console.emit({"collection": name, **asdict(back)})
+    console.emit({"collection": name, **asdict(generation)})
     console.result(
-        f"{name} is searched as generation {back.number} again: {back.encoder} by {back.method} (model {back.model})"
+        f"{name} is searched as generation {generation.number} again: "
+        f"{generation.encoder} by {generation.method} (model {generation.model})"
     )

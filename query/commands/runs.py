@@ -50,15 +50,15 @@ def list_runs(
 ) -> None:
     """List logged runs, newest first."""
     engine = click.get_current_context().with_resource(opened(settings.database))
-    found = history.runs(engine, collection, every=every, limit=limit)
-    if collection is not None and not found:
+    logged_runs = history.runs(engine, collection, every=every, limit=limit)
+    if collection is not None and not logged_runs:
         collections.require(engine, collection)
-    for run in found:
+    for run in logged_runs:
         console.emit(run_json(run))
-    if not found:
+    if not logged_runs:
         console.say("No runs are logged yet; make one: dragoman evaluate --topics T --qrels Q -c NAME")
         return
-    measures = list(dict.fromkeys(measure for run in found for measure in run.means))[:7]
+    measures = list(dict.fromkeys(measure for run in logged_runs for measure in run.means))[:7]
     console.table(
         ["run", "when (UTC)", "collection", "tag", "topics in", ">topics", *(f">{measure}" for measure in measures)],
         [
@@ -71,7 +71,7 @@ def list_runs(
                 f"{run.topics:,}",
                 *(f"{run.means[measure]:.3f}" if measure in run.means else "–" for measure in measures),
             ]
-            for run in found
+            for run in logged_runs
         ],
     )
 
@@ -98,15 +98,17 @@ def show_run(
     console.result(f"run {run.id} of {run.created:%Y-%m-%d %H:%M} UTC on {run.setup.collection}, {_topics_in(run)}")
     console.result(f"tag {run.setup.tag} · model {run.setup.model} · build {run.setup.build} · space {run.setup.space}")
     console.result(f"topics {run.setup.topics} ({run.setup.topics_hash}) · qrels {run.setup.qrels_hash}")
-    others = [member.id for member in history.members(engine, run.evaluation) if member.id != run.id]
-    if others:
-        console.result(f"with {', '.join(others)}")
+    other_runs = [member.id for member in history.members(engine, run.evaluation) if member.id != run.id]
+    if other_runs:
+        console.result(f"with {', '.join(other_runs)}")
     if run.unjudged:
         console.result(
-            f"topics that have nothing relevant, and are left out ({len(run.unjudged)}): {_some(run.unjudged)}"
+            f"topics that have nothing relevant, and are left out ({len(run.unjudged)}): {_first_ten(run.unjudged)}"
         )
     if run.without_hits:
-        console.result(f"topics that found nothing, and count 0 ({len(run.without_hits)}): {_some(run.without_hits)}")
+        console.result(
+            f"topics that found nothing, and count 0 ({len(run.without_hits)}): {_first_ten(run.without_hits)}"
+        )
     rows = [
         [qid, *(f"{values[measure]:.4f}" if measure in values else "–" for measure in run.means)]
         for qid, values in scores.items()
@@ -116,7 +118,7 @@ def show_run(
     show_found(run.found, console)
 
 
-def _some(names: Sequence[str]) -> str:
+def _first_ten(names: Sequence[str]) -> str:
     return ", ".join(names[:10]) + (" …" if len(names) > 10 else "")
 
 
@@ -140,40 +142,43 @@ def compare_runs(
     if len(set(run_ids)) < 2:
         raise click.UsageError("give two runs or more, such as: dragoman runs compare 6 7")
     engine = click.get_current_context().with_resource(opened(settings.database))
-    logged = [history.find(engine, run_id) for run_id in run_ids]
-    chosen = _measures(logged, measures)
+    logged_runs = [history.find(engine, run_id) for run_id in run_ids]
+    tested = _measures(logged_runs, measures)
     if plot:
         writable(plot)
-    first, *others = [(run, history.scores(engine, run.id)) for run in logged]
+    (baseline, baseline_scores), *compared = [(run, history.scores(engine, run.id)) for run in logged_runs]
     comparisons = corrected(
         [
             comparison
-            for run, scores in others
-            for comparison in compare(first[0].id, first[1], run.id, scores, chosen, topic=run.topic)
+            for run, scores in compared
+            for comparison in compare(baseline.id, baseline_scores, run.id, scores, tested, topic=run.topic)
         ]
     )
     show_comparisons(comparisons, console)
-    for run, _ in others:
-        if not run.judged_as(first[0]):
+    for run, _ in compared:
+        if not run.judged_as(baseline):
             console.warn(
-                f"{run.id} and {first[0].id} were scored by different judgements; part of the difference is theirs"
+                f"{run.id} and {baseline.id} were scored by different judgements; part of the difference is theirs"
             )
     if plot:
         from query.evaluation.plots import difference_figure, save_figure  # noqa: PLC0415 - matplotlib is only for this
 
-        save_figure(difference_figure([one for one in comparisons if one.measure == chosen[0]]), plot)
-        console.say(f"Differences in {chosen[0]} drawn to {plot}")
-    console.emit({"comparisons": [comparison_json(one) for one in comparisons], "plot": plot and str(plot)})
+        drawn = [comparison for comparison in comparisons if comparison.measure == tested[0]]
+        save_figure(difference_figure(drawn), plot)
+        console.say(f"Differences in {tested[0]} drawn to {plot}")
+    console.emit(
+        {"comparisons": [comparison_json(comparison) for comparison in comparisons], "plot": plot and str(plot)}
+    )
 
 
 def _measures(runs: Sequence[history.LoggedRun], names: str) -> list[str]:
     shared = [name for name in runs[0].means if name != JUDGED and all(name in run.means for run in runs)]
-    wanted = names.replace(",", " ").split()
-    if unknown := [name for name in wanted if name not in shared]:
+    named = names.replace(",", " ").split()
+    if unknown := [name for name in named if name not in shared]:
         raise BadInput(f"the runs do not all have {unknown[0]!r}; they share {', '.join(shared) or 'no measure'}")
     if not shared:
         raise BadInput("these runs share no measure; evaluate them with the same --measures")
-    return wanted or [name for name in shared if not is_fairness(name)] or shared
+    return named or [name for name in shared if not is_fairness(name)] or shared
 
 
 @command.command("export", short_help="Write a run's ranking in TREC format.")

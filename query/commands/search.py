@@ -75,8 +75,8 @@ def command(
         console.warn(f"the query is longer than the encoder reads; what comes from {beginning!r} on was left out")
     if detected:
         unsure = "" if detected.confidence >= SURE else f", {detected.confidence:.0%} sure"
-        said = language if language != UNDETERMINED else "unknown"
-        console.say(f"query language: {said} (detected{unsure}; say another with --lang)")
+        language_name = language if language != UNDETERMINED else "unknown"
+        console.say(f"query language: {language_name} (detected{unsure}; say another with --lang)")
     if console.json:
         console.emit(
             {"query": text, "lang": language, "collection": collection, "hits": [as_json(hit) for hit in hits]}
@@ -89,9 +89,9 @@ def command(
         console.result("nothing found" + (": no document passes the filter" if filters else ""))
 
 
-def _filters(given: Sequence[str]) -> dict[str, list[str]] | None:
+def _filters(pairs: Sequence[str]) -> dict[str, list[str]] | None:
     filters: dict[str, list[str]] = {}
-    for pair in given:
+    for pair in pairs:
         name, equals, value = pair.partition("=")
         if not (name and equals):
             raise click.UsageError(f"--filter takes FIELD=VALUE, as in --filter label=news, not {pair!r}")

@@ -106,10 +106,13 @@ def command(
     from query.service.app import Service, server  # noqa: PLC0415 - two seconds of imports
     from query.service.options import LOOPBACK, ServiceOptions  # noqa: PLC0415
 
-    alone = os.environ.get("DRAGOMAN_TOKEN")
-    allowed = (*(read_tokens(tokens) if tokens else ()), *([Token.of("DRAGOMAN_TOKEN", alone)] if alone else []))
+    single_token = os.environ.get("DRAGOMAN_TOKEN")
+    accepted_tokens = (
+        *(read_tokens(tokens) if tokens else ()),
+        *([Token.of("DRAGOMAN_TOKEN", single_token)] if single_token else []),
+    )
     local = host in LOOPBACK
-    if not local and not allowed:
+    if not local and not accepted_tokens:
         raise BadInput(
             f"{host} is reached from other machines, and nobody is kept out; name a file of tokens with --tokens, "
             f"a line such as: me {secrets.token_hex(24)}"
@@ -119,7 +122,7 @@ def command(
         collections=names,
         device=cast("Device", device),
         hybrid=hybrid,
-        tokens=allowed,
+        tokens=accepted_tokens,
         hosts=_hosts(host, hosts, local=local),
         rate=rate,
         threads=threads or 2 * (os.cpu_count() or 1),
@@ -132,20 +135,20 @@ def command(
         log=log,
         log_days=log_days,
     )
-    running = server(Service(options), options, host, port)
+    http_server = server(Service(options), options, host, port)
     console.say(f"serving at http://{host}:{port}/ (stop with Ctrl-C)")
-    for one in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(one, lambda *_: None)  # uvicorn hands the signal on when it has stopped in order
+    for signal_number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(signal_number, lambda *_: None)  # uvicorn raises the signal again after an orderly stop
     try:
-        running.run()
-    except SystemExit as ended:  # uvicorn's way to say that it can't begin
+        http_server.run()
+    except SystemExit as error:  # uvicorn exits if it can't listen
         raise BadInput(
             f"the service can't listen at {host}:{port}; see what does (another service?), or take another --port"
-        ) from ended
+        ) from error
 
 
 def _hosts(host: str, named: tuple[str, ...], *, local: bool) -> tuple[str, ...]:
-    """Host names that are the service's; none: any. A token is a better guard than a name."""
+    """Host names that requests may call the service by; empty: any, as tokens protect a service that others reach."""
     from query.service.options import LOOPBACK  # noqa: PLC0415
 
     if "*" in named or (not local and not named):

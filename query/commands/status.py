@@ -1,4 +1,4 @@
-"""``dragoman status``: what is indexed, with what, and what was refused."""
+"""``dragoman status``: collections, their documents, encoders, calibrations, index runs and refused records."""
 
 from __future__ import annotations
 
@@ -39,92 +39,97 @@ def command(
         if watched and name:
             watch(engine, last_run(engine, name).id, every, console)
             return
-        shown = [collections.require(engine, name)] if name else collections.every(engine)
-        described = [describe(engine, collection, settings) for collection in shown]
-    for one in described:
-        console.emit(one)
+        selected = [collections.require(engine, name)] if name else collections.every(engine)
+        statuses = [describe(engine, collection, settings) for collection in selected]
+    for status in statuses:
+        console.emit(status)
     if console.json:
         return
     console.result(f"home: {settings.home}")
-    if not described:
+    if not statuses:
         console.result("nothing is indexed yet; begin with: dragoman demo, or: dragoman index SOURCE -c NAME")
-    for one in described:
-        _show(console, one, whole=bool(name))
+    for status in statuses:
+        _show_collection(console, status, full=bool(name))
 
 
-def _show(console: Console, one: dict[str, Any], *, whole: bool) -> None:
-    languages = "  ".join(f"{lang} {count:,}" for lang, count in one["languages"].items())
+def _show_collection(console: Console, status: dict[str, Any], *, full: bool) -> None:
+    languages = "  ".join(f"{lang} {count:,}" for lang, count in status["languages"].items())
     console.result(
-        f"\n{one['collection']}: {counted(one['documents'], 'document')}, languages: {len(one['languages'])}"
+        f"\n{status['collection']}: {counted(status['documents'], 'document')}, languages: {len(status['languages'])}"
     )
-    console.result(f"  {languages or one['trouble'] or 'no documents'}")
-    console.result(f"  encoder {one['encoder']} by {one['method']} ({one['dim']} numbers, model {one['model']})")
-    console.result(f"  store {one['store']}")
-    if lost := one["not_found"]:
+    console.result(f"  {languages or status['trouble'] or 'no documents'}")
+    console.result(
+        f"  encoder {status['encoder']} by {status['method']} ({status['dim']} numbers, model {status['model']})"
+    )
+    console.result(f"  store {status['store']}")
+    if absent := status["not_found"]:
         console.result(
-            f"  {counted(lost, 'of them has', 'of them have')} no vector of this model: not found until indexed again"
+            f"  {counted(absent, 'of them has', 'of them have')} no vector of this model: not found until indexed again"
         )
-    if again := one["encoding_again"]:
-        do = "the same dragoman migrate --re-encode goes on" if again["searched"] else "it is not asked by them now"
-        have = counted(again["documents"], "of them has", "of them have")
-        console.result(f"  {have} a vector of model {again['model']} too; {do}")
-    if previous := one["previous"]:
-        other = previous["number"] != one["generation"]  # encoding again leaves both vectors in one
+    if re_encoding := status["encoding_again"]:
+        searched = re_encoding["searched"]
+        advice = "the same dragoman migrate --re-encode goes on" if searched else "it is not asked by them now"
+        having = counted(re_encoding["documents"], "of them has", "of them have")
+        console.result(f"  {having} a vector of model {re_encoding['model']} too; {advice}")
+    if previous := status["previous"]:
+        rebuilt = previous["number"] != status["generation"]  # encoding again keeps both vectors in the same generation
         console.result(
-            f"  generation {one['generation']}; dragoman rollback -c {one['collection']} returns to "
-            + (f"{previous['number']}, " if other else "the vectors of ")
+            f"  generation {status['generation']}; dragoman rollback -c {status['collection']} returns to "
+            + (f"{previous['number']}, " if rebuilt else "the vectors of ")
             + f"{previous['encoder']} by {previous['method']}"
         )
-    if building := one["building"]:
-        at_work = any(run["state"] in {tables.READING, tables.RUNNING, tables.PAUSED} for run in one["runs"])
+    if building := status["building"]:
+        at_work = any(run["state"] in {tables.READING, tables.RUNNING, tables.PAUSED} for run in status["runs"])
         console.result(
             f"  being rebuilt as generation {building['number']}, {building['encoder']} by {building['method']}"
             + ("" if at_work else "; if no process is at it, give the same dragoman index --rebuild again")
         )
-    _show_calibrations(console, one, whole=whole)
-    _show_runs(console, one, whole=whole)
+    _show_calibrations(console, status, full=full)
+    _show_runs(console, status, full=full)
     for kind in ("refused", "remarks"):
-        notes = one[kind]
+        notes = status[kind]
         if notes:
             console.result(
                 f"  {counted(len(notes), kind.removesuffix('s'), kind)}"
-                + ("" if whole else f": dragoman status -c {one['collection']}")
+                + ("" if full else f": dragoman status -c {status['collection']}")
             )
-        for note in notes if whole else []:
+        for note in notes if full else []:
             console.result(f"    {note['place']}: {note['text']}")
 
 
-def _show_runs(console: Console, one: dict[str, Any], *, whole: bool) -> None:
-    for run in one["runs"] if whole else one["runs"][-1:]:
-        done = f"{run['encoded']:,} encoded, {run['unchanged']:,} unchanged, {run['pruned']:,} pruned"
+def _show_runs(console: Console, status: dict[str, Any], *, full: bool) -> None:
+    for run in status["runs"] if full else status["runs"][-1:]:
+        counts = f"{run['encoded']:,} encoded, {run['unchanged']:,} unchanged, {run['pruned']:,} pruned"
         state = "not ended" if run["state"] == "interrupted" else run["state"]
-        console.result(f"  run {run['run']} {state}: {done}; begun {run['started']} UTC")
+        console.result(f"  run {run['run']} {state}: {counts}; begun {run['started']} UTC")
         if len(run["builds"] or {}) > 1:
             by_build = ", ".join(f"{count:,} by {build}" for build, count in run["builds"].items())
             console.result(f"    builds of the model: {by_build}")
         if run["state"] == "interrupted":
             console.result("    interrupted, if no process is at it: give the same command again")
         if run["state"] == tables.RUNNING:
-            console.result(f"    workers are at it: dragoman status --watch -c {one['collection']}")
+            console.result(f"    workers are at it: dragoman status --watch -c {status['collection']}")
         if run["state"] == tables.PAUSED:
-            console.result(f"    go on: dragoman resume -c {one['collection']}")
+            console.result(f"    go on: dragoman resume -c {status['collection']}")
         if run["state"] == tables.READING:
             console.result("    its sources are being read; going on, if that broke off: give the same command again")
 
 
-def _show_calibrations(console: Console, one: dict[str, Any], *, whole: bool) -> None:
-    active = [kept for kept in one["calibrations"] if kept["active"]]
-    for kept in one["calibrations"] if whole else active:
-        weights = f", weights {said}" if (said := shown_weights(kept["weights"])) else ""
-        settings = f"balance {kept['balance']:g}, {kept['margin']} margin{weights}, decided by {kept['decided_by']}"
-        state = ", active" if kept["active"] and whole else ""
-        console.result(f"  calibration {kept['calibration']}: {settings}{state}")
-        if kept["map"]:
-            console.result(f"    asked through maps: {kept['map']}")
-        if kept["active"] and kept["without"]:
-            languages = ", ".join(kept["without"])
-            console.result(f"    without {languages}: make another: dragoman calibrate -c {one['collection']}")
+def _show_calibrations(console: Console, status: dict[str, Any], *, full: bool) -> None:
+    active = [calibration for calibration in status["calibrations"] if calibration["active"]]
+    for calibration in status["calibrations"] if full else active:
+        weights = f", weights {weights_text}" if (weights_text := shown_weights(calibration["weights"])) else ""
+        setting = f"balance {calibration['balance']:g}, {calibration['margin']} margin{weights}"
+        state = ", active" if calibration["active"] and full else ""
+        console.result(
+            f"  calibration {calibration['calibration']}: {setting}, decided by {calibration['decided_by']}{state}"
+        )
+        if calibration["map"]:
+            console.result(f"    asked through maps: {calibration['map']}")
+        if calibration["active"] and calibration["without"]:
+            languages = ", ".join(calibration["without"])
+            console.result(f"    without {languages}: make another: dragoman calibrate -c {status['collection']}")
     if not active:
-        of_model = [kept for kept in one["calibrations"] if kept["model"] == one["model"]]
-        do = "choose one: dragoman calibrate --use ID" if of_model else "make one: dragoman calibrate"
-        console.result(f"  no calibration: plain cosine; {do} -c {one['collection']}")
+        of_model = [calibration for calibration in status["calibrations"] if calibration["model"] == status["model"]]
+        advice = "choose one: dragoman calibrate --use ID" if of_model else "make one: dragoman calibrate"
+        console.result(f"  no calibration: plain cosine; {advice} -c {status['collection']}")

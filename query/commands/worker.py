@@ -68,10 +68,14 @@ def command(
     """
     if name:
         with opened(settings.database) as engine:
-            found = collections.require(engine, name)
-            again = encoding_again(engine, name)
-        wanted = (again and again.again) or found.building or {"encoder": found.encoder, "method": found.method}
-        encoder, method = encoder or wanted["encoder"], method or wanted["method"]
+            collection = collections.require(engine, name)
+            re_encoding = encoding_again(engine, name)
+        encoder_spec = (
+            (re_encoding and re_encoding.again)
+            or collection.building
+            or {"encoder": collection.encoder, "method": collection.method}
+        )
+        encoder, method = encoder or encoder_spec["encoder"], method or encoder_spec["method"]
     plan = WorkerPlan(
         reference=encoder or DEFAULT,
         method=method,

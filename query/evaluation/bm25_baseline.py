@@ -1,4 +1,4 @@
-"""BM25 of each topic in its own language: what any search engine would find there without an encoder."""
+"""BM25 ranking within the topic's language: what a search engine finds without an encoder."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from query.evaluation.trec_run import Scored
 def rank_by_bm25(
     documents: Iterable[Document], queries: Sequence[Document], lang: str, *, k: int = 1000
 ) -> list[list[Scored]]:
-    """Rank the documents of one language for queries in it.
+    """Rank the documents of one language for queries in the same language.
 
-    The index is a temporary SQLite database that moves to disk as it grows, and is gone afterwards.
+    The index is a temporary SQLite database, which moves to disk as it grows and is deleted afterwards.
 
     Args:
-        documents: all of that language.
-        queries: of the same language.
-        lang: which language that is: it decides the words' stems.
-        k: how deep to rank.
+        documents: all documents of the language.
+        queries: queries in the language.
+        lang: the language, which decides how words are stemmed.
+        k: number of documents to rank for each query.
 
     Returns:
-        For each query up to ``k`` documents with their BM25 scores, best first; only those that share a word with it.
+        For each query up to ``k`` documents with their BM25 scores, best first; each shares a word with the query.
     """
     doc_ids: list[str] = []
     with closing(sqlite3.connect("")) as connection:

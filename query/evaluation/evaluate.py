@@ -1,4 +1,4 @@
-"""Evaluate a collection: ask every topic, score the rankings, log them, compare them with another run."""
+"""Evaluate a collection: rank every topic, score the rankings, log them, compare them with another run."""
 
 from __future__ import annotations
 
@@ -25,12 +25,7 @@ from query.ranking.searcher import Searcher
 
 @dataclass(frozen=True)
 class EarlierRun:
-    """A logged run with its topics' scores.
-
-    Attributes:
-        run: as it was logged.
-        scores: by topic and measure.
-    """
+    """A logged run with its scores by topic and measure."""
 
     run: history.LoggedRun
     scores: dict[str, dict[str, float]]
@@ -41,12 +36,8 @@ class Evaluation:
     """An evaluation that was logged.
 
     Attributes:
-        number: in the log.
-        setup: what was asked, of what, with which settings.
-        plan: how it was evaluated.
-        topic_set: topics and judgements.
-        result: runs and their scores.
-        baseline: what it is compared with: a run from elsewhere, or logged runs; none where nothing was named.
+        number: number of the evaluation in the log.
+        baseline: what the runs are compared with: a run from a TREC file, or logged runs; none if nothing was named.
     """
 
     number: int
@@ -57,10 +48,10 @@ class Evaluation:
     baseline: Run | Sequence[EarlierRun] | None
 
     def comparisons(self) -> list[Comparison]:
-        """Compare the runs with those of the same name, or the main run with the only one there is.
+        """Compare the runs with the baseline's runs of the same names, or else the main run with its first run.
 
         Raises:
-            BadInput: the other run has none of the topics or of the measures.
+            BadInput: the baseline has none of the topics or none of the measures.
         """
         if self.baseline is None:
             return []
@@ -69,12 +60,15 @@ class Evaluation:
         if isinstance(self.baseline, Run):
             scores = self._scored(self.baseline)
             name = f"{self.number}.{main.name}"
-            found = compare(self.baseline.tag, scores.topics, name, main.scores.topics, measures, topic=main.topic)
-            return corrected(found)
+            return corrected(
+                compare(self.baseline.tag, scores.topics, name, main.scores.topics, measures, topic=main.topic)
+            )
         by_name = {outcome.name: outcome for outcome in self.result.outcomes}
-        pairs = [(earlier, by_name[earlier.run.name]) for earlier in self.baseline if earlier.run.name in by_name]
+        matched_runs = [
+            (earlier, by_name[earlier.run.name]) for earlier in self.baseline if earlier.run.name in by_name
+        ]
         comparisons: list[Comparison] = []
-        for earlier, outcome in pairs or [(self.baseline[0], main)]:
+        for earlier, outcome in matched_runs or [(self.baseline[0], main)]:
             run = earlier.run
             shared = [measure for measure in measures if measure in run.means]
             if not shared:
@@ -97,19 +91,19 @@ def evaluate_collection(
     baseline: str = "",
     console: Console | None = None,
 ) -> Evaluation:
-    """Ask every topic of a collection, score the rankings, and log them.
+    """Rank every topic against a collection, score the rankings, and log them.
 
     Args:
-        collection: its name.
+        collection: name of the collection.
         topic_set: topics and judgements.
         settings: where the collection and the log are.
-        plan: how to evaluate; an empty tag is the encoder's name.
-        ranking: how to rank, where it is not as the calibration has it.
-        baseline: a logged run or a TREC run file to compare with; none if empty.
-        console: where progress goes.
+        plan: how to evaluate; an empty tag is replaced by the encoder's name.
+        ranking: options that replace those of the calibration.
+        baseline: a logged run or a TREC run file to compare with; empty: none.
+        console: where progress and warnings go.
 
     Raises:
-        BadInput: there is no such collection or run, or the judgements have nothing relevant for any topic.
+        BadInput: there is no such collection or run, or no topic has a relevant document.
     """
     console = console or Console(quiet=True)
     if UNDETERMINED in topic_set.topics:
@@ -126,14 +120,14 @@ def evaluate_collection(
 
 
 def _setup(searcher: Searcher, plan: EvaluationPlan, topic_set: TopicSet) -> history.Setup:
-    asked = {"fields": list(plan.fields), "to": plan.to and list(plan.to), "depth": plan.depth}
+    plan_settings = {"fields": list(plan.fields), "to": plan.to and list(plan.to), "depth": plan.depth}
     return history.Setup(
         collection=searcher.collection,
         tag=plan.tag,
         model=searcher.spec.model,
         build=searcher.spec.build,
         space=searcher.space,
-        settings={**searcher.describe(), **asked},
+        settings={**searcher.describe(), **plan_settings},
         topics=topic_set.name,
         topics_hash=topic_set.topics_hash,
         qrels_hash=topic_set.qrels_hash,
@@ -141,11 +135,11 @@ def _setup(searcher: Searcher, plan: EvaluationPlan, topic_set: TopicSet) -> his
 
 
 def _baseline(engine: sa.Engine, name: str) -> Run | list[EarlierRun]:
-    """The run of a TREC file, or the logged runs that an id may stand for, read before the work begins."""
+    """The run of a TREC file, or the logged runs that an id stands for, read before any topic is ranked."""
     if Path(name).is_file():
         return Run.read_trec(name)
-    named = history.find(engine, name)
-    runs = [named]
+    named_run = history.find(engine, name)
+    runs = [named_run]
     if "." not in name:
-        runs = [run for run in history.members(engine, named.evaluation) if run.kind in {"language", "pooled"}]
+        runs = [run for run in history.members(engine, named_run.evaluation) if run.kind in {"language", "pooled"}]
     return [EarlierRun(run, history.scores(engine, run.id)) for run in runs]

@@ -1,4 +1,4 @@
-"""Topics × collection → runs → scores: what ``dragoman evaluate`` does, as a function."""
+"""Topics × collection → runs → scores: the computation of ``dragoman evaluate``."""
 
 from __future__ import annotations
 
@@ -22,30 +22,30 @@ if TYPE_CHECKING:
     from ir_measures import Qrel
 
 FIELDS = ("title", "description")
-"""Parts of a topic that make the query."""
+"""Parts of a topic that form the query."""
 _IDS_AT_ONCE = 500
 
 
 class Ranker(Protocol):
-    """What an experiment needs of a ``Searcher``."""
+    """The part of ``Searcher`` that an experiment uses."""
 
     @property
     def store(self) -> VectorStore:
-        """Where the documents are."""
+        """The store of the documents."""
         ...
 
     @property
     def spec(self) -> EncoderSpec:
-        """What encodes the queries."""
+        """Specification of the encoder of the queries."""
         ...
 
     @property
     def model(self) -> str:
-        """Id of the stored documents' vectors."""
+        """Model id of the stored documents' vectors."""
         ...
 
     def targets(self, to: Sequence[str] | None) -> list[str]:
-        """Languages that are searched when these are asked for."""
+        """Languages that are searched if the languages ``to`` are asked for."""
         ...
 
     def rank(self, queries: Sequence[Document], *, k: int = 1000, to: Sequence[str] | None = None) -> list[Ranking]:
@@ -60,9 +60,9 @@ class EvaluationPlan:
     Attributes:
         measures: from ``parse_measures``.
         tag: name of the runs.
-        fields: parts of a topic that make the query.
-        to: languages of documents; none: all of the collection's.
-        depth: documents ranked a topic.
+        fields: parts of a topic that form the query.
+        to: languages of documents; none: all languages of the collection.
+        depth: number of documents ranked per topic.
         baseline: also rank within each topic's own language, by the encoder and by BM25.
     """
 
@@ -76,12 +76,12 @@ class EvaluationPlan:
 
 @dataclass
 class Result:
-    """What came out.
+    """The runs and remarks of an experiment.
 
     Attributes:
-        outcomes: a run for each topic language, its own-language runs after it; the pooled run is the last, where there
-            are several topic languages.
-        remarks: what a reader of the scores should know, a sentence each.
+        outcomes: a run for each topic language, each followed by its own-language runs; the pooled run is the last, if
+            there are several topic languages.
+        remarks: sentences that a reader of the scores should know.
     """
 
     outcomes: list[ScoredRun] = field(default_factory=list)
@@ -89,7 +89,7 @@ class Result:
 
     @property
     def main(self) -> ScoredRun:
-        """The pooled run, or else the first."""
+        """The pooled run, or else the first run."""
         return next((outcome for outcome in self.outcomes if outcome.kind == "pooled"), self.outcomes[0])
 
     def of_kind(self, kind: Kind) -> dict[str, Scores]:
@@ -101,46 +101,44 @@ class Result:
 class Judgements:
     """Qrels with the languages of the documents they judge.
 
-    Attributes:
-        qrels: all of them.
-        langs: by document id; documents the collection doesn't have are missing.
+    ``langs`` has the languages by document id; documents that the collection doesn't have are missing.
     """
 
     qrels: Sequence[Qrel]
     langs: Mapping[str, str]
 
     def within(self, langs: Sequence[str]) -> list[Qrel]:
-        """Those of documents in some languages."""
+        """The judgements of documents in some languages."""
         return [qrel for qrel in self.qrels if self.langs.get(qrel.doc_id) in langs]
 
     def of_topics(self, qids: Collection[str]) -> dict[str, dict[str, int]]:
         """Relevance by topic and document."""
-        found: dict[str, dict[str, int]] = {qid: {} for qid in qids}
+        relevance: dict[str, dict[str, int]] = {qid: {} for qid in qids}
         for qrel in self.qrels:
-            if qrel.query_id in found:
-                found[qrel.query_id][qrel.doc_id] = qrel.relevance
-        return found
+            if qrel.query_id in relevance:
+                relevance[qrel.query_id][qrel.doc_id] = qrel.relevance
+        return relevance
 
 
 def by_language(topics: Sequence[Topic], langs: Sequence[str] = ()) -> dict[str, list[Topic]]:
     """Topics by their language.
 
     Args:
-        topics: of any languages.
-        langs: the ones wanted, in this order; all where none is named.
+        topics: topics in any languages.
+        langs: wanted languages in the order of the result; empty: all languages.
 
     Raises:
-        BadInput: there is no topic in a language that is wanted, or a topic comes twice in one.
+        BadInput: a wanted language has no topic, or a topic occurs twice in one language.
     """
-    found: dict[str, dict[str, Topic]] = {}
+    by_lang: dict[str, dict[str, Topic]] = {}
     for topic in topics:
-        if topic.qid in found.setdefault(topic.lang, {}):
+        if topic.qid in by_lang.setdefault(topic.lang, {}):
             raise BadInput(f"topic {topic.qid} in {topic.lang} stands in two of the topics' files; give one of them")
-        found[topic.lang][topic.qid] = topic
+        by_lang[topic.lang][topic.qid] = topic
     for lang in langs:
-        if lang not in found:
-            raise BadInput(f"there is no topic in {lang!r}; the topics are in {', '.join(sorted(found))}")
-    return {lang: list(found[lang].values()) for lang in langs or sorted(found)}
+        if lang not in by_lang:
+            raise BadInput(f"there is no topic in {lang!r}; the topics are in {', '.join(sorted(by_lang))}")
+    return {lang: list(by_lang[lang].values()) for lang in langs or sorted(by_lang)}
 
 
 def experiment(
@@ -153,11 +151,11 @@ def experiment(
     """Rank every topic language's topics, against all target languages and within their own, and score the runs.
 
     Args:
-        searcher: ranks.
+        searcher: ranks the documents.
         topics: by language, from ``by_language``.
-        qrels: the judgements; where ``plan.to`` is given, those of documents in these languages count.
-        plan: how to.
-        advance: told how many topics were ranked.
+        qrels: the judgements; if ``plan.to`` is given, only those of documents in these languages count.
+        plan: how to evaluate.
+        advance: called with the number of topics ranked since the last call.
 
     Raises:
         BadInput: the qrels judge nothing relevant for any topic, or a target language is not in the collection.
@@ -173,32 +171,34 @@ def experiment(
             "the qrels have no relevant document for any of the topics; "
             "check that topics and qrels belong together and name their topics alike"
         )
-    fair: dict[str, Fairness] = {}
-    for lang, asked in topics.items():
-        qids = {topic.qid for topic in asked}
+    fairness_by_lang: dict[str, Fairness] = {}
+    for lang, lang_topics in topics.items():
+        qids = {topic.qid for topic in lang_topics}
         if not qids & judged:
             result.remarks.append(f"no topic in {lang} has a relevant document; the language is left out")
-            advance(len(asked))
+            advance(len(lang_topics))
             continue
-        queries = _queries(asked, plan.fields, result.remarks)
+        queries = _queries(lang_topics, plan.fields, result.remarks)
         rankings = searcher.rank(queries, k=plan.depth, to=targets)
         run = _run(plan, queries, rankings)
         scores = evaluate(run, judgements.qrels, plan.measures, qids)
         outcome = ScoredRun(lang, "language", lang, scores, pack(run))
         if len(targets) > 1:
             ranked = {query.doc_id: ranking for query, ranking in zip(queries, rankings, strict=True)}
-            fair[lang] = fairness(ranked, judgements.of_topics(scores.topics), judgements.langs, lang, targets)
-            outcome = _with_fairness(outcome, fair[lang])
+            fairness_by_lang[lang] = fairness(
+                ranked, judgements.of_topics(scores.topics), judgements.langs, lang, targets
+            )
+            outcome = _with_fairness(outcome, fairness_by_lang[lang])
         result.outcomes.append(outcome)
-        own = judgements.within([lang])
-        if plan.baseline and lang in targets and relevant_topics(own) & qids:
-            same = run if targets == [lang] else None
-            result.outcomes += _own_language(searcher, queries, same, lang, own, qids, plan)
-        advance(len(asked))
+        own_qrels = judgements.within([lang])
+        if plan.baseline and lang in targets and relevant_topics(own_qrels) & qids:
+            own_run = run if targets == [lang] else None
+            result.outcomes += _own_language(searcher, queries, own_run, lang, own_qrels, qids, plan)
+        advance(len(lang_topics))
     by_lang = result.of_kind("language")
     if len(by_lang) > 1:
         outcome = ScoredRun("all", "pooled", "mul", pooled(by_lang, plan.measures), None)
-        result.outcomes.append(_with_fairness(outcome, pooled_fairness(fair)))
+        result.outcomes.append(_with_fairness(outcome, pooled_fairness(fairness_by_lang)))
     return result
 
 
@@ -212,15 +212,15 @@ def _missing(judgements: Judgements) -> list[str]:
     ]
 
 
-def _with_fairness(outcome: ScoredRun, fair: Fairness) -> ScoredRun:
+def _with_fairness(outcome: ScoredRun, run_fairness: Fairness) -> ScoredRun:
     """The same run with the measures of fairness among its scores."""
     means = dict(outcome.scores.means)
     topics = {qid: dict(values) for qid, values in outcome.scores.topics.items()}
-    for measure, by_topic in fair.measures().items():
+    for measure, by_topic in run_fairness.measures().items():
         means[measure] = sum(by_topic.values()) / len(by_topic)
         for qid, value in by_topic.items():
             topics[qid][measure] = value
-    return replace(outcome, scores=replace(outcome.scores, means=means, topics=topics), found=fair.found)
+    return replace(outcome, scores=replace(outcome.scores, means=means, topics=topics), found=run_fairness.found)
 
 
 def _own_language(
@@ -234,10 +234,10 @@ def _own_language(
 ) -> Iterator[ScoredRun]:
     run = run or _run(plan, queries, searcher.rank(queries, k=plan.depth, to=[lang]))
     yield ScoredRun(f"{lang}-same", "same", lang, evaluate(run, qrels, plan.measures, qids), pack(run))
-    stored = chain.from_iterable(searcher.store.scan(searcher.model, lang=lang))
-    found = rank_by_bm25((item.document for item in stored), queries, lang, k=plan.depth)
-    bm25 = Run("BM25", {query.doc_id: hits for query, hits in zip(queries, found, strict=True)})
-    yield ScoredRun(f"{lang}-bm25", "bm25", lang, evaluate(bm25, qrels, plan.measures, qids), pack(bm25))
+    items = chain.from_iterable(searcher.store.scan(searcher.model, lang=lang))
+    bm25_rankings = rank_by_bm25((item.document for item in items), queries, lang, k=plan.depth)
+    bm25_run = Run("BM25", {query.doc_id: hits for query, hits in zip(queries, bm25_rankings, strict=True)})
+    yield ScoredRun(f"{lang}-bm25", "bm25", lang, evaluate(bm25_run, qrels, plan.measures, qids), pack(bm25_run))
 
 
 def _queries(topics: Sequence[Topic], fields: Sequence[str], remarks: list[str]) -> list[Document]:
@@ -258,7 +258,7 @@ def _run(plan: EvaluationPlan, queries: Sequence[Document], rankings: Sequence[R
 
 
 def languages_of(store: VectorStore, model: str, doc_ids: Iterable[str]) -> dict[str, str]:
-    """The language of each document that the store has, by id."""
+    """Language by id of the documents that the store has."""
     langs: dict[str, str] = {}
     ordered = sorted(doc_ids)
     for start in range(0, len(ordered), _IDS_AT_ONCE):
@@ -270,22 +270,24 @@ def languages_of(store: VectorStore, model: str, doc_ids: Iterable[str]) -> dict
 def score_external(
     run: Run, topics: Mapping[str, Sequence[Topic]], qrels: Sequence[Qrel], measures: Sequence[Measure]
 ) -> Scores:
-    """Score a run from elsewhere over the same topics and judgements.
+    """Score a run of another system over the same topics and judgements.
 
     Args:
-        run: its topics are ``qid.lang``, or the plain ids where ``topics`` are of one language.
+        run: its topics are ``qid.lang``, or plain ids if ``topics`` are in one language.
         topics: by language.
         qrels: the judgements.
         measures: from ``parse_measures``.
 
     Raises:
-        BadInput: it has none of the topics.
+        BadInput: the run has none of the topics.
     """
-    plain = {topic.qid for asked in topics.values() for topic in asked}
-    if len(topics) == 1 and plain & run.rankings.keys():
-        return evaluate(run, qrels, measures, plain)
-    asked = {f"{topic.qid}.{lang}" for lang, some in topics.items() for topic in some}
-    if not asked & run.rankings.keys():
-        raise BadInput(f"the run {run.tag!r} has none of the topics; name those of several languages like {min(asked)}")
-    expanded = [qrel._replace(query_id=f"{qrel.query_id}.{lang}") for lang in topics for qrel in qrels]
-    return evaluate(run, expanded, measures, asked)
+    qids = {topic.qid for lang_topics in topics.values() for topic in lang_topics}
+    if len(topics) == 1 and qids & run.rankings.keys():
+        return evaluate(run, qrels, measures, qids)
+    pooled_qids = {f"{topic.qid}.{lang}" for lang, lang_topics in topics.items() for topic in lang_topics}
+    if not pooled_qids & run.rankings.keys():
+        raise BadInput(
+            f"the run {run.tag!r} has none of the topics; name those of several languages like {min(pooled_qids)}"
+        )
+    pooled_qrels = [qrel._replace(query_id=f"{qrel.query_id}.{lang}") for lang in topics for qrel in qrels]
+    return evaluate(run, pooled_qrels, measures, pooled_qids)

@@ -1,9 +1,9 @@
-"""Fairness between the languages of documents: what a run's rankings do to them, beside how good it is.
+"""Fairness of a run's rankings between the languages of documents.
 
-Three views. The own-language share: of the first hits, one a language, how many are in the topic's own language. PEER:
-whether documents that are equally relevant are expected at equal ranks whatever their language (Yang, Jänich, Mayfield
-and Lawrie, *Language Fairness in Multilingual Information Retrieval*, SIGIR 2024). And the share of the relevant
-documents of each language that stand among the first hundred.
+There are three measures. The own-language share is the share of the first n hits, for n languages searched, that are in
+the topic's own language. PEER says whether equally relevant documents are expected at equal ranks whatever their
+language (Yang, Jänich, Mayfield and Lawrie, *Language Fairness in Multilingual Information Retrieval*, SIGIR 2024). The
+third measure is the share of each language's relevant documents that are among the first hundred hits.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from query.ranking.hits import Ranking
 
 DEPTH = 100
-"""How far down PEER and the share of relevant documents look."""
+"""Number of hits that PEER and the share of relevant documents look at."""
 OWN_LANGUAGE, PEER = "own-language", f"PEER@{DEPTH}"
 
 Judged = Mapping[str, int]
@@ -23,11 +23,11 @@ Judged = Mapping[str, int]
 
 @dataclass(frozen=True)
 class FoundRelevant:
-    """Relevant documents of one language.
+    """Counts of the relevant documents of one language, over all topics.
 
     Attributes:
-        found: how many stand among the first hundred of their topic's ranking, over all topics.
-        relevant: how many there are.
+        found: number of relevant documents among the first hundred of their topic's ranking.
+        relevant: number of relevant documents.
     """
 
     found: int
@@ -35,7 +35,7 @@ class FoundRelevant:
 
     @property
     def share(self) -> float:
-        """Of the relevant ones, how many were found; 0 where there are none."""
+        """Share of the relevant documents that were found; 0 if there are none."""
         return self.found / self.relevant if self.relevant else 0.0
 
 
@@ -44,11 +44,11 @@ class Fairness:
     """How a run treats the languages of documents.
 
     Attributes:
-        targets: how many languages of documents were searched.
-        own_language: by topic id, the share of the topic's language in the first ``targets`` hits; empty where no
+        targets: number of languages of documents that were searched.
+        own_language: by topic id, the share of the topic's language in the first ``targets`` hits; empty if no
             documents of that language were searched.
-        peer: by topic id.
-        found: by language of documents.
+        peer: PEER by topic id.
+        found: counts of relevant documents by language of documents.
     """
 
     targets: int
@@ -57,13 +57,13 @@ class Fairness:
     found: Mapping[str, FoundRelevant] = field(default_factory=dict)
 
     def measures(self) -> dict[str, Mapping[str, float]]:
-        """Each topic's values, by measure: ``own-language@9`` where nine languages were searched, ``PEER@100``."""
-        named = {f"{OWN_LANGUAGE}@{self.targets}": self.own_language, PEER: self.peer}
-        return {name: values for name, values in named.items() if values}
+        """Values by measure and topic: ``own-language@9``, if nine languages were searched, and ``PEER@100``."""
+        values_by_measure = {f"{OWN_LANGUAGE}@{self.targets}": self.own_language, PEER: self.peer}
+        return {name: values for name, values in values_by_measure.items() if values}
 
 
 def is_fairness(measure: str) -> bool:
-    """Whether a measure's name is one of ``Fairness.measures``."""
+    """Whether a name is that of a measure of ``Fairness.measures``."""
     return measure.startswith(f"{OWN_LANGUAGE}@") or measure == PEER
 
 
@@ -77,18 +77,18 @@ def fairness(
     """The fairness of one topic language's rankings, over the topics of the qrels.
 
     Args:
-        rankings: by topic id; a topic that has none found nothing.
+        rankings: by topic id; a topic without a ranking has no hits.
         qrels: judgements by topic id.
-        langs: languages of the judged documents; those that are missing don't count.
-        lang: of the topics.
+        langs: languages of the judged documents; documents that are missing here don't count.
+        lang: language of the topics.
         targets: languages of documents that were searched.
     """
-    own = {}
+    own_shares = {}
     if lang in targets:
-        own = {qid: own_language_share(_langs(rankings, qid), lang, len(targets)) for qid in qrels}
+        own_shares = {qid: own_language_share(_langs(rankings, qid), lang, len(targets)) for qid in qrels}
     return Fairness(
         targets=len(targets),
-        own_language=own,
+        own_language=own_shares,
         peer={qid: peer(_doc_ids(rankings, qid), judged, langs) for qid, judged in qrels.items()},
         found=found_by_language({qid: _doc_ids(rankings, qid) for qid in qrels}, qrels, langs),
     )
@@ -103,57 +103,50 @@ def _doc_ids(rankings: Mapping[str, Ranking], qid: str) -> Sequence[str]:
 
 
 def pooled_fairness(parts: Mapping[str, Fairness]) -> Fairness:
-    """All topic languages' runs as one, whose topics are ``qid.lang``.
-
-    Args:
-        parts: by topic language, over the same targets.
-    """
-    own: dict[str, float] = {}
-    ranks: dict[str, float] = {}
-    found: dict[str, FoundRelevant] = {}
+    """The fairness of all topic languages' runs, over the same targets, as of one run whose topics are ``qid.lang``."""
+    own_shares: dict[str, float] = {}
+    peers: dict[str, float] = {}
+    relevant_counts: dict[str, FoundRelevant] = {}
     for topic_lang, part in parts.items():
-        own.update((f"{qid}.{topic_lang}", value) for qid, value in part.own_language.items())
-        ranks.update((f"{qid}.{topic_lang}", value) for qid, value in part.peer.items())
-        for lang, one in part.found.items():
-            before = found.get(lang, FoundRelevant(0, 0))
-            found[lang] = FoundRelevant(before.found + one.found, before.relevant + one.relevant)
+        own_shares.update((f"{qid}.{topic_lang}", value) for qid, value in part.own_language.items())
+        peers.update((f"{qid}.{topic_lang}", value) for qid, value in part.peer.items())
+        for lang, counts in part.found.items():
+            total = relevant_counts.get(lang, FoundRelevant(0, 0))
+            relevant_counts[lang] = FoundRelevant(total.found + counts.found, total.relevant + counts.relevant)
     targets = max((part.targets for part in parts.values()), default=0)
-    return Fairness(targets, own, ranks, dict(sorted(found.items())))
+    return Fairness(targets, own_shares, peers, dict(sorted(relevant_counts.items())))
 
 
 def own_language_share(langs: Sequence[str], lang: str, depth: int) -> float:
-    """Of the first hits, the share in one language; 0 where nothing was found.
+    """Share of the first ``depth`` hits that are in ``lang``; 0 if there are no hits.
 
-    Args:
-        langs: (n,) languages of the hits, best first.
-        lang: the topic's.
-        depth: how many hits to look at.
+    ``langs`` has the (n,) languages of the hits, best first.
     """
-    first = list(langs[:depth])
-    return first.count(lang) / len(first) if first else 0.0
+    first_langs = list(langs[:depth])
+    return first_langs.count(lang) / len(first_langs) if first_langs else 0.0
 
 
 def found_by_language(
     rankings: Mapping[str, Sequence[str]], qrels: Mapping[str, Judged], langs: Mapping[str, str], depth: int = DEPTH
 ) -> dict[str, FoundRelevant]:
-    """For each language how many of its relevant documents stand among the first of their topic's ranking.
+    """Count each language's relevant documents, and those among the first hits of their topic's ranking.
 
     Args:
         rankings: document ids by topic id, best first.
         qrels: judgements by topic id.
-        langs: languages of the judged documents; those that are missing don't count.
-        depth: how many hits to look at.
+        langs: languages of the judged documents; documents that are missing here don't count.
+        depth: number of hits to look at.
     """
-    found: dict[str, int] = {}
-    relevant: dict[str, int] = {}
+    found_counts: dict[str, int] = {}
+    relevant_counts: dict[str, int] = {}
     for qid, judged in qrels.items():
-        first = set(rankings.get(qid, ())[:depth])
+        top_ids = set(rankings.get(qid, ())[:depth])
         for doc_id, relevance in judged.items():
             if relevance > 0 and doc_id in langs:
                 lang = langs[doc_id]
-                relevant[lang] = relevant.get(lang, 0) + 1
-                found[lang] = found.get(lang, 0) + (doc_id in first)
-    return {lang: FoundRelevant(found[lang], relevant[lang]) for lang in sorted(relevant)}
+                relevant_counts[lang] = relevant_counts.get(lang, 0) + 1
+                found_counts[lang] = found_counts.get(lang, 0) + (doc_id in top_ids)
+    return {lang: FoundRelevant(found_counts[lang], relevant_counts[lang]) for lang in sorted(relevant_counts)}
 
 
 def peer(
@@ -166,33 +159,35 @@ def peer(
 ) -> float:
     """Probability of equal expected rank of one topic: 1 fair … 0 unfair.
 
-    For each level of relevance the p of a Kruskal–Wallis test that the ranks of its documents don't depend on their
-    language; documents below ``depth`` share the last rank. Levels that one language has alone, or that nobody found
-    anything of, give 1. The mean over levels is weighted (Yang et al. 2024). As every test, it sees little
-    in few documents: with a single one a language it can tell nothing, and is the same for all rankings.
+    PEER is a weighted mean over the levels of relevance (Yang et al. 2024). A level's value is the p of a
+    Kruskal–Wallis test that the ranks of the level's documents don't depend on their language; documents below
+    ``depth`` share the last rank. A level gives 1 if all of its documents are in one language or none was found. Like
+    every test, PEER shows little with few documents: with one document per language it is the same for all rankings.
 
     Args:
         doc_ids: the ranking, best first.
         judged: relevance by document id; only levels above 0 count.
-        langs: languages of the judged documents; those that are missing don't count.
-        depth: how far down a document counts as found.
-        weights: of the levels; all that the topic has the same unless given.
+        langs: languages of the judged documents; documents that are missing here don't count.
+        depth: number of hits in which a document counts as found.
+        weights: weights of the levels; by default all levels of the topic weigh the same.
     """
-    place = {doc_id: rank for rank, doc_id in enumerate(doc_ids[:depth])}
+    rank_of = {doc_id: rank for rank, doc_id in enumerate(doc_ids[:depth])}
     levels: dict[int, dict[str, list[int]]] = {}
     for doc_id, relevance in judged.items():
         if relevance > 0 and doc_id in langs:
             ranks = levels.setdefault(relevance, {}).setdefault(langs[doc_id], [])
-            ranks.append(place.get(doc_id, depth))
-    weighed = {level: weights.get(level, 0.0) if weights is not None else 1.0 for level in levels}
-    total = sum(weighed.values())
+            ranks.append(rank_of.get(doc_id, depth))
+    level_weights = {level: weights.get(level, 0.0) if weights is not None else 1.0 for level in levels}
+    total = sum(level_weights.values())
     if not total > 0.0:
         return 1.0
-    return sum(weight * _equal_ranks(levels[level].values()) for level, weight in weighed.items() if weight) / total
+    return (
+        sum(weight * _equal_ranks(levels[level].values()) for level, weight in level_weights.items() if weight) / total
+    )
 
 
 def _equal_ranks(groups: Iterable[Sequence[int]]) -> float:
-    """P of the Kruskal–Wallis test; 1 where there is nothing to tell apart."""
+    """The p of the Kruskal–Wallis test; 1 if there is only one group, or all ranks are equal."""
     samples = list(groups)
     if len(samples) < 2 or len({rank for sample in samples for rank in sample}) < 2:
         return 1.0

@@ -1,4 +1,4 @@
-"""Files named on the command line: patterns in, text out."""
+"""Files named on the command line: expand patterns of input files, check and write output files."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from encoders.errors import BadInput
 
 
 def expand(names: Sequence[str], what: str) -> list[Path]:
-    """Files that names stand for: a file, a folder's files, a pattern's, or several of these with commas between.
+    """Files that names stand for: a file, the files of a folder or a pattern, or several of these between commas.
 
     Args:
-        names: as typed.
-        what: what they should hold, for the message.
+        names: names as typed.
+        what: expected content of the files, for the message.
 
     Raises:
         BadInput: a name stands for no file.
     """
-    found = [path for name in names for path in _files(name, what)]
-    return list(dict.fromkeys(found))
+    paths = [path for name in names for path in _files(name, what)]
+    return list(dict.fromkeys(paths))
 
 
 def _files(name: str, what: str) -> list[Path]:
@@ -40,10 +40,10 @@ def _files(name: str, what: str) -> list[Path]:
 
 
 def writable(path: Path) -> None:
-    """See that a file can be written before the work that fills it.
+    """Check that a file can be written, before the work that fills the file.
 
     Raises:
-        BadInput: it can't.
+        BadInput: the file can't be written.
     """
     folder = path.parent
     if not folder.is_dir():
@@ -53,7 +53,7 @@ def writable(path: Path) -> None:
 
 
 def write_lines(path: Path, lines: Iterable[str]) -> None:
-    """Write lines that end themselves, as UTF-8.
+    """Write lines, which include their line ends, as UTF-8.
 
     Raises:
         BadInput: the file can't be written.

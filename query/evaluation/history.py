@@ -1,8 +1,9 @@
 """The evaluation log: every run with its settings, every topic's scores, the ranking itself, in SQL.
 
 One ``dragoman evaluate`` is an evaluation, numbered from 1. Its runs have names: ``de`` is the German topics against
-all target languages, ``all`` all topic languages pooled, ``de-same`` the German topics against German documents alone
-and ``de-bm25`` BM25 on the same. A run's id is both: ``7.de``; ``7`` alone is the evaluation's main run.
+all target languages, ``all`` is all topic languages pooled, ``de-same`` is the German topics against German documents
+alone, and ``de-bm25`` is BM25 on these. A run's id combines number and name: ``7.de``; ``7`` alone is the evaluation's
+main run.
 """
 
 from __future__ import annotations
@@ -24,10 +25,10 @@ from query.evaluation.trec_run import Run
 
 
 class EvaluationRow(Base):
-    """One ``dragoman evaluate``: what was asked, of what, with which settings."""
+    """One ``dragoman evaluate``: its topics, collection and settings."""
 
     __tablename__ = "evaluations"
-    __table_args__ = ({"sqlite_autoincrement": True},)  # a number once written down never means another evaluation
+    __table_args__ = ({"sqlite_autoincrement": True},)  # an evaluation's number is never used again
 
     id: Mapped[int] = mapped_column(primary_key=True)
     created: Mapped[dt.datetime]
@@ -81,18 +82,16 @@ _RUN_ID = re.compile(r"(\d{1,9})(?:\.([A-Za-z0-9-]+))?")
 
 @dataclass(frozen=True)
 class Setup:
-    """What an evaluation asked, of what, with which settings.
+    """The collection, topics and settings of an evaluation.
 
     Attributes:
-        collection: its name.
-        tag: what a person calls the system.
-        model: the model's id.
-        build: the id of the graph.
-        space: the id of model and calibration.
-        settings: of search and evaluation, JSON values.
-        topics: the topics' files.
-        topics_hash: of their contents.
-        qrels_hash: of the judgements' contents.
+        tag: a person's name for the system.
+        model: id of the model.
+        build: id of the graph.
+        space: id of model and calibration.
+        settings: settings of search and evaluation, JSON values.
+        topics: names of the topics' files.
+        topics_hash: hash of the topics' files; ``qrels_hash`` is that of the judgements' files.
     """
 
     collection: str
@@ -108,15 +107,16 @@ class Setup:
 
 @dataclass(frozen=True)
 class ScoredRun:
-    """A run that was scored.
+    """A run with its scores.
 
     Attributes:
         name: unique in its evaluation: ``de``, ``all``, ``de-same``, ``de-bm25``.
-        kind: ``language``, ``pooled``, ``same`` (topics against documents of their language) or ``bm25`` of that.
-        lang: of the topics; ``mul`` for a pooled run.
-        scores: what it reached, the measures of fairness among it where several languages were searched.
-        trec: the run, compressed by ``pack``; none for a pooled run, which is its languages' runs together.
-        found: relevant documents among the first hundred by their language, where several languages were searched.
+        kind: ``language``, ``pooled``, ``same`` (topics against documents of their language) or ``bm25`` of ``same``.
+        lang: language of the topics; ``mul`` for a pooled run.
+        scores: the scores, with the measures of fairness if several languages were searched.
+        trec: the run, compressed by ``pack``; none for a pooled run, which consists of its languages' runs.
+        found: relevant documents, and those among the first hundred hits, by their language; empty unless several
+            languages were searched.
     """
 
     name: str
@@ -133,22 +133,17 @@ class ScoredRun:
 
 @dataclass(frozen=True)
 class LoggedRun:
-    """A run as the log holds it.
+    """A run as the log holds it; ``name``, ``kind``, ``lang`` and ``found`` are as in ``ScoredRun``.
 
     Attributes:
-        id: ``7.de``.
+        id: such as ``7.de``.
         evaluation: number of the evaluation.
-        created: when, UTC.
-        setup: of its evaluation.
-        name: within the evaluation.
-        kind: as in ``ScoredRun``.
-        lang: of the topics; ``mul`` for a pooled run.
+        created: time of the evaluation, UTC.
         main: whether the evaluation's number alone means this run.
-        topics: how many topics count.
-        unjudged: topics left out because the qrels have nothing relevant for them.
-        without_hits: topics that count 0 because nothing was found.
-        means: by measure.
-        found: as in ``ScoredRun``.
+        topics: number of topics that count.
+        unjudged: topics left out because the qrels have no relevant document for them.
+        without_hits: topics that count 0 because the run has no hits for them.
+        means: mean score by measure.
     """
 
     id: str
@@ -166,7 +161,7 @@ class LoggedRun:
     found: Mapping[str, FoundRelevant]
 
     def judged_as(self, other: LoggedRun) -> bool:
-        """Whether the same judgements scored both: same qrels, for documents of the same languages."""
+        """Whether the same judgements scored both runs: the same qrels, for documents of the same languages."""
         return self._judged_by == other._judged_by
 
     @property
@@ -180,21 +175,21 @@ class LoggedRun:
 
 
 def topic_of(kind: Kind, qid: str) -> str:
-    """The topic's id without the language that a pooled run puts behind it."""
+    """The topic's id without the language that a pooled run appends to the id."""
     return qid.rpartition(".")[0] if kind == "pooled" else qid
 
 
 def pack(run: Run) -> bytes:
-    """A run as TREC text, compressed."""
+    """A run as compressed TREC text."""
     import zstandard  # noqa: PLC0415
 
     return zstandard.compress(run.to_trec().encode(), 6)
 
 
 def log(engine: sa.Engine, setup: Setup, outcomes: Sequence[ScoredRun], created: dt.datetime | None = None) -> int:
-    """Write an evaluation with all its runs and scores, all or nothing; returns its number.
+    """Write an evaluation with its runs and scores in one transaction; returns the evaluation's number.
 
-    The pooled run is the main one, or else the first.
+    The main run is the pooled run, or else the first run.
     """
     main = next((outcome.name for outcome in outcomes if outcome.kind == "pooled"), outcomes[0].name)
     with transaction(engine) as session:
@@ -217,7 +212,7 @@ def _log_run(session: Session, evaluation: int, outcome: ScoredRun, *, main: boo
         unjudged=list(outcome.scores.unjudged),
         without_hits=list(outcome.scores.without_hits),
         means=dict(outcome.scores.means),
-        found={lang: [one.found, one.relevant] for lang, one in outcome.found.items()},
+        found={lang: [counts.found, counts.relevant] for lang, counts in outcome.found.items()},
         trec=outcome.trec,
     )
     session.add(row)
@@ -237,20 +232,16 @@ def _log_run(session: Session, evaluation: int, outcome: ScoredRun, *, main: boo
 
 
 def topic_language(kind: Kind, lang: str, qid: str) -> str:
-    """The language a topic was asked in: the run's, or the end of the id in a pooled run."""
+    """Language that a topic was asked in: the run's language, or in a pooled run the end of the topic's id."""
     return qid.rpartition(".")[2] if kind == "pooled" else lang
 
 
 def runs(
     engine: sa.Engine, collection: str | None = None, *, every: bool = False, limit: int | None = None
 ) -> list[LoggedRun]:
-    """Logged runs, the newest evaluation first.
+    """Logged runs of a collection or of all, the newest evaluation first, from at most ``limit`` evaluations.
 
-    Args:
-        engine: the database.
-        collection: only its runs.
-        every: all runs of each evaluation, not the main one alone.
-        limit: at most so many evaluations.
+    ``every`` gives all runs of each evaluation, not the main run alone.
     """
     chosen = sa.select(EvaluationRow.id).order_by(EvaluationRow.id.desc())
     if collection is not None:
@@ -266,11 +257,11 @@ def runs(
 
 
 def members(engine: sa.Engine, evaluation: int) -> list[LoggedRun]:
-    """All runs of an evaluation, in the order they were made."""
+    """All runs of an evaluation in the order in which they were logged."""
     query = sa.select(RunRow, EvaluationRow).join(EvaluationRow, RunRow.evaluation_id == EvaluationRow.id)
     with transaction(engine) as session:
         rows = session.execute(query.where(EvaluationRow.id == evaluation).order_by(RunRow.id))
-        return [_logged(row, found) for row, found in rows]
+        return [_logged(run_row, evaluation_row) for run_row, evaluation_row in rows]
 
 
 def find(engine: sa.Engine, run_id: str) -> LoggedRun:
@@ -285,27 +276,27 @@ def find(engine: sa.Engine, run_id: str) -> LoggedRun:
 
 
 def scores(engine: sa.Engine, run_id: str) -> dict[str, dict[str, float]]:
-    """A run's values by topic id and measure; the own-language share of a topic may be missing.
+    """A run's scores by topic id and measure; the own-language share of a topic may be missing.
 
     Raises:
         BadInput: there is no such run.
     """
     with transaction(engine) as session:
         row, _ = _row(session, run_id)
-        found: dict[str, dict[str, float]] = {}
+        values_by_topic: dict[str, dict[str, float]] = {}
         query = sa.select(ScoreRow.qid, ScoreRow.measure, ScoreRow.value).where(ScoreRow.run_id == row.id)
         for qid, measure, value in session.execute(query.order_by(ScoreRow.qid)):
-            found.setdefault(qid, {})[measure] = value
+            values_by_topic.setdefault(qid, {})[measure] = value
         return {
             qid: {measure: values[measure] for measure in row.means if measure in values}
-            for qid, values in found.items()
+            for qid, values in values_by_topic.items()
         }
 
 
 def export(engine: sa.Engine, run_id: str) -> Iterator[str]:
-    """The ranking of a run, as the lines of its TREC file.
+    """The lines of a run's TREC file.
 
-    A pooled run's is that of its languages' runs, with topics ``qid.lang``.
+    A pooled run has the rankings of its languages' runs, with topics ``qid.lang``.
 
     Raises:
         BadInput: there is no such run.
@@ -325,7 +316,7 @@ def export(engine: sa.Engine, run_id: str) -> Iterator[str]:
 
 
 def forget(engine: sa.Engine, collection: str) -> int:
-    """Remove every evaluation of a collection with its runs and scores; returns how many there were."""
+    """Delete all evaluations of a collection with their runs and scores; returns the number of evaluations."""
     with transaction(engine) as session:
         numbers = session.scalars(sa.select(EvaluationRow.id).where(EvaluationRow.collection == collection)).all()
         session.execute(sa.delete(EvaluationRow).where(EvaluationRow.collection == collection))
@@ -333,11 +324,11 @@ def forget(engine: sa.Engine, collection: str) -> int:
 
 
 def _row(session: Session, run_id: str) -> tuple[RunRow, EvaluationRow]:
-    found = _RUN_ID.fullmatch(run_id.strip())
-    if found:
+    id_match = _RUN_ID.fullmatch(run_id.strip())
+    if id_match:
         query = sa.select(RunRow, EvaluationRow).join(EvaluationRow, RunRow.evaluation_id == EvaluationRow.id)
-        query = query.where(EvaluationRow.id == int(found[1]))
-        query = query.where(RunRow.name == found[2]) if found[2] else query.where(RunRow.main)
+        query = query.where(EvaluationRow.id == int(id_match[1]))
+        query = query.where(RunRow.name == id_match[2]) if id_match[2] else query.where(RunRow.main)
         if row := session.execute(query).first():
             return row
     raise BadInput(f"there is no run {run_id!r}; see the ids with: dragoman runs list --all")

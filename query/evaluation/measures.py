@@ -1,4 +1,4 @@
-"""Scores: a run against relevance judgements, by ir-measures (trec_eval's own code behind it)."""
+"""Scores of a run against relevance judgements, by ir-measures (which uses trec_eval's code)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 DEFAULT_MEASURES = ("AP", "nDCG@10", "R@100", "P@10")
 JUDGED = "Judged@10"
-"""Share of the first ten that somebody judged: always measured, because unjudged counts as wrong."""
+"""Share of the first ten hits that are judged: always measured, because an unjudged hit counts as not relevant."""
 
 _HINT = f"use names of ir-measures such as {', '.join(DEFAULT_MEASURES)}"
 
@@ -24,13 +24,13 @@ Measure = Any
 
 @dataclass(frozen=True)
 class Scores:
-    """What a run reached.
+    """The scores of a run.
 
     Attributes:
-        means: over the topics, by measure, in the order asked for; ``Judged@10`` is the last.
-        topics: by topic id, its value by measure.
-        unjudged: ids of topics asked for that have no relevant document in the qrels, and so are left out.
-        without_hits: ids of topics that count 0 because the run found nothing.
+        means: mean over the topics by measure, in the order asked for; ``Judged@10`` is the last.
+        topics: values by topic id and measure.
+        unjudged: ids of topics that are left out because the qrels have no relevant document for them.
+        without_hits: ids of topics that count 0 because the run has no hits for them.
     """
 
     means: Mapping[str, float]
@@ -39,15 +39,15 @@ class Scores:
     without_hits: Sequence[str] = ()
 
     def values(self, measure: str) -> dict[str, float]:
-        """One measure's value by topic id."""
+        """The values of one measure by topic id."""
         return {qid: values[measure] for qid, values in self.topics.items()}
 
 
 def parse_measures(names: Iterable[str]) -> tuple[Measure, ...]:
-    """Measures by their ir-measures names, several in a string with blanks or commas between; adds ``Judged@10``.
+    """Measures by their ir-measures names, and ``Judged@10``; a string may hold several names between blanks or commas.
 
     Raises:
-        BadInput: none is named, or a name is no measure, or one that needs a number or a program that is not there.
+        BadInput: no measure is named, a name is no measure, or a measure lacks its cutoff or a program.
     """
     words = [word for name in names for word in _words(name)]
     if not words:
@@ -58,7 +58,7 @@ def parse_measures(names: Iterable[str]) -> tuple[Measure, ...]:
 
 
 def _words(names: str) -> Iterator[str]:
-    """Parts between blanks and commas that stand outside brackets: ``P(rel=2, judged_only=True)@5, AP`` is two."""
+    """Parts between blanks and commas outside brackets: ``P(rel=2, judged_only=True)@5, AP`` has two parts."""
     depth, word = 0, ""
     for letter in names:
         depth += {"(": 1, ")": -1}.get(letter, 0)
@@ -97,24 +97,24 @@ def evaluate(
 ) -> Scores:
     """Score a run.
 
-    A topic with relevant documents and no hits counts 0; one without any relevant document is left out.
+    A topic with relevant documents and no hits counts 0; a topic without any relevant document is left out.
 
     Args:
-        run: what was found.
-        qrels: the judgements; those of topics that are not asked for don't count.
+        run: the rankings.
+        qrels: the judgements; judgements of other topics don't count.
         measures: from ``parse_measures``.
-        topics: ids that were asked; by default those of the run and of the qrels.
+        topics: ids of the topics to score; by default those of the run and of the qrels.
 
     Raises:
-        BadInput: no topic is left.
+        BadInput: no topic has a relevant document.
     """
     import ir_measures  # noqa: PLC0415
 
-    asked = set(topics) if topics is not None else {*run.rankings, *(qrel.query_id for qrel in qrels)}
-    judged = relevant_topics(qrels) & asked
+    topic_ids = set(topics) if topics is not None else {*run.rankings, *(qrel.query_id for qrel in qrels)}
+    judged = relevant_topics(qrels) & topic_ids
     if not judged:
         raise BadInput(
-            f"no topic of {run.tag!r} ({len(asked):,}) has a relevant document in the qrels; "
+            f"no topic of {run.tag!r} ({len(topic_ids):,}) has a relevant document in the qrels; "
             "check that topics and qrels belong together and name their topics alike"
         )
     result = ir_measures.calc(
@@ -128,19 +128,16 @@ def evaluate(
     return Scores(
         means={str(measure): float(result.aggregated[measure]) for measure in measures},
         topics=values,
-        unjudged=sorted(asked - judged),
+        unjudged=sorted(topic_ids - judged),
         without_hits=sorted(qid for qid in judged if not run.rankings.get(qid)),
     )
 
 
 def pooled(scores: Mapping[str, Scores], measures: Sequence[Measure]) -> Scores:
-    """The scores of all topic languages' runs as of one run whose topics are ``qid.lang``.
-
-    Args:
-        scores: by topic language.
-        measures: from ``parse_measures``.
-    """
-    topics = {f"{qid}.{lang}": values for lang, one in scores.items() for qid, values in one.topics.items()}
+    """The scores of all topic languages' runs, by topic language, as of one run whose topics are ``qid.lang``."""
+    topics = {
+        f"{qid}.{lang}": values for lang, lang_scores in scores.items() for qid, values in lang_scores.topics.items()
+    }
     means: dict[str, float] = {}
     for measure in measures:
         total = measure.aggregator()
@@ -150,6 +147,6 @@ def pooled(scores: Mapping[str, Scores], measures: Sequence[Measure]) -> Scores:
     return Scores(
         means=means,
         topics=topics,
-        unjudged=[f"{qid}.{lang}" for lang, one in scores.items() for qid in one.unjudged],
-        without_hits=[f"{qid}.{lang}" for lang, one in scores.items() for qid in one.without_hits],
+        unjudged=[f"{qid}.{lang}" for lang, lang_scores in scores.items() for qid in lang_scores.unjudged],
+        without_hits=[f"{qid}.{lang}" for lang, lang_scores in scores.items() for qid in lang_scores.without_hits],
     )

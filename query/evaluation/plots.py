@@ -1,4 +1,4 @@
-"""Pictures of evaluations."""
+"""Figures of evaluations."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
 BETTER, WORSE, MEAN = "#1b7f79", "#c8553d", "#222222"
 _LABELLED = 40
-"""Up to so many topics every bar gets its topic's name; of more, the ends do."""
+"""Greatest number of topics for which every bar is named; of more topics, only the best and the worst are named."""
 
 
 def difference_figure(comparisons: Sequence[Comparison]) -> Figure:
-    """Per-topic differences as sorted bars, a panel for each comparison."""
+    """Draw the per-topic differences as sorted bars, with a panel for each comparison."""
     from matplotlib.figure import Figure  # noqa: PLC0415 - half a second
 
     widest = max(len(comparison.topics) for comparison in comparisons)
@@ -36,7 +36,7 @@ def save_figure(figure: Figure, path: str | Path) -> None:
     """Write a figure in the format of the file's ending.
 
     Raises:
-        BadInput: the ending is no picture's, or the file can't be written.
+        BadInput: no picture format has this ending, or the file can't be written.
     """
     try:
         figure.savefig(path, dpi=150)

@@ -19,18 +19,18 @@ _LONGEST = 4096
 
 
 def read_qrels(paths: Iterable[str | Path]) -> list[Qrel]:
-    """Read the judgements of one or several files, which together judge one collection (one file a language, say).
+    """Read the judgements of several files, which together judge one collection (for example one file per language).
 
-    A topic's id is normalised as in ``query.evaluation.topics``; a document's id may hold blanks; a judgement that
-    stands twice counts once.
+    A topic's id is normalised as in ``query.evaluation.topics``. A document's id may contain blanks. A repeated
+    judgement counts once.
 
     Returns:
         ``ir_measures.Qrel`` tuples in the files' order.
 
     Raises:
-        BadInput: a file can't be read, a line is no judgement, or a document has two grades for one topic.
+        BadInput: a file can't be read or is empty, a line is no judgement, or a document has two grades for one topic.
     """
-    from ir_measures import Qrel  # noqa: PLC0415 - half a second that a command without qrels need not pay
+    from ir_measures import Qrel  # noqa: PLC0415 - half a second, only for commands with qrels
 
     grades: dict[tuple[str, str], tuple[int, str]] = {}
     qrels: list[Qrel] = []
@@ -45,13 +45,14 @@ def read_qrels(paths: Iterable[str | Path]) -> list[Qrel]:
                     continue
                 judged = True
                 qid, doc_id, iteration, grade = judgement
-                known, there = grades.get((qid, doc_id), (None, where))
-                if known is None:
+                known_grade, place = grades.get((qid, doc_id), (None, where))
+                if known_grade is None:
                     grades[qid, doc_id] = grade, where
                     qrels.append(Qrel(qid, doc_id, grade, iteration))
-                elif known != grade:
+                elif known_grade != grade:
                     raise BadInput(
-                        f"{where} grades {doc_id!r} {grade} for topic {qid}, and {there} grades it {known}; keep one"
+                        f"{where} grades {doc_id!r} {grade} for topic {qid}, and {place} grades it {known_grade}; "
+                        "keep one"
                     )
         except UnreadableFileError as error:
             raise BadInput(f"the qrels {file.shown} can't be read on after line {file.line}: {error}") from error
@@ -67,7 +68,7 @@ def _judgement(line: bytes, where: str) -> tuple[str, str, str, int] | None:
         raise BadInput(f"{where} is not UTF-8; convert the qrels to it") from error
     if not text:
         return None
-    found = _JUDGEMENT.fullmatch(text[:_LONGEST])
-    if not found or len(text) > _LONGEST:
+    match = _JUDGEMENT.fullmatch(text[:_LONGEST])
+    if not match or len(text) > _LONGEST:
         raise BadInput(f"{where} is {text[:60]!r}, no judgement; it should be: topic 0 document grade")
-    return normalise_qid(found[1]), found[3], found[2], int(found[4])
+    return normalise_qid(match[1]), match[3], match[2], int(match[4])

@@ -1,7 +1,7 @@
-"""Is one run better than another? Paired tests over topics, corrected for how many comparisons there are.
+"""Paired significance tests of two runs over topics, corrected for the number of comparisons.
 
-The two-sided randomisation test (Fisher's, as Smucker, Allan and Carterette, CIKM 2007, recommend for retrieval) and
-the paired t-test beside it; Holm's step-down correction over all comparisons that are shown together.
+The tests are the two-sided randomisation test (Fisher's, which Smucker, Allan and Carterette, CIKM 2007, recommend for
+retrieval) and the paired t-test. Holm's step-down correction is over all comparisons that are shown together.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy.typing as npt
 from encoders.errors import BadInput
 
 EXACT_TOPICS = 12
-"""Up to so many topics every assignment of signs is tried."""
+"""Greatest number of topics for which every assignment of signs is tried."""
 RESAMPLES = 100_000
 SEED = 20_250_101
 _CHUNK = 1024
@@ -25,29 +25,29 @@ Floats = npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Comparison:
-    """One measure of two runs over the topics both have.
+    """One measure of two runs over the topics that both runs have.
 
-    Where a topic was asked in several languages (``qid.lang`` of a pooled run), its versions rise and fall together:
-    the tests then take the topic, the sum over its versions, as one observation; all else is over versions.
+    If a topic was asked in several languages (``qid.lang`` of a pooled run), the scores of its versions depend on each
+    other. The tests then take the topic, the sum over its versions, as one observation; all else is over versions.
 
     Attributes:
-        measure: its name.
-        a: what is compared to, its name.
-        b: what is compared, its name.
+        measure: name of the measure.
+        a: name of the run that is compared to.
+        b: name of the run that is compared.
         mean_a: mean of ``a`` over the common topics.
-        mean_b: mean of ``b``.
+        mean_b: mean of ``b`` over the common topics.
         difference: ``mean_b - mean_a``.
-        effect: difference by the standard deviation of the differences (Cohen's d for pairs); 0 where they don't vary.
-        wins: topics where ``b`` is better; ``losses`` and ``ties`` accordingly.
-        losses: topics where ``a`` is better.
-        ties: topics where they are equal.
+        effect: difference by the standard deviation of the differences (Cohen's d for pairs); 0 if they don't vary.
+        wins: number of topics where ``b`` is better.
+        losses: number of topics where ``a`` is better.
+        ties: number of topics where both are equal.
         p_randomisation: two-sided p of the randomisation test.
         p_t: two-sided p of the paired t-test; none with a single topic.
         p_holm: ``p_randomisation`` corrected for all comparisons made together.
-        observations: how many independent topics the tests saw.
+        observations: number of independent topics in the tests.
         exact: whether all assignments of signs were tried.
-        topics: by topic id, the value of ``b`` less that of ``a``.
-        left_out: how many topics only one of them has.
+        topics: by topic id, the value of ``b`` minus that of ``a``.
+        left_out: number of topics that only one of the runs has.
     """
 
     measure: str
@@ -70,24 +70,18 @@ class Comparison:
 
 
 Topics = Mapping[str, Mapping[str, float]]
-"""By topic id, its value by measure: ``Scores.topics``."""
+"""Values by topic id and measure: ``Scores.topics``."""
 
 
 def compare(
     name_a: str, a: Topics, name_b: str, b: Topics, measures: Sequence[str], *, topic: Callable[[str], str] = str
 ) -> list[Comparison]:
-    """Compare two runs over the topics they share, a comparison for each measure, not corrected for their number yet.
+    """Compare two runs over the topics they share: a comparison for each measure, not yet corrected for their number.
 
-    Args:
-        name_a: what to call the first.
-        a: its scores.
-        name_b: what to call the second.
-        b: its scores.
-        measures: which to compare by.
-        topic: id → the topic it is a version of: what the tests take as independent.
+    ``topic`` gives the topic that an id is a version of; these topics are the independent observations of the tests.
 
     Raises:
-        BadInput: they share no topic, or a measure is not known of one of them.
+        BadInput: the runs share no topic, or a run lacks a measure.
     """
     common = sorted(a.keys() & b.keys())
     if not common:
@@ -101,7 +95,7 @@ def compare(
     clusters, members = np.unique([topic(qid) for qid in common], return_inverse=True)
     observed = np.zeros((len(clusters), len(measures)))
     np.add.at(observed, members, differences)
-    ps = randomisation_test(observed)
+    p_values = randomisation_test(observed)
     return [
         Comparison(
             measure=measure,
@@ -114,9 +108,9 @@ def compare(
             wins=int((difference > 0).sum()),
             losses=int((difference < 0).sum()),
             ties=int((difference == 0).sum()),
-            p_randomisation=float(ps[column]),
+            p_randomisation=float(p_values[column]),
             p_t=t_test(observed[:, column]),
-            p_holm=float(ps[column]),
+            p_holm=float(p_values[column]),
             observations=len(clusters),
             exact=len(clusters) <= EXACT_TOPICS,
             topics=dict(zip(common, difference.tolist(), strict=True)),
@@ -128,20 +122,20 @@ def compare(
 
 def corrected(comparisons: Sequence[Comparison]) -> list[Comparison]:
     """The same comparisons with ``p_holm`` set for all of them together."""
-    ps = holm([comparison.p_randomisation for comparison in comparisons])
-    return [replace(comparison, p_holm=p) for comparison, p in zip(comparisons, ps, strict=True)]
+    p_values = holm([comparison.p_randomisation for comparison in comparisons])
+    return [replace(comparison, p_holm=p_value) for comparison, p_value in zip(comparisons, p_values, strict=True)]
 
 
 def randomisation_test(differences: Floats, *, resamples: int = RESAMPLES, seed: int = SEED) -> Floats:
     """Two-sided p that the mean difference is 0, by flipping the sign of each topic's difference.
 
-    With up to ``EXACT_TOPICS`` topics all assignments of signs are tried; with more, ``resamples`` random ones and the
-    observed one, so that p is never 0. All measures see the same signs.
+    With up to ``EXACT_TOPICS`` topics all assignments of signs are tried; with more topics, ``resamples`` random
+    assignments and the observed one, so that p is never 0. The signs are the same for all measures.
 
     Args:
         differences: (topics, measures) float64.
-        resamples: how many assignments are drawn.
-        seed: of the draw; fixed, so that a comparison gives the same p again.
+        resamples: number of assignments to draw.
+        seed: seed of the draw; fixed, so that a repeated comparison gives the same p.
 
     Returns:
         (measures,) float64 in (0, 1].
@@ -173,9 +167,9 @@ def _random_flips(random: np.random.Generator, count: int, topics: int) -> npt.N
 
 
 def t_test(differences: Floats) -> float | None:
-    """Two-sided p of the paired t-test, (topics,) differences; none where there is one topic.
+    """Two-sided p of the paired t-test over (topics,) differences; none if there is only one topic.
 
-    Where all differences are equal it is 1 if they are 0, else 0, the limit of a vanishing variance.
+    If all differences are equal, p is 1 if they are 0, and else 0, the limit for a vanishing variance.
     """
     if len(differences) < 2:
         return None
@@ -186,13 +180,13 @@ def t_test(differences: Floats) -> float | None:
     return float(stats.ttest_1samp(differences, 0.0).pvalue)
 
 
-def holm(ps: Sequence[float]) -> list[float]:
-    """Holm's step-down correction: p values that stay below α together with a family-wise error of α."""
-    order = np.argsort(ps, kind="stable")
-    corrected_ps = [0.0] * len(ps)
+def holm(p_values: Sequence[float]) -> list[float]:
+    """Correct p values by Holm's step-down method: to reject those below α has a family-wise error of at most α."""
+    order = np.argsort(p_values, kind="stable")
+    corrected_ps = [0.0] * len(p_values)
     highest = 0.0
     for rank, index in enumerate(order):
-        highest = max(highest, min(1.0, (len(ps) - rank) * ps[index]))
+        highest = max(highest, min(1.0, (len(p_values) - rank) * p_values[index]))
         corrected_ps[index] = highest
     return corrected_ps
 

@@ -1,4 +1,4 @@
-"""Topics with their judgements: what an evaluation asks, and what answers it."""
+"""Topics of an evaluation with their relevance judgements."""
 
 from __future__ import annotations
 
@@ -18,14 +18,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class TopicSet:
-    """Topics and judgements, and where they come from.
+    """Topics and judgements, with the names and hashes of their files.
 
     Attributes:
-        topics: by language.
-        qrels: the judgements.
+        topics: topics by language.
         name: names of the topics' files.
-        topics_hash: of the topics' contents.
-        qrels_hash: of the judgements' contents.
+        topics_hash: hash of the topics' files; ``qrels_hash`` is that of the judgements' files.
     """
 
     topics: Mapping[str, Sequence[Topic]]
@@ -48,12 +46,12 @@ def read_topic_set(
     Args:
         topic_paths: files of topics.
         qrel_paths: files of judgements.
-        langs: languages of topics wanted, in this order; all where none is named.
+        langs: wanted languages of topics, in the order of the result; empty: all languages.
         lang: language of topics that name none.
-        encoding: of the topics' files; UTF-8, then what they declare, unless given.
+        encoding: encoding of the topics' files; empty: UTF-8, then the declared encoding.
 
     Raises:
-        BadInput: a file can't be read, a language has no topic, or a topic stands twice.
+        BadInput: a file can't be read, a wanted language has no topic, or a topic occurs twice.
     """
     topics = [topic for path in topic_paths for topic in read_topics(path, lang=lang, encoding=encoding)]
     return TopicSet(

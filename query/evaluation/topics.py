@@ -1,4 +1,4 @@
-"""Topics: what an evaluation asks, in CLEF and TREC markup, TSV or JSON lines."""
+"""The topics of an evaluation, read from CLEF and TREC markup, TSV or JSON lines."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _LEADING_WORD = {
     "narrative": re.compile(r"\s*Narrative\s*:", re.IGNORECASE),
 }
 _NAMES_OF_IDS = {"id", "_id", "qid", "query_id", "query-id", "topic", "topic_id", "number", "num"}
-"""What stands over ids in headers that are not ours."""
+"""Names of the id column in other tools' headers."""
 _RECORD = re.compile(r"<(top|topic)(?=[\s>])", re.IGNORECASE)
 
 
@@ -41,8 +41,8 @@ class Topic:
     """A question with judged answers.
 
     Attributes:
-        qid: its id; the same in every language it is asked in.
-        lang: normalised BCP 47 tag, ``und`` where nothing says it.
+        qid: id of the topic, the same in every language.
+        lang: normalised BCP 47 tag; ``und`` if the language is not stated.
         title: a few words.
         description: a sentence.
         narrative: what counts as relevant.
@@ -55,10 +55,10 @@ class Topic:
     narrative: str = ""
 
     def text(self, fields: Sequence[str] = ("title", "description")) -> str:
-        """The parts asked for that the topic has, joined by a blank.
+        """The non-empty parts among ``fields``, joined by a blank.
 
         Raises:
-            BadInput: a part is none of title, description, narrative.
+            BadInput: a field is none of title, description, narrative.
         """
         if unknown := [name for name in fields if name not in PARTS]:
             raise BadInput(f"a topic has no {unknown[0]!r}; its parts are {', '.join(PARTS)}")
@@ -66,15 +66,15 @@ class Topic:
 
 
 def normalise_qid(qid: str) -> str:
-    """Strip what CLEF and TREC put around a topic's number: ``C141``, ``141-AH`` and ``10.2452/141-AH`` are ``141``.
+    """Strip CLEF's and TREC's additions to a topic's number: ``C141``, ``141-AH`` and ``10.2452/141-AH`` are ``141``.
 
-    ``051`` is ``51``, in topics and in judgements. Every other id stays as it is.
+    ``051`` is ``51``, in topics and in judgements. Every other id stays unchanged.
     """
     qid = qid.strip()
     if qid.isdecimal():
         return qid.lstrip("0") or "0"
-    found = _CLEF_QID.fullmatch(qid)
-    return (found[1] or found[2]) if found else qid
+    match = _CLEF_QID.fullmatch(qid)
+    return (match[1] or match[2]) if match else qid
 
 
 def read_topics(path: str | Path, *, lang: str = "", encoding: str = "") -> list[Topic]:
@@ -82,13 +82,14 @@ def read_topics(path: str | Path, *, lang: str = "", encoding: str = "") -> list
 
     Args:
         path: CLEF or TREC markup, XML, TSV with the header ``qid lang title description narrative`` (of which qid and
-            title are needed) or two columns without one, id and text, or JSON lines with these names; may be
-            compressed.
+            title are needed), TSV of two columns without a header, id and text, or JSON lines with these names; may
+            be compressed.
         lang: language of topics that name none; empty: ``und``.
-        encoding: of the file; empty: UTF-8, then what it declares or its language uses.
+        encoding: encoding of the file; empty: UTF-8, then the declared encoding or those usual for the language.
 
     Raises:
-        BadInput: the file can't be read, or a topic in it has no id, no text, an unknown language, or comes twice.
+        BadInput: the file can't be read or has no topic, or a topic has no id, no text, an unknown language, or occurs
+            twice.
     """
     file = SourceFile(Path(path), str(path))
     try:
@@ -137,8 +138,8 @@ def _checked(records: Iterable[_Record], file: SourceFile, default_lang: str) ->
             lang = normalise(default_lang) if lang == UNDETERMINED else lang
         except BadInput as error:
             raise BadInput(f"{file.at(line)}: topic {qid}: {error}") from error
-        if (before := seen.setdefault((qid, lang), line)) != line:
-            raise BadInput(f"{file.at(line)}: topic {qid} in {lang} stands on line {before} already; take one out")
+        if (first_line := seen.setdefault((qid, lang), line)) != line:
+            raise BadInput(f"{file.at(line)}: topic {qid} in {lang} stands on line {first_line} already; take one out")
         yield Topic(qid, lang, *(values.get(part, "") for part in PARTS))
 
 
@@ -180,7 +181,7 @@ def _tsv(text: str, file: SourceFile) -> Iterator[_Record]:
 
 
 def _markup(text: str, file: SourceFile) -> Iterator[_Record]:
-    starts = [found.start() for found in _RECORD.finditer(text)]
+    starts = [match.start() for match in _RECORD.finditer(text)]
     if not starts:
         raise BadInput(f"{file.shown} holds no <top> or <topic>; give topics in CLEF or TREC markup, TSV or JSON lines")
     line, position = 1, 0
@@ -192,7 +193,7 @@ def _markup(text: str, file: SourceFile) -> Iterator[_Record]:
 
 
 def _versions(markup: str) -> list[dict[str, str]]:
-    """The versions of one ``<top>``: one a language, named by the prefix of its tags or an attribute."""
+    """The versions of one ``<top>``: one for each language, which the prefix of the tags or an attribute names."""
     qid, lang, current = "", "", ("", "")
     parts: dict[str, dict[str, list[str]]] = {}
     for token in tokens(markup):
@@ -223,6 +224,6 @@ def _versions(markup: str) -> list[dict[str, str]]:
 
 
 def _part(tag: Tag) -> tuple[str, str]:
-    """Language and part of a tag: ``EN-title`` is the title in English; no part where it is another tag."""
+    """Language and part of a tag: ``EN-title`` is the title in English; the part of any other tag is empty."""
     lang, _, name = tag.name.rpartition("-")
     return lang.lower(), _TAGS.get(name, "")

@@ -1,4 +1,4 @@
-"""A run: what a system found for each topic, as a TREC run file says it."""
+"""A run: the ranking of a system for each topic, read from and written to TREC run files."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ class Run:
     """Ranked documents for each topic.
 
     trec_eval ignores the order of a run's lines and sorts by score, in single precision, then by id from Z to A. So
-    that its order is always the ranking, scores are single precision here and fall strictly: one that is not below the
-    score before it is replaced by the next number below that.
+    that trec_eval's order is always the ranking, scores here have single precision and decrease strictly: a score that
+    is not below the one before it is replaced by the next smaller number.
 
     Attributes:
-        tag: who made it.
-        rankings: by topic id, documents with their scores, best first.
+        tag: name of the system.
+        rankings: documents with their scores by topic id, best first.
 
     Raises:
-        BadInput: a document stands twice under a topic, or a score is no finite number.
+        BadInput: a ranking has a document twice, or a score is not finite.
     """
 
     tag: str
@@ -48,8 +48,8 @@ class Run:
     def to_trec(self) -> str:
         """The run in TREC's format: ``topic Q0 document rank score tag``, ranks from 1.
 
-        Whitespace can't stand inside an id there: it is percent-encoded (``a b`` is ``a%20b``), and an id that has such
-        a code already gets its ``%`` encoded, so that ``from_trec`` gives every id back.
+        An id in this format can't contain whitespace, which is therefore percent-encoded (``a b`` becomes ``a%20b``).
+        The ``%`` of an id that already contains such a code is encoded too, so that ``from_trec`` restores every id.
 
         Raises:
             BadInput: an id or the tag is empty.
@@ -66,17 +66,17 @@ class Run:
 
     @classmethod
     def from_trec(cls, lines: Iterable[str], where: str) -> Run:
-        """Read a run in TREC's format, in the order that trec_eval would give it.
+        """Read a run in TREC's format; the rankings have trec_eval's order.
 
         Args:
-            lines: of the file.
-            where: what to call the file in a message.
+            lines: lines of the file.
+            where: name of the file for messages.
 
         Raises:
-            BadInput: a line hasn't six columns, a score is no number, a document stands twice under a topic.
+            BadInput: a line hasn't six columns, a score is not a finite number, or a ranking has a document twice.
         """
         tag = ""
-        found: dict[str, dict[str, float]] = {}
+        rankings: dict[str, dict[str, float]] = {}
         for number, line in enumerate(lines, start=1):
             if not line.strip():
                 continue
@@ -93,12 +93,12 @@ class Run:
                 raise BadInput(f"{where}:{number} has the score {columns[4]!r}; put a number there") from error
             if not abs(score) <= _LARGEST:
                 raise BadInput(f"{where}:{number} has the score {columns[4]}; put a finite number there")
-            if doc_id in found.setdefault(qid, {}):
+            if doc_id in rankings.setdefault(qid, {}):
                 raise BadInput(f"{where}:{number} ranks {doc_id!r} for topic {qid} a second time; take one out")
-            found[qid][doc_id] = score
+            rankings[qid][doc_id] = score
         return cls(
             tag,
-            {qid: sorted(documents.items(), key=_trec_eval_order, reverse=True) for qid, documents in found.items()},
+            {qid: sorted(documents.items(), key=_trec_eval_order, reverse=True) for qid, documents in rankings.items()},
         )
 
     @classmethod
@@ -106,7 +106,7 @@ class Run:
         """Read a TREC run file.
 
         Raises:
-            BadInput: it can't be read, holds nothing, or a line of it is broken (the line is named).
+            BadInput: the file can't be read, is empty, or has a broken line (the message names the line).
         """
         try:
             text = Path(path).read_text(encoding="utf-8")
@@ -122,8 +122,8 @@ class Run:
 
 def _falling(qid: str, ranking: Sequence[Scored]) -> list[Scored]:
     if len({doc_id for doc_id, _ in ranking}) != len(ranking):
-        twice = next(doc_id for doc_id, count in _counts(ranking).items() if count > 1)
-        raise BadInput(f"topic {qid} has document {twice!r} twice in its ranking; rank it once")
+        duplicate = next(doc_id for doc_id, count in _counts(ranking).items() if count > 1)
+        raise BadInput(f"topic {qid} has document {duplicate!r} twice in its ranking; rank it once")
     with np.errstate(over="ignore"):
         scores = np.array([score for _, score in ranking], dtype=np.float32)
     if not np.isfinite(scores).all():
@@ -148,8 +148,8 @@ def _trec_eval_order(scored: Scored) -> tuple[float, str]:
 def _escape(name: str, what: str) -> str:
     if not name:
         raise BadInput(f"a {what} is empty, which a TREC run can't hold; give it one")
-    return _TO_ESCAPE.sub(lambda found: quote(found.group(), safe="") if found.group() != "%" else "%25", name)
+    return _TO_ESCAPE.sub(lambda match: quote(match.group(), safe="") if match.group() != "%" else "%25", name)
 
 
 def _unescape(name: str) -> str:
-    return _ESCAPED.sub(lambda found: unquote(found.group()), name)
+    return _ESCAPED.sub(lambda match: unquote(match.group()), name)

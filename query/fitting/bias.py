@@ -1,4 +1,4 @@
-"""How far a collection's languages keep to themselves, in a sample of its vectors: raw, and as they are searched."""
+"""Language bias of a sample of raw and corrected vectors: the share of nearest neighbours in the own language."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from query.calibration.calibration import Calibration
 from query.calibration.margin import centring
 
 SAMPLE = 2_000
-"""Documents of a sample, over all languages; of many languages a few more."""
+"""Documents of a sample, over all languages; slightly more if there are many languages."""
 NEIGHBOURS = 10
 _EACH = 20
 
 
 @dataclass(frozen=True)
 class VectorSample:
-    """Documents drawn at random, of each language as many as there can be.
+    """Vectors of documents drawn at random, equally many of each language if it has so many.
 
     Attributes:
-        langs: (n,) their languages.
+        langs: (n,) languages of the documents.
         raw: (n, dim) unit vectors as the encoder made them.
-        corrected: (n, dim) unit vectors without the languages' components; none where there is no calibration.
+        corrected: (n, dim) unit vectors without the languages' components; none without a calibration.
     """
 
     langs: npt.NDArray[np.str_]
@@ -34,18 +34,18 @@ class VectorSample:
 
     @property
     def languages(self) -> list[str]:
-        """In order."""
+        """The sample's languages, sorted."""
         return sorted(set(self.langs.tolist()))
 
     @classmethod
     def draw(cls, store: VectorStore, model: str, calibration: Calibration | None, *, seed: int = 0) -> VectorSample:
-        """Draw it from a store that holds documents.
+        """Draw a sample from a store that is not empty.
 
         Args:
-            store: holds them.
-            model: whose vectors.
-            calibration: corrects them, as far as its balance says.
-            seed: of the draw.
+            store: holds the documents.
+            model: id of the vectors' model.
+            calibration: corrects the vectors to the extent of its balance.
+            seed: seed of the draw.
         """
         languages = sorted(store.count())
         each = max(_EACH, SAMPLE // max(len(languages), 1))
@@ -56,27 +56,27 @@ class VectorSample:
             rows[lang] = slice(len(doc_ids), len(doc_ids) + len(drawn))
             doc_ids += drawn
         raw = store.vectors(model, doc_ids)
-        langs = np.repeat(languages, [one.stop - one.start for one in rows.values()])
+        langs = np.repeat(languages, [of_lang.stop - of_lang.start for of_lang in rows.values()])
         return cls(langs, raw, calibration.mixed(raw, rows, centring(calibration.balance)) if calibration else None)
 
 
 def projection(vectors: FloatArray) -> FloatArray:
-    """The two directions of the largest variance, (n, 2); zero where vectors don't vary."""
+    """(n, 2) projection of the vectors on the two directions of largest variance; 0 where vectors don't vary."""
     centred = vectors.astype(np.float64) - vectors.mean(axis=0)
     _, directions = np.linalg.eigh(centred.T @ centred)
     top = directions[:, ::-1][:, :2]
     top = top * np.sign(top[np.abs(top).argmax(axis=0), np.arange(2)])
-    flat: FloatArray = (centred @ top).astype(np.float32)
-    return flat
+    projected: FloatArray = (centred @ top).astype(np.float32)
+    return projected
 
 
 def neighbour_share(vectors: FloatArray, langs: npt.NDArray[np.str_], k: int = NEIGHBOURS) -> float:
-    """Of a vector's k nearest others, the share in its own language; the mean over vectors.
+    """Share of a vector's k nearest neighbours that are in its own language, mean over vectors.
 
     Args:
-        vectors: (n, dim), two at least.
-        langs: (n,) their languages.
-        k: how many neighbours.
+        vectors: (n, dim), at least two.
+        langs: (n,) languages of the vectors.
+        k: number of neighbours.
     """
     k = min(k, len(vectors) - 1)
     cosines = unit_rows(vectors) @ unit_rows(vectors).T
@@ -86,6 +86,6 @@ def neighbour_share(vectors: FloatArray, langs: npt.NDArray[np.str_], k: int = N
 
 
 def fair_share(langs: npt.NDArray[np.str_]) -> float:
-    """What ``neighbour_share`` is where neighbours are drawn at random."""
+    """Expected ``neighbour_share`` if neighbours are drawn at random."""
     _, codes, counts = np.unique(langs, return_inverse=True, return_counts=True)
     return float((counts[codes] - 1).mean() / max(len(langs) - 1, 1))

@@ -30,19 +30,19 @@ from query.ranking.query_encoder import query_encoder_spec
 
 @dataclass(frozen=True)
 class CalibrationReport:
-    """What calibrating a collection found.
+    """The result of calibrating a collection.
 
     Attributes:
-        kept: the calibration, active now.
-        setting: how it ranks.
-        decided_by: ``judgements``, ``concepts``, ``titles``, ``languages`` that can't be told apart, ``you`` or
-            ``default``.
-        taken_over: whether that was decided for the calibration before.
-        tried: what the probe tried.
-        few: documents of the languages that have few, by language.
-        drift: by language, the share of pseudo-queries whose first ten are others than with the calibration before;
-            empty where there was none.
-        maps_left: whether the calibration before ranked with maps, and this one doesn't.
+        kept: the new calibration, now active.
+        setting: how the calibration ranks.
+        decided_by: what decided the setting: ``judgements``, ``concepts``, ``titles``, ``languages`` that can't be told
+            apart, ``you`` or ``default``.
+        taken_over: whether the setting was decided for the previous calibration.
+        tried: settings that the probe tried.
+        few: number of documents of each language that has few.
+        drift: by language, the share of pseudo-queries whose first ten hits differ from the previous calibration's;
+            empty if there was none.
+        maps_left: whether the previous calibration ranked with maps and the new one does not.
     """
 
     kept: KeptCalibration
@@ -71,43 +71,43 @@ def calibrate(
 
     Args:
         name: the collection.
-        settings: where things are; read from the environment unless given.
-        judged: topics and judgements to decide by; documents' ``concept`` or titles unless given.
-        log: queries that were really asked, for the bank.
-        setting: how to rank, where that is decided already: no probe is made.
-        given: what a person gave the calibration that this one replaces, or gives this one: maps, too. The maps of
-            a migration stay where none are given.
-        seed: of the random samples.
+        settings: paths and addresses; read from the environment unless given.
+        judged: topics and judgements that decide the setting; documents' ``concept`` or titles unless given.
+        log: logged queries, for the bank.
+        setting: how to rank, decided by a person: no probe is made.
+        given: a person's input to the previous calibration or to this one, with maps. Without maps the maps of a
+            migration stay.
+        seed: seed of the random samples.
         device: where to encode pseudo-queries.
         console: where progress goes; nowhere unless given.
 
     Raises:
-        BadInput: there is no such collection, it is empty, or it has migrated and what is given is for its own encoder.
-        DragomanError: whatever store, database or encoder refuse.
+        BadInput: there is no such collection, it is empty, or it has migrated and the input is for its own encoder.
+        DragomanError: store, database or encoder fail.
     """
     console = console or Console(quiet=True)
     with closing(OpenCollection.open(name, settings or Settings.read(), device, console)) as opened:
         previous = _previous(opened)
-        given = _with_migration(opened, given or CalibrationInput(), previous, setting, judged)
-        if given.maps:
-            check_model(given.maps, opened.collection.model, opened.collection.dim)
-        check_setting(setting or given.setting or DEFAULT, opened.encoder.spec)
+        inherited = _with_migration(opened, given or CalibrationInput(), previous, setting, judged)
+        if inherited.maps:
+            check_model(inherited.maps, opened.collection.model, opened.collection.dim)
+        check_setting(setting or inherited.setting or DEFAULT, opened.encoder.spec)
         samples = draw_samples(
             opened.store,
-            opened.query_encoder(given.maps, device, console),
+            opened.query_encoder(inherited.maps, device, console),
             stored=opened.encoder.spec,
             log=log,
-            asked=given.asked,
+            asked=inherited.asked,
             seed=seed,
             console=console,
         )
-        decision = decide(opened, samples, given, setting=setting, judged=judged, seed=seed)
-        fitted = _fit(samples, opened.encoder.spec.model, decision.setting, given.maps)
+        decision = decide(opened, samples, inherited, setting=setting, judged=judged, seed=seed)
+        fitted = _fit(samples, opened.encoder.spec.model, decision.setting, inherited.maps)
         return _keep(opened, previous, fitted, decision, samples)
 
 
 def _fit(samples: CalibrationSamples, model: str, setting: Setting, maps: SpaceMaps | Networks | None) -> Calibration:
-    """Statistics of samples, ranked with by a setting and by maps."""
+    """The calibration of samples, with a setting and maps."""
     fitted = fit_statistics(samples, model, rank=setting.rank)
     fitted = fitted.with_choice(balance=setting.balance, margin=setting.margin)
     if setting.weights:
@@ -122,7 +122,7 @@ def _keep(
     decision: Decision,
     samples: CalibrationSamples,
 ) -> CalibrationReport:
-    """Make a calibration the active one, and hold it against the one before."""
+    """Make a calibration the active one, and measure its drift from the previous one."""
     name = opened.collection.name
     comparable = previous is not None and query_encoder_spec(previous) == query_encoder_spec(fitted)
     changed = changes(opened.store, previous, fitted) if previous and comparable else {}
@@ -151,8 +151,8 @@ def _keep(
     )
 
 
-def _separation(found: Separability | None) -> Separation | None:
-    return Separation(found.accuracy, found.languages, found.threshold) if found else None
+def _separation(measured: Separability | None) -> Separation | None:
+    return Separation(measured.accuracy, measured.languages, measured.threshold) if measured else None
 
 
 def _map_summary(fitted: Calibration, samples: CalibrationSamples) -> MapSummary | None:
@@ -165,35 +165,35 @@ def _map_summary(fitted: Calibration, samples: CalibrationSamples) -> MapSummary
 
 def _with_migration(
     opened: OpenCollection,
-    given: CalibrationInput,
+    inherited: CalibrationInput,
     previous: Calibration | None,
     setting: Setting | None,
     judged: JudgedTopics | None,
 ) -> CalibrationInput:
-    """What is given, with the maps of the migration that the collection is in: a new calibration does not end it.
+    """The input, or that of the collection's migration with its maps: a new calibration does not end a migration.
 
     Raises:
-        BadInput: what is given is for vectors of the collection's own encoder on both sides.
+        BadInput: the collection has migrated and the input is for queries by the collection's own encoder.
     """
     asker = query_encoder_spec(previous)
-    if asker is None or (given.maps and given.maps.asker):
-        return given
+    if asker is None or (inherited.maps and inherited.maps.asker):
+        return inherited
     name = opened.collection.name
-    back = f"leave the migration first: dragoman rollback -c {name}"
-    if given.maps:
+    advice = f"leave the migration first: dragoman rollback -c {name}"
+    if inherited.maps:
         raise BadInput(
-            f"{name} has migrated to {asker.encoder}, and these maps are for its own encoder's queries; {back}"
+            f"{name} has migrated to {asker.encoder}, and these maps are for its own encoder's queries; {advice}"
         )
     if judged:
-        raise BadInput(f"{name} has migrated to {asker.encoder}, where nothing is decided by judgements; {back}")
+        raise BadInput(f"{name} has migrated to {asker.encoder}, where nothing is decided by judgements; {advice}")
     if setting and setting.rank:
-        raise BadInput(f"{name} has migrated to {asker.encoder}, and its maps are for what the mean leaves; {back}")
+        raise BadInput(f"{name} has migrated to {asker.encoder}, and its maps are for what the mean leaves; {advice}")
     kept = calibration_table.active(opened.engine, opened.collection)
-    return CalibrationInput.of(kept, previous) if kept else given
+    return CalibrationInput.of(kept, previous) if kept else inherited
 
 
 def _previous(opened: OpenCollection) -> Calibration | None:
     try:
         return calibration_table.load(opened.engine, opened.collection)
-    except StoreError:  # damaged, or another version's: it is being replaced, which is what its message asks for
+    except StoreError:  # damaged or of another version; the message asks for a new calibration, which is being made
         return None

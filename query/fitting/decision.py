@@ -1,4 +1,4 @@
-"""How a collection is to be ranked, and by what that is decided: a person, judgements, documents, or nothing."""
+"""Decide how a collection is ranked: by a person, judgements, the collection's documents, or the default."""
 
 from __future__ import annotations
 
@@ -29,11 +29,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class JudgedTopics:
-    """Topics with judgements, to decide by.
+    """Topics with judgements that decide the setting.
 
     Attributes:
         topics: queries whose ids are the qrels' topic ids.
-        qrels: the judgements.
     """
 
     topics: Sequence[Document]
@@ -42,13 +41,13 @@ class JudgedTopics:
 
 @dataclass(frozen=True)
 class CalibrationInput:
-    """What a person gave a calibration, and the next one takes over.
+    """A person's input to a calibration, which the next calibration takes over.
 
     Attributes:
-        setting: how to rank, where a person or judgements decided it; none: it is decided anew.
-        decided_by: what did.
-        asked: queries out of a log, by language, (n, dim) unit rows.
-        maps: of documents and queries.
+        setting: how to rank, if a person or judgements decided it; none: it is decided anew.
+        decided_by: what decided the setting.
+        asked: logged queries, by language, (n, dim) unit rows.
+        maps: maps of documents and queries.
     """
 
     setting: Setting | None = None
@@ -58,7 +57,7 @@ class CalibrationInput:
 
     @classmethod
     def of(cls, kept: KeptCalibration, calibration: Calibration | None) -> CalibrationInput:
-        """Of a calibration; of one that can't be read any more the setting alone."""
+        """The input to a calibration; if the calibration can't be read (none), only its setting."""
         asked = {
             lang: unit_rows(statistics.bank[[not doc_id for doc_id in statistics.sources]])
             for lang, statistics in (calibration.languages.items() if calibration else ())
@@ -78,12 +77,11 @@ class Decision:
     """How to rank.
 
     Attributes:
-        setting: the choice.
-        decided_by: ``judgements``, ``concepts``, ``titles``, ``languages`` that can't be told apart, ``you`` or
-            ``default``.
-        taken_over: whether that was decided for the calibration before.
-        tried: what the probe tried.
-        separability: of the languages; none if nothing asked for it.
+        decided_by: what decided the setting: ``judgements``, ``concepts``, ``titles``, ``languages`` that can't be told
+            apart, ``you`` or ``default``.
+        taken_over: whether the setting was decided for the previous calibration.
+        tried: settings that the probe tried.
+        separability: how well languages are told apart; none if it was not measured.
     """
 
     setting: Setting
@@ -96,54 +94,55 @@ class Decision:
 def decide(
     opened: OpenCollection,
     samples: CalibrationSamples,
-    given: CalibrationInput,
+    inherited: CalibrationInput,
     *,
     setting: Setting | None = None,
     judged: JudgedTopics | None = None,
     seed: int = 0,
 ) -> Decision:
-    """Decide how a collection is to be ranked.
+    """Decide how a collection is ranked.
 
     Args:
         opened: the collection.
-        samples: of its documents, and its pseudo-queries.
-        given: what the calibration before was given.
-        setting: what a person decides now.
-        judged: topics and judgements to decide by; documents' ``concept`` or titles unless given.
-        seed: of the random samples.
+        samples: samples of its documents and pseudo-queries.
+        inherited: the input to the previous calibration or to this one.
+        setting: the setting that a person chose now.
+        judged: topics and judgements that decide; documents' ``concept`` or titles unless given.
+        seed: seed of the random samples.
 
     Raises:
         BadInput: too few topics have a relevant document in the collection.
     """
-    if setting or given.setting:
-        decided_by = "you" if setting else given.decided_by or "default"
-        decision = Decision(setting or given.setting or DEFAULT, decided_by, taken_over=setting is None)
-    elif given.maps is not None and given.maps.asker is not None:  # no vectors of one kind to probe with
-        decision = Decision(DEFAULT, given.decided_by or "default")
+    if setting or inherited.setting:
+        decided_by = "you" if setting else inherited.decided_by or "default"
+        decision = Decision(setting or inherited.setting or DEFAULT, decided_by, taken_over=setting is None)
+    elif inherited.maps is not None and inherited.maps.asker is not None:
+        # the probe needs queries and documents of one model
+        decision = Decision(DEFAULT, inherited.decided_by or "default")
     else:
-        decision = _by_evidence(opened, samples, judged, given.decided_by or "default", seed)
-    return replace(decision, setting=replace(decision.setting, rank=0)) if given.maps else decision
+        decision = _by_evidence(opened, samples, judged, inherited.decided_by or "default", seed)
+    return replace(decision, setting=replace(decision.setting, rank=0)) if inherited.maps else decision
 
 
 def _by_evidence(
-    opened: OpenCollection, samples: CalibrationSamples, judged: JudgedTopics | None, otherwise: str, seed: int
+    opened: OpenCollection, samples: CalibrationSamples, judged: JudgedTopics | None, fallback: str, seed: int
 ) -> Decision:
-    """What the collection's own documents decide, or judgements of them."""
-    found = _evidence(opened, samples, judged, seed)
-    separation = _separability(opened, seed) if found is None or found.kind == "titles" else None
+    """Decide by judgements or by the collection's documents; with neither, ``fallback`` is what decided."""
+    answers = _evidence(opened, samples, judged, seed)
+    separation = _separability(opened, seed) if answers is None or answers.kind == "titles" else None
     hidden = separation is not None and separation.hidden
-    if found:
-        setting, tried = probe(samples, opened.encoder.spec.model, found, separation)
-        return Decision(setting, "languages" if hidden else found.kind, tried=tried, separability=separation)
+    if answers:
+        setting, tried = probe(samples, opened.encoder.spec.model, answers, separation)
+        return Decision(setting, "languages" if hidden else answers.kind, tried=tried, separability=separation)
     setting = UNBALANCED if hidden else DEFAULT
-    return Decision(setting, "languages" if hidden else otherwise, separability=separation)
+    return Decision(setting, "languages" if hidden else fallback, separability=separation)
 
 
 def check_setting(setting: Setting, spec: EncoderSpec) -> None:
-    """See that vectors are wide enough for a setting, and have as many parts as it has weights.
+    """Check that vectors are wide enough for a setting's rank, and have as many parts as the setting has weights.
 
     Raises:
-        BadInput: they are not, or have not.
+        BadInput: the vectors are too narrow, or the number of parts differs.
     """
     parts = VectorParts.of(spec)
     if setting.rank >= (narrowest := min(parts.widths)):
@@ -160,13 +159,13 @@ def _evidence(
 ) -> evidence.Evidence | None:
     model = opened.encoder.spec.model
     if judged:
-        found = evidence.from_judgements(opened.store, opened.encoder, judged.topics, judged.qrels, seed=seed)
-        if found is None:
+        judgements = evidence.from_judgements(opened.store, opened.encoder, judged.topics, judged.qrels, seed=seed)
+        if judgements is None:
             raise BadInput(
                 "too few of the topics have a relevant document in the collection to decide anything by; "
                 "give more, or leave --topics and --qrels out"
             )
-        return found
+        return judgements
     if len(samples.documents) < 2:
         return None
     return evidence.from_concepts(opened.store, model, samples, seed=seed) or evidence.from_titles(

@@ -1,8 +1,8 @@
-"""Drift: how much of what a calibration ranks a new one would rank otherwise, beyond what chance would.
+"""Drift: the share of queries whose hits a new calibration would change by more than chance.
 
-A calibration's means are those of a sample, and another sample of the same documents has others. So a query's first ten
-count as changed only where more of them change than between two calibrations that are made of one half of today's
-sample each. Those differ by more than two whole samples would: documents that are as they were have next to no drift.
+A calibration's means come from a sample, and another sample of the same documents has other means. So a query's first
+ten hits count as changed only if more of them change than between two calibrations from one half of today's sample
+each. Halves differ by more than two whole samples would, so unchanged documents have nearly no drift.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ from query.ranking.choice import Choice
 from query.ranking.fair_ranker import FairRanker
 
 QUERIES = 256
-"""Pseudo-queries over all languages, at most; of many languages a few more."""
+"""Maximum pseudo-queries over all languages; slightly more if there are many languages."""
 _EACH = 8
 _HITS = 10
 _CHANCE = 0.9
-"""Of a language's queries, the share whose first ten change no more between the halves than counts as chance."""
+"""Quantile, over a language's queries, of the changes between the halves: up to there a change counts as chance."""
 
 
 def drift(store: VectorStore, active: Calibration) -> dict[str, float]:
     """By language, the share of the bank's queries whose first ten documents a calibration of today would change.
 
-    The same documents are ranked by both, and by those of two halves of today's sample. What decides is the documents'
-    statistics: no encoder is needed.
+    Both calibrations, and those of the two halves of today's sample, rank the same documents. They differ only in the
+    documents' statistics, so no encoder is needed.
     """
     drawn = {lang: store.sample(active.model, lang, SAMPLE) for lang in store.count()}
     first, second = (
@@ -47,17 +47,17 @@ def drift(store: VectorStore, active: Calibration) -> dict[str, float]:
 def beyond_chance(
     store: VectorStore, active: Calibration, first: Mapping[str, PartMoments], second: Mapping[str, PartMoments]
 ) -> dict[str, float]:
-    """By language, the share of its queries whose first ten change by more than between two halves of a sample.
+    """By language, the share of queries whose first ten change by more than between the two halves of a sample.
 
     Args:
         store: holds the documents that are ranked.
         active: the calibration that may have drifted.
-        first: the documents' moments of one half, by language.
-        second: of the other.
+        first: moments of the first half's documents, by language.
+        second: moments of the second half's documents, by language.
     """
     halves = (with_documents(active, half) for half in (first, second))
     chance = changes(store, *halves)
-    today = with_documents(active, {lang: one + second[lang] for lang, one in first.items()})
+    today = with_documents(active, {lang: moments + second[lang] for lang, moments in first.items()})
     return {
         lang: float((changed > np.quantile(chance[lang], _CHANCE, method="higher")).mean())
         for lang, changed in changes(store, active, today).items()
@@ -66,39 +66,40 @@ def beyond_chance(
 
 
 def with_documents(active: Calibration, moments: Mapping[str, PartMoments]) -> Calibration:
-    """The same calibration with other documents' statistics."""
+    """The calibration with the documents' statistics from ``moments``."""
     shrunk = ShrunkParts(moments)
     languages = {
         lang: replace(
-            one,
+            statistics,
             documents=moments[lang].count,
             mean=shrunk.mean(lang),
             subspace=shrunk.subspace(lang, active.rank),
         )
-        for lang, one in active.languages.items()
+        for lang, statistics in active.languages.items()
         if lang in moments
     }
     return replace(active, languages=languages, pooled=shrunk.pooled(active.rank))
 
 
 def changes(store: VectorStore, before: Calibration, after: Calibration) -> dict[str, npt.NDArray[np.intp]]:
-    """By language, for each of its pseudo-queries how many of the first ten documents are others.
+    """By language, (pseudo-queries,) how many of the first ten documents differ between two calibrations.
 
-    The pseudo-queries are the first calibration's; passages, which neither changes, are left out.
+    The pseudo-queries are those of ``before``. Passages are not compared, because their statistics do not change.
     """
     targets = sorted(store.count())
     each = max(_EACH, QUERIES // max(len(before.languages), 1))
-    found = {}
-    for lang, one in before.languages.items():
-        queries = unit_rows(one.bank[:each])
+    changed = {}
+    for lang, statistics in before.languages.items():
+        queries = unit_rows(statistics.bank[:each])
         if len(queries):
-            first, second = (_tens(store, each, queries, lang, targets) for each in (before, after))
-            found[lang] = np.array([len(a - b) for a, b in zip(first, second, strict=True)])
-    return found
+            old, new = (_first_tens(store, calibration, queries, lang, targets) for calibration in (before, after))
+            changed[lang] = np.array([len(old_ids - new_ids) for old_ids, new_ids in zip(old, new, strict=True)])
+    return changed
 
 
-def _tens(
-    store: VectorStore, calibrated: Calibration, queries: FloatArray, lang: str, targets: Sequence[str]
+def _first_tens(
+    store: VectorStore, calibration: Calibration, queries: FloatArray, lang: str, targets: Sequence[str]
 ) -> list[set[str]]:
-    ranker = FairRanker(store, calibrated, replace(Choice.of(calibrated), passages=False))
+    """Ids of each query's first ten documents."""
+    ranker = FairRanker(store, calibration, replace(Choice.of(calibration), passages=False))
     return [set(ranking.doc_ids) for ranking in ranker.rank(queries, lang, targets, _HITS)]

@@ -1,4 +1,4 @@
-"""What a probe decides by: some queries, a bounded pool of documents, and what is known to answer them."""
+"""Evidence that a probe decides by: queries, a bounded pool of documents, and the answers in the pool."""
 
 from __future__ import annotations
 
@@ -19,29 +19,29 @@ if TYPE_CHECKING:
 Kind = Literal["judgements", "concepts", "titles"]
 
 QUERIES = 256
-"""Queries of a probe, at most, over all languages."""
+"""Maximum queries of a probe, over all languages."""
 POOL = 500
-"""Documents a language that compete with what is looked for, at most."""
+"""Maximum documents of each language that compete with the answers."""
 _FEWEST = 20
-"""Topics that something can be decided by, at least."""
+"""Minimum topics to decide by."""
 
 
 @dataclass(frozen=True)
 class Evidence:
-    """Queries with what answers them.
+    """Queries with their answers in a pool of documents.
 
     Attributes:
-        kind: ``judgements`` of a person, ``concepts`` that documents of several languages share, or else ``titles``,
-            which should find the rest of their own document.
-        queries: (q, dim) as the encoder made them.
-        query_langs: (q,) their languages.
-        topics: (q,) what each asks for: queries of one topic are one observation, in however many languages.
-        bank_rows: (q,) place of each in the bank of its language; −1 for one that is not there.
+        kind: ``judgements`` of a person; ``concepts`` that documents of several languages share; or ``titles``, which
+            should find the rest of their own document.
+        queries: (q, dim) query vectors as the encoder made them.
+        query_langs: (q,) languages of the queries.
+        topics: (q,) each query's topic: the queries of one topic, in any languages, are one observation.
+        bank_rows: (q,) row of each query in the bank of its language; −1 if the query is not in the bank.
         doc_ids: (n,) ids of the pool's documents.
-        langs: (n,) their languages.
-        vectors: (n, dim) as the encoder made them.
+        langs: (n,) languages of the pool's documents.
+        vectors: (n, dim) document vectors as the encoder made them.
         relevant: (q,) rows of the pool that answer each query.
-        apart: (q,) row that a query must not meet, a document that is nothing but its opening; −1 where there is none.
+        apart: (q,) row of the pool to leave out for each query: its own document if that is only an opening; −1: none.
     """
 
     kind: Kind
@@ -59,52 +59,52 @@ class Evidence:
 def from_judgements(
     store: VectorStore, encoder: Encoder, topics: Sequence[Document], qrels: Sequence[Qrel], *, seed: int = 0
 ) -> Evidence | None:
-    """Topics of any languages and their judgements; none where too few have a relevant document here.
+    """Evidence from topics of any languages with judgements; none if too few have a relevant document in the store.
 
     Args:
         store: holds the documents.
         encoder: encodes the topics.
         topics: queries; their ids are the qrels' topic ids.
         qrels: the judgements.
-        seed: of the pool's draw.
+        seed: seed of the draws of topics and of the pool.
     """
     model = encoder.spec.model
     relevant: dict[str, set[str]] = {}
     for qrel in qrels:
         if qrel.relevance > 0:
             relevant.setdefault(qrel.query_id, set()).add(qrel.doc_id)
-    here = store.stamps(model, sorted(set().union(*relevant.values())))
-    answered = [topic for topic in topics if relevant.get(topic.doc_id, set()) & here.keys()]
-    asked = [answered[at] for at in sorted(np.random.default_rng(seed).permutation(len(answered))[:QUERIES])]
-    names = {topic.doc_id for topic in asked}
-    if len(names) < _FEWEST:
+    stored = store.stamps(model, sorted(set().union(*relevant.values())))
+    answered = [topic for topic in topics if relevant.get(topic.doc_id, set()) & stored.keys()]
+    drawn = [answered[row] for row in sorted(np.random.default_rng(seed).permutation(len(answered))[:QUERIES])]
+    topic_ids = {topic.doc_id for topic in drawn}
+    if len(topic_ids) < _FEWEST:
         return None
-    judged = store.stamps(model, sorted({qrel.doc_id for qrel in qrels if qrel.query_id in names}))
+    judged = store.stamps(model, sorted({qrel.doc_id for qrel in qrels if qrel.query_id in topic_ids}))
     pool = _Pool.draw(store, model, sorted(judged), seed)
-    none = np.full(len(asked), -1)
+    no_rows = np.full(len(drawn), -1)
     return Evidence(
         "judgements",
-        encoder.encode_queries(asked),
-        [topic.lang for topic in asked],
-        [topic.doc_id for topic in asked],
-        none,
+        encoder.encode_queries(drawn),
+        [topic.lang for topic in drawn],
+        [topic.doc_id for topic in drawn],
+        no_rows,
         list(pool.position),
         pool.langs,
         pool.vectors,
-        [pool.rows(relevant[topic.doc_id] & here.keys()) for topic in asked],
-        none,
+        [pool.rows(relevant[topic.doc_id] & stored.keys()) for topic in drawn],
+        no_rows,
     )
 
 
 def from_concepts(store: VectorStore, model: str, samples: CalibrationSamples, *, seed: int = 0) -> Evidence | None:
-    """Pseudo-queries and the documents of their ``concept`` in all languages; none where too few have one.
+    """Evidence from pseudo-queries answered by the documents of their ``concept``; none if there are too few concepts.
 
-    A pseudo-query's own document is among them by the passages after its first, so that a title doesn't find itself.
-    Documents of a concept that are not in the pool are as if they were not there. A field that has a few values only
-    is a category and no concept: twenty of them at least are needed, each in two languages.
+    A pseudo-query's own document is an answer by its passages after the first, so that a title doesn't find itself.
+    Documents of a concept that are not in the pool are ignored. A field with few values is a category, not a concept:
+    at least twenty values are needed, each in two languages.
     """
-    picked = _picked(samples, seed)
-    concepts = _concepts(store, [doc_id for _, _, doc_id in picked])
+    drawn = _draw_pseudo_queries(samples, seed)
+    concepts = _concepts(store, [doc_id for _, _, doc_id in drawn])
     if len(set(concepts.values())) < _FEWEST:
         return None
     pool = _Pool.draw(store, model, [*concepts, *_members(store, model, sorted(set(concepts.values())))], seed)
@@ -112,50 +112,50 @@ def from_concepts(store: VectorStore, model: str, samples: CalibrationSamples, *
     for doc_id, concept in _concepts(store, list(pool.position)).items():
         members.setdefault(concept, set()).add(doc_id)
     shared = {concept for concept, doc_ids in members.items() if len(set(pool.langs[list(pool.rows(doc_ids))])) > 1}
-    picked = [one for one in picked if concepts.get(one[2]) in shared]
-    topics = [concepts[doc_id] for _, _, doc_id in picked]
+    drawn = [query for query in drawn if concepts.get(query[2]) in shared]
+    topics = [concepts[doc_id] for _, _, doc_id in drawn]
     if len(set(topics)) < _FEWEST:
         return None
-    rest = _without_opening(store, model, [doc_id for _, _, doc_id in picked])
+    rest = _without_opening(store, model, [doc_id for _, _, doc_id in drawn])
     relevant = [
         pool.rows(members[topic] - ({doc_id} - rest.keys()))
-        for (_, _, doc_id), topic in zip(picked, topics, strict=True)
+        for (_, _, doc_id), topic in zip(drawn, topics, strict=True)
     ]
-    return _of_pseudo_queries("concepts", samples, picked, topics, pool, relevant, rest)
+    return _of_pseudo_queries("concepts", samples, drawn, topics, pool, relevant, rest)
 
 
 def _concepts(store: VectorStore, doc_ids: Sequence[str]) -> dict[str, str]:
-    """The ``concept`` of those documents that have one, by id."""
-    found = {document.doc_id: document.fields.get("concept") for document in store.get(doc_ids)}
-    return {doc_id: str(value) for doc_id, value in found.items() if isinstance(value, (str, int)) and value != ""}
+    """The ``concept`` of each document that has one, by id."""
+    concepts = {document.doc_id: document.fields.get("concept") for document in store.get(doc_ids)}
+    return {doc_id: str(value) for doc_id, value in concepts.items() if isinstance(value, (str, int)) and value != ""}
 
 
 def _members(store: VectorStore, model: str, concepts: Sequence[str]) -> list[str]:
-    """Some documents of some concepts, a bounded number of each language.
+    """Ids of documents of the concepts, a bounded number of each language.
 
-    To a query of nothing but zeros every document is as near as any other, so only the filter decides.
+    To a zero query every document is equally near, so only the filter decides.
     """
-    nothing = np.zeros((1, store.models()[model]), dtype=np.float32)
-    most = max(POOL, 2 * len(concepts))
-    found = store.search(model, dict.fromkeys(store.count(), nothing), most, filters={"concept": concepts})
-    return [doc_id for lists in found.values() for doc_id in lists[0].doc_ids]
+    zero = np.zeros((1, store.models()[model]), dtype=np.float32)
+    limit = max(POOL, 2 * len(concepts))
+    members = store.search(model, dict.fromkeys(store.count(), zero), limit, filters={"concept": concepts})
+    return [doc_id for candidates in members.values() for doc_id in candidates[0].doc_ids]
 
 
 def from_titles(store: VectorStore, model: str, samples: CalibrationSamples, *, seed: int = 0) -> Evidence | None:
-    """Pseudo-queries and their own documents by the passages after the first; none where too few have such passages."""
-    picked = _picked(samples, seed)
-    rest = _without_opening(store, model, [doc_id for _, _, doc_id in picked])
-    picked = [one for one in picked if one[2] in rest]
-    if len(picked) < _FEWEST:
+    """Evidence from pseudo-queries answered by later passages of their own documents; none if too few have these."""
+    drawn = _draw_pseudo_queries(samples, seed)
+    rest = _without_opening(store, model, [doc_id for _, _, doc_id in drawn])
+    drawn = [query for query in drawn if query[2] in rest]
+    if len(drawn) < _FEWEST:
         return None
-    topics = [doc_id for _, _, doc_id in picked]
+    topics = [doc_id for _, _, doc_id in drawn]
     pool = _Pool.draw(store, model, topics, seed)
     relevant = [pool.rows({doc_id}) for doc_id in topics]
-    return _of_pseudo_queries("titles", samples, picked, topics, pool, relevant, rest)
+    return _of_pseudo_queries("titles", samples, drawn, topics, pool, relevant, rest)
 
 
 def _without_opening(store: VectorStore, model: str, doc_ids: Sequence[str]) -> dict[str, FloatArray]:
-    """Vectors of documents made of all passages but the first, where there are others: (dim,) by id."""
+    """Mean of each document's passages after the first, (dim,) unit vectors by id; only documents that have these."""
     rest = {}
     for doc_id, passages in zip(doc_ids, store.passages(model, doc_ids), strict=True):
         if len(passages.vectors) > 1:
@@ -163,41 +163,43 @@ def _without_opening(store: VectorStore, model: str, doc_ids: Sequence[str]) -> 
     return rest
 
 
-_Picked = tuple[str, int, str]
-"""Language of a pseudo-query, its place in the bank, and the document it is of."""
+_PseudoQuery = tuple[str, int, str]
+"""Language of a pseudo-query, its row in the bank, and the id of its document."""
 
 
-def _picked(samples: CalibrationSamples, seed: int) -> list[_Picked]:
-    """Some pseudo-queries of documents, as many of each language as there can be."""
+def _draw_pseudo_queries(samples: CalibrationSamples, seed: int) -> list[_PseudoQuery]:
+    """Draw pseudo-queries of documents, equally many of each language if it has so many."""
     each = -(-QUERIES // max(len(samples.sources), 1))
-    chance = np.random.default_rng(seed)
-    picked: list[_Picked] = []
+    random = np.random.default_rng(seed)
+    drawn: list[_PseudoQuery] = []
     for lang, sources in samples.sources.items():
         rows = [row for row, doc_id in enumerate(sources) if doc_id]
-        picked += [(lang, rows[at], sources[rows[at]]) for at in sorted(chance.permutation(len(rows))[:each])]
-    return picked
+        drawn += [
+            (lang, rows[number], sources[rows[number]]) for number in sorted(random.permutation(len(rows))[:each])
+        ]
+    return drawn
 
 
 def _of_pseudo_queries(
     kind: Kind,
     samples: CalibrationSamples,
-    picked: Sequence[_Picked],
+    drawn: Sequence[_PseudoQuery],
     topics: Sequence[str],
     pool: _Pool,
     relevant: Sequence[frozenset[int]],
     rest: Mapping[str, FloatArray],
 ) -> Evidence:
-    """Pseudo-queries as they are in the bank, and documents that they don't meet by their own opening."""
+    """Evidence from the bank's pseudo-queries; documents in ``rest`` are compared by their vectors without opening."""
     vectors = pool.vectors.copy()
     for doc_id, vector in rest.items():
         vectors[pool.position[doc_id]] = vector
-    apart = [-1 if doc_id in rest else pool.position.get(doc_id, -1) for _, _, doc_id in picked]
+    apart = [-1 if doc_id in rest else pool.position.get(doc_id, -1) for _, _, doc_id in drawn]
     return Evidence(
         kind,
-        unit_rows(np.stack([samples.bank[lang][row] for lang, row, _ in picked])),
-        [lang for lang, _, _ in picked],
+        unit_rows(np.stack([samples.bank[lang][row] for lang, row, _ in drawn])),
+        [lang for lang, _, _ in drawn],
         topics,
-        np.array([row for _, row, _ in picked]),
+        np.array([row for _, row, _ in drawn]),
         list(pool.position),
         pool.langs,
         vectors,
@@ -208,15 +210,17 @@ def _of_pseudo_queries(
 
 @dataclass(frozen=True)
 class _Pool:
+    """Documents that are ranked: the row of each id, languages, and vectors."""
+
     position: Mapping[str, int]
     langs: npt.NDArray[np.str_]
     vectors: FloatArray
 
     @classmethod
-    def draw(cls, store: VectorStore, model: str, wanted: Sequence[str], seed: int) -> _Pool:
-        """Some documents, and a random sample of each language beside them."""
-        drawn = [doc_id for lang in store.count() for doc_id in store.sample(model, lang, POOL, seed=seed)]
-        doc_ids = list(dict.fromkeys([*wanted, *drawn]))
+    def draw(cls, store: VectorStore, model: str, required: Sequence[str], seed: int) -> _Pool:
+        """The documents with the ids of ``required``, and a random sample of each language."""
+        sample = [doc_id for lang in store.count() for doc_id in store.sample(model, lang, POOL, seed=seed)]
+        doc_ids = list(dict.fromkeys([*required, *sample]))
         stamps = store.stamps(model, doc_ids)
         return cls(
             {doc_id: row for row, doc_id in enumerate(doc_ids)},
@@ -225,5 +229,5 @@ class _Pool:
         )
 
     def rows(self, doc_ids: Iterable[str]) -> frozenset[int]:
-        """Rows of some of the documents."""
+        """Rows of the documents with the ids."""
         return frozenset(self.position[doc_id] for doc_id in doc_ids)

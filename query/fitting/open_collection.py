@@ -27,10 +27,7 @@ class OpenCollection:
     """A collection with its store and its encoder, while it is calibrated or migrates.
 
     Attributes:
-        engine: of the database.
-        collection: which one.
-        store: its vectors.
-        encoder: of its documents.
+        encoder: the documents' encoder.
     """
 
     engine: sa.Engine
@@ -40,25 +37,25 @@ class OpenCollection:
 
     @classmethod
     def open(cls, name: str, settings: Settings, device: Device, console: Console) -> OpenCollection:
-        """Open it.
+        """Open a collection by its name.
 
         Raises:
-            BadInput: there is none of that name, or nothing is in it.
+            BadInput: there is no such collection, or it is empty.
         """
         with ExitStack() as stack:
             engine = stack.enter_context(database.opened(settings.database))
-            found = collections.require(engine, name)
-            settings.check_store(name, found.store or settings.home_store)
-            store = stack.enter_context(closing(found.open_store(settings)))
+            collection = collections.require(engine, name)
+            settings.check_store(name, collection.store or settings.home_store)
+            store = stack.enter_context(closing(collection.open_store(settings)))
             if not store.count():
                 raise BadInput(f"collection {name} holds no documents; put some in: dragoman index SOURCE -c {name}")
-            encoder = open_named(found.encoder, found.method, console, device=device)
-            found.check(encoder.spec)
+            encoder = open_named(collection.encoder, collection.method, console, device=device)
+            collection.check(encoder.spec)
             stack.pop_all()
-        return cls(engine, found, store, encoder)
+        return cls(engine, collection, store, encoder)
 
     def query_encoder(self, maps: SpaceMaps | Networks | None, device: Device, console: Console) -> Encoder:
-        """The encoder of queries: that of the maps, if they name one."""
+        """The encoder of queries: the maps' encoder if they name one, else the documents' encoder."""
         if maps is None or maps.asker is None:
             return self.encoder
         return open_specified(self.collection, maps.asker, device, console)

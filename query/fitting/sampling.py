@@ -1,4 +1,4 @@
-"""A bounded random sample of a collection's documents, as evenly over its languages as there are documents."""
+"""A bounded random sample of a collection's documents, as even over its languages as their sizes allow."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ from indexer.stores.contract import VectorStore
 
 
 def drawn(store: VectorStore, model: str, count: int, *, seed: int = 0) -> dict[str, list[str]]:
-    """Ids of documents with vectors of a model, by language, ``count`` in all; one a language at least."""
+    """Ids of ``count`` documents with vectors of a model, by language; at least one of each language."""
     return {
         lang: store.sample(model, lang, share, seed=seed) for lang, share in shares(store.count(model), count).items()
     }
 
 
 def shares(documents: Mapping[str, int], count: int) -> dict[str, int]:
-    """How many of each language make ``count`` in all: as many of each, and what small ones leave goes to the others.
+    """Number of documents to draw of each language: equal numbers; what small languages lack, larger ones supply.
 
     Args:
-        documents: that there are, by language.
-        count: that are wanted; each language gives one at least.
+        documents: number of documents that exist, by language.
+        count: number of documents to draw in all; each language gives at least one.
     """
-    found, left = dict(documents), count
-    for done, lang in enumerate(sorted(documents, key=lambda one: (documents[one], one))):
-        found[lang] = min(documents[lang], max(1, left // (len(documents) - done)))
-        left -= found[lang]
-    return found
+    numbers, remaining = dict(documents), count
+    for done, lang in enumerate(sorted(documents, key=lambda code: (documents[code], code))):
+        numbers[lang] = min(documents[lang], max(1, remaining // (len(documents) - done)))
+        remaining -= numbers[lang]
+    return numbers

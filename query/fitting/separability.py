@@ -1,4 +1,4 @@
-"""How well a linear classifier tells languages apart, and how much must be taken out before it can't (LAWDR, 3.2)."""
+"""How well a linear classifier tells languages apart, and the rank without which it can't (LAWDR, section 3.2)."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from encoders.methods.moments import Moments
 IntArray = npt.NDArray[np.int64]
 
 MOST = 2_000
-"""Vectors of a language that are looked at, at most."""
+"""Maximum vectors of a language."""
 
 _IN_ALL = 4_000
-"""Vectors of all languages that a classifier is trained and tested on, at most."""
+"""Maximum vectors of all languages that a classifier is trained and tested on."""
 
 _FEWEST = 5
 _TEST = 0.2
@@ -28,12 +28,12 @@ _ROUNDS = 1_000
 
 @dataclass(frozen=True)
 class RankChoice:
-    """How many directions of each language are to go.
+    """How many directions of each language to take out.
 
     Attributes:
-        rank: the smallest that brings the classifier below the bar; none where none does.
-        bar: accuracy to come below.
-        accuracies: by rank, as far as ranks were tried; 0 is the vectors as they are.
+        rank: the smallest rank with an accuracy below the bar; none if no tried rank has one.
+        bar: accuracy below which languages can't be told apart.
+        accuracies: accuracy by rank, for the ranks tried; rank 0 is the vectors as they are.
     """
 
     rank: int | None
@@ -46,8 +46,8 @@ class Separability:
     """How well languages are told apart.
 
     Attributes:
-        accuracy: the mean over languages, in [0, 1].
-        tested: vectors of each language that it was tested on.
+        accuracy: mean accuracy over languages, in [0, 1].
+        tested: number of test vectors of each language.
     """
 
     accuracy: float
@@ -55,33 +55,33 @@ class Separability:
 
     @property
     def languages(self) -> int:
-        """How many were told apart, those with enough vectors."""
+        """Number of languages in the test: those with enough vectors."""
         return len(self.tested)
 
     @property
     def threshold(self) -> float:
-        """Accuracy below which they can't be told apart: the bar, less its standard error."""
+        """Accuracy below which the languages can't be told apart: the bar minus its standard error."""
         limit = bar(self.languages)
         error: float = (limit * (1 - limit) * sum(1 / count for count in self.tested)) ** 0.5 / self.languages
         return limit - error
 
     @property
     def hidden(self) -> bool:
-        """Whether they can't be told apart."""
+        """Whether the languages can't be told apart."""
         return self.accuracy < self.threshold
 
 
 def separability(vectors: FloatArray, langs: npt.NDArray[np.str_], seed: int = 0) -> Separability | None:
-    """How well a linear SVM tells the vectors' languages, on a fifth of them that it has not seen.
+    """How well a linear SVM tells the vectors' languages apart, tested on a fifth of the vectors.
 
-    The accuracy is the mean of the languages' own, so that a large language can't hide a small one: chance is one by
-    the number of languages. At most ``MOST`` vectors a language are looked at, drawn at random; fewer of many
-    languages. Languages with fewer than five vectors are left out; with fewer than two others there is nothing to tell.
+    The accuracy is the mean of the languages' accuracies, so that a large language can't hide a small one: chance is
+    1 / languages. At most ``MOST`` vectors of each language are used, drawn at random, and fewer of many languages.
+    Languages with fewer than five vectors are left out; the result is none if fewer than two languages remain.
 
     Args:
         vectors: (n, dim) float32; only their directions count.
-        langs: (n,) their languages.
-        seed: of the draw and of the split.
+        langs: (n,) the vectors' languages.
+        seed: seed of the draw and of the split.
     """
     known, counts = np.unique(langs, return_counts=True)
     enough = np.isin(langs, known[counts >= _FEWEST])
@@ -93,12 +93,12 @@ def separability(vectors: FloatArray, langs: npt.NDArray[np.str_], seed: int = 0
 
 
 def _split(codes: IntArray, seed: int) -> tuple[list[IntArray], list[IntArray]]:
-    """Rows to train on and rows to test on, of each language."""
-    chance = np.random.default_rng(seed)
-    most = max(_FEWEST, min(MOST, _IN_ALL // len(np.unique(codes))))
+    """Training rows and test rows of each language."""
+    random = np.random.default_rng(seed)
+    limit = max(_FEWEST, min(MOST, _IN_ALL // len(np.unique(codes))))
     train, test = [], []
     for code in np.unique(codes):
-        drawn = chance.permutation(np.flatnonzero(codes == code))[:most]
+        drawn = random.permutation(np.flatnonzero(codes == code))[:limit]
         held_out = max(1, round(_TEST * len(drawn)))
         test.append(drawn[:held_out])
         train.append(drawn[held_out:])
@@ -108,18 +108,20 @@ def _split(codes: IntArray, seed: int) -> tuple[list[IntArray], list[IntArray]]:
 def _accuracy(
     vectors: FloatArray, codes: IntArray, train: Sequence[IntArray], test: Sequence[IntArray], seed: int
 ) -> float:
+    """Mean over languages of the classifier's accuracy on the test rows."""
     from sklearn.exceptions import ConvergenceWarning  # noqa: PLC0415 - a second that other commands need not pay
     from sklearn.svm import LinearSVC  # noqa: PLC0415
 
-    seen = np.concatenate(train)
+    training = np.concatenate(train)
     classifier = LinearSVC(class_weight="balanced", dual="auto", tol=1e-3, max_iter=_ROUNDS, random_state=seed)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # the last thousandth of accuracy decides nothing
-        classifier.fit(unit_rows(vectors[seen]), codes[seen])
-    return float(np.mean([(classifier.predict(unit_rows(vectors[some])) == codes[some]).mean() for some in test]))
+        classifier.fit(unit_rows(vectors[training]), codes[training])
+    return float(np.mean([(classifier.predict(unit_rows(vectors[rows])) == codes[rows]).mean() for rows in test]))
 
 
 def _codes(langs: Sequence[str]) -> IntArray:
+    """(n,) number of each vector's language; raises ``BadInput`` if languages or vectors are too few."""
     names, codes, counts = np.unique(np.asarray(langs), return_inverse=True, return_counts=True)
     if len(names) < 2:
         raise BadInput("telling languages apart takes two of them at least; there is one")
@@ -133,7 +135,7 @@ def _codes(langs: Sequence[str]) -> IntArray:
 def bar(languages: int) -> float:
     """Accuracy below which languages can't be told apart: 55 % for two, as in the paper.
 
-    For more it is chance and a tenth of the way from there to certainty.
+    For n languages the bar is 1/n + 0.1 · (1 − 1/n): chance, and a tenth of the distance from chance to certainty.
     """
     chance = 1 / languages
     return chance + 0.1 * (1 - chance)
@@ -142,35 +144,34 @@ def bar(languages: int) -> float:
 def accuracy_by_component(
     vectors: FloatArray, langs: Sequence[str], rank: int, seed: int = 0
 ) -> tuple[float, float, float]:
-    """Accuracy on vectors as they are, on what lies in their language's subspace, and on the rest (LAWDR, table 1).
+    """Accuracy on vectors, on their components in their language's subspace, and on the rest (LAWDR, table 1).
 
-    The subspaces come from the vectors that the classifier is trained on, so that those it is tested on are new to
-    both.
+    The subspaces come from the training vectors, so that the test vectors are new to subspaces and classifier.
 
     Args:
         vectors: (n, dim) float32.
-        langs: (n,) their languages.
-        rank: of each language's subspace.
-        seed: of the draw and of the split.
+        langs: (n,) the vectors' languages.
+        rank: rank of each language's subspace.
+        seed: seed of the draw and of the split.
 
     Raises:
-        BadInput: there is one language only, or one has fewer than five vectors.
+        BadInput: there is only one language, or a language has fewer than five vectors.
     """
     codes = _codes(langs)
     train, test = _split(codes, seed)
     within = _language_parts(vectors, rank, train, test)
-    whole, inside, outside = (_accuracy(some, codes, train, test, seed) for some in (vectors, within, vectors - within))
+    whole, inside, outside = (_accuracy(rows, codes, train, test, seed) for rows in (vectors, within, vectors - within))
     return whole, inside, outside
 
 
 def _language_parts(vectors: FloatArray, rank: int, train: Sequence[IntArray], test: Sequence[IntArray]) -> FloatArray:
-    """Each vector's component in its own language's subspace (LAWDR, equation 1); rows in no split stay zero."""
+    """(n, dim) each vector's component in its language's subspace (LAWDR, eq. 1); zero for rows in no split."""
     within = np.zeros_like(vectors)
-    for seen, unseen in zip(train, test, strict=True):
+    for train_rows, test_rows in zip(train, test, strict=True):
         moments = Moments(vectors.shape[1])
-        moments.add(vectors[seen])
+        moments.add(vectors[train_rows])
         subspace = moments.subspace(rank)
-        for rows in (seen, unseen):
+        for rows in (train_rows, test_rows):
             within[rows] = vectors[rows] @ subspace.T @ subspace
     return within
 
@@ -180,13 +181,13 @@ def smallest_rank(
 ) -> RankChoice:
     """The smallest rank of language subspaces without which languages can't be told apart (LAWDR, section 10.1).
 
-    The subspaces come from the vectors that the classifier is trained on.
+    The subspaces come from the training vectors.
 
     Args:
         vectors: (n, dim) float32.
-        langs: (n,) their languages.
-        ranks: to try, ascending; 1, 2, 4 … up to half the width unless given.
-        seed: of the draw and of the split.
+        langs: (n,) the vectors' languages.
+        ranks: ranks to try, ascending; 1, 2, 4 … up to half the width unless given.
+        seed: seed of the draw and of the split.
 
     Raises:
         BadInput: as ``accuracy_by_component``.
@@ -203,8 +204,9 @@ def smallest_rank(
     return RankChoice(None, limit, accuracies)
 
 
-def _doubled(most: int) -> list[int]:
+def _doubled(limit: int) -> list[int]:
+    """1, 2, 4 … up to a limit; at least 1."""
     ranks = [1]
-    while ranks[-1] * 2 <= most:
+    while ranks[-1] * 2 <= limit:
         ranks.append(ranks[-1] * 2)
     return ranks

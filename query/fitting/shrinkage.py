@@ -1,4 +1,4 @@
-"""Shrinkage: what few vectors of a language say of it is drawn towards what all languages' vectors say."""
+"""Shrinkage: the estimates of a language with few vectors are drawn towards those of all languages."""
 
 from __future__ import annotations
 
@@ -12,116 +12,126 @@ from encoders.methods.moments import Float64Array, Moments, PartMoments, princip
 from query.calibration.calibration import Component
 
 _FULL = 32
-"""Vectors that count as much as all languages' do where means are pooled, and where a covariance is estimated."""
+"""Number of vectors with which a language has half of its full weight in the pooled mean; also the weight, in vectors,
+of the covariance within all languages."""
 
 
 class Shrunk:
-    """Languages' moments, each drawn towards those of all as far as its few vectors make it uncertain.
+    """Languages' moments, each shrunk towards those of all languages; fewer vectors shrink more.
 
-    The empirical Bayes estimate of a mean: n vectors count n, the pooled mean as many as the variance within languages
-    is larger than that between their means. Both are unbiased: what n vectors scatter around their own mean is divided
-    by the degrees of freedom, and what few vectors scatter their means by is no difference between languages. Where
-    nothing can be known of either, each language is as all are together. A subspace is that of the mean so drawn and of
-    the covariance, to which all languages' adds as ``_FULL`` vectors would.
+    The mean is the empirical Bayes estimate: a language's mean has the weight n of its n vectors, the pooled mean the
+    variance within languages over the variance between their means. Both variances are unbiased: the scatter around a
+    language's mean is divided by the degrees of freedom, and the scatter of means that few vectors cause is subtracted
+    from the variance between languages. If the variances can't be estimated, each language has the pooled mean. A
+    subspace is that of the shrunk mean and of the covariance, to which the covariance within all languages is added
+    with the weight of ``_FULL`` vectors.
     """
 
     def __init__(self, moments: Mapping[str, Moments], like: Shrunk | None = None) -> None:
-        """Take the moments by language, one at least.
+        """Shrink the moments of each language; at least one language is needed.
 
         Args:
-            moments: some may have seen nothing.
-            like: whose means are as certain, where vectors are not drawn one by one: a document's passages come
-                together, so that many passages of few documents say no more than the documents do.
+            moments: moments by language; a language's count may be 0.
+            like: moments whose trust is used, if vectors are not drawn one by one: a document's passages come
+                together, so many passages of few documents say no more than the documents do.
         """
         self._moments = moments
         self._like = like
         self._dim = next(iter(moments.values())).dim
-        self._seen = [one for one in moments.values() if one.count]
-        counts = np.array([one.count for one in self._seen], dtype=np.float64)
+        self._seen = [language for language in moments.values() if language.count]
+        counts = np.array([language.count for language in self._seen], dtype=np.float64)
         trust = counts / (counts + _FULL)
         self._weights = trust / max(float(trust.sum()), 1e-12)
-        self._mean = sum((w * one.mean for w, one in self._weighted()), np.zeros(self._dim))
+        self._mean = sum((weight * language.mean for weight, language in self._weighted()), np.zeros(self._dim))
         self._prior = self._relative_variance(counts)
 
     def _weighted(self) -> Iterable[tuple[float, Moments]]:
+        """Weight in the pooled mean, and moments, of each language with vectors."""
         return zip(self._weights.tolist(), self._seen, strict=True)
 
     def _relative_variance(self, counts: Float64Array) -> float:
-        """Variance within languages over that between them; infinite where there is none between."""
-        freedom, spare = float((counts - 1).sum()), 1.0 - float((self._weights**2).sum())
-        if not freedom or spare <= 0.0:
+        """Variance within languages over the variance between their means; infinite if there is none between."""
+        freedom, correction = float((counts - 1).sum()), 1.0 - float((self._weights**2).sum())
+        if not freedom or correction <= 0.0:
             return np.inf
-        within = sum(one.count * one.spread for one in self._seen) / freedom
-        apart = sum(w * float(((one.mean - self._mean) ** 2).sum()) for w, one in self._weighted())
-        between = (apart - within * float((self._weights * (1 - self._weights) / counts).sum())) / spare
+        within = sum(language.count * language.spread for language in self._seen) / freedom
+        scatter = sum(
+            weight * float(((language.mean - self._mean) ** 2).sum()) for weight, language in self._weighted()
+        )
+        between = (scatter - within * float((self._weights * (1 - self._weights) / counts).sum())) / correction
         return within / between if between > 0.0 else np.inf
 
     def trust(self, lang: str) -> float:
-        """How much of a language's estimate is its own, 0 to 1."""
+        """Share of a language's own mean in its estimate, 0 to 1."""
         count = self._moments[lang].count
         if self._like:
             return self._like.trust(lang) if count else 0.0
         return count / (count + self._prior) if count else 0.0
 
     def mean(self, lang: str) -> FloatArray:
-        """(dim,) of a language."""
+        """(dim,) shrunk mean of a language."""
         mean: FloatArray = (self._mean + self.trust(lang) * (self._moments[lang].mean - self._mean)).astype(np.float32)
         return mean
 
     def subspace(self, lang: str, rank: int) -> FloatArray:
-        """(rank, dim) what a language's vectors share most, fewer rows where all vectors together span fewer."""
+        """(rank, dim) principal directions of a language; fewer rows if all vectors together span fewer dimensions."""
         if not rank:
             return np.zeros((0, self._dim), dtype=np.float32)
-        one, mean = self._moments[lang], self.mean(lang).astype(np.float64)
-        covariance = (_scatter(one) + _FULL * self._within) / (one.count + _FULL)
+        moments, mean = self._moments[lang], self.mean(lang).astype(np.float64)
+        covariance = (_scatter(moments) + _FULL * self._within) / (moments.count + _FULL)
         return principal_axes(np.outer(mean, mean) + covariance)[:rank]
 
     @cached_property
     def _within(self) -> Float64Array:
-        """(dim, dim) covariance within languages; zero where none has two vectors."""
-        freedom = max(sum(one.count - 1 for one in self._seen), 1)
+        """(dim, dim) covariance within languages; zero if no language has two vectors."""
+        freedom = max(sum(language.count - 1 for language in self._seen), 1)
         return np.asarray(sum(map(_scatter, self._seen), np.zeros((self._dim, self._dim))) / freedom)
 
     @cached_property
     def _second(self) -> Float64Array:
+        """(dim, dim) pooled second moment."""
         zero = np.zeros((self._dim, self._dim))
-        return np.asarray(sum((w * one.second / one.count for w, one in self._weighted()), zero))
+        return np.asarray(
+            sum((weight * language.second / language.count for weight, language in self._weighted()), zero)
+        )
 
     def pooled(self, rank: int) -> Component:
-        """What stands in for a language that is not here."""
+        """The component for a language without moments."""
         subspace = principal_axes(self._second)[:rank] if rank else np.zeros((0, self._dim), dtype=np.float32)
         return Component(self._mean.astype(np.float32), subspace)
 
 
 class ShrunkParts:
-    """Languages' moments of vectors made of parts, each part drawn towards its own."""
+    """Languages' moments of vectors made of parts; each part is shrunk by itself."""
 
     def __init__(self, moments: Mapping[str, PartMoments], like: ShrunkParts | None = None) -> None:
-        """Take the moments by language, one at least; ``like`` as ``Shrunk`` has it."""
+        """Shrink the moments of each language; ``like`` as for ``Shrunk``."""
         self._slices: list[slice] = next(iter(moments.values())).parts.slices
         self.parts: list[Shrunk] = [
-            Shrunk({lang: one.moments[part] for lang, one in moments.items()}, like.parts[part] if like else None)
+            Shrunk(
+                {lang: language.moments[part] for lang, language in moments.items()}, like.parts[part] if like else None
+            )
             for part in range(len(self._slices))
         ]
 
     def mean(self, lang: str) -> FloatArray:
-        """(dim,) of a language."""
-        return np.concatenate([one.mean(lang) for one in self.parts])
+        """(dim,) shrunk mean of a language."""
+        return np.concatenate([part.mean(lang) for part in self.parts])
 
     def subspace(self, lang: str, rank: int) -> FloatArray:
-        """(rank · parts, dim) what a language's vectors share most in each part."""
-        return self._joined([one.subspace(lang, rank) for one in self.parts], rank)
+        """(rank · parts, dim) principal directions of a language in each part."""
+        return self._joined([part.subspace(lang, rank) for part in self.parts], rank)
 
     def pooled(self, rank: int) -> Component:
-        """What stands in for a language that is not here."""
-        pooled = [one.pooled(rank) for one in self.parts]
-        mean = np.concatenate([one.mean for one in pooled])
-        return Component(mean, self._joined([one.subspace for one in pooled], rank))
+        """The component for a language without moments."""
+        components = [part.pooled(rank) for part in self.parts]
+        mean = np.concatenate([component.mean for component in components])
+        return Component(mean, self._joined([component.subspace for component in components], rank))
 
     def _joined(self, subspaces: Sequence[FloatArray], rank: int) -> FloatArray:
-        """The parts' first directions, then their second: fewer of them are the first rows.
+        """(rank · parts, dim) the parts' first directions, then their second, so that a lower rank is the first rows.
 
-        Of a part that has fewer directions the rest are zeros.
+        A part with fewer directions has zero rows.
         """
         if len(subspaces) == 1:
             return subspaces[0]
@@ -132,5 +142,5 @@ class ShrunkParts:
 
 
 def _scatter(moments: Moments) -> Float64Array:
-    """(dim, dim) sum of the outer products of what is left of vectors without their mean."""
+    """(dim, dim) sum of the outer products of the vectors without their mean."""
     return np.asarray(moments.second - np.outer(moments.total, moments.mean))

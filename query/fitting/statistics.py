@@ -1,4 +1,4 @@
-"""Make a calibration: the languages' statistics from a sample of what is stored, and a bank of pseudo-queries."""
+"""Fit a calibration: the languages' statistics from a sample of stored vectors, and a bank of pseudo-queries."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ from query.calibration.calibration import Calibration, LanguageStatistics
 from query.fitting.shrinkage import ShrunkParts
 
 SAMPLE = 2000
-"""Documents a language that its statistics are taken of, at most."""
+"""Maximum documents of each language in its statistics."""
 BANK = 256
-"""Pseudo-queries a language, at most."""
+"""Maximum pseudo-queries of each language."""
 _LONGEST = 300
 _BEGINNING = 2000
 _FEW = 32
-"""Documents of a language below which it is said to have few."""
+"""Number of documents below which a language is reported as having few."""
 
 
 @dataclass
 class CalibrationSamples:
-    """What a calibration is made from; kept while a probe tries several ways.
+    """The samples that a calibration is fitted to; a probe fits them by several settings.
 
     Attributes:
         documents: moments of the documents' vectors, by language.
         passages: moments of passages' vectors, by language.
         queries: moments of the pseudo-queries' vectors, by language.
         bank: (n, dim) int8 pseudo-queries, by language.
-        sources: (n,) the document each comes from, by language.
+        sources: (n,) id of each pseudo-query's document, by language; empty for a logged query.
     """
 
     documents: dict[str, PartMoments] = field(default_factory=dict)
@@ -45,8 +45,8 @@ class CalibrationSamples:
     sources: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
     def few(self) -> dict[str, int]:
-        """Languages with few documents, and how many: their means are drawn towards the pooled one."""
-        return {lang: one.count for lang, one in self.documents.items() if one.count < _FEW}
+        """Number of documents of each language that has few; its mean is shrunk towards the pooled mean."""
+        return {lang: moments.count for lang, moments in self.documents.items() if moments.count < _FEW}
 
 
 def draw_samples(
@@ -66,46 +66,46 @@ def draw_samples(
     Args:
         store: holds the documents.
         encoder: encodes the pseudo-queries, as queries.
-        stored: what encoded the documents, where it is another.
-        log: queries that were really asked; as many of a language as fill half of its bank, drawn at random, and more
-            where there are too few titles and first sentences: those tell the probe which documents belong to them.
-        asked: more of those, by language, (n, dim) as the encoder made them once; they come before the log's.
-        sample: documents a language at most.
-        bank: pseudo-queries a language at most.
-        seed: of the draw.
-        console: where progress goes.
+        stored: spec of the documents' encoder; ``encoder``'s unless given.
+        log: logged queries. They fill half of a language's bank, drawn at random, and more if there are too few titles
+            and first sentences, which tell the probe the documents that belong to them.
+        asked: logged queries that are encoded already, by language, (n, dim); they come before those of ``log``.
+        sample: maximum documents of each language.
+        bank: maximum pseudo-queries of each language.
+        seed: seed of the draw.
+        console: where progress goes; nowhere unless given.
     """
     spec = stored or encoder.spec
     model, parts = spec.model, VectorParts.of(spec)
-    samples, before = CalibrationSamples(), asked or {}
-    earlier: dict[str, FloatArray] = {}
+    samples, asked = CalibrationSamples(), asked or {}
+    encoded: dict[str, FloatArray] = {}
     pseudo: list[Document] = []
     for lang in store.count():
         doc_ids = store.sample(model, lang, sample, seed=seed)
         samples.documents[lang] = document_moments(store, model, parts, doc_ids)
-        passages = [one.unit_vectors() for one in store.passages(model, doc_ids[:bank])]
+        passages = [of_document.unit_vectors() for of_document in store.passages(model, doc_ids[:bank])]
         samples.passages[lang] = PartMoments(parts)
         samples.passages[lang].add(np.concatenate([np.zeros((0, spec.dim), np.float32), *passages]))
         titles = pseudo_queries(store.get(doc_ids[:bank]))
-        most = max(bank // 2, bank - len(titles))
-        earlier[lang] = before.get(lang, np.zeros((0, encoder.spec.dim), np.float32))[:most]
+        limit = max(bank // 2, bank - len(titles))
+        encoded[lang] = asked.get(lang, np.zeros((0, encoder.spec.dim), np.float32))[:limit]
         logged = [Document("", lang, query.content) for query in log if query.lang == lang]
-        order = np.random.default_rng(seed).permutation(len(logged))[: most - len(earlier[lang])]
-        pseudo += [*(logged[at] for at in sorted(order)), *titles][: bank - len(earlier[lang])]
-    vectors = _encoded(encoder, pseudo, console or Console(quiet=True))
+        order = np.random.default_rng(seed).permutation(len(logged))[: limit - len(encoded[lang])]
+        pseudo += [*(logged[row] for row in sorted(order)), *titles][: bank - len(encoded[lang])]
+    vectors = _query_vectors(encoder, pseudo, console or Console(quiet=True))
     known = np.any(vectors, axis=1).tolist()
     for lang in samples.documents:
         rows = [row for row, query in enumerate(pseudo) if query.lang == lang and known[row]]
-        queries = np.concatenate([earlier[lang], vectors[rows]])
+        queries = np.concatenate([encoded[lang], vectors[rows]])
         moments = samples.queries[lang] = PartMoments(VectorParts.of(encoder.spec))
         moments.add(queries)
         samples.bank[lang] = int8_rows(queries)
-        samples.sources[lang] = (*([""] * len(earlier[lang])), *(pseudo[row].doc_id for row in rows))
+        samples.sources[lang] = (*([""] * len(encoded[lang])), *(pseudo[row].doc_id for row in rows))
     return samples
 
 
 def document_moments(store: VectorStore, model: str, parts: VectorParts, doc_ids: Sequence[str]) -> PartMoments:
-    """Moments of some documents' vectors."""
+    """Moments of the documents' vectors."""
     moments = PartMoments(parts)
     if doc_ids:
         moments.add(store.vectors(model, doc_ids))
@@ -113,25 +113,26 @@ def document_moments(store: VectorStore, model: str, parts: VectorParts, doc_ids
 
 
 def pseudo_queries(documents: Sequence[Document]) -> list[Document]:
-    """A title from every other document, the first sentence of the text from the rest, each once."""
-    found: dict[str, Document] = {}
+    """Pseudo-queries: the title of every other document, the first sentence of the rest; each text once."""
+    queries: dict[str, Document] = {}
     for number, document in enumerate(documents):
         beginning = document.text[:_BEGINNING]
         spans = sentences(beginning, document.lang)
         first = beginning[slice(*spans[0])][:_LONGEST] if spans else ""
         text = (document.title or first) if number % 2 == 0 else (first or document.title)
-        if text.strip() and text not in found:
-            found[text] = Document(document.doc_id, document.lang, text)
-    return list(found.values())
+        if text.strip() and text not in queries:
+            queries[text] = Document(document.doc_id, document.lang, text)
+    return list(queries.values())
 
 
-def _encoded(encoder: Encoder, queries: Sequence[Document], console: Console) -> FloatArray:
+def _query_vectors(encoder: Encoder, queries: Sequence[Document], console: Console) -> FloatArray:
+    """(n, dim) vectors of queries, encoded in batches."""
     vectors = [np.zeros((0, encoder.spec.dim), dtype=np.float32)]
     with console.progress("pseudo-queries", len(queries), "queries") as advance:
         for start in range(0, len(queries), 64):
-            some = queries[start : start + 64]
-            vectors.append(encoder.encode_queries(some))
-            advance(len(some))
+            batch = queries[start : start + 64]
+            vectors.append(encoder.encode_queries(batch))
+            advance(len(batch))
     return np.concatenate(vectors)
 
 

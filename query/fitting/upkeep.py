@@ -1,4 +1,4 @@
-"""Keep a collection's calibration as long as it fits its documents, and make another when it does not."""
+"""Keep a collection's calibration while it fits the documents, and calibrate again when it does not."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from query.fitting.decision import CalibrationInput
 from query.fitting.drift import drift
 
 DRIFT = 0.25
-"""Drift of a language from which on a collection is calibrated again: where documents have not changed it is below half
-of this (docs/methods.md)."""
+"""Least drift of a language that makes a collection be calibrated again; drift of unchanged documents is below half of
+this (docs/methods.md)."""
 
 
 @dataclass(frozen=True)
 class UpkeepReport:
-    """What became of a collection's calibration after documents were added.
+    """Whether a collection was calibrated again, and why.
 
     Attributes:
-        report: the new calibration, if one was made.
-        reason: why it was, or was not.
+        report: the report of the new calibration; none if the old calibration stays.
+        reason: why the collection was, or was not, calibrated again.
     """
 
     report: CalibrationReport | None
@@ -36,20 +36,20 @@ class UpkeepReport:
 
 
 def is_calibrated(name: str, settings: Settings) -> bool:
-    """Whether a collection's calibration knows all its languages; one that a person searches without is all right."""
+    """Whether a calibration knows all languages of a collection, or a person chose to search without a calibration."""
     engine = connect(settings.database)
     try:
-        found = collections.require(engine, name)
-        if calibration_table.active(engine, found) is None:
+        collection = collections.require(engine, name)
+        if calibration_table.active(engine, collection) is None:
             return bool(calibration_table.every(engine, name))
-        active = calibration_table.load(engine, found)
-        store = found.open_store(settings)
+        active = calibration_table.load(engine, collection)
+        store = collection.open_store(settings)
         try:
             return active is None or not _new_languages(store, active)
         finally:
             store.close()
     except StoreError:
-        return False  # what can't be read is made again
+        return False  # a calibration that can't be read is replaced
     finally:
         engine.dispose()
 
@@ -57,48 +57,48 @@ def is_calibrated(name: str, settings: Settings) -> bool:
 def keep_calibrated(
     name: str, settings: Settings | None = None, *, device: Device = "auto", console: Console | None = None
 ) -> UpkeepReport:
-    """See to a collection's calibration after documents came or went: the active one stays as long as it fits.
+    """Calibrate a collection again after documents were added or deleted, unless the active calibration still fits.
 
-    A new one is made where there is none, where a language has come, or where the documents have drifted. What a person
-    gave the one before stays: a setting, judgements' decision, queries out of a log.
+    It does not fit if there is none, if it lacks a language, or if the documents have drifted. The new calibration
+    takes over a person's input to the old one: a setting, a decision by judgements, logged queries.
     """
     settings = settings or Settings.read()
     engine = connect(settings.database)
     try:
-        found = collections.require(engine, name)
-        kept = calibration_table.active(engine, found)
-        if kept is None and any(one.model == found.model for one in calibration_table.every(engine, name)):
+        collection = collections.require(engine, name)
+        kept = calibration_table.active(engine, collection)
+        if kept is None and any(stored.model == collection.model for stored in calibration_table.every(engine, name)):
             return UpkeepReport(None, "it is searched without a calibration, as you chose")
         active, reason = None, "it had none"
         if kept:
             try:
-                active = calibration_table.load(engine, found)
+                active = calibration_table.load(engine, collection)
             except StoreError:
                 reason = "the one it had can't be read"
         if active is not None:
-            store = found.open_store(settings)
+            store = collection.open_store(settings)
             try:
-                reason, fits = _fit(store, active)
+                reason, fits = _fits(store, active)
             finally:
                 store.close()
             if fits:
                 return UpkeepReport(None, reason)
     finally:
         engine.dispose()
-    given = CalibrationInput.of(kept, active) if kept else None
-    return UpkeepReport(calibrate(name, settings, given=given, device=device, console=console), reason)
+    inherited = CalibrationInput.of(kept, active) if kept else None
+    return UpkeepReport(calibrate(name, settings, given=inherited, device=device, console=console), reason)
 
 
 def _new_languages(store: VectorStore, active: Calibration) -> list[str]:
-    """Languages of stored documents that a calibration knows nothing of."""
+    """Languages of stored documents that a calibration lacks, sorted."""
     return sorted(store.count().keys() - active.languages.keys())
 
 
-def _fit(store: VectorStore, active: Calibration) -> tuple[str, bool]:
-    """Whether a calibration still fits what is stored, and a sentence that says why."""
+def _fits(store: VectorStore, active: Calibration) -> tuple[str, bool]:
+    """A sentence about how a calibration fits the stored documents, and whether it still fits."""
     if new := _new_languages(store, active):
         return f"new languages: {', '.join(new)}", False
     shares = drift(store, active)
     worst = max(shares, key=shares.__getitem__, default="")
-    said = f"first tens that would change: {shares[worst]:.0%} in {worst}, the most" if worst else "there is no bank"
-    return said, not worst or shares[worst] < DRIFT
+    reason = f"first tens that would change: {shares[worst]:.0%} in {worst}, the most" if worst else "there is no bank"
+    return reason, not worst or shares[worst] < DRIFT

@@ -1,4 +1,4 @@
-"""The map of a migration: how it is learnt from documents with vectors of both encoders, and what it is worth."""
+"""Learn the map of a migration from documents with vectors of both encoders, and measure its ranking quality."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from encoders.maps.ridge import RIDGES, AlignedMoments
 Kind = Literal["concepts", "titles"]
 
 FEWEST = 50
-"""Documents that a map is learnt from, or queries that concepts answer, at least."""
+"""Minimum documents to learn a map from, and minimum queries with an answer by concept to use concepts as answers."""
 _HELD_OUT = 5
 _MOST = 2000
 _BLOCK = 256
@@ -29,14 +29,13 @@ class PairedSample:
     """Documents of one language with vectors of both encoders, and pseudo-queries by both.
 
     Attributes:
-        documents: the documents.
-        old: (n, dim) stored vectors.
-        new: (n, new dim) by the new encoder.
-        old_queries: (n, dim) the documents' pseudo-queries; zero rows where there is none.
-        new_queries: (n, new dim) likewise.
-        passages_of: (p,) row of the document that each passage is of.
-        old_passages: (p, dim) stored vectors of passages.
-        new_passages: (p, new dim) by the new encoder, each as a document of its own.
+        old: (n, dim) vectors of the old encoder, as the store has them.
+        new: (n, new dim) vectors of the new encoder.
+        old_queries: (n, dim) the documents' pseudo-queries by the old encoder; a zero row if a document has none.
+        new_queries: (n, new dim) the same pseudo-queries by the new encoder.
+        passages_of: (p,) row of each passage's document.
+        old_passages: (p, dim) passage vectors of the old encoder.
+        new_passages: (p, new dim) passage vectors of the new encoder.
     """
 
     documents: Sequence[Document]
@@ -51,14 +50,15 @@ class PairedSample:
 
 @dataclass(frozen=True)
 class MapQuality:
-    """How well pseudo-queries of held-out documents find what answers them in the sample: mean reciprocal ranks.
+    """Mean reciprocal ranks of the answers to held-out pseudo-queries, among all documents of the sample.
 
     Attributes:
-        old: old queries, old vectors: as it is.
-        new: new queries, new vectors: what encoding everything again would give.
+        old: old queries, old vectors: the collection as it is.
+        new: new queries, new vectors: what encoding every document again would give.
         mapped: new queries, old vectors through the map: what migrating gives.
-        queries: how many were asked.
-        kind: ``concepts``: answered by a document of their concept in another language; ``titles``: by their own.
+        queries: number of queries.
+        kind: what answers a query: ``concepts``: documents of its concept in another language; ``titles``: the query's
+            own document.
     """
 
     old: float
@@ -69,12 +69,12 @@ class MapQuality:
 
     @property
     def kept(self) -> float:
-        """Share of what encoding again would give that is left."""
+        """The map's mean reciprocal rank as a share of the one that encoding every document again would give."""
         return self.mapped / self.new if self.new else 0.0
 
     @property
     def pays(self) -> bool:
-        """Whether migrating finds more than staying."""
+        """Whether migrating ranks better than staying."""
         return self.mapped > self.old
 
 
@@ -83,9 +83,9 @@ class MapRecipe:
     """How a map is learnt.
 
     Attributes:
-        ridge: in spreads.
-        back: as the transpose of the map from new vectors to old, and not as the map from old to new: which of them
-            ranks better depends on which encoder says more.
+        ridge: the penalty, in units of the vectors' spread.
+        back: whether the map is the transpose of the map from new vectors to old instead of the map from old vectors
+            to new. Which of the two ranks better depends on which encoder says more.
     """
 
     ridge: float
@@ -93,104 +93,114 @@ class MapRecipe:
 
 
 _Fit = Callable[[MapRecipe], FloatArray]
-"""Documents' weights, by the way they are learnt."""
+"""Learns the documents' weights by a recipe."""
 
 
-def learnt(both: Mapping[str, PairedSample], seen: Mapping[str, BoolArray]) -> _Fit:
-    """Documents' weights from old vectors to new, each language's means taken out, by the way they are learnt."""
-    first = next(iter(both.values()))
-    aligned = AlignedMoments({"old": first.old.shape[1], "new": first.new.shape[1]})
-    for lang, one in both.items():
-        passages = one.old_passages, one.new_passages, seen[lang][one.passages_of]
-        for old, new, taught in ((one.old, one.new, seen[lang]), passages):
-            rows = taught & _there(old) & _there(new)
-            aligned.add({"old": _centred(old, rows)[rows], "new": _centred(new, rows)[rows]})
-    paths = {side: source_path(aligned, side) for side in ("old", "new")}
+def learnt(samples: Mapping[str, PairedSample], seen: Mapping[str, BoolArray]) -> _Fit:
+    """Return the function that learns weights from old to new document vectors by a recipe.
 
-    def fit(way: MapRecipe) -> FloatArray:
-        if way.back:
-            return LCA(way.ridge).fit_moments(aligned, "new", "old", paths["new"]).weights_.T.astype(np.float32)
-        return LCA(way.ridge).fit_moments(aligned, "old", "new", paths["old"]).weights_.astype(np.float32)
+    Each language's means are taken out.
+
+    Args:
+        samples: the sample of each language.
+        seen: (n,) for each language, the documents to learn from.
+    """
+    first = next(iter(samples.values()))
+    moments = AlignedMoments({"old": first.old.shape[1], "new": first.new.shape[1]})
+    for lang, sample in samples.items():
+        passages = sample.old_passages, sample.new_passages, seen[lang][sample.passages_of]
+        for old, new, training in ((sample.old, sample.new, seen[lang]), passages):
+            rows = training & _nonzero(old) & _nonzero(new)
+            moments.add({"old": _centred(old, rows)[rows], "new": _centred(new, rows)[rows]})
+    paths = {side: source_path(moments, side) for side in ("old", "new")}
+
+    def fit(recipe: MapRecipe) -> FloatArray:
+        if recipe.back:
+            return LCA(recipe.ridge).fit_moments(moments, "new", "old", paths["new"]).weights_.T.astype(np.float32)
+        return LCA(recipe.ridge).fit_moments(moments, "old", "new", paths["old"]).weights_.astype(np.float32)
 
     return fit
 
 
 def _centred(rows: FloatArray, seen: BoolArray) -> FloatArray:
-    """Rows without the mean of those that are seen and not zero."""
-    known = rows[seen & _there(rows)]
+    """Rows without the mean of the seen rows that are not zero."""
+    known = rows[seen & _nonzero(rows)]
     return np.asarray(rows - known.mean(axis=0), dtype=np.float32) if len(known) else rows
 
 
-def _there(rows: FloatArray | BoolArray) -> BoolArray:
-    """Rows that are not nothing."""
+def _nonzero(rows: FloatArray | BoolArray) -> BoolArray:
+    """(n,) whether each row has a number that is not zero."""
     return np.asarray(rows.any(axis=1), dtype=np.bool_)
 
 
-def _groups(one: PairedSample) -> list[str]:
-    """What each document is about: its concept, or nothing but itself."""
-    concepts = [document.fields.get("concept") for document in one.documents]
+def _groups(sample: PairedSample) -> list[str]:
+    """(n,) each document's concept; a document without a concept is a group by itself."""
+    concepts = [document.fields.get("concept") for document in sample.documents]
     return [
         f"document {document.doc_id}" if concept in (None, "") else f"concept {concept}"
-        for document, concept in zip(one.documents, concepts, strict=True)
+        for document, concept in zip(sample.documents, concepts, strict=True)
     ]
 
 
-def chosen(both: Mapping[str, PairedSample], seed: int) -> tuple[MapRecipe, Mates, MapQuality]:
-    """The way that held-out pseudo-queries find most by, and what it is worth by others that chose nothing.
+def chosen(samples: Mapping[str, PairedSample], seed: int) -> tuple[MapRecipe, Mates, MapQuality]:
+    """Return the recipe that ranks held-out pseudo-queries best, and its quality.
 
-    A fifth of the concepts is held out, of at most 2,000 documents. Every second of them chooses the way, the others
-    say what it is worth; all documents of the sample are ranked.
+    A fifth of the concepts is held out, of at most 2,000 documents. Every second held-out concept chooses the recipe;
+    the others measure its quality. All documents of the sample are ranked.
+
+    Returns:
+        the recipe; how well held-out documents' new vectors find their old ones through the map; the recipe's quality.
     """
-    groups = {lang: _groups(one) for lang, one in both.items()}
-    if len({group for some in groups.values() for group in some}) < 2 * _HELD_OUT:  # categories, not concepts
-        groups = {lang: [document.doc_id for document in one.documents] for lang, one in both.items()}
-    held_out = _held_out([group for some in groups.values() for group in some], seed)
+    groups = {lang: _groups(sample) for lang, sample in samples.items()}
+    if len({group for names in groups.values() for group in names}) < 2 * _HELD_OUT:  # categories, not concepts
+        groups = {lang: [document.doc_id for document in sample.documents] for lang, sample in samples.items()}
+    held_out = _held_out([group for names in groups.values() for group in names], seed)
     halves = {group: number % 2 for number, group in enumerate(held_out)}
-    seen = {lang: np.array([group not in halves for group in some]) for lang, some in groups.items()}
-    fit = learnt(both, seen)
+    seen = {lang: np.array([group not in halves for group in names]) for lang, names in groups.items()}
+    fit = learnt(samples, seen)
 
-    def centred(name: str) -> FloatArray:
-        return np.concatenate([_centred(getattr(one, name), seen[lang]) for lang, one in both.items()])
+    def centred(field: str) -> FloatArray:
+        return np.concatenate([_centred(getattr(sample, field), seen[lang]) for lang, sample in samples.items()])
 
-    old, new, old_asked, new_asked = map(centred, ("old", "new", "old_queries", "new_queries"))
-    known = np.concatenate([_there(one.old_queries) & _there(one.new_queries) for one in both.values()])
-    half = np.array([halves.get(group, -1) for some in groups.values() for group in some])
-    asking = _Asking.of(groups, half >= 0)
-    choosing, reporting = (asking.only(known & (half == one)) for one in (0, 1))
-    tried = {
-        way: choosing.found(new_asked, old @ fit(way))
-        for way in (MapRecipe(r, back=b) for b in (False, True) for r in RIDGES)
+    old, new, old_queries, new_queries = map(centred, ("old", "new", "old_queries", "new_queries"))
+    known = np.concatenate([_nonzero(sample.old_queries) & _nonzero(sample.new_queries) for sample in samples.values()])
+    half = np.array([halves.get(group, -1) for names in groups.values() for group in names])
+    held_out_queries = _AnsweredQueries.of(groups, half >= 0)
+    choosing, reporting = (held_out_queries.only(known & (half == number)) for number in (0, 1))
+    ranks = {
+        recipe: choosing.reciprocal_rank(new_queries, old @ fit(recipe))
+        for recipe in (MapRecipe(ridge, back=back) for back in (False, True) for ridge in RIDGES)
     }
-    way = max(tried, key=lambda one: (round(tried[one], 4), one.ridge))
-    mapped = old @ fit(way)
-    worth = MapQuality(
-        reporting.found(old_asked, old),
-        reporting.found(new_asked, new),
-        reporting.found(new_asked, mapped),
+    best = max(ranks, key=lambda recipe: (round(ranks[recipe], 4), recipe.ridge))
+    mapped = old @ fit(best)
+    quality = MapQuality(
+        reporting.reciprocal_rank(old_queries, old),
+        reporting.reciprocal_rank(new_queries, new),
+        reporting.reciprocal_rank(new_queries, mapped),
         len(reporting.rows),
-        asking.kind,
+        held_out_queries.kind,
     )
-    return way, mates(new[half == 1], mapped[half == 1]), worth
+    return best, mates(new[half == 1], mapped[half == 1]), quality
 
 
 def _held_out(groups: Sequence[str], seed: int) -> list[str]:
-    """A fifth of the groups that documents are of, of no more than 2,000 documents; in random order."""
+    """A fifth of the documents' groups in random order, as many as have 2,000 documents; the first two always stay."""
     counts = Counter(groups)
-    every = np.random.default_rng(seed).permutation(sorted(counts)).tolist()
-    some = every[: len(every) // _HELD_OUT]
-    upto = np.cumsum([counts[group] for group in some])
-    return [group for group, end in zip(some, upto, strict=True) if end <= max(_MOST, upto[:2].max())]
+    shuffled = np.random.default_rng(seed).permutation(sorted(counts)).tolist()
+    fifth = shuffled[: len(shuffled) // _HELD_OUT]
+    totals = np.cumsum([counts[group] for group in fifth])
+    return [group for group, total in zip(fifth, totals, strict=True) if total <= max(_MOST, totals[:2].max())]
 
 
 @dataclass(frozen=True)
-class _Asking:
-    """Pseudo-queries of some documents and what answers each: the others of its concept, or its own document.
+class _AnsweredQueries:
+    """Pseudo-queries of documents, each answered by the other documents of its concept or by its own document.
 
     Attributes:
-        groups: (n,) number of what each document is about.
-        langs: (n,) number of its language.
-        rows: (q,) documents whose pseudo-queries are asked.
-        kind: ``concepts`` or ``titles``.
+        groups: (n,) number of each document's group: its concept, or itself.
+        langs: (n,) number of each document's language.
+        rows: (q,) rows of the documents whose pseudo-queries are asked.
+        kind: what answers a query, ``concepts`` or ``titles``.
     """
 
     groups: npt.NDArray[np.intp]
@@ -199,39 +209,39 @@ class _Asking:
     kind: Kind
 
     @classmethod
-    def of(cls, groups: Mapping[str, Sequence[str]], asked: BoolArray) -> _Asking:
-        """Of documents' groups by language; own documents where too few have a mate in another language.
+    def of(cls, groups: Mapping[str, Sequence[str]], eligible: BoolArray) -> _AnsweredQueries:
+        """Queries answered by concept; by their own documents if too few have a mate in another language.
 
         Args:
-            groups: of all documents, by language.
-            asked: (n,) documents whose queries may be asked.
+            groups: the group of every document, by language.
+            eligible: (n,) documents whose queries may be asked.
         """
-        numbers = np.unique([group for some in groups.values() for group in some], return_inverse=True)[1]
-        langs = np.repeat(np.arange(len(groups)), [len(some) for some in groups.values()])
-        in_all = np.bincount(numbers)
-        here = np.zeros((len(groups), len(in_all)), dtype=np.intp)
-        np.add.at(here, (langs, numbers), 1)
-        elsewhere = asked & (in_all[numbers] > here[langs, numbers])
-        if elsewhere.sum() >= FEWEST:
-            return cls(numbers, langs, np.flatnonzero(elsewhere), "concepts")
-        return cls(numbers, langs, np.flatnonzero(asked), "titles")
+        numbers = np.unique([group for names in groups.values() for group in names], return_inverse=True)[1]
+        langs = np.repeat(np.arange(len(groups)), [len(names) for names in groups.values()])
+        sizes = np.bincount(numbers)
+        sizes_by_lang = np.zeros((len(groups), len(sizes)), dtype=np.intp)
+        np.add.at(sizes_by_lang, (langs, numbers), 1)
+        with_mate = eligible & (sizes[numbers] > sizes_by_lang[langs, numbers])
+        if with_mate.sum() >= FEWEST:
+            return cls(numbers, langs, np.flatnonzero(with_mate), "concepts")
+        return cls(numbers, langs, np.flatnonzero(eligible), "titles")
 
-    def only(self, asked: BoolArray) -> _Asking:
-        """With queries of some of the documents only, (n,)."""
-        return replace(self, rows=self.rows[asked[self.rows]])
+    def only(self, eligible: BoolArray) -> _AnsweredQueries:
+        """The queries of those of the (n,) documents that are eligible."""
+        return replace(self, rows=self.rows[eligible[self.rows]])
 
-    def found(self, queries: FloatArray, documents: FloatArray) -> float:
-        """Mean reciprocal rank of the first that answers; one that ties with others has the last place of them."""
-        asked, ranked = unit_rows(queries[self.rows]), unit_rows(documents)
-        places = [np.zeros(0)]
+    def reciprocal_rank(self, queries: FloatArray, documents: FloatArray) -> float:
+        """Mean reciprocal rank of the best answer; an answer that ties with others has the last rank among them."""
+        query_rows, document_rows = unit_rows(queries[self.rows]), unit_rows(documents)
+        ranks = [np.zeros(0)]
         for start in range(0, len(self.rows), _BLOCK):
             rows = self.rows[start : start + _BLOCK, None]
-            scores = asked[start : start + _BLOCK] @ ranked.T
-            own = rows == np.arange(len(ranked))
+            scores = query_rows[start : start + _BLOCK] @ document_rows.T
+            own = rows == np.arange(len(document_rows))
             relevant = own
             if self.kind == "concepts":
                 relevant = (self.groups[rows] == self.groups) & (self.langs[rows] != self.langs)
                 scores[own] = -np.inf
             best = np.where(relevant, scores, np.float32(-np.inf)).max(axis=1)
-            places.append(1.0 + ((scores >= best[:, None]) & ~relevant).sum(axis=1))
-        return float((1.0 / np.concatenate(places)).mean()) if len(self.rows) else 0.0
+            ranks.append(1.0 + ((scores >= best[:, None]) & ~relevant).sum(axis=1))
+        return float((1.0 / np.concatenate(ranks)).mean()) if len(self.rows) else 0.0

@@ -1,8 +1,8 @@
 """Move a collection to another encoder without encoding its documents again: what ``dragoman migrate`` does.
 
-A bounded sample of documents is encoded by the new encoder too. A map W from the old vectors to the new, learnt from
-it, lets the new encoder's queries be asked of the old index as Wᵀq. The map is part of a calibration: rolled back by
-choosing the one before.
+The new encoder encodes a bounded sample of documents too. From this sample a map W from the old vectors to the new
+ones is learnt, and a query q of the new encoder searches the old index as Wᵀq. The map is part of a calibration:
+choosing the previous calibration rolls the migration back.
 """
 
 from __future__ import annotations
@@ -39,25 +39,25 @@ from query.ranking.choice import Choice
 from query.ranking.searcher import Searcher
 
 SAMPLE = 2000
-"""Documents that are encoded by both, over all languages."""
+"""Documents that both encoders encode, over all languages."""
 KEPT = 0.95
-"""Of what re-encoding would find, the part that the map should keep."""
+"""Least share of re-encoding's mean reciprocal rank that a map should keep."""
 
 
 @dataclass(frozen=True)
 class MigrationReport:
-    """What migrating costs, and whether it was done.
+    """The measured effect of migrating, and the calibration if the collection has migrated.
 
     Attributes:
         asker: the new encoder.
-        documents: that were encoded by both, by language.
+        documents: number of documents that both encoders encoded, by language.
         way: how the map was learnt.
-        mates: of held-out documents, old vectors through the map among new ones.
-        worth: by pseudo-queries.
-        overlap: share of the first ten hits that are the same before and after, or would be if it migrated.
-        queries: how many that was measured on.
-        logged: whether those were really asked, or else documents' titles and first sentences.
-        calibration: the one that is active now; none where the collection stays.
+        mates: how well held-out documents' new vectors find their old vectors through the map.
+        worth: the map's quality by pseudo-queries.
+        overlap: share of the first ten hits that are the same before and after migrating.
+        queries: number of queries that the overlap was measured on.
+        logged: whether these queries are from the log; else they are documents' titles and first sentences.
+        calibration: the new active calibration; none if the collection has not migrated.
     """
 
     asker: QueryEncoderSpec
@@ -84,23 +84,23 @@ def migrate(
     device: Device = "auto",
     console: Console | None = None,
 ) -> MigrationReport:
-    """Let queries be encoded by another encoder from now on; no document is touched.
+    """Make another encoder encode a collection's queries; no document is changed.
 
     Args:
         name: the collection.
         encoder: name or folder of the new encoder.
-        method: how it makes a document's vector; its default unless given.
-        settings: where things are; read from the environment unless given.
-        sample: documents to encode by both.
-        anyway: migrate even where the sample says that staying is better.
+        method: the new encoder's method; its default unless given.
+        settings: paths and addresses; read from the environment unless given.
+        sample: number of documents that both encode.
+        anyway: migrate even if the sample says that staying is better.
         dry_run: report and change nothing.
-        seed: of the sample.
+        seed: seed of the sample.
         device: where to encode.
         console: where progress goes; nowhere unless given.
 
     Raises:
-        BadInput: there is no such collection or encoder, the collection is of that encoder already, or too small.
-        DragomanError: whatever store, database or encoder refuse.
+        BadInput: there is no such collection or encoder, the collection has that encoder already, or is too small.
+        DragomanError: store, database or encoder fail.
     """
     console, settings = console or Console(quiet=True), settings or Settings.read()
     encoder = absolute(encoder)
@@ -116,45 +116,50 @@ def migrate(
                 f"collection {name} holds vectors of {encoder} by {new.spec.method} already; name another encoder"
             )
         active = calibration_table.active(opened.engine, opened.collection)
-        both = both_of(opened.store, opened.encoder, new, sample, seed, console)
-        way, found, worth = chosen(both, seed)
-        weights = learnt(both, {lang: np.ones(len(one.old), dtype=np.bool_) for lang, one in both.items()})(way)
+        samples = both_of(opened.store, opened.encoder, new, sample, seed, console)
+        recipe, mates, quality = chosen(samples, seed)
+        every = {lang: np.ones(len(paired.old), dtype=np.bool_) for lang, paired in samples.items()}
+        weights = learnt(samples, every)(recipe)
     finally:
         opened.close()
-    documents = {lang: len(one.documents) for lang, one in both.items()}
+    documents = {lang: len(paired.documents) for lang, paired in samples.items()}
     about = {
         "method": f"migration to {encoder} by {new.spec.method}",
-        **asdict(way),
+        **asdict(recipe),
         "documents": sum(documents.values()),
         "before": before(active, new.spec.model),
         "to": new.spec.model,
-        **asdict(worth),
+        **asdict(quality),
     }
     maps = SpaceMaps.rounded(model, {(ANY, ANY): weights}, about=about, asker=asker)
-    given, kept = _given(maps, active), None
+    calibration_input, kept = _input_with_maps(maps, active), None
     with Searcher.open(name, settings, device=device, console=console) as searcher:
         compared = ComparedQueries.on(name, searcher.store, model, settings)
-        first = compared.first(searcher)
-        if dry_run or not (worth.pays or anyway):
-            samples = draw_samples(searcher.store, new, stored=opened.encoder.spec, seed=seed, console=console)
-            mapped = MappedCalibration.on(fit_statistics(samples, model), maps)
-            after = compared.first(_ranking_by(searcher, mapped, given.setting or DEFAULT, new))
+        hits_before = compared.first(searcher)
+        if dry_run or not (quality.pays or anyway):
+            calibration_samples = draw_samples(
+                searcher.store, new, stored=opened.encoder.spec, seed=seed, console=console
+            )
+            mapped = MappedCalibration.on(fit_statistics(calibration_samples, model), maps)
+            hits_after = compared.first(_ranking_by(searcher, mapped, calibration_input.setting or DEFAULT, new))
         else:
-            kept = calibrate(name, settings, given=given, seed=seed, device=device, console=console).kept
+            kept = calibrate(name, settings, given=calibration_input, seed=seed, device=device, console=console).kept
             with Searcher.open(name, settings, device=device, console=console, encoder=new) as migrated:
-                after = compared.first(migrated)
-    shared = overlap(first, after)
-    return MigrationReport(asker, documents, way, found, worth, shared, len(compared.queries), compared.logged, kept)
+                hits_after = compared.first(migrated)
+    shared = overlap(hits_before, hits_after)
+    return MigrationReport(
+        asker, documents, recipe, mates, quality, shared, len(compared.queries), compared.logged, kept
+    )
 
 
 def _ranking_by(searcher: Searcher, calibration: Calibration, setting: Setting, encoder: Encoder) -> Searcher:
-    """A searcher as it would be with a calibration that is not kept; it is closed with the one it is made of."""
-    made = calibration.with_choice(balance=setting.balance, margin=setting.margin)
-    return replace(searcher, encoder=encoder, calibration=made, choice=Choice.of(made))
+    """A searcher by a calibration that is not stored; it shares the store of ``searcher``, which the caller closes."""
+    adjusted = calibration.with_choice(balance=setting.balance, margin=setting.margin)
+    return replace(searcher, encoder=encoder, calibration=adjusted, choice=Choice.of(adjusted))
 
 
-def _given(maps: SpaceMaps, active: KeptCalibration | None) -> CalibrationInput:
-    """The new maps, ranked with as the collection was."""
+def _input_with_maps(maps: SpaceMaps, active: KeptCalibration | None) -> CalibrationInput:
+    """Calibration input: the new maps with the collection's present setting."""
     if active is None:
         return CalibrationInput(maps=maps)
     setting = replace(active.summary.setting, weights=())

@@ -1,4 +1,4 @@
-"""How much two ways of searching have in common: the first ten of queries that were asked, or might be."""
+"""Overlap of two rankings: the share of first ten hits in common, over logged queries or pseudo-queries."""
 
 from __future__ import annotations
 
@@ -22,11 +22,10 @@ _HITS = 10
 
 @dataclass(frozen=True)
 class ComparedQueries:
-    """Queries that two ways of searching are compared on.
+    """Queries that two searchers are compared on.
 
     Attributes:
-        queries: the same for both.
-        logged: whether they were really asked, or else are documents' titles and first sentences.
+        logged: whether the queries are from the log; else they are documents' titles and first sentences.
     """
 
     queries: Sequence[Document]
@@ -34,20 +33,20 @@ class ComparedQueries:
 
     @classmethod
     def on(cls, name: str, store: VectorStore, model: str, settings: Settings) -> ComparedQueries:
-        """Queries of a collection's log, or else of its documents that have vectors of a model."""
+        """Queries of a collection's log; without a log, pseudo-queries of documents that have vectors of a model."""
         try:
-            asked = logged_queries(name, settings)
+            logged = logged_queries(name, settings)
         except BadInput:
-            doc_ids = [doc_id for some in drawn(store, model, _QUERIES, seed=1).values() for doc_id in some]
+            doc_ids = [doc_id for ids in drawn(store, model, _QUERIES, seed=1).values() for doc_id in ids]
             return cls(pseudo_queries(store.get(doc_ids)), False)
-        return cls([asked[at] for at in np.random.default_rng(0).permutation(len(asked))[:_QUERIES]], True)
+        return cls([logged[row] for row in np.random.default_rng(0).permutation(len(logged))[:_QUERIES]], True)
 
     def first(self, searcher: Searcher) -> list[set[str]]:
-        """Ids of each query's first ten."""
+        """Ids of each query's first ten hits."""
         return [set(ranking.doc_ids) for ranking in searcher.rank(self.queries, k=_HITS)]
 
 
 def overlap(before: Sequence[set[str]], after: Sequence[set[str]]) -> float:
-    """Share of what was found before that is found after, the mean over queries; 0 of none."""
-    shares = [len(one & other) / max(len(one), 1) for one, other in zip(before, after, strict=True)]
+    """Mean over queries of the share of hits before that are also hits after; 0 without queries."""
+    shares = [len(old & new) / max(len(old), 1) for old, new in zip(before, after, strict=True)]
     return float(np.mean(shares or [0.0]))

@@ -1,8 +1,8 @@
-"""Encode a collection that has migrated again, in the background: what ``dragoman migrate --re-encode`` does.
+"""Encode a migrated collection again, in the background: what ``dragoman migrate --re-encode`` does.
 
-The new encoder's vectors fill a second field of the same store. Meanwhile every document is found, by its new vector if
-it has one and else by its old one through the map (``query.ranking.two_field_ranker``). At the end the second field is
-searched, and the old one stays for ``rollback``.
+The new encoder's vectors fill a second field of the same store. Meanwhile every document is found: by its new vector if
+it has one, else by its old vector through the map (``query.ranking.two_field_ranker``). At the end searches use the
+second field, and the old field stays for ``rollback``.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ from query.ranking.query_encoder import open_specified, query_encoder_spec
 from query.ranking.searcher import Searcher
 
 SAMPLE = 2000
-"""Documents over all languages that are encoded first: the second field's statistics are taken of them."""
+"""Documents over all languages that are encoded first; the second field's statistics come from these."""
 _BESIDE_THEIRS = (
     "its documents are not encoded again beside their owner's; leave --re-encode out, and the map answers, or attach "
     "the index under another name with the new encoder: dragoman attach --encoder"
@@ -62,17 +62,17 @@ _BESIDE_THEIRS = (
 
 @dataclass(frozen=True)
 class ReencodingReport:
-    """What encoding a collection again did.
+    """The result of encoding a collection again.
 
     Attributes:
-        encoder: the one that it is of now.
-        encoded: documents that got a vector, by the run that brought it to its end.
-        unchanged: documents that had one before that run.
-        refused: documents that the encoder knows nothing of, and that are not found any more.
-        queries: how many the old encoder and the new one were compared on.
-        logged: whether those were really asked, or else documents' titles and first sentences.
-        overlap: share of the first ten hits that both have.
-        seconds: of this process.
+        encoder: the collection's encoder now.
+        encoded: documents that got a new vector in the last run.
+        unchanged: documents that had a new vector before the last run.
+        refused: documents in which the encoder knows no word; searches no longer find them.
+        queries: number of queries that the old and the new encoder were compared on.
+        logged: whether these queries are from the log; else they are documents' titles and first sentences.
+        overlap: share of the first ten hits that both encoders have in common.
+        seconds: time of this process.
     """
 
     encoder: QueryEncoderSpec
@@ -86,63 +86,65 @@ class ReencodingReport:
 
 
 def is_migrating(name: str, encoder: str, method: str | None, settings: Settings) -> bool:
-    """Whether a collection, which must be our own, is asked by this encoder already, through a map.
+    """Whether an encoder already encodes a collection's queries, through a map.
 
     Raises:
-        BadInput: there is no such collection, or its documents are somebody else's.
+        BadInput: there is no such collection, or it is attached: its documents belong to another index's owner.
     """
     with opened(settings.database) as engine:
-        found = collections.require(engine, name)
-        found.refuse_attached(_BESIDE_THEIRS)
-        asker = query_encoder_spec(calibration_table.load(engine, found))
+        collection = collections.require(engine, name)
+        collection.refuse_attached(_BESIDE_THEIRS)
+        asker = query_encoder_spec(calibration_table.load(engine, collection))
     return asker is not None and asker.encoder == absolute(encoder) and method in {None, asker.method}
 
 
 def re_encode(
     name: str, settings: Settings | None = None, *, device: Device = "auto", console: Console | None = None
 ) -> ReencodingReport:
-    """Encode every document of a migrating collection by the encoder of its queries; killed, the same call goes on.
+    """Encode every document of a migrating collection with the encoder of its queries.
+
+    If the process is killed, the same call continues the work.
 
     Args:
         name: the collection.
-        settings: where things are; read from the environment unless given. Where they name a broker, workers encode all
-            but the sample.
+        settings: paths and addresses; read from the environment unless given. If they name a broker, workers encode
+            all documents but the sample.
         device: where to encode.
         console: where progress goes; nowhere unless given.
 
     Raises:
-        BadInput: it has not migrated, left its migration meanwhile, or its documents are somebody else's; or some could
-            not be encoded though the encoder knows them.
-        DragomanError: whatever store, database or encoder refuse; what is done stays done.
+        BadInput: the collection has not migrated, has left its migration meanwhile, or is attached; or documents could
+            not be encoded although the encoder knows their words.
+        DragomanError: store, database or encoder fail; documents encoded so far keep their vectors.
     """
     console, settings = console or Console(quiet=True), settings or Settings.read()
     with opened(settings.database) as engine:
-        found = collections.require(engine, name)
-        settings.check_store(name, found.store or settings.home_store)
-        found.refuse_attached(_BESIDE_THEIRS)
-        kept, active = calibration_table.active(engine, found), calibration_table.load(engine, found)
+        collection = collections.require(engine, name)
+        settings.check_store(name, collection.store or settings.home_store)
+        collection.refuse_attached(_BESIDE_THEIRS)
+        kept, active = calibration_table.active(engine, collection), calibration_table.load(engine, collection)
         asker = query_encoder_spec(active)
         if asker is None or kept is None or active is None:
             raise BadInput(
                 f"{name} has not migrated; choose an encoder: dragoman migrate -c {name} --encoder NAME --re-encode"
             )
         refuse_while_workers(engine, name, unless=asker.model if settings.broker else "", again=True)
-        new = open_specified(found, asker, device, console)
-        with collection_lock(settings, name), closing(found.open_store(settings, owner=owner_of(engine))) as store:
-            report = _Filling(engine, found, store, asker, new, active, settings, console).run()
+        new = open_specified(collection, asker, device, console)
+        with collection_lock(settings, name), closing(collection.open_store(settings, owner=owner_of(engine))) as store:
+            report = _SecondFieldRun(engine, collection, store, asker, new, active, settings, console).run()
             _refuse_gaps(name, asker, report.refused)
             if not store.count(asker.model):
                 raise BadInput(f"{asker.encoder} knows nothing of any document of {name}; dragoman rollback -c {name}")
             compared = ComparedQueries.on(name, store, asker.model, settings)
-            before = origin(engine, found)
+            before = origin(engine, collection)
             options = RankingOptions(calibration=before)
             with Searcher.open(name, settings, device=device, ranking=options, console=console) as searcher:
-                old = compared.first(searcher)
-            _switch(engine, found, new, asker, before, settings)
-    given = replace(CalibrationInput.of(kept, None), asked=CalibrationInput.of(kept, active).asked)
-    calibrate(name, settings, given=given, device=device, console=console)
+                old_hits = compared.first(searcher)
+            _switch(engine, collection, new, asker, before, settings)
+    inherited = replace(CalibrationInput.of(kept, None), asked=CalibrationInput.of(kept, active).asked)
+    calibrate(name, settings, given=inherited, device=device, console=console)
     with Searcher.open(name, settings, device=device, console=console, encoder=new) as searcher:
-        shared = overlap(old, compared.first(searcher))
+        shared = overlap(old_hits, compared.first(searcher))
     return ReencodingReport(
         asker,
         report.encoded,
@@ -156,7 +158,7 @@ def re_encode(
 
 
 def _refuse_gaps(name: str, asker: QueryEncoderSpec, refused: Sequence[Note]) -> None:
-    """See that the only documents without a new vector are those that the encoder knows nothing of."""
+    """Raise ``BadInput`` if a document without a new vector has words that the encoder knows."""
     reasons = Counter(note.text for note in refused if note.text != NOTHING_KNOWN)
     if reasons:
         ((reason, count),) = reasons.most_common(1)
@@ -168,8 +170,8 @@ def _refuse_gaps(name: str, asker: QueryEncoderSpec, refused: Sequence[Note]) ->
         )
 
 
-class _Filling:
-    """The second field of one collection, while it is filled."""
+class _SecondFieldRun:
+    """Fills the second field of one collection."""
 
     def __init__(
         self,
@@ -184,13 +186,13 @@ class _Filling:
     ) -> None:
         self.engine, self.collection, self.store, self.asker = engine, collection, store, asker
         self.encoder, self.active, self.settings, self.console = encoder, active, settings, console
-        self._check = partial(_see_that_it_migrates, engine, collection.name, asker)
+        self._check = partial(_require_migration, engine, collection.name, asker)
 
     def run(self) -> IndexReport:
-        """A sample first, which says how the new vectors lie; then what is asked for most, then the rest."""
+        """Encode a sample and take its statistics; then the documents that searches showed most, then the rest."""
         hints = Hints(self.settings.broker) if self.settings.broker else None
         if hints:
-            hints.waiting(self.asker.model)  # a broker that is away is said before anything is encoded
+            hints.waiting(self.asker.model)  # raises if the broker is away, before any document is encoded
         if loading.second_field(self.engine, self.collection, self.asker.model) is None:
             self._encode(self._sample(), only_first=True)
             calibrate_second_field(self.engine, self.collection, self.store, self.encoder, self.active, self.console)
@@ -198,7 +200,7 @@ class _Filling:
         return self._by_workers(first, hints) if hints else self._encode(first)
 
     def _sample(self) -> list[str]:
-        return [doc_id for some in drawn(self.store, self.collection.model, SAMPLE).values() for doc_id in some]
+        return [doc_id for ids in drawn(self.store, self.collection.model, SAMPLE).values() for doc_id in ids]
 
     def _encode(self, first: Sequence[str], *, only_first: bool = False) -> IndexReport:
         return reencode(
@@ -214,7 +216,7 @@ class _Filling:
         )
 
     def _by_workers(self, first: Sequence[str], hints: Hints) -> IndexReport:
-        """Hand out, and look on until workers are done; where there is nothing to do none is waited for."""
+        """Hand the documents out and watch the run until workers are done; do not wait if there is nothing to do."""
         name, model = self.collection.name, self.asker.model
         try:
             ledger = hand_out_again(
@@ -228,18 +230,19 @@ class _Filling:
                 check=self._check,
                 console=self.console,
             )
-            sweep(self.engine, self.settings, hints, model, every=0.0, failed=lambda *_: None)  # looking on tells
+            # watch_run reports failures, so the sweep is silent
+            sweep(self.engine, self.settings, hints, model, every=0.0, failed=lambda *_: None)
             return watch_run(ledger.run.id, name, self.settings, self.console, "the same command makes the change")
         except BadInput:
-            cancel_abandoned_migration(self.engine, name)  # left before there was a run to end
+            cancel_abandoned_migration(self.engine, name)  # the migration was left before there was a run to cancel
             self._check()
             raise
 
 
-def _see_that_it_migrates(engine: sa.Engine, name: str, asker: QueryEncoderSpec) -> None:
-    """Refuse to go on for a collection that is asked by another encoder by now."""
-    now = calibration_table.active(engine, collections.require(engine, name))
-    if not leads_to(now, asker.model):
+def _require_migration(engine: sa.Engine, name: str, asker: QueryEncoderSpec) -> None:
+    """Raise ``BadInput`` if another encoder encodes the collection's queries by now."""
+    active = calibration_table.active(engine, collections.require(engine, name))
+    if not leads_to(active, asker.model):
         raise BadInput(
             f"{name} is not asked by {asker.encoder} any more, so encoding it again ends here; "
             "what was encoded stays, and is there should it migrate again"
@@ -247,23 +250,28 @@ def _see_that_it_migrates(engine: sa.Engine, name: str, asker: QueryEncoderSpec)
 
 
 def calibrate_second_field(
-    engine: sa.Engine, found: Collection, store: VectorStore, encoder: Encoder, active: Calibration, console: Console
+    engine: sa.Engine,
+    collection: Collection,
+    store: VectorStore,
+    encoder: Encoder,
+    active: Calibration,
+    console: Console,
 ) -> None:
-    """Take statistics of the new vectors that there are; from then on they are searched."""
+    """Take statistics of the new vectors in the store; from then on they are searched."""
     samples = draw_samples(store, encoder, console=console)
-    made = fit_statistics(samples, encoder.spec.model).with_choice(balance=active.balance, margin=active.margin)
-    summary = Summary.of(made, "the migration", few=samples.few(), second_field=loading.place(found))
-    calibration_table.keep(engine, found.name, made, summary)
+    fitted = fit_statistics(samples, encoder.spec.model).with_choice(balance=active.balance, margin=active.margin)
+    summary = Summary.of(fitted, "the migration", few=samples.few(), second_field=loading.place(collection))
+    calibration_table.keep(engine, collection.name, fitted, summary)
 
 
 def _switch(
-    engine: sa.Engine, found: Collection, new: Encoder, asker: QueryEncoderSpec, before: str, settings: Settings
+    engine: sa.Engine, collection: Collection, new: Encoder, asker: QueryEncoderSpec, before: str, settings: Settings
 ) -> None:
-    """Let the second field be the one that is searched; going back leads to the old encoder as it was."""
-    _see_that_it_migrates(engine, found.name, asker)
+    """Make the second field the one that is searched; the old field and its calibration stay for ``rollback``."""
+    _require_migration(engine, collection.name, asker)
     with transaction(engine) as session:
-        calibration_table.choose(session, found, before)
-        gone = generations.change_field(session, found.name, asker.encoder, new.spec)
-    if gone:
-        place, owner = found.place(settings), owner_of(engine)
-        drop_store(place, found.name, gone, credentials=settings.credentials, owner=owner)
+        calibration_table.choose(session, collection, before)
+        dropped = generations.change_field(session, collection.name, asker.encoder, new.spec)
+    if dropped:
+        place, owner = collection.place(settings), owner_of(engine)
+        drop_store(place, collection.name, dropped, credentials=settings.credentials, owner=owner)

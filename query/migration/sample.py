@@ -1,4 +1,4 @@
-"""The sample of a migration: some documents and their first passages, encoded by both encoders."""
+"""The sample of a migration: documents and their first passages, encoded by both encoders."""
 
 from __future__ import annotations
 
@@ -19,31 +19,31 @@ from query.fitting.statistics import pseudo_queries
 from query.migration.candidate_maps import FEWEST, PairedSample
 
 Spans = Literal["old", "new"]
-"""Whose passages are encoded by the other encoder, too."""
+"""Which encoder's passages the sample takes; the other encoder encodes them too."""
 
-_TOGETHER = 64
-_TRIED = 32
+_BATCH = 64
+_TIMED = 32
 _FAR_QUICKER = 2.0
-"""Times: less would leave it to chance whose passages a sample has."""
+"""Least ratio of encoding times that decides whose passages are taken: a smaller one would leave it to chance."""
 _PASSAGES = 8
-"""Of a document of the sample, at most: they teach more than as many documents would (docs/methods.md)."""
+"""Maximum passages of a document: passages teach a map more than as many documents would (docs/methods.md)."""
 
 
 def both_of(
     store: VectorStore, old: Encoder, new: Encoder, sample: int, seed: int, console: Console
 ) -> dict[str, PairedSample]:
-    """A sample of a collection's documents, as many of each language as there can be, by language.
+    """Draw a sample of a collection's documents, evenly over its languages, and encode it: by language.
 
     Args:
         store: holds the documents and the old encoder's vectors.
-        old: the encoder they are of.
-        new: the other one.
-        sample: documents over all languages.
-        seed: of the draw.
+        old: the encoder of the stored vectors.
+        new: the encoder to migrate to.
+        sample: number of documents over all languages.
+        seed: seed of the draw.
         console: where progress goes.
 
     Raises:
-        BadInput: there are too few to learn a map from.
+        BadInput: the sample has too few documents to learn a map from.
     """
     doc_ids = drawn(store, old.spec.model, sample, seed=seed)
     count = sum(map(len, doc_ids.values()))
@@ -52,79 +52,84 @@ def both_of(
             f"the sample has {counted(count, 'document')}, and a map needs {FEWEST}; "
             "raise --sample, or encode so few documents again: dragoman index SOURCE… --rebuild --encoder NAME"
         )
-    taken = {lang: store.get(some) for lang, some in doc_ids.items()}
-    spans = _spans(store, old, new, taken)
+    documents = {lang: store.get(ids) for lang, ids in doc_ids.items()}
+    spans = _spans(store, old, new, documents)
     with console.progress("sample", count, "documents") as advance:
-        return {lang: _both(store, old, new, some, spans, advance) for lang, some in taken.items()}
+        return {lang: _paired(store, old, new, of_lang, spans, advance) for lang, of_lang in documents.items()}
 
 
-def _spans(store: VectorStore, old: Encoder, new: Encoder, taken: Mapping[str, Sequence[Document]]) -> Spans:
-    """The new encoder's, which come with its documents, unless they are fewer or it is far quicker than the old one."""
-    some = [document for row in zip_longest(*taken.values()) for document in row if document][:_TRIED]
+def _spans(store: VectorStore, old: Encoder, new: Encoder, documents: Mapping[str, Sequence[Document]]) -> Spans:
+    """Choose the encoder whose passages are taken.
+
+    The new encoder's passages come with its document vectors. The old encoder's are taken if the new encoder makes
+    fewer, or is far quicker than the old encoder.
+    """
+    timed = [document for row in zip_longest(*documents.values()) for document in row if document][:_TIMED]
     seconds = list[float]()
-    passages = [store.passages(old.spec.model, [document.doc_id for document in some])]
+    passages = [store.passages(old.spec.model, [document.doc_id for document in timed])]
     for encoder in (old, new):
-        encoder.encode_documents(some[:1])  # what a first call prepares
-        began = time.perf_counter()
-        passages.append(list(encoder.encode_documents(some).passages))
-        seconds.append(time.perf_counter() - began)
+        encoder.encode_documents(timed[:1])  # warms the encoder up
+        start = time.perf_counter()
+        passages.append(list(encoder.encode_documents(timed).passages))
+        seconds.append(time.perf_counter() - start)
     fewer = _count(passages[-1]) < _count(passages[0])
     return "old" if fewer or seconds[0] > _FAR_QUICKER * seconds[1] else "new"
 
 
 def _count(passages: Sequence[Passages]) -> int:
-    return sum(len(one.offsets[:_PASSAGES]) for one in passages)
+    return sum(len(of_document.offsets[:_PASSAGES]) for of_document in passages)
 
 
-def _both(
+def _paired(
     store: VectorStore, old: Encoder, new: Encoder, documents: Sequence[Document], spans: Spans, advance: Progress
 ) -> PairedSample:
-    """Documents of one language and their first passages, those of one encoder, by both."""
+    """Encode documents of one language, and their first passages as one of the encoders cuts them, by both encoders."""
     doc_ids = [document.doc_id for document in documents]
     stored = store.passages(old.spec.model, doc_ids) if spans == "old" else ()
-    rows, vectors, by_old, by_new = list[int](), list[FloatArray](), [_none(old)], [_none(new)]
-    for start in range(0, len(documents), _TOGETHER):
-        some = documents[start : start + _TOGETHER]
-        made = new.encode_documents(some)
-        passages = stored[start : start + _TOGETHER] if spans == "old" else made.passages
-        pieces = _pieces(some, passages)
-        kept = [one.unit_vectors()[:_PASSAGES] for one in passages]
+    rows, vectors, by_old, by_new = list[int](), list[FloatArray](), [_empty(old)], [_empty(new)]
+    for start in range(0, len(documents), _BATCH):
+        batch = documents[start : start + _BATCH]
+        encoded = new.encode_documents(batch)
+        passages = stored[start : start + _BATCH] if spans == "old" else encoded.passages
+        pieces = _pieces(batch, passages)
+        first_passages = [of_document.unit_vectors()[:_PASSAGES] for of_document in passages]
         own, other, encoder = (by_old, by_new, new) if spans == "old" else (by_new, by_old, old)
-        own += kept
+        own += first_passages
         other += [encoder.encode_documents(pieces).vectors] if pieces else []
-        rows += [start + row for row, one in enumerate(passages) for _ in one.offsets[:_PASSAGES]]
-        vectors.append(made.vectors)
-        advance(len(some))
+        rows += [start + row for row, of_document in enumerate(passages) for _ in of_document.offsets[:_PASSAGES]]
+        vectors.append(encoded.vectors)
+        advance(len(batch))
     return PairedSample(
         documents,
         store.vectors(old.spec.model, doc_ids),
         np.concatenate(vectors),
-        _asked(old, documents),
-        _asked(new, documents),
+        _pseudo_query_vectors(old, documents),
+        _pseudo_query_vectors(new, documents),
         np.array(rows, dtype=np.intp),
         np.concatenate(by_old),
         np.concatenate(by_new),
     )
 
 
-def _none(encoder: Encoder) -> FloatArray:
+def _empty(encoder: Encoder) -> FloatArray:
+    """(0, dim) vectors of an encoder."""
     return np.zeros((0, encoder.spec.dim), np.float32)
 
 
 def _pieces(documents: Sequence[Document], passages: Sequence[Passages]) -> list[Document]:
-    """The first passages of documents as documents."""
+    """The documents' first passages, each as a document."""
     return [
         Document(document.doc_id, document.lang, document.content[start:end])
-        for document, one in zip(documents, passages, strict=True)
-        for start, end in one.offsets[:_PASSAGES].tolist()
+        for document, of_document in zip(documents, passages, strict=True)
+        for start, end in of_document.offsets[:_PASSAGES].tolist()
     ]
 
 
-def _asked(encoder: Encoder, documents: Sequence[Document]) -> FloatArray:
-    """Documents' pseudo-queries; zero rows where a document has none of its own."""
-    asked = pseudo_queries(documents)
-    row = {document.doc_id: at for at, document in enumerate(documents)}
+def _pseudo_query_vectors(encoder: Encoder, documents: Sequence[Document]) -> FloatArray:
+    """(n, dim) vectors of the documents' pseudo-queries; a zero row if a document has none of its own."""
+    queries = pseudo_queries(documents)
+    rows = {document.doc_id: row for row, document in enumerate(documents)}
     vectors = np.zeros((len(documents), encoder.spec.dim), np.float32)
-    if asked:
-        vectors[[row[query.doc_id] for query in asked]] = encoder.encode_queries(asked)
+    if queries:
+        vectors[[rows[query.doc_id] for query in queries]] = encoder.encode_queries(queries)
     return vectors

@@ -1,1 +1,1 @@
-"""What people asked and clicked, and the judgements made of it."""
+"""The log of queries and clicks, and the judgements made from it."""

@@ -1,4 +1,4 @@
-"""The query log as topics and judgements: what was opened is relevant, or what somebody judged so."""
+"""The query log as topics and judgements: relevant are the opened hits, or the documents judged relevant."""
 
 from __future__ import annotations
 
@@ -32,20 +32,17 @@ if TYPE_CHECKING:
 
 
 _LATEST = 10_000
-"""Searches that say which documents are asked for most."""
+"""Latest searches from which ``most_asked`` counts the documents shown."""
 
 
 @dataclass(frozen=True)
 class LoggedSearch:
-    """A search as the log has it.
+    """A search of the log.
 
     Attributes:
-        id: in the log.
-        created: when, UTC.
-        query: its text.
-        lang: its language.
-        hits: what was shown, best first.
-        relevant: ids of what answers it: which of them were opened, unless somebody judged.
+        created: time of the search, UTC.
+        hits: ids of the documents shown, best first.
+        relevant: ids of the relevant documents: the opened hits, or what the judgements name.
     """
 
     id: str
@@ -57,68 +54,68 @@ class LoggedSearch:
 
     @property
     def qid(self) -> str:
-        """The same for the same text in the same language; as a topic's id is read."""
+        """Topic id of the query: equal for equal texts in the same language."""
         return normalise_qid(short_hash(self.lang, self.query))
 
     @property
     def week(self) -> str:
-        """Monday of its week."""
+        """Monday of the search's week, as an ISO date."""
         return (self.created.date() - dt.timedelta(days=self.created.weekday())).isoformat()
 
 
 def logged_searches(collection: str, settings: Settings) -> list[LoggedSearch]:
-    """Searches of a collection, oldest first; what was opened is relevant."""
+    """Searches of a collection, oldest first; the opened hits are relevant."""
     query = (
         sa.select(SearchRow, ClickRow.doc_id)
         .outerjoin(ClickRow, ClickRow.search == SearchRow.id)
         .where(SearchRow.collection == collection)
         .order_by(SearchRow.created, SearchRow.id, ClickRow.doc_id)
     )
-    found: dict[str, tuple[SearchRow, list[str]]] = {}
+    rows: dict[str, tuple[SearchRow, list[str]]] = {}
     engine = connect(settings.database)
     try:
         with transaction(engine) as session:
             for search, doc_id in session.execute(query):
-                opened = found.setdefault(search.id, (search, []))[1]
+                opened = rows.setdefault(search.id, (search, []))[1]
                 if doc_id is not None:
                     opened.append(doc_id)
     finally:
         engine.dispose()
-    return [LoggedSearch(one.id, one.created, one.query, one.lang, one.hits, opened) for one, opened in found.values()]
+    return [LoggedSearch(row.id, row.created, row.query, row.lang, row.hits, opened) for row, opened in rows.values()]
 
 
 def judged(searches: Iterable[LoggedSearch], qrels: Iterable[Qrel]) -> list[LoggedSearch]:
-    """Those of the searches that have something relevant by judgements of their queries."""
+    """The searches whose queries have a relevant document by the judgements, with those documents as relevant."""
     relevant: dict[str, list[str]] = {}
-    for one in qrels:
-        if one.relevance > 0:
-            relevant.setdefault(one.query_id, []).append(one.doc_id)
-    return [replace(one, relevant=relevant[one.qid]) for one in searches if one.qid in relevant]
+    for qrel in qrels:
+        if qrel.relevance > 0:
+            relevant.setdefault(qrel.query_id, []).append(qrel.doc_id)
+    return [replace(search, relevant=relevant[search.qid]) for search in searches if search.qid in relevant]
 
 
 def most_asked(engine: sa.Engine, collection: str) -> list[str]:
-    """Ids of documents that the latest searches showed, those that most of them did first."""
+    """Ids of the documents that the latest searches showed, by the number of searches, most first."""
     query = sa.select(SearchRow.hits).where(SearchRow.collection == collection).order_by(SearchRow.created.desc())
     with transaction(engine) as session:
-        shown = Counter(doc_id for hits in session.scalars(query.limit(_LATEST)) for doc_id in hits)
-    return [doc_id for doc_id, _ in shown.most_common()]
+        hit_counts = Counter(doc_id for hits in session.scalars(query.limit(_LATEST)) for doc_id in hits)
+    return [doc_id for doc_id, _ in hit_counts.most_common()]
 
 
 def logged_queries(collection: str, settings: Settings) -> list[Document]:
-    """Every query that a collection was asked, once.
+    """Every logged query of a collection once, sorted by language and text, as documents.
 
     Raises:
-        BadInput: it was asked none.
+        BadInput: the log has no query of the collection.
     """
-    asked = sorted({(one.lang, one.query, one.qid) for one in require_searches(collection, settings)})
-    return [Document(qid, lang, text) for lang, text, qid in asked]
+    queries = sorted({(search.lang, search.query, search.qid) for search in require_searches(collection, settings)})
+    return [Document(qid, lang, text) for lang, text, qid in queries]
 
 
 def require_searches(collection: str, settings: Settings) -> list[LoggedSearch]:
     """Searches of a collection, oldest first.
 
     Raises:
-        BadInput: the log has none.
+        BadInput: the log has no search of the collection.
     """
     searches = logged_searches(collection, settings)
     if not searches:
@@ -127,43 +124,41 @@ def require_searches(collection: str, settings: Settings) -> list[LoggedSearch]:
 
 
 def forget(engine: sa.Engine, collection: str) -> None:
-    """Remove what a collection was asked."""
+    """Delete the logged searches of a collection and their clicks."""
     with transaction(engine) as session:
-        asked = sa.select(SearchRow.id).where(SearchRow.collection == collection)
-        session.execute(sa.delete(ClickRow).where(ClickRow.search.in_(asked)))
+        search_ids = sa.select(SearchRow.id).where(SearchRow.collection == collection)
+        session.execute(sa.delete(ClickRow).where(ClickRow.search.in_(search_ids)))
         session.execute(sa.delete(SearchRow).where(SearchRow.collection == collection))
 
 
 def by_week(searches: Sequence[LoggedSearch]) -> dict[str, tuple[int, float]]:
-    """By week: searches, and MAP of what they showed."""
+    """Number of searches and MAP of the hits shown, by week."""
     from ir_measures import Qrel  # noqa: PLC0415 - half a second
 
     weeks: dict[str, list[LoggedSearch]] = {}
-    for one in searches:
-        weeks.setdefault(one.week, []).append(one)
+    for search in searches:
+        weeks.setdefault(search.week, []).append(search)
     measures = parse_measures(["AP"])
     scores = {}
-    for week, some in weeks.items():
-        run = Run("shown", {one.id: [(hit, -float(at)) for at, hit in enumerate(one.hits)] for one in some})
-        qrels: list[Qrel] = [Qrel(one.id, doc_id, 1) for one in some for doc_id in one.relevant]
-        scores[week] = len(some), evaluate(run, qrels, measures, {one.id for one in some}).means["AP"]
+    for week, group in weeks.items():
+        run = Run(
+            "shown", {search.id: [(hit, -float(rank)) for rank, hit in enumerate(search.hits)] for search in group}
+        )
+        qrels: list[Qrel] = [Qrel(search.id, doc_id, 1) for search in group for doc_id in search.relevant]
+        scores[week] = len(group), evaluate(run, qrels, measures, {search.id for search in group}).means["AP"]
     return scores
 
 
 def logged_topic_set(
     collection: str, settings: Settings, judgements: Sequence[Path] = (), langs: Sequence[str] = ()
 ) -> tuple[TopicSet, dict[str, tuple[int, float]]]:
-    """Topics and judgements made of the log, and what was shown, scored by week.
+    """Topics and judgements from the log, and by week the number of searches and the MAP of the hits shown.
 
-    Args:
-        collection: whose log.
-        settings: where the log is.
-        judgements: files that judge queries of the log by the ids that ``topic_lines`` gives them; with none of them
-            what was opened is relevant.
-        langs: languages of queries wanted; all where none is named.
+    The qrels files ``judgements`` name the log's queries by the ids of ``topic_lines``; without files, the opened hits
+    are relevant. Only queries in the languages ``langs`` become topics; without languages, all queries.
 
     Raises:
-        BadInput: nothing was opened yet, or no query was judged that was asked.
+        BadInput: no hit was opened yet, or the judgements name no relevant document for a logged query.
     """
     searches = require_searches(collection, settings)
     if judgements:
@@ -194,12 +189,12 @@ def logged_topic_set(
 
 
 def _opened(searches: Iterable[LoggedSearch]) -> list[Qrel]:
-    """What was opened, as judgements."""
+    """The relevant documents of the searches as judgements, each query and document once."""
     from ir_measures import Qrel  # noqa: PLC0415 - half a second
 
     return [
         Qrel(qid, doc_id, 1)
-        for qid, doc_id in sorted({(one.qid, doc_id) for one in searches for doc_id in one.relevant})
+        for qid, doc_id in sorted({(search.qid, doc_id) for search in searches for doc_id in search.relevant})
     ]
 
 
@@ -208,26 +203,27 @@ def _qrel_lines(qrels: Iterable[Qrel]) -> Iterator[str]:
 
 
 def _content_hash(lines: Iterable[str]) -> str:
-    """As of a file of these lines."""
+    """Hash of a file with these lines, as ``file_hash`` computes it."""
     return hashlib.sha256("".join(lines).encode()).hexdigest()[:16]
 
 
 def topic_lines(searches: Iterable[LoggedSearch]) -> Iterator[str]:
-    """A line of JSON for each query, as topics are read, most asked first.
+    """A line of JSON for each query, in the format of topics, most frequent query first.
 
-    Beside its text: how often it was asked, every document that was shown for it, and those that are relevant.
+    Each line has the query's text, how often the query was asked, every document shown for the query, and the relevant
+    documents.
     """
     by_query: dict[str, list[LoggedSearch]] = {}
-    for one in searches:
-        by_query.setdefault(one.qid, []).append(one)
-    for qid, same in sorted(by_query.items(), key=lambda item: (-len(item[1]), item[1][0].query)):
+    for search in searches:
+        by_query.setdefault(search.qid, []).append(search)
+    for qid, same_query in sorted(by_query.items(), key=lambda entry: (-len(entry[1]), entry[1][0].query)):
         topic = {
             "qid": qid,
-            "lang": same[0].lang,
-            "title": same[0].query,
-            "asked": len(same),
-            "last": max(one.created for one in same).isoformat(timespec="seconds"),
-            "shown": list(dict.fromkeys(doc_id for one in reversed(same) for doc_id in one.hits)),
-            "relevant": sorted({doc_id for one in same for doc_id in one.relevant}),
+            "lang": same_query[0].lang,
+            "title": same_query[0].query,
+            "asked": len(same_query),
+            "last": max(search.created for search in same_query).isoformat(timespec="seconds"),
+            "shown": list(dict.fromkeys(doc_id for search in reversed(same_query) for doc_id in search.hits)),
+            "relevant": sorted({doc_id for search in same_query for doc_id in search.relevant}),
         }
         yield json.dumps(topic, ensure_ascii=False) + "\n"

@@ -12,7 +12,7 @@ from indexer.ledger.database import Base
 
 
 class SearchRow(Base):
-    """A search as it was asked, and what it showed."""
+    """A search: its query, and the documents shown."""
 
     __tablename__ = "searches"
 
@@ -28,7 +28,7 @@ class SearchRow(Base):
 
 
 class ClickRow(Base):
-    """A hit of a search that somebody opened."""
+    """A hit of a search that a user opened."""
 
     __tablename__ = "clicks"
 

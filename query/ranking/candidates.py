@@ -1,4 +1,4 @@
-"""Candidates of a ranking: documents held against queries, with their scores."""
+"""Candidates of a ranking: documents compared with queries, and their scores."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ from query.ranking.fusion import fuse, lexical_scores, strongest
 from query.ranking.hits import Detail, Ranking
 
 Words = Mapping[str, Sequence[tuple[str, float]]]
-"""What the lexical arm found for a query: ids and BM25 scores by language."""
+"""A query's lexical hits: ids and BM25 scores by language."""
 
 Rows = npt.NDArray[np.intp]
 
 CandidatesByLanguage = Sequence[tuple[str, Sequence[Candidates]]]
-"""By language what each query found there; what is of one language stands together."""
+"""Languages with each query's candidates there; the entries of one language are adjacent."""
 
 
 @dataclass(frozen=True)
 class Documents:
-    """Documents of several languages, to be held against queries.
+    """Documents of several languages, to be compared with queries.
 
     Attributes:
-        doc_ids: (n,) ids, one language's after the other's.
+        doc_ids: (n,) ids, language after language.
         languages: rows of each language, as a slice.
         raw: (n, dim) vectors as the encoder made them.
         vectors: (n, dim) corrected unit vectors.
-        parts: what vectors are made of, and how much each part counts.
+        parts: the parts of the vectors, with their weights.
     """
 
     doc_ids: Sequence[str]
@@ -45,20 +45,20 @@ class Documents:
 
     @cached_property
     def langs(self) -> list[str]:
-        """(n,) the language of each."""
+        """(n,) language of each document."""
         return [lang for lang, rows in self.languages.items() for _ in range(rows.stop - rows.start)]
 
     def cosines(self, queries: FloatArray) -> FloatArray:
-        """(n, queries)."""
+        """(n, queries) cosines of the corrected vectors."""
         return self.parts.cosines(self.vectors, queries)
 
     def fused(self, rows: Rows, scores: FloatArray, words: Words) -> Rows:
-        """Ranked rows in the order that words give them within each language."""
+        """Ranked rows, reordered within each language by dense and lexical scores (``fuse``)."""
         lexical = lexical_scores([self.doc_ids[int(row)] for row in rows], words)
         return rows[fuse([self.langs[int(row)] for row in rows], scores, lexical, strongest(words))]
 
     def ranking(self, rows: Rows, scores: FloatArray, details: Sequence[Detail] | None) -> Ranking:
-        """The documents of some rows."""
+        """The ranking of the documents in the rows."""
         return Ranking(
             [self.doc_ids[int(row)] for row in rows], [self.langs[int(row)] for row in rows], scores, details
         )
@@ -66,13 +66,13 @@ class Documents:
 
 @dataclass(frozen=True)
 class DocumentsWithPassages(Documents):
-    """The same with their passages.
+    """Documents with their passages.
 
     Attributes:
-        stored: (n,) passages as they are stored.
-        passages: (p, dim) corrected unit vectors, one document's after the other's.
-        starts: (n,) first passage of each.
-        openings: (n, dim) corrected unit vectors of the opening passages together.
+        stored: (n,) passages of each document as they are stored.
+        passages: (p, dim) corrected unit vectors of the passages, document after document.
+        starts: (n,) row of each document's first passage.
+        openings: (n, dim) corrected unit vectors of the openings.
     """
 
     stored: Sequence[Passages]
@@ -81,27 +81,27 @@ class DocumentsWithPassages(Documents):
     openings: FloatArray
 
     def cosines(self, queries: FloatArray) -> FloatArray:
-        """(n, queries) mean over document, best passage and opening."""
+        """(n, queries) mean of the cosines of document, best passage and opening."""
         best, opening = self.passage_cosines(queries)
         mean: FloatArray = (super().cosines(queries) + best + opening) / np.float32(3)
         return mean
 
     def passage_cosines(self, queries: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """(n, queries) of the best passage, and of the opening."""
-        near = self.parts.cosines(self.passages, queries)
+        """(n, queries) cosines of the best passage, and of the opening."""
+        cosines = self.parts.cosines(self.passages, queries)
         if not len(self.starts):
-            return near, near
-        best: FloatArray = np.maximum.reduceat(near, self.starts, axis=0)
+            return cosines, cosines
+        best: FloatArray = np.maximum.reduceat(cosines, self.starts, axis=0)
         return best, self.parts.cosines(self.openings, queries)
 
 
 @dataclass(frozen=True)
 class ScoreScale:
-    """What puts documents that are compared by vectors of different kinds on one scale.
+    """Corrections that put documents with different kinds of vectors on one scale.
 
     Attributes:
-        lift: (queries, n) added to the neighbourhoods.
-        rate: (queries, n) that scores are multiplied by.
+        lift: (queries, n) addend of the neighbourhoods.
+        rate: (queries, n) factor of the scores.
     """
 
     lift: FloatArray | np.float32
@@ -109,7 +109,7 @@ class ScoreScale:
 
 
 ONE_SCALE = ScoreScale(np.float32(0), np.float32(1))
-"""Nothing is to be done: there is one kind."""
+"""No correction: all documents have the same kind of vector."""
 
 
 @dataclass(frozen=True)
@@ -117,11 +117,10 @@ class Scored:
     """Documents compared with queries.
 
     Attributes:
-        documents: which, and how they are compared.
-        cosines: (queries, n).
-        fwd: (queries, n) mean of the query's largest in the document's language; none where no margin is taken.
-        bwd: (n,) mean of the document's largest with the bank of pseudo-queries; likewise.
-        scores: (queries, n) by margin; −∞ where a document is no candidate of that query.
+        cosines: (queries, n) cosines that the margin is taken of.
+        fwd: (queries, n) mean of the query's k largest cosines in the document's language; none without a margin.
+        bwd: (n,) mean of the document's k largest cosines with the bank's pseudo-queries; none without a margin.
+        scores: (queries, n) margin scores; −∞ if a document is not a candidate of the query.
     """
 
     documents: Documents
@@ -131,14 +130,14 @@ class Scored:
     scores: FloatArray
 
     def best(self, query: int, k: int, among: BoolArray) -> tuple[Rows, FloatArray]:
-        """Rows of a query's k best among some and their scores, best first; equal ones in their order."""
+        """Rows and scores of a query's k best documents ``among`` (n,), best first; ties keep the documents' order."""
         scores = np.where(among, self.scores[query], np.float32(-np.inf))
         order = largest(scores, k)
-        finite: Rows = order[np.isfinite(scores[order])]
-        return finite, scores[finite]
+        candidates: Rows = order[np.isfinite(scores[order])]
+        return candidates, scores[candidates]
 
     def stretch(self, query: int, k: int, among: BoolArray, words: Words | None) -> tuple[Rows, FloatArray]:
-        """The same, in the order that words give them, where there are some."""
+        """The same as ``best``; with lexical hits, reordered by ``Documents.fused``."""
         if words is None:
             return self.best(query, k, among)
         rows, scores = self.best(query, len(among), among)

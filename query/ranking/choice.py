@@ -28,12 +28,12 @@ class Choice:
     hybrid: bool = False
 
     def __post_init__(self) -> None:
-        """See that it is one."""
+        """Check the values."""
         check(self.balance, self.margin)
 
     @classmethod
     def of(cls, calibration: Calibration) -> Choice:
-        """What the calibration found best."""
+        """The calibration's balance and margin."""
         return cls(calibration.balance, calibration.margin)
 
 

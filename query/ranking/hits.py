@@ -1,4 +1,4 @@
-"""What search returns."""
+"""The results of a search: hits, rankings, and the parts of their scores."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from encoders.document import Document, FloatArray, Passages
 
 @dataclass(frozen=True)
 class Passage:
-    """The part of a document that answers a query best.
+    """The passage of a document that answers a query best.
 
     Attributes:
-        text: its characters, trimmed.
-        start: where it begins in ``Document.content``, in characters.
-        end: where it ends.
-        cosine: of the query and the passage's vector.
+        text: trimmed text.
+        start: first character in ``Document.content``.
+        end: end in ``Document.content``, exclusive.
+        cosine: cosine of the query and the passage's vector.
     """
 
     text: str
@@ -27,19 +27,19 @@ class Passage:
 
 @dataclass(frozen=True)
 class Parts:
-    """What a fair score is made of.
+    """The parts of a hit's score.
 
     Attributes:
-        cosine: of query and document, as the encoder sees them.
+        cosine: cosine of query and document, as the encoder made them.
         corrected: the same without the languages' components.
-        passage: corrected cosine of the best passage; none where passages were not compared.
-        opening: corrected cosine of the opening: the first window, or the sentences that make one; likewise.
-        compared: what the margin is taken of: the corrected cosine, or the mean of all three.
-        fwd: its mean over the query's nearest documents of this language; none where no margin was taken.
-        bwd: its mean over the pseudo-queries nearest to the document, in the query's language; likewise.
-        score: by the margin. A hit has another where words moved it to another's place, or beyond the first fifty,
-            which are compared among themselves.
-        words: its BM25 score as a share of the best of any language; none where words were not asked for.
+        passage: corrected cosine of the best passage; none if passages were not compared.
+        opening: corrected cosine of the opening, the first window or sentences of its length; none likewise.
+        compared: the cosine that the margin is taken of: the corrected cosine, or the mean of all three.
+        fwd: mean compared cosine of the query's nearest documents in this language; none without a margin.
+        bwd: mean compared cosine of the pseudo-queries nearest to the document, in the query's language; none likewise.
+        score: the margin score. ``Hit.score`` differs where hybrid search moved the hit, and beyond the first stretch
+            of fifty hits, where scores are lowered below those of the stretch before.
+        words: BM25 score as a share of the best in any language; none without hybrid search.
     """
 
     cosine: float
@@ -55,12 +55,11 @@ class Parts:
 
 @dataclass(frozen=True)
 class Detail:
-    """What the ranking knew of one of its documents.
+    """Details of a ranked document, for a hit.
 
     Attributes:
-        parts: what its score is made of.
-        passages: as they are stored.
-        best: which of them is nearest to the query, languages' components taken out; 0 where there are none.
+        passages: the document's passages as they are stored.
+        best: index of the passage nearest to the query by corrected vectors; 0 if there are no passages.
     """
 
     parts: Parts
@@ -73,14 +72,12 @@ class Hit:
     """A document that a query found.
 
     Attributes:
-        doc_id: its id.
-        lang: its language.
-        cosine: of query and document, as the encoder sees them.
-        score: what it is ranked by.
+        cosine: cosine of query and document, as the encoder made them.
+        score: the score that hits are ordered by.
         document: title, text and fields.
-        passage: the segment that matches best; none where the document has no segments, or its owner gave it another
-            text since they were made.
-        parts: what the score is made of, where that was asked for.
+        passage: the best passage; none if the document has no passages, or its owner has edited the text since they
+            were made.
+        parts: the parts of the score; none unless asked for.
     """
 
     doc_id: str
@@ -97,10 +94,10 @@ class Ranking:
     """The documents of one query, best first, without their content: what an evaluation needs.
 
     Attributes:
-        doc_ids: (n,) ids.
-        langs: (n,) their languages.
+        doc_ids: (n,) ids of the documents.
+        langs: (n,) languages of the documents.
         scores: (n,) float32, descending.
-        details: (n,) what a hit shows beside that, where it was asked for.
+        details: (n,) details for hits; none unless asked for.
     """
 
     doc_ids: Sequence[str]
@@ -110,7 +107,7 @@ class Ranking:
 
 
 def as_json(hit: Hit) -> dict[str, object]:
-    """A hit as JSON carries it."""
+    """A hit as a JSON object."""
     passage = hit.passage
     return {
         "id": hit.doc_id,

@@ -1,4 +1,4 @@
-"""What a person may say of the ranking."""
+"""Ranking options that a person can set."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from query.calibration.margin import Margin
 
 @dataclass(frozen=True)
 class RankingOptions:
-    """What a person said of the ranking; the rest is as the calibration has it.
+    """Ranking options of a person; options that are not set come from the calibration.
 
     Attributes:
-        calibration: beginning of an id; ``none``: plain cosine; empty: the active one.
-        balance: 0: nothing is balanced, and with ``passages`` off too that is how the encoder ranks; 1: every language
-            is equal; none: the calibration's.
-        margin: its form; none: the calibration's.
-        passages: compare the head of the ranking by passages too; without a calibration they are not.
+        calibration: beginning of the calibration's id; ``none``: plain cosine; empty: the active calibration.
+        balance: 0: nothing is balanced, and without ``passages`` documents are ranked as the encoder ranks them;
+            1: every language is equal; none: the calibration's balance.
+        margin: form of the margin; none: the calibration's form.
+        passages: compare the head of the ranking by passages too; ignored without a calibration.
         hybrid: let the words that a query shares with documents change their order within a language.
-        weights: of the parts of combined vectors; empty: the calibration's.
+        weights: weights of the parts of combined vectors; empty: the calibration's weights.
     """
 
     calibration: str = ""

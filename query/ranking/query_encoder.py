@@ -1,4 +1,4 @@
-"""The encoder of a collection's queries: its own, or the one that it has migrated to."""
+"""The encoder of a collection's queries: the documents' encoder, or the encoder that the collection has migrated to."""
 
 from __future__ import annotations
 
@@ -14,24 +14,25 @@ from query.calibration.mapped_calibration import MappedCalibration
 
 
 def query_encoder_spec(calibration: Calibration | None) -> QueryEncoderSpec | None:
-    """The other encoder that a calibration takes queries from, if it does."""
+    """The encoder of queries that a migration's calibration names; none for other calibrations."""
     return calibration.maps.asker if isinstance(calibration, MappedCalibration) else None
 
 
 def asked_by(collection: Collection, calibration: Calibration | None) -> QueryEncoderSpec:
-    """The encoder of queries of a collection, as a calibration ranks it."""
-    own = QueryEncoderSpec(collection.encoder, collection.method, collection.model, collection.dim)
-    return query_encoder_spec(calibration) or own
+    """The spec of the encoder of a collection's queries under a calibration."""
+    return query_encoder_spec(calibration) or QueryEncoderSpec(
+        collection.encoder, collection.method, collection.model, collection.dim
+    )
 
 
 def open_query_encoder(
     collection: Collection, calibration: Calibration | None, device: Device, console: Console
 ) -> Encoder:
-    """Load the encoder of queries for a collection as a calibration ranks it.
+    """Load the encoder of a collection's queries under a calibration.
 
     Raises:
-        BadInput: the encoder is not there.
-        ModelMismatch: what its name leads to now is not what the vectors, or the map, are of.
+        BadInput: the encoder is not found.
+        ModelMismatch: the encoder's name leads to another model than that of the vectors or of the map.
     """
     asker = query_encoder_spec(calibration)
     if asker:
@@ -45,8 +46,8 @@ def open_specified(collection: Collection, asker: QueryEncoderSpec, device: Devi
     """Load the encoder that a collection has migrated to.
 
     Raises:
-        BadInput: it is not there.
-        ModelMismatch: what its name leads to now is another model.
+        BadInput: the encoder is not found.
+        ModelMismatch: the encoder's name leads to another model now.
     """
     encoder = open_named(asker.encoder, asker.method, console, device=device)
     if encoder.spec.model != asker.model:

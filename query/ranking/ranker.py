@@ -1,4 +1,4 @@
-"""Which ranker a calibration needs."""
+"""Choose the ranker that a calibration needs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from query.ranking.two_field_ranker import TwoFieldRanker
 
 
 def ranker_of(store: VectorStore, calibration: Calibration, choice: Choice, documents: int) -> FairRanker:
-    """What ranks by a calibration, the largest language having so many documents."""
+    """The ranker for a calibration; ``documents`` is the size of the largest language."""
     if isinstance(calibration, TwoFields):
         return TwoFieldRanker(store, calibration, choice, documents)
     return FairRanker(store, calibration, choice, documents)

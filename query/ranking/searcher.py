@@ -1,4 +1,4 @@
-"""One call gets documents out: encode the query, ask every target language, merge."""
+"""Search a collection: encode the query, search every target language, merge the hits."""
 
 from __future__ import annotations
 
@@ -32,34 +32,34 @@ from query.ranking.query_encoder import open_query_encoder
 from query.ranking.ranker import ranker_of
 
 _ATTEMPTS = 3
-_WORDS_A_SECOND = 1_000
-"""Documents whose words the embedded store takes in, about: to say how long it may take."""
-_NOTHING = Ranking([], [], np.zeros(0, dtype=np.float32))
+_DOCUMENTS_A_SECOND = 1_000
+"""Approximate speed of the embedded store's lexical indexing, in documents per second; for the time estimate."""
+_NO_HITS = Ranking([], [], np.zeros(0, dtype=np.float32))
 _RANKERS = 16
 _WEIGHTS = 4
 _BLOCK = 64
-"""Queries ranked at once: to depth 1,000 in many languages their candidates are what takes memory."""
+"""Queries ranked at once: candidates to depth 1,000 in many languages take much memory."""
 
 
 class EmptyCollection(BadInput):
-    """A collection that nothing is in."""
+    """A collection without documents."""
 
 
 @dataclass
 class Searcher:
-    """A collection, opened for queries: the one path of the command, the evaluation and the service.
+    """A collection opened for queries, as the command, the evaluation and the service all search it.
 
     Several threads may search at once.
 
     Attributes:
-        collection: its name.
+        collection: the collection's name.
         encoder: encodes the queries.
         store: holds the documents.
-        languages: documents by language.
-        detector: tells a query's language among them.
-        calibration: what makes languages comparable; none: they are ranked by plain cosine.
-        choice: how to rank with it.
-        weights: of the parts of combined vectors, if they are to count otherwise than the calibration says.
+        languages: number of documents by language.
+        detector: detects a query's language among the collection's languages.
+        calibration: makes languages comparable; none: documents are ranked by plain cosine.
+        choice: how to rank with the calibration.
+        weights: weights of the parts of combined vectors instead of the calibration's; empty: the calibration's.
     """
 
     collection: str
@@ -75,7 +75,7 @@ class Searcher:
     _weighed: dict[tuple[float, ...], Searcher] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:
-        """See what it ranks by."""
+        """Apply the weights to the calibration."""
         self._applied = self.calibration or Calibration.none(self.spec.model, VectorParts.of(self.spec))
         if self.calibration and self.weights:
             self._applied = self.calibration.with_weights(self.weights)
@@ -94,31 +94,31 @@ class Searcher:
         """Open a collection by its name.
 
         Args:
-            collection: its name.
-            settings: where things are; read from the environment unless given.
+            collection: the collection's name.
+            settings: paths and addresses; read from the environment unless given.
             device: where to encode queries.
-            ranking: what is to be another way than the active calibration says.
-            console: where progress goes, should the default encoder or the store's words have to be made; nowhere
+            ranking: how to rank otherwise than by the active calibration.
+            console: where progress goes if the default encoder or the store's lexical index has to be made; nowhere
                 unless given.
-            encoder: of the queries, where it is loaded already; it is the caller's to see that it is the right one.
+            encoder: the loaded encoder of queries, if the caller has it; the caller checks that it is the right model.
 
         Raises:
-            BadInput: there is none of that name; or no such calibration or balance.
-            EmptyCollection: nothing is in it.
-            ModelMismatch: the encoder it was indexed with is not the one its name leads to now, or the calibration's.
+            BadInput: there is no such collection, calibration or balance.
+            EmptyCollection: the collection has no documents.
+            ModelMismatch: the encoder's name leads to another model than that of the vectors or the calibration.
             StoreError: store or database can't be opened.
         """
         settings, ranking = settings or Settings.read(), ranking or RankingOptions()
         engine = connect(settings.database)
         try:
-            found = collections.require(engine, collection)
-            settings.check_store(collection, found.store or settings.home_store)
+            row = collections.require(engine, collection)
+            settings.check_store(collection, row.store or settings.home_store)
             plain = ranking.calibration == calibration_table.NONE
-            calibrated = None if plain else loading.load(engine, found, ranking.calibration)
+            calibration = None if plain else loading.load(engine, row, ranking.calibration)
         finally:
             engine.dispose()
-        choice = choose(collection, calibrated, ranking)
-        store = found.open_store(settings)
+        choice = choose(collection, calibration, ranking)
+        store = row.open_store(settings)
         languages = store.count()
         if not languages:
             store.close()
@@ -128,36 +128,36 @@ class Searcher:
         detector = Detector(languages.keys())
         console = console or Console(quiet=True)
         try:
-            encoder = encoder or open_query_encoder(found, calibrated, device, console)
+            encoder = encoder or open_query_encoder(row, calibration, device, console)
             if choice.hybrid:
-                _make_words(store, languages, console)
-            return cls(collection, encoder, store, languages, detector, calibrated, choice, ranking.weights)
+                _index_words(store, languages, console)
+            return cls(collection, encoder, store, languages, detector, calibration, choice, ranking.weights)
         except BaseException:
             store.close()
             raise
 
     @property
     def spec(self) -> EncoderSpec:
-        """What encodes the queries."""
+        """The spec of the encoder of queries."""
         return self.encoder.spec
 
     @property
     def parts(self) -> VectorParts:
-        """What the stored vectors are made of, and how much each part counts."""
+        """The parts of the stored vectors, with their weights."""
         return self._applied.parts
 
     @property
     def model(self) -> str:
-        """Id of the stored documents' vectors; queries are of another where a collection is migrating."""
+        """Id of the model of the stored vectors; in a migrating collection queries are of another model."""
         return self.calibration.model if self.calibration else self.spec.model
 
     @property
     def space(self) -> str:
-        """Id of the space that rankings are made in: the model and the calibration, as it is weighed."""
+        """Id of the space of rankings: hash of the model and of the calibration with its weights."""
         return short_hash(self.spec.model, self._applied.id if self.calibration else "no calibration")
 
     def describe(self) -> dict[str, Any]:
-        """What decides a ranking, for the evaluation log."""
+        """All that decides a ranking, for the evaluation log."""
         return {
             "encoder": self.spec.name,
             "method": self.spec.method,
@@ -171,28 +171,28 @@ class Searcher:
         }
 
     def weighed(self, weights: Sequence[float]) -> Searcher:
-        """The same with parts of combined vectors that count otherwise; itself without weights or a calibration.
+        """The same searcher with other weights of the vectors' parts; itself without weights or a calibration.
 
         Raises:
-            BadInput: there are not as many weights as parts, or they are none.
+            BadInput: there are not as many weights as parts, or a weight is not valid.
         """
         if self.calibration is None or not weights:
             return self
         key = tuple(weights)
-        found = self._weighed.get(key)
-        if found is None:
-            found = self._weighed[key] = replace(self, weights=key)
+        searcher = self._weighed.get(key)
+        if searcher is None:
+            searcher = self._weighed[key] = replace(self, weights=key)
             for oldest in list(self._weighed)[:-_WEIGHTS]:
                 self._weighed.pop(oldest, None)
-        found.languages, found.detector = self.languages, self.detector  # documents may have come since
-        return found
+        searcher.languages, searcher.detector = self.languages, self.detector  # documents may have come since
+        return searcher
 
     def detect(self, text: str) -> Detection:
-        """The language of a query, among those of the collection."""
+        """Detect the language of a query among the collection's languages."""
         return self.detector.detect(text)
 
     def unread(self, text: str) -> str:
-        """What of a query the encoder does not read, because it is too long; empty where all of it is read."""
+        """The end of a query that is too long for the encoder; empty if the encoder reads the whole query."""
         if not isinstance(self.encoder, ReadsSoFar):
             return ""
         return text[self.encoder.read_to(Document("query", UNDETERMINED, text)) :].strip()
@@ -208,16 +208,16 @@ class Searcher:
         choice: Choice | None = None,
         explain: bool = False,
     ) -> list[Hit]:
-        """The k best documents for a query, best first, with the passage that matches.
+        """The k best documents for a query, best first, with their best passages.
 
         Args:
             text: the query.
-            lang: its language; detected unless given.
+            lang: the query's language; detected unless given.
             to: languages of documents; all of the collection's unless given.
-            k: how many.
-            filters: the user's fields a document must have.
-            choice: how to rank, this time.
-            explain: give the parts of each hit's score.
+            k: number of hits.
+            filters: values that a document's fields must have.
+            choice: how to rank this query; the searcher's choice unless given.
+            explain: add the parts of each hit's score.
 
         Raises:
             BadInput: the text is empty, or a language is not in the collection.
@@ -231,7 +231,7 @@ class Searcher:
         if not self.parts.counting(vectors).any():
             known = self.spec.languages
             raise BadInput(
-                f"{self._counting()} knows no word of the query {text!r} in {query.lang}; "
+                f"{self._counting_encoders()} knows no word of the query {text!r} in {query.lang}; "
                 "use other words, or say its language with --lang"
                 + (f" (it knows {', '.join(known)})" if known and query.lang not in known else "")
             )
@@ -241,7 +241,7 @@ class Searcher:
                 (ranking,) = self._ranked([query], vectors, k, targets, filters, choice, detailed=True)
                 plain = self._applied.as_stored(vectors, query.lang)
                 return self._hits(ranking, plain[0], explain=explain)
-            except KeyError:  # a document was deleted meanwhile: the ranking is made again, without it
+            except KeyError:  # a document was deleted after it was ranked; rank again, without the document
                 continue
         raise StoreError(f"documents of {self.collection} vanish while it is searched; search again when that is over")
 
@@ -254,7 +254,7 @@ class Searcher:
                 cosine=detail.parts.cosine,
                 score=float(score),
                 document=document,
-                passage=_shown(document, detail, query, self.parts),
+                passage=_best_passage(document, detail, query, self.parts),
                 parts=detail.parts if explain else None,
             )
             for document, score, detail in zip(documents, ranking.scores, ranking.details or (), strict=True)
@@ -269,9 +269,9 @@ class Searcher:
         filters: Filters | None = None,
         choice: Choice | None = None,
     ) -> list[Ranking]:
-        """The k best documents for each query, without their content: what an evaluation takes.
+        """The k best documents for each query, without their content: what an evaluation needs.
 
-        A query of which the encoder, or what counts of several, knows nothing finds nothing.
+        If no encoder with a weight above 0 knows a word of a query, the query finds nothing.
 
         Raises:
             BadInput: a language of ``to`` is not in the collection.
@@ -279,29 +279,29 @@ class Searcher:
         targets = self.targets(to)
         vectors = self.encoder.encode_queries(queries)
         by_lang: dict[str, list[int]] = {}
-        for at, query in enumerate(queries):
-            by_lang.setdefault(query.lang, []).append(at)
+        for row, query in enumerate(queries):
+            by_lang.setdefault(query.lang, []).append(row)
         rankings: dict[int, Ranking] = {}
-        for places in by_lang.values():
-            for start in range(0, len(places), _BLOCK):
-                block = places[start : start + _BLOCK]
-                found = self._ranked([queries[at] for at in block], vectors[block], k, targets, filters, choice)
-                rankings.update(zip(block, found, strict=True))
+        for rows in by_lang.values():
+            for start in range(0, len(rows), _BLOCK):
+                block = rows[start : start + _BLOCK]
+                ranked = self._ranked([queries[row] for row in block], vectors[block], k, targets, filters, choice)
+                rankings.update(zip(block, ranked, strict=True))
         known = self.parts.counting(vectors)
-        return [rankings[at] if known[at] else _NOTHING for at in range(len(queries))]
+        return [rankings[row] if known[row] else _NO_HITS for row in range(len(queries))]
 
-    def _counting(self) -> str:
-        """The name of what encodes queries, of several encoders those whose weight is above 0."""
+    def _counting_encoders(self) -> str:
+        """The name of the encoder of queries; of combined encoders, the names of those with a weight above 0."""
         names, weights = self.spec.name.split(BETWEEN), self.parts.weights
         if len(names) != len(weights):
             return self.spec.name
         return BETWEEN.join(name for name, weight in zip(names, weights, strict=True) if weight > 0)
 
     def targets(self, to: Sequence[str] | None) -> list[str]:
-        """Languages to ask: those given, or all of the collection's.
+        """Target languages: the languages of ``to``, normalised, or all of the collection's.
 
         Raises:
-            BadInput: none is given, or one is not in the collection.
+            BadInput: ``to`` is empty, or one of its languages is not in the collection.
         """
         if to is None:
             return sorted(self.languages)
@@ -335,39 +335,41 @@ class Searcher:
         return ranker.rank(vectors, queries[0].lang, targets, k, filters, texts=texts, detailed=detailed)
 
     def _ranker(self, choice: Choice) -> FairRanker:
-        """One that is kept, with the pseudo-queries it corrected: the usual one, and some that a dial was at lately."""
+        """A choice's ranker with its corrected banks; the usual one and the ``_RANKERS`` newest others stay cached."""
         ranker = self._rankers.get(choice)
         if ranker is None:
             ranker = self._rankers[choice] = ranker_of(
                 self.store, self._applied, choice, max(self.languages.values(), default=0)
             )
-            for oldest in [one for one in list(self._rankers) if one != self.choice][:-_RANKERS]:
+            for oldest in [cached for cached in list(self._rankers) if cached != self.choice][:-_RANKERS]:
                 self._rankers.pop(oldest, None)
         return ranker
 
     def close(self) -> None:
-        """Let go of the store."""
+        """Close the store."""
         self.store.close()
 
     def __enter__(self) -> Self:
-        """Open already."""
+        """Return the open searcher."""
         return self
 
     def __exit__(self, *error: object) -> None:
-        """Close."""
+        """Close the searcher."""
         self.close()
 
 
-def _make_words(store: VectorStore, languages: Mapping[str, int], console: Console) -> None:
-    """Let a store that has none make its words now, and say so where that takes long."""
+def _index_words(store: VectorStore, languages: Mapping[str, int], console: Console) -> None:
+    """Let a store without a lexical index make it now, with a message if that takes long."""
     count = sum(languages.values())
-    said = f"taking in the words of {count:,} documents, once, for --hybrid: about {count / _WORDS_A_SECOND:,.0f} s …"
-    with console.if_slow(said):
+    message = (
+        f"taking in the words of {count:,} documents, once, for --hybrid: about {count / _DOCUMENTS_A_SECOND:,.0f} s …"
+    )
+    with console.if_slow(message):
         store.lexical("a", list(languages)[:1], 1)
 
 
 def choose(collection: str, calibration: Calibration | None, ranking: RankingOptions) -> Choice:
-    """How to rank a collection: as its calibration says, but for what is to be another way.
+    """How to rank a collection: by its calibration, except where the options say otherwise.
 
     Raises:
         BadInput: the balance is not between 0 and 1, or the options need a calibration and there is none.
@@ -383,20 +385,20 @@ def choose(collection: str, calibration: Calibration | None, ranking: RankingOpt
     return Choice(balance, ranking.margin or calibration.margin, ranking.passages, ranking.hybrid)
 
 
-def _shown(document: Document, detail: Detail, query: FloatArray, parts: VectorParts) -> Passage | None:
-    """The passage that the ranking found best; its cosine is the encoder's own. Of an edited text none is known."""
+def _best_passage(document: Document, detail: Detail, query: FloatArray, parts: VectorParts) -> Passage | None:
+    """The best passage with its plain cosine; none if the document has no passages or its text was edited since."""
     passages, best = detail.passages, detail.best
     if not len(passages.vectors) or isinstance(document, EditedDocument):
         return None
-    start, end = _whole_sentences(document, *(int(place) for place in passages.offsets[best]))
+    start, end = _whole_sentences(document, *(int(offset) for offset in passages.offsets[best]))
     cosine = float(parts.plain_cosines(unit_rows(passages.vectors[best : best + 1]), query[None])[0, 0])
     return Passage(document.content[start:end], start, end, cosine)
 
 
 def _whole_sentences(document: Document, start: int, end: int) -> tuple[int, int]:
-    """A passage for a reader: a sentence cut off at its start goes if half of the passage stays."""
+    """Borders of a passage for a reader: without a cut-off first sentence, if half of the passage remains."""
     if document.title and start == 0 and end > len(document.title) + 1:
-        start = len(document.title) + 1  # the title is shown anyway
+        start = len(document.title) + 1  # a hit shows the title anyway
     text = document.content[start:end]
     spans = sentences(text, document.lang)
     if not spans:

@@ -1,1 +1,1 @@
-"""The report: what a collection's bias looks like before and after calibration, and how good its rankings are."""
+"""The report: a collection's language bias before and after calibration, and the quality of its rankings."""

@@ -1,4 +1,4 @@
-"""The report: one page of HTML with a collection's bias, before and after, and how good its rankings are."""
+"""The report: an HTML page on a collection's language bias, with and without calibration, and its ranking quality."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ _SECTIONS = 5
 
 @dataclass(frozen=True)
 class _Subject:
-    """What a report is about."""
+    """The collection, store, calibration and evaluations that a report is about."""
 
     engine: sa.Engine
     collection: Collection
     store: VectorStore
     calibration: Calibration | None
-    kept: KeptCalibration | None
-    shown: Sequence[ShownEvaluation]
+    stored_calibration: KeptCalibration | None
+    evaluations: Sequence[ShownEvaluation]
     qrels: Sequence[Path]
 
     @property
@@ -60,38 +60,34 @@ def report(
     qrels: Sequence[Path] = (),
     console: Console,
 ) -> Path:
-    """Write a page that shows how a collection's languages are treated, and how well its topics are answered.
+    """Write an HTML page on how fairly a collection's languages are ranked and how good its rankings are.
 
-    Args:
-        collection: its name.
-        settings: where things are.
-        out: the file to write.
-        evaluation: number of the one to show; the newest of the collection unless given.
-        qrels: judgements of that evaluation, for MAP by language pair; shares of the first hits where there are none.
-        console: where progress goes.
+    The page shows the evaluation with the number ``evaluation``, or else the collection's newest evaluation. With its
+    judgements ``qrels`` the page has MAP by language pair, without judgements shares of the first hits.
 
     Returns:
-        The file.
+        The path ``out``.
 
     Raises:
-        BadInput: there is no such collection or evaluation, nothing is in it, or the file can't be written.
-        DragomanError: whatever store or database refuse.
+        BadInput: the collection or the evaluation does not exist, the collection is empty, or the file can't be
+            written.
+        DragomanError: the store or the database failed.
     """
     writable(out)
     engine = connect(settings.database)
     try:
-        found = collections.require(engine, collection)
-        settings.check_store(collection, found.store or settings.home_store)
-        calibration = calibration_table.load(engine, found)
-        kept = calibration_table.active(engine, found)
-        shown = evaluations(engine, collection, evaluation)
-        store = found.open_store(settings)
+        row = collections.require(engine, collection)
+        settings.check_store(collection, row.store or settings.home_store)
+        calibration = calibration_table.load(engine, row)
+        stored_calibration = calibration_table.active(engine, row)
+        shown_evaluations = evaluations(engine, collection, evaluation)
+        store = row.open_store(settings)
         try:
             if not store.count():
                 raise BadInput(
                     f"collection {collection} holds no documents; put some in: dragoman index SOURCE -c {collection}"
                 )
-            subject = _Subject(engine, found, store, calibration, kept, shown, qrels)
+            subject = _Subject(engine, row, store, calibration, stored_calibration, shown_evaluations, qrels)
             write_lines(out, [html(_page(subject, console))])
         finally:
             store.close()
@@ -103,30 +99,31 @@ def report(
 def _page(subject: _Subject, console: Console) -> ReportPage:
     counts = subject.store.count()
     with console.progress("report", _SECTIONS, "pictures") as advance:
-        pictures = []
+        shown_sections = []
         if len(counts) < 2:
-            pictures += sections.nothing_to_compare(list(counts))
-            advance(len(pictures))
+            shown_sections += sections.nothing_to_compare(list(counts))
+            advance(len(shown_sections))
         else:
             sample = VectorSample.draw(subject.store, subject.collection.model, subject.calibration)
-            pictures.append(sections.languages_section(sample, _how_to_calibrate(subject)))
+            shown_sections.append(sections.languages_section(sample, _how_to_calibrate(subject)))
             advance(1)
-            pictures.append(sections.separability_section(sample))
+            shown_sections.append(sections.separability_section(sample))
             advance(1)
-            pictures.append(_dial(subject))
+            shown_sections.append(_dial(subject))
             advance(1)
-            pictures.append(_pairs(subject, console))
+            shown_sections.append(_pairs(subject, console))
             advance(1)
-        pictures.append(_topics(subject))
+        shown_sections.append(_topics(subject))
         advance(1)
     title = f"How {subject.name} treats its languages"
     footer = f"Made by dragoman {__version__} on {now():%Y-%m-%d %H:%M} UTC: dragoman report -c {subject.name}"
     table, note = _table(subject), _note(subject)
-    return ReportPage(title, _summary(subject, counts), table, note, _facts(subject, counts), pictures, footer)
+    return ReportPage(title, _summary(subject, counts), table, note, _facts(subject, counts), shown_sections, footer)
 
 
 def _how_to_calibrate(subject: _Subject) -> str:
-    if any(one.model == subject.collection.model for one in calibration_table.every(subject.engine, subject.name)):
+    calibrations = calibration_table.every(subject.engine, subject.name)
+    if any(calibration.model == subject.collection.model for calibration in calibrations):
         return (
             "It is searched without a calibration, as was chosen; for the picture of after choose one: "
             f"dragoman calibrate -c {subject.name} --list"
@@ -135,72 +132,73 @@ def _how_to_calibrate(subject: _Subject) -> str:
 
 
 def _dial(subject: _Subject) -> Section:
-    if subject.calibration is None or subject.kept is None:
+    if subject.calibration is None or subject.stored_calibration is None:
         return Section(sections.DIAL, "", _how_to_calibrate(subject))
-    return sections.dial_section(subject.store, subject.calibration, subject.kept.summary)
+    return sections.dial_section(subject.store, subject.calibration, subject.stored_calibration.summary)
 
 
 def _pairs(subject: _Subject, console: Console) -> Section:
-    if subject.shown and subject.qrels:
+    if subject.evaluations and subject.qrels:
         return _judged_pairs(subject, console)
-    each = f"Each cell is the share of the first {sections.FIRST} hits that are in the column's language"
+    cell_meaning = f"Each cell is the share of the first {sections.FIRST} hits that are in the column's language"
     if subject.qrels:
         console.warn(f"there is no evaluation of {subject.name} for the qrels to judge")
-    if subject.shown:
-        tables = {one.title: _logged_shares(subject, one) for one in subject.shown}
+    if subject.evaluations:
+        tables = {evaluation.title: _logged_shares(subject, evaluation) for evaluation in subject.evaluations}
         return sections.pairs_section(
-            tables, "share of the first hits", f"{each}, for topics asked in the row's; with --qrels it is MAP."
+            tables, "share of the first hits", f"{cell_meaning}, for topics asked in the row's; with --qrels it is MAP."
         )
     if subject.calibration is not None:
         tables = sections.pair_shares(subject.store, subject.calibration)
-        what = f"{each}, for queries in the row's: titles and first sentences of documents."
-        return sections.pairs_section(tables, "share of the first hits", what)
+        sentence = f"{cell_meaning}, for queries in the row's: titles and first sentences of documents."
+        return sections.pairs_section(tables, "share of the first hits", sentence)
     return Section(sections.PAIRS, "", _how_to_evaluate(subject))
 
 
 def _judged_pairs(subject: _Subject, console: Console) -> Section:
-    if file_hash(*subject.qrels) != subject.shown[-1].run.setup.qrels_hash:
+    if file_hash(*subject.qrels) != subject.evaluations[-1].run.setup.qrels_hash:
         console.warn(
-            f"evaluation {subject.shown[-1].run.evaluation} was scored with other judgements than "
+            f"evaluation {subject.evaluations[-1].run.evaluation} was scored with other judgements than "
             f"{', '.join(path.name for path in subject.qrels)}; MAP by language pair is of these"
         )
     judgements = read_qrels(subject.qrels)
     langs = languages_of(subject.store, subject.collection.model, {qrel.doc_id for qrel in judgements})
     tables = {
-        one.title: map_by_pair(logged_rankings(subject.engine, one.run.evaluation), judgements, langs)
-        for one in subject.shown
+        evaluation.title: map_by_pair(logged_rankings(subject.engine, evaluation.run.evaluation), judgements, langs)
+        for evaluation in subject.evaluations
     }
-    what = (
+    sentence = (
         "Each cell is the MAP of topics asked in the row's language over the relevant documents in the column's, which "
         "compete with irrelevant documents of all languages."
     )
-    return sections.pairs_section(tables, "MAP", what)
+    return sections.pairs_section(tables, "MAP", sentence)
 
 
-def _logged_shares(subject: _Subject, one: ShownEvaluation) -> PairTable:
-    rankings = logged_rankings(subject.engine, one.run.evaluation, sections.FIRST)
-    first = [(lang, doc_ids) for lang, by_qid in rankings.items() for doc_ids in by_qid.values()]
+def _logged_shares(subject: _Subject, evaluation: ShownEvaluation) -> PairTable:
+    rankings = logged_rankings(subject.engine, evaluation.run.evaluation, sections.FIRST)
+    first_hits = [(lang, doc_ids) for lang, by_qid in rankings.items() for doc_ids in by_qid.values()]
     langs = languages_of(
-        subject.store, subject.collection.model, {doc_id for _, doc_ids in first for doc_id in doc_ids}
+        subject.store, subject.collection.model, {doc_id for _, doc_ids in first_hits for doc_id in doc_ids}
     )
     hits = FirstHits(
-        [lang for lang, _ in first], [[langs[doc_id] for doc_id in doc_ids if doc_id in langs] for _, doc_ids in first]
+        [lang for lang, _ in first_hits],
+        [[langs[doc_id] for doc_id in doc_ids if doc_id in langs] for _, doc_ids in first_hits],
     )
     return shares_by_pair(hits, sorted(subject.store.count()))
 
 
 def _topics(subject: _Subject) -> Section:
-    if not subject.shown:
+    if not subject.evaluations:
         return Section(sections.TOPICS, "", _how_to_evaluate(subject))
-    if len(subject.shown) < 2:
-        (one,) = subject.shown
-        other = " --calibration none" if one.calibrated else ""
+    if len(subject.evaluations) < 2:
+        (evaluation,) = subject.evaluations
+        option = " --calibration none" if evaluation.calibrated else ""
         text = (
-            f"Evaluation {one.run.evaluation} is the only one of its topics; make another to compare it with, such as: "
-            f"dragoman evaluate --topics T --qrels Q -c {subject.name}{other}"
+            f"Evaluation {evaluation.run.evaluation} is the only one of its topics; make another to compare it with, "
+            f"such as: dragoman evaluate --topics T --qrels Q -c {subject.name}{option}"
         )
         return Section(sections.TOPICS, "", text)
-    return sections.topics_section(by_topic(subject.engine, *subject.shown))
+    return sections.topics_section(by_topic(subject.engine, *subject.evaluations))
 
 
 def _how_to_evaluate(subject: _Subject) -> str:
@@ -208,57 +206,63 @@ def _how_to_evaluate(subject: _Subject) -> str:
 
 
 def _summary(subject: _Subject, counts: dict[str, int]) -> str:
-    said = f"{counted(sum(counts.values()), 'document')} in {counted(len(counts), 'language')}."
-    own = [(one.label, *one.own_language) for one in subject.shown if one.own_language]
-    if not own:
-        return said
-    shares = " and ".join(f"{share:.0%} ({label})" for label, share, _ in own)
-    depth = own[-1][2]
-    return f"{said} Of the first {depth} hits {shares} are in the query's own language; {1 / depth:.0%} would be fair."
+    documents = f"{counted(sum(counts.values()), 'document')} in {counted(len(counts), 'language')}."
+    own_language_shares = [
+        (evaluation.label, *evaluation.own_language) for evaluation in subject.evaluations if evaluation.own_language
+    ]
+    if not own_language_shares:
+        return documents
+    shares = " and ".join(f"{share:.0%} ({label})" for label, share, _ in own_language_shares)
+    depth = own_language_shares[-1][2]
+    return (
+        f"{documents} Of the first {depth} hits {shares} are in the query's own language; "
+        f"{1 / depth:.0%} would be fair."
+    )
 
 
 def _table(subject: _Subject) -> Table | None:
-    if not subject.shown:
+    if not subject.evaluations:
         return None
-    measure = main_measure([one.run for one in subject.shown])
-    runs = [one.run for one in subject.shown]
+    runs = [evaluation.run for evaluation in subject.evaluations]
+    measure = main_measure(runs)
     rows: list[tuple[str, list[str]]] = []
     if measure:
         rows.append(("MAP" if measure == "AP" else measure, [f"{run.means[measure]:.3f}" for run in runs]))
-    if any(one.own_language for one in subject.shown):
-        shares = [f"{one.own_language[0]:.0%}" if one.own_language else "–" for one in subject.shown]
-        rows.append(("own-language share of the first hits", shares))
-    if any(one.peer is not None for one in subject.shown):
-        rows.append(("PEER@100", [f"{one.peer:.3f}" if one.peer is not None else "–" for one in subject.shown]))
-    return Table([one.title for one in subject.shown], rows)
+    shares = [evaluation.own_language for evaluation in subject.evaluations]
+    if any(shares):
+        rows.append(("own-language share of the first hits", [f"{share[0]:.0%}" if share else "–" for share in shares]))
+    peers = [evaluation.peer for evaluation in subject.evaluations]
+    if any(peer is not None for peer in peers):
+        rows.append(("PEER@100", [f"{peer:.3f}" if peer is not None else "–" for peer in peers]))
+    return Table([evaluation.title for evaluation in subject.evaluations], rows)
 
 
 def _note(subject: _Subject) -> str:
-    if not subject.shown:
+    if not subject.evaluations:
         return _how_to_evaluate(subject)
     return (
         "PEER is 1 where equally relevant documents stand at equal ranks whatever their language, 0 where not."
-        if any(one.peer is not None for one in subject.shown)
+        if any(evaluation.peer is not None for evaluation in subject.evaluations)
         else ""
     )
 
 
 def _facts(subject: _Subject, counts: dict[str, int]) -> dict[str, str]:
-    collection, kept = subject.collection, subject.kept
+    collection, stored = subject.collection, subject.stored_calibration
     facts = {
         "Collection": f"{collection.name}: " + ", ".join(f"{lang} {count:,}" for lang, count in counts.items()),
         "Encoder": f"{collection.encoder} by {collection.method} ({collection.dim} numbers)",
         "Calibration": "none: plain cosine",
     }
-    if kept is not None:
-        setting = kept.summary.setting
-        taken_out = f"{counted(setting.rank, 'direction')} of each language" if setting.rank else "each language's mean"
+    if stored is not None:
+        setting = stored.summary.setting
+        removed = f"{counted(setting.rank, 'direction')} of each language" if setting.rank else "each language's mean"
         facts["Calibration"] = (
-            f"{kept.id}: balance {setting.balance:g}, {setting.margin} margin, {taken_out} taken out, "
-            f"decided by {kept.summary.decided_by}"
+            f"{stored.id}: balance {setting.balance:g}, {setting.margin} margin, {removed} taken out, "
+            f"decided by {stored.summary.decided_by}"
         )
-    for one in subject.shown:
-        run = one.run
+    for evaluation in subject.evaluations:
+        run = evaluation.run
         facts[f"Evaluation {run.evaluation}"] = (
             f"{run.setup.topics}, {run.topics:,} topics{' over all languages' if run.kind == 'pooled' else ''}, "
             f"{run.created:%Y-%m-%d %H:%M} UTC"

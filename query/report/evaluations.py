@@ -1,4 +1,4 @@
-"""The evaluations a report is about: one, or two of the same topics that make a before and an after."""
+"""The evaluations that a report shows: a single evaluation, or two of the same topics as before and after."""
 
 from __future__ import annotations
 
@@ -17,12 +17,7 @@ from query.evaluation.significance import Comparison, compare, corrected
 
 @dataclass(frozen=True)
 class ShownEvaluation:
-    """One evaluation's main run.
-
-    Attributes:
-        label: how it ranked, in a word or two.
-        run: the main run.
-    """
+    """The main run of an evaluation, with a label that says in a word or two how the run was ranked."""
 
     label: str
     run: LoggedRun
@@ -40,7 +35,7 @@ class ShownEvaluation:
 
     @property
     def own_language(self) -> tuple[float, int] | None:
-        """Share of the first hits in the topic's language, and how many hits were looked at."""
+        """Share of the first hits in the topic's language, 0 to 1, and the number of hits counted."""
         for measure, mean in self.run.means.items():
             if measure.startswith(f"{OWN_LANGUAGE}@"):
                 return mean, int(measure.rpartition("@")[2])
@@ -48,56 +43,52 @@ class ShownEvaluation:
 
     @property
     def peer(self) -> float | None:
-        """Equal expected rank of the languages' documents."""
+        """PEER of the run, 0 to 1: how equal the languages' expected ranks of equally relevant documents are."""
         return self.run.means.get(PEER)
 
 
 def evaluations(engine: sa.Engine, collection: str, number: int | None = None) -> list[ShownEvaluation]:
-    """The evaluation to show, with one of the same topics before it if there is any; empty where nothing is logged.
+    """The evaluation to show and, if there is one, its counterpart on the same topics; empty if nothing is logged.
 
-    Of two, plain cosine comes first, or else the older one.
-
-    Args:
-        engine: the database.
-        collection: whose evaluations.
-        number: which; the newest unless given.
+    The evaluation to show is the newest unless ``number`` names another. Of two evaluations, plain cosine comes first,
+    or else the older evaluation.
 
     Raises:
-        BadInput: there is no such evaluation of this collection.
+        BadInput: the collection has no evaluation of this number.
     """
-    mains = history.runs(engine, collection)
-    if number is not None and number not in {run.evaluation for run in mains}:
-        numbers = ", ".join(str(run.evaluation) for run in mains) or "none yet"
+    main_runs = history.runs(engine, collection)
+    if number is not None and number not in {run.evaluation for run in main_runs}:
+        numbers = ", ".join(str(run.evaluation) for run in main_runs) or "none yet"
         raise BadInput(
             f"{collection} has no evaluation {number} (there are: {numbers}); "
             f"see them: dragoman runs list -c {collection}"
         )
-    if not mains:
+    if not main_runs:
         return []
-    run = next((run for run in mains if run.evaluation == number), mains[0])
-    other = _counterpart(run, mains)
-    if other is None:
+    run = next((run for run in main_runs if run.evaluation == number), main_runs[0])
+    counterpart = _counterpart(run, main_runs)
+    if counterpart is None:
         return [ShownEvaluation(_label(run), run)]
-    pair = sorted((run, other), key=lambda one: (not _plain(one), one.evaluation))
-    labels = [_label(one) for one in pair]
+    pair = sorted((run, counterpart), key=lambda shown_run: (not _plain(shown_run), shown_run.evaluation))
+    labels = [_label(shown_run) for shown_run in pair]
     if labels[0] == labels[1]:
-        labels = [f"evaluation {one.evaluation}" for one in pair]
-    return [ShownEvaluation(label, one) for label, one in zip(labels, pair, strict=True)]
+        labels = [f"evaluation {shown_run.evaluation}" for shown_run in pair]
+    return [ShownEvaluation(label, shown_run) for label, shown_run in zip(labels, pair, strict=True)]
 
 
-def _counterpart(run: LoggedRun, mains: Sequence[LoggedRun]) -> LoggedRun | None:
-    """The newest that ranked the same topics in another way; one that is plain where the run is not, or the reverse."""
-    others = [
-        other
-        for other in mains
-        if other.evaluation != run.evaluation
-        and (other.setup.topics_hash, other.kind, other.lang) == (run.setup.topics_hash, run.kind, run.lang)
-        and other.judged_as(run)
-        and _ranked_by(other) != _ranked_by(run)
-        and main_measure([other, run])
+def _counterpart(run: LoggedRun, main_runs: Sequence[LoggedRun]) -> LoggedRun | None:
+    """The newest run of the same topics with other settings, preferably with one of the two runs plain."""
+    candidates = [
+        candidate
+        for candidate in main_runs
+        if candidate.evaluation != run.evaluation
+        and (candidate.setup.topics_hash, candidate.kind, candidate.lang) == (run.setup.topics_hash, run.kind, run.lang)
+        and candidate.judged_as(run)
+        and _ranked_by(candidate) != _ranked_by(run)
+        and main_measure([candidate, run])
     ]
-    unlike = [other for other in others if _plain(other) != _plain(run)]
-    return next(iter(unlike or others), None)
+    contrasting = [candidate for candidate in candidates if _plain(candidate) != _plain(run)]
+    return next(iter(contrasting or candidates), None)
 
 
 def _plain(run: LoggedRun) -> bool:
@@ -114,23 +105,25 @@ def _label(run: LoggedRun) -> str:
 
 
 def main_measure(runs: Sequence[LoggedRun]) -> str | None:
-    """The first measure that all of them have and that says how good they are: average precision, mostly."""
+    """The quality measure that all runs have: average precision, or else the first; None if there is none."""
     shared = [name for name in runs[0].means if all(name in run.means for run in runs)]
     good = [name for name in shared if name != JUDGED and not is_fairness(name)]
     return "AP" if "AP" in good else next(iter(good), None)
 
 
 def by_topic(engine: sa.Engine, before: ShownEvaluation, after: ShownEvaluation) -> Comparison:
-    """The second against the first, a difference for each topic: the mean over the languages it was asked in."""
+    """Compare two evaluations by topic: the mean difference over the languages of the topic's queries."""
     measure = main_measure([before.run, after.run]) or "AP"
-    scores = [history.scores(engine, one.run.id) for one in (before, after)]
-    (found,) = corrected(compare(before.label, scores[0], after.label, scores[1], [measure], topic=after.run.topic))
-    versions: dict[str, list[float]] = {}
-    for qid, difference in found.topics.items():
-        versions.setdefault(after.run.topic(qid), []).append(difference)
-    topics = {topic: sum(differences) / len(differences) for topic, differences in versions.items()}
+    scores = [history.scores(engine, evaluation.run.id) for evaluation in (before, after)]
+    (comparison,) = corrected(
+        compare(before.label, scores[0], after.label, scores[1], [measure], topic=after.run.topic)
+    )
+    differences_by_topic: dict[str, list[float]] = {}
+    for qid, difference in comparison.topics.items():
+        differences_by_topic.setdefault(after.run.topic(qid), []).append(difference)
+    topics = {topic: sum(differences) / len(differences) for topic, differences in differences_by_topic.items()}
     return replace(
-        found,
+        comparison,
         topics=topics,
         wins=sum(difference > 0 for difference in topics.values()),
         losses=sum(difference < 0 for difference in topics.values()),

@@ -1,4 +1,4 @@
-"""Pictures of a report: drawn by matplotlib, written as SVG that stands inside a page and takes its colours."""
+"""Figures of a report, drawn by matplotlib and written as inline SVG in the page's colours."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ if TYPE_CHECKING:
 
 _WIDTH = 9.6
 _INK, _PAPER = "#102030", "#fefdfc"
-"""What stands for the page's own colours until the SVG is written."""
+"""Placeholders that ``inline_svg`` replaces by the page's own colours."""
 
 _COLOURS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#d55e00", "#56b4e9", "#7f7f7f")
-"""Okabe and Ito's, without what vanishes on white or on black."""
+"""Okabe and Ito's colours, without those invisible on white or on black."""
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "*")
-_NUMBERED = 16
-"""Up to so many languages each cell of a table has its number."""
-_BESIDE = 24
-"""Up to so many two tables stand beside each other."""
+_MOST_NUMBERED = 16
+"""Most languages of a table whose cells show their values."""
+_MOST_SIDE_BY_SIDE = 24
+"""Most languages of two tables drawn side by side."""
 
 Panels = Mapping[str, FloatArray]
 """Points in the plane, (n, 2), by title."""
@@ -39,12 +39,12 @@ Panels = Mapping[str, FloatArray]
 
 @dataclass(frozen=True)
 class DialPoint:
-    """What one balance gives.
+    """Results at one balance.
 
     Attributes:
         balance: 0 to 1.
         own_language: share of the first hits that are in the query's language.
-        value: of the measure that there is evidence for; none where there is none.
+        value: value of the quality measure; None if it was not measured.
     """
 
     balance: float
@@ -53,12 +53,12 @@ class DialPoint:
 
 
 def inline_svg(draw: Callable[[], Figure], name: str, description: str) -> str:
-    """A figure as an ``<svg>`` element that needs nothing from elsewhere.
+    """A figure as a self-contained ``<svg>`` element.
 
     Args:
-        draw: makes the figure.
-        name: sets its ids apart from those of the page's other pictures.
-        description: for those who don't see it.
+        draw: draws the figure.
+        name: prefix of the element's ids, unique on the page.
+        description: text for screen readers.
     """
     import matplotlib as mpl  # noqa: PLC0415 - half a second
 
@@ -72,10 +72,10 @@ def inline_svg(draw: Callable[[], Figure], name: str, description: str) -> str:
         "savefig.facecolor": "none",
         **dict.fromkeys(("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color"), _INK),
     }
-    written = io.StringIO()
+    buffer = io.StringIO()
     with mpl.rc_context(style):
-        draw().savefig(written, format="svg", dpi=160, metadata={"Date": None})
-    svg = written.getvalue()
+        draw().savefig(buffer, format="svg", dpi=160, metadata={"Date": None})
+    svg = buffer.getvalue()
     svg = svg[svg.index("<svg") :]
     svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
     svg = re.sub(r'\s+xmlns(:\w+)?="[^"]*"', "", svg)
@@ -87,7 +87,7 @@ def inline_svg(draw: Callable[[], Figure], name: str, description: str) -> str:
 
 
 def languages_figure(panels: Panels, langs: npt.NDArray[np.str_]) -> Figure:
-    """Documents as dots, a panel for each way to see them; (n,) ``langs`` gives their colour and form."""
+    """Documents as dots, a panel for each title; ``langs`` (n,) decides the colour and form of a dot."""
     from matplotlib.figure import Figure  # noqa: PLC0415
 
     languages = sorted(set(langs.tolist()))
@@ -96,14 +96,14 @@ def languages_figure(panels: Panels, langs: npt.NDArray[np.str_]) -> Figure:
     figure = Figure(figsize=(_WIDTH if len(panels) > 1 else 0.6 * _WIDTH, height), layout="constrained")
     size = 24 if len(langs) < 1_000 else 9
     for axes, (title, points) in zip(np.atleast_1d(figure.subplots(1, len(panels))), panels.items(), strict=True):
-        order = np.random.default_rng(0).permutation(len(points))
-        for at, lang in enumerate(languages):
-            rows = order[langs[order] == lang]
+        shuffled_rows = np.random.default_rng(0).permutation(len(points))
+        for index, lang in enumerate(languages):
+            language_rows = shuffled_rows[langs[shuffled_rows] == lang]
             axes.scatter(
-                *points[rows].T,
+                *points[language_rows].T,
                 s=size,
-                color=_COLOURS[at % len(_COLOURS)],
-                marker=_MARKERS[at % len(_MARKERS)],
+                color=_COLOURS[index % len(_COLOURS)],
+                marker=_MARKERS[index % len(_MARKERS)],
                 alpha=0.75,
                 linewidths=0,
                 rasterized=True,
@@ -135,14 +135,14 @@ def languages_figure(panels: Panels, langs: npt.NDArray[np.str_]) -> Figure:
 
 
 def _name_clusters(axes: Axes, points: FloatArray, langs: npt.NDArray[np.str_], languages: Sequence[str]) -> None:
-    """The code in the middle of each language that has a place of its own."""
+    """Write a language's code at the median of its dots, if no other language's median is near."""
     from matplotlib.patheffects import withStroke  # noqa: PLC0415
 
     middles = {lang: np.median(points[langs == lang], axis=0) for lang in languages}
-    near = 0.045 * float(np.ptp(points, axis=0).max())
+    least_distance = 0.045 * float(np.ptp(points, axis=0).max())
     for lang, middle in middles.items():
-        others = [other for code, other in middles.items() if code != lang]
-        if all(np.abs(middle - other).max() > near for other in others):
+        other_middles = [other_middle for code, other_middle in middles.items() if code != lang]
+        if all(np.abs(middle - other_middle).max() > least_distance for other_middle in other_middles):
             halo = withStroke(linewidth=2.5, foreground=_PAPER)
             axes.annotate(
                 lang, tuple(middle), ha="center", va="center", fontsize=10, fontweight="bold", path_effects=[halo]
@@ -150,7 +150,7 @@ def _name_clusters(axes: Axes, points: FloatArray, langs: npt.NDArray[np.str_], 
 
 
 def separability_figure(accuracies: Mapping[str, float], chance: float) -> Figure:
-    """Bars of accuracy, 0 to 1, with what guessing gives."""
+    """Bars of accuracy, 0 to 1, with a line at the accuracy of guessing."""
     from matplotlib.figure import Figure  # noqa: PLC0415
 
     figure = Figure(figsize=(_WIDTH, 0.75 + 0.42 * len(accuracies)), layout="constrained")
@@ -159,8 +159,8 @@ def separability_figure(accuracies: Mapping[str, float], chance: float) -> Figur
     values = list(accuracies.values())
     axes.barh(places, values, height=0.62, color=[_COLOURS[4], _COLOURS[0]][: len(values)])
     for place, value in zip(places, values, strict=True):
-        end = chance if chance - 0.05 < value < chance else value  # the number must not stand on the line
-        axes.annotate(f"{value:.0%}", (end, place), (6, 0), textcoords="offset points", va="center")
+        label_position = chance if chance - 0.05 < value < chance else value  # keeps the number off the line
+        axes.annotate(f"{value:.0%}", (label_position, place), (6, 0), textcoords="offset points", va="center")
     axes.axvline(chance, color=_INK, linewidth=1, linestyle="--")
     axes.annotate(
         f"guessing: {chance:.0%}",
@@ -175,12 +175,12 @@ def separability_figure(accuracies: Mapping[str, float], chance: float) -> Figur
     axes.set_xlim(0, 1.08)
     axes.set_xticks(np.linspace(0, 1, 6), [f"{share:.0%}" for share in np.linspace(0, 1, 6)])
     axes.tick_params(axis="y", length=0)
-    _without_frame(axes)
+    _hide_frame(axes)
     return figure
 
 
 def dial_figure(points: Sequence[DialPoint], chosen: float, fair: float, measure: str) -> Figure:
-    """Share of own-language hits against balance, and the measure beside it where there is one."""
+    """Share of own-language hits against balance, with the quality measure if it was measured."""
     from matplotlib.figure import Figure  # noqa: PLC0415
 
     figure = Figure(figsize=(_WIDTH, 3.6), layout="constrained")
@@ -194,54 +194,53 @@ def dial_figure(points: Sequence[DialPoint], chosen: float, fair: float, measure
         marker="o",
         label="own-language share of the first hits",
     )
-    valued = [(point.balance, point.value) for point in points if point.value is not None]
-    if valued:
-        axes.plot(*zip(*valued, strict=True), color=_COLOURS[0], marker="s", label=measure)
+    measured = [(point.balance, point.value) for point in points if point.value is not None]
+    if measured:
+        axes.plot(*zip(*measured, strict=True), color=_COLOURS[0], marker="s", label=measure)
     axes.axvline(chosen, color=_INK, linewidth=1, linestyle=":", label=f"balance that searches use ({chosen:g})")
     axes.set_xlim(-0.02, 1.02)
     axes.set_ylim(0, 1.0)
     axes.set_xlabel("balance: 0 nothing balanced … 1 every language equal")
-    axes.set_ylabel("share, or value of the measure" if valued else "share of the first hits")
+    axes.set_ylabel("share, or value of the measure" if measured else "share of the first hits")
     axes.grid(axis="y", linewidth=0.4, alpha=0.5)
     axes.set_axisbelow(True)
-    _without_frame(axes)
+    _hide_frame(axes)
     figure.legend(loc="outside upper left", ncols=4, frameon=False, fontsize=8.5)
     return figure
 
 
 def pairs_figure(tables: Mapping[str, PairTable], measure: str) -> Figure:
-    """Heat maps on one scale, beside each other or, of many languages, one under the other."""
+    """Heat maps on one scale, side by side or, with many languages, one below the other."""
     from matplotlib.figure import Figure  # noqa: PLC0415
 
-    most = max(max(len(table.queries), len(table.documents)) for table in tables.values())
-    beside = len(tables) > 1 and most <= _BESIDE
-    width = _WIDTH if beside or most > _NUMBERED else 0.62 * _WIDTH
+    longest_side = max(max(len(table.queries), len(table.documents)) for table in tables.values())
+    side_by_side = len(tables) > 1 and longest_side <= _MOST_SIDE_BY_SIDE
+    width = _WIDTH if side_by_side or longest_side > _MOST_NUMBERED else 0.62 * _WIDTH
     rows = max(len(table.queries) for table in tables.values())
-    cell = (width / len(tables) if beside else width) / (most + 2.5)
-    height = min(cell, 0.4 if most <= _NUMBERED else 0.15) * rows + 1.0
-    figure = Figure(figsize=(width, height * (1 if beside else len(tables))), layout="constrained")
-    shape = (1, len(tables)) if beside else (len(tables), 1)
-    top = max(
+    cell_size = (width / len(tables) if side_by_side else width) / (longest_side + 2.5)
+    height = min(cell_size, 0.4 if longest_side <= _MOST_NUMBERED else 0.15) * rows + 1.0
+    figure = Figure(figsize=(width, height * (1 if side_by_side else len(tables))), layout="constrained")
+    shape = (1, len(tables)) if side_by_side else (len(tables), 1)
+    highest = max(
         (float(np.nanmax(table.values)) for table in tables.values() if np.isfinite(table.values).any()), default=1.0
     )
     panels = np.atleast_1d(figure.subplots(*shape))
     images = []
     for axes, (title, table) in zip(panels, tables.items(), strict=True):
-        images.append(_draw_pairs(axes, table, top or 1.0))
+        images.append(_draw_pairs(axes, table, highest or 1.0))
         axes.set_title(title, loc="left")
-    bar = figure.colorbar(
-        images[0], ax=list(panels), shrink=0.8 if beside else 0.8 / len(tables), anchor=(0.0, 1.0), pad=0.015, aspect=25
-    )
+    shrink = 0.8 if side_by_side else 0.8 / len(tables)
+    bar = figure.colorbar(images[0], ax=list(panels), shrink=shrink, anchor=(0.0, 1.0), pad=0.015, aspect=25)
     bar.set_label(measure)
     bar.outline.set_visible(False)
     return figure
 
 
-def _draw_pairs(axes: Axes, table: PairTable, top: float) -> Any:
-    image = axes.imshow(table.values, cmap="cividis", vmin=0, vmax=top, aspect="auto", interpolation="nearest")
-    small = max(len(table.queries), len(table.documents)) > _NUMBERED
-    size = 6.5 if small else 9
-    axes.set_xticks(range(len(table.documents)), list(table.documents), fontsize=size, rotation=90 if small else 0)
+def _draw_pairs(axes: Axes, table: PairTable, highest: float) -> Any:
+    image = axes.imshow(table.values, cmap="cividis", vmin=0, vmax=highest, aspect="auto", interpolation="nearest")
+    is_large = max(len(table.queries), len(table.documents)) > _MOST_NUMBERED
+    size = 6.5 if is_large else 9
+    axes.set_xticks(range(len(table.documents)), list(table.documents), fontsize=size, rotation=90 if is_large else 0)
     axes.set_yticks(range(len(table.queries)), list(table.queries), fontsize=size)
     axes.set_xlabel("language of the documents")
     axes.set_ylabel("language of the query")
@@ -250,7 +249,7 @@ def _draw_pairs(axes: Axes, table: PairTable, top: float) -> Any:
         side.set_visible(False)
     for row, column in np.argwhere(~np.isfinite(table.values)):
         axes.annotate("–", (column, row), ha="center", va="center", fontsize=size)
-    if not small:
+    if not is_large:
         for row, column in np.argwhere(np.isfinite(table.values)):
             value = float(table.values[row, column])
             axes.annotate(
@@ -259,11 +258,11 @@ def _draw_pairs(axes: Axes, table: PairTable, top: float) -> Any:
                 ha="center",
                 va="center",
                 fontsize=8,
-                color="#ffffff" if value < 0.55 * top else "#111111",
+                color="#ffffff" if value < 0.55 * highest else "#111111",
             )
     return image
 
 
-def _without_frame(axes: Axes) -> None:
+def _hide_frame(axes: Axes) -> None:
     for side in ("top", "right"):
         axes.spines[side].set_visible(False)

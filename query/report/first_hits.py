@@ -1,4 +1,4 @@
-"""What pseudo-queries find first, by one choice of ranking or another: a look at bias that needs no judgements."""
+"""Languages of the first hits of pseudo-queries under a choice of ranking: shows bias without judgements."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ from query.ranking.choice import Choice
 from query.ranking.fair_ranker import FairRanker
 
 QUERIES = 128
-"""Pseudo-queries over all languages, at most; of many languages a few more."""
+"""Most pseudo-queries over all languages, except that every language has at least ``_EACH``."""
 _EACH = 4
 
 
 @dataclass(frozen=True)
 class FirstHits:
-    """The languages of the first hits of some queries.
+    """Languages of q queries and of their first hits.
 
     Attributes:
-        query_langs: (q,) of the queries.
-        hit_langs: (q,) of each query's hits, best first.
+        query_langs: (q,) language of each query.
+        hit_langs: (q,) languages of each query's hits, best first.
     """
 
     query_langs: Sequence[str]
     hit_langs: Sequence[Sequence[str]]
 
     def own_language(self, depth: int) -> float:
-        """Of the first hits, the share in the query's language; the mean over queries, 0 where there are none."""
+        """Share of the first hits in the query's language, 0 to 1: the mean over queries, 0 without queries."""
         shares = [
             own_language_share(hits, lang, depth) for lang, hits in zip(self.query_langs, self.hit_langs, strict=True)
         ]
@@ -40,28 +40,23 @@ class FirstHits:
 
 
 def first_hits(store: VectorStore, calibration: Calibration, choice: Choice, depth: int, *, seed: int = 0) -> FirstHits:
-    """Rank a bounded number of the calibration's pseudo-queries; what one comes from is not among its hits.
+    """First ``depth`` hits of a sample of the calibration's pseudo-queries, each without the document it comes from.
 
-    Args:
-        store: holds the documents.
-        calibration: has the pseudo-queries, encoded, and corrects.
-        choice: how to rank; balance 0 is plain cosine.
-        depth: hits a query.
-        seed: of the draw.
+    The ``choice`` says how to rank; balance 0 is plain cosine. ``seed`` draws the sample.
     """
     counts = store.count()
     ranker, targets = FairRanker(store, calibration, choice, max(counts.values(), default=0)), sorted(counts)
-    each = max(_EACH, QUERIES // max(len(calibration.languages), 1))
-    chance = np.random.default_rng(seed)
+    queries_per_language = max(_EACH, QUERIES // max(len(calibration.languages), 1))
+    generator = np.random.default_rng(seed)
     query_langs: list[str] = []
     hit_langs: list[list[str]] = []
-    for lang, one in calibration.languages.items():
-        rows = np.sort(chance.permutation(len(one.bank))[:each])
+    for lang, language in calibration.languages.items():
+        rows = np.sort(generator.permutation(len(language.bank))[:queries_per_language])
         if not len(rows):
             continue
-        queries = unit_rows(one.bank[rows])
+        queries = unit_rows(language.bank[rows])
         for row, ranking in zip(rows, ranker.rank(queries, lang, targets, depth + 1), strict=True):
-            found = zip(ranking.doc_ids, ranking.langs, strict=True)
+            hits = zip(ranking.doc_ids, ranking.langs, strict=True)
             query_langs.append(lang)
-            hit_langs.append([code for doc_id, code in found if doc_id != one.sources[row]][:depth])
+            hit_langs.append([code for doc_id, code in hits if doc_id != language.sources[row]][:depth])
     return FirstHits(query_langs, hit_langs)

@@ -1,4 +1,4 @@
-"""Query language × document language: how well each finds the other, or how often."""
+"""Tables of query language × document language: MAP, or the share of the first hits."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ if TYPE_CHECKING:
     from ir_measures import Qrel
 
 TOPICS = 1_000
-"""Topics looked at over all query languages, at most; of many languages a few more."""
+"""Most topics over all query languages, except that every language has at least ``_EACH``."""
 _EACH = 10
 
 
 @dataclass(frozen=True)
 class PairTable:
-    """A number for each pair of a query's and a document's language.
+    """A value for each pair of query language and document language.
 
     Attributes:
-        queries: languages of queries, the rows.
-        documents: languages of documents, the columns.
-        values: (rows, columns) 0 to 1; NaN where nothing could be counted.
+        queries: languages of the queries, the rows.
+        documents: languages of the documents, the columns.
+        values: (rows, columns) 0 to 1; NaN where a pair has no value.
     """
 
     queries: Sequence[str]
@@ -39,14 +39,14 @@ class PairTable:
     values: npt.NDArray[np.float64]
 
     def means(self) -> tuple[float, float]:
-        """Mean over pairs of one language with itself, and over the others; NaN where there are none."""
-        same = np.array([[row == column for column in self.documents] for row in self.queries], dtype=np.bool_)
-        same = same.reshape(self.values.shape)
-        return mean_counted(self.values[same]), mean_counted(self.values[~same])
+        """Mean over pairs of equal languages, and mean over the other pairs; NaN where no pair has a value."""
+        is_same = np.array([[row == column for column in self.documents] for row in self.queries], dtype=np.bool_)
+        is_same = is_same.reshape(self.values.shape)
+        return mean_counted(self.values[is_same]), mean_counted(self.values[~is_same])
 
 
 def mean_counted(values: npt.NDArray[np.float64]) -> float:
-    """Mean of what could be counted; NaN where nothing could."""
+    """Mean of the finite values; NaN without any."""
     counted = values[np.isfinite(values)]
     return float(counted.mean()) if len(counted) else float("nan")
 
@@ -54,42 +54,39 @@ def mean_counted(values: npt.NDArray[np.float64]) -> float:
 def logged_rankings(engine: sa.Engine, evaluation: int, depth: int | None = None) -> dict[str, dict[str, list[str]]]:
     """An evaluation's rankings over all target languages: document ids by topic id, by topic language.
 
-    Of many topics a random part, the same in every language.
-
-    Args:
-        engine: the database.
-        evaluation: its number.
-        depth: documents a topic; all that were logged unless given.
+    If there are too many topics, a random sample is returned, drawn alike in every language. Each ranking has its first
+    ``depth`` documents, or by default all that were logged.
     """
     runs = [run for run in history.members(engine, evaluation) if run.kind == "language"]
-    each = max(_EACH, TOPICS // max(len(runs), 1))
-    return {run.lang: _rankings(engine, run, each, depth) for run in runs}
+    topics_per_language = max(_EACH, TOPICS // max(len(runs), 1))
+    return {run.lang: _rankings(engine, run, topics_per_language, depth) for run in runs}
 
 
-def _rankings(engine: sa.Engine, run: LoggedRun, most: int, depth: int | None) -> dict[str, list[str]]:
-    by_topic: dict[str, list[str]] = {}
+def _rankings(engine: sa.Engine, run: LoggedRun, topic_limit: int, depth: int | None) -> dict[str, list[str]]:
+    lines_by_topic: dict[str, list[str]] = {}
     for line in history.export(engine, run.id):
-        lines = by_topic.setdefault(line.split(" ", 1)[0], [])
+        lines = lines_by_topic.setdefault(line.split(" ", 1)[0], [])
         if depth is None or len(lines) < depth:
             lines.append(line)
-    qids = sorted(by_topic)
-    chosen = [qids[at] for at in np.random.default_rng(0).permutation(len(qids))[:most]]
-    kept = Run.from_trec(chain.from_iterable(by_topic[qid] for qid in chosen), run.id)
-    return {qid: [doc_id for doc_id, _ in ranking] for qid, ranking in kept.rankings.items()}
+    qids = sorted(lines_by_topic)
+    chosen = [qids[position] for position in np.random.default_rng(0).permutation(len(qids))[:topic_limit]]
+    run_of_chosen = Run.from_trec(chain.from_iterable(lines_by_topic[qid] for qid in chosen), run.id)
+    return {qid: [doc_id for doc_id, _ in ranking] for qid, ranking in run_of_chosen.rankings.items()}
 
 
 def map_by_pair(
     rankings: Mapping[str, Mapping[str, Sequence[str]]], qrels: Iterable[Qrel], langs: Mapping[str, str]
 ) -> PairTable:
-    """MAP of each pair: the relevant documents of one language among all that are relevant in none.
+    """MAP of each language pair: how the relevant documents of one language rank among all irrelevant documents.
 
-    Relevant documents of the other languages are left out of a ranking, so that they neither help nor stand in the way;
-    irrelevant ones of every language compete. Topics with a relevant document of the pair's language count.
+    Relevant documents of the other languages are left out of a ranking, so that they neither help nor hinder.
+    Irrelevant documents of every language compete. The mean is over topics with a relevant document of the pair's
+    document language. Documents without a language in ``langs`` don't count.
 
     Args:
         rankings: document ids by topic id, by topic language.
         qrels: the judgements.
-        langs: languages of the judged documents; those that are missing don't count.
+        langs: language of each judged document by id.
     """
     relevant: dict[str, dict[str, str]] = {}
     for qrel in qrels:
@@ -109,38 +106,34 @@ def map_by_pair(
 
 
 def average_precisions(doc_ids: Sequence[str], relevant: Mapping[str, str]) -> dict[str, float]:
-    """Average precision for each language of the relevant documents, those of the others left out.
+    """Average precision for each language of the relevant documents; each leaves out the other languages' documents.
 
-    Args:
-        doc_ids: the ranking, best first.
-        relevant: language of each relevant document, by id; what is not in the ranking counts as missed.
+    ``doc_ids`` is the ranking, best first. ``relevant`` is the language of each relevant document by id; a relevant
+    document missing from the ranking adds 0.
     """
-    gained = dict.fromkeys(relevant.values(), 0.0)
-    found = dict.fromkeys(gained, 0)
-    irrelevant = 0
+    precision_sums = dict.fromkeys(relevant.values(), 0.0)
+    relevant_counts = dict.fromkeys(precision_sums, 0)
+    irrelevant_count = 0
     for doc_id in doc_ids:
         lang = relevant.get(doc_id)
         if lang is None:
-            irrelevant += 1
+            irrelevant_count += 1
             continue
-        found[lang] += 1
-        gained[lang] += found[lang] / (irrelevant + found[lang])
-    total = list(relevant.values())
-    return {lang: gained[lang] / total.count(lang) for lang in sorted(gained)}
+        relevant_counts[lang] += 1
+        precision_sums[lang] += relevant_counts[lang] / (irrelevant_count + relevant_counts[lang])
+    relevant_langs = list(relevant.values())
+    return {lang: precision_sums[lang] / relevant_langs.count(lang) for lang in sorted(precision_sums)}
 
 
 def shares_by_pair(hits: FirstHits, documents: Sequence[str]) -> PairTable:
-    """Share of the first hits that are in each language, by language of the query; a row sums to 1.
-
-    Args:
-        hits: of some queries.
-        documents: languages of documents.
-    """
+    """Share of the first hits in each document language, by query language; a row sums to 1."""
     queries = sorted(set(hits.query_langs))
     values = np.full((len(queries), len(documents)), np.nan)
     for row, lang in enumerate(queries):
-        of_lang = (codes for other, codes in zip(hits.query_langs, hits.hit_langs, strict=True) if other == lang)
-        found = list(chain.from_iterable(of_lang))
-        if found:
-            values[row] = [found.count(code) / len(found) for code in documents]
+        rankings = (
+            codes for query_lang, codes in zip(hits.query_langs, hits.hit_langs, strict=True) if query_lang == lang
+        )
+        hit_langs = list(chain.from_iterable(rankings))
+        if hit_langs:
+            values[row] = [hit_langs.count(code) / len(hit_langs) for code in documents]
     return PairTable(queries, list(documents), values)

@@ -1,4 +1,4 @@
-"""The report as one page of HTML that needs nothing from elsewhere: no network, no scripts."""
+"""The report as a self-contained HTML page without network access or scripts."""
 
 from __future__ import annotations
 
@@ -10,12 +10,11 @@ from html import escape
 
 @dataclass(frozen=True)
 class Section:
-    """A heading, a picture and what is to be seen in it.
+    """A heading, a picture and its text.
 
     Attributes:
-        title: in plain words.
-        picture: an ``<svg>`` element; empty where there is none.
-        text: the sentence under the picture, or why there is none.
+        picture: an ``<svg>`` element; empty if there is no picture.
+        text: the sentence under the picture, or the reason why there is no picture.
     """
 
     title: str
@@ -25,11 +24,11 @@ class Section:
 
 @dataclass(frozen=True)
 class Table:
-    """Numbers side by side.
+    """A table of numbers.
 
     Attributes:
         columns: headings of the columns after the first.
-        rows: label and cells.
+        rows: label and cells of each row.
     """
 
     columns: Sequence[str]
@@ -38,16 +37,13 @@ class Table:
 
 @dataclass(frozen=True)
 class ReportPage:
-    """All that a report says.
+    """Contents of a report.
 
     Attributes:
-        title: of the page.
-        summary: the sentence that says the most, under the title.
-        table: scores of the evaluations it is about; none where there is no evaluation.
-        note: on the table, or why there is none.
-        facts: what was looked at, by label.
-        sections: the pictures.
-        footer: how and when it was made.
+        summary: the most important sentence, under the title.
+        table: scores of the evaluations; None without an evaluation.
+        note: note on the table, or the reason why there is no table.
+        facts: collection, encoder, calibration and evaluations, by label.
     """
 
     title: str
@@ -60,7 +56,7 @@ class ReportPage:
 
 
 def html(page: ReportPage) -> str:
-    """The whole page."""
+    """The page as HTML."""
     facts = "".join(f"<dt>{escape(label)}</dt><dd>{escape(value)}</dd>\n" for label, value in page.facts.items())
     return f"""<!DOCTYPE html>
 <html lang="en">
@@ -89,7 +85,7 @@ def html(page: ReportPage) -> str:
 
 
 def _prose(text: str) -> str:
-    """Escaped; an option such as --qrels is not torn apart at the end of a line."""
+    """Text escaped for HTML; an option such as --qrels is not broken at the end of a line."""
     return re.sub(r"(--[a-z][\w-]*)", r"<code>\1</code>", escape(text))
 
 

@@ -1,4 +1,4 @@
-"""The sections of a report: each a picture and a sentence with the number in it, or a sentence that says why not."""
+"""The sections of a report: each a picture and a text with its numbers, or the reason why there is no picture."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ PAIRS = "Which languages find which"
 TOPICS = "Topic by topic"
 
 FIRST = 10
-"""Hits whose languages are counted where there are no judgements."""
+"""Hits per query whose languages are counted if there are no judgements."""
 _FEWEST = NEIGHBOURS + 1
 _EVIDENCE = {
     "judgements": "MAP of held-out topics",
@@ -46,14 +46,14 @@ _EVIDENCE = {
 
 
 def languages_section(sample: VectorSample, without: str) -> Section:
-    """A sample in the plane, before and after; ``without`` says how a calibration is had where there is none."""
+    """The sample in the plane, raw and corrected; ``without`` says how to calibrate if there is no calibration."""
     if len(sample.raw) < _FEWEST:
-        few = f"Too few documents for a picture: {len(sample.raw)}, and it takes {_FEWEST}."
-        return Section(LANGUAGES, "", few)
-    kinds = {"as the encoder made them": sample.raw}
+        too_few = f"Too few documents for a picture: {len(sample.raw)}, and it takes {_FEWEST}."
+        return Section(LANGUAGES, "", too_few)
+    vectors_by_title = {"as the encoder made them": sample.raw}
     if sample.corrected is not None:
-        kinds["corrected by the calibration"] = sample.corrected
-    shares = [bias.neighbour_share(vectors, sample.langs) for vectors in kinds.values()]
+        vectors_by_title["corrected by the calibration"] = sample.corrected
+    shares = [bias.neighbour_share(vectors, sample.langs) for vectors in vectors_by_title.values()]
     text = (
         f"Each dot is one of {len(sample.raw):,} documents, its colour and form the language; dots of one kind that "
         f"lie together are a language that keeps to itself. Of a document's {NEIGHBOURS} nearest neighbours "
@@ -62,12 +62,12 @@ def languages_section(sample: VectorSample, without: str) -> Section:
     text += f", and {_percent(shares[1])} corrected" if len(shares) > 1 else ""
     text += f"; {_percent(bias.fair_share(sample.langs))} would be fair."
     text += f" {without}" if sample.corrected is None else ""
-    panels = {title: bias.projection(vectors) for title, vectors in kinds.items()}
+    panels = {title: bias.projection(vectors) for title, vectors in vectors_by_title.items()}
     return Section(LANGUAGES, inline_svg(partial(languages_figure, panels, sample.langs), "languages", text), text)
 
 
 def separability_section(sample: VectorSample) -> Section:
-    """The language probe's accuracy before and after."""
+    """Accuracy of the language classifier, raw and corrected."""
     raw = separability(sample.raw, sample.langs)
     if raw is None:
         return Section(SEPARABILITY, "", "Telling languages apart takes five documents in each of two languages.")
@@ -89,11 +89,11 @@ def separability_section(sample: VectorSample) -> Section:
 
 
 def dial_section(store: VectorStore, calibration: Calibration, summary: Summary) -> Section:
-    """Own-language share and evidence against balance: from the probe's table, or measured by pseudo-queries."""
+    """Own-language share and quality against balance: from the probe's table, or measured by pseudo-queries."""
     points = _probed(summary)
     measure = _EVIDENCE.get(summary.decided_by, "")
     fair = 1 / max(len(calibration.languages), 1)
-    hits = "the first hits that are no answers"  # as the probe counts
+    hits = "the first hits that are no answers"  # the hits that the probe counts
     if len(points) < 3:
         points, hits = _measured(store, calibration), "the pseudo-queries' first hits"
         measure = ""
@@ -117,12 +117,12 @@ def dial_section(store: VectorStore, calibration: Calibration, summary: Summary)
 
 
 def _probed(summary: Summary) -> list[DialPoint]:
-    """What the probe tried with the rank and margin that were chosen, by balance."""
+    """The probe's trials with the chosen rank and margin, sorted by balance."""
     chosen = summary.setting
     points = {
-        tried.setting.balance: DialPoint(tried.setting.balance, tried.own_language, tried.held_out)
-        for tried in summary.tried
-        if (tried.setting.rank, tried.setting.margin) == (chosen.rank, chosen.margin)
+        trial.setting.balance: DialPoint(trial.setting.balance, trial.own_language, trial.held_out)
+        for trial in summary.tried
+        if (trial.setting.rank, trial.setting.margin) == (chosen.rank, chosen.margin)
     }
     return [points[balance] for balance in sorted(points)]
 
@@ -139,7 +139,7 @@ def _measured(store: VectorStore, calibration: Calibration) -> list[DialPoint]:
 
 
 def pair_shares(store: VectorStore, calibration: Calibration) -> dict[str, PairTable]:
-    """Language pairs of the first hits of pseudo-queries, by plain cosine and calibrated."""
+    """Shares of the first hits by language pair for pseudo-queries, by plain cosine and calibrated."""
     tables = {}
     for title, choice in (("plain cosine", PLAIN), ("calibrated", replace(Choice.of(calibration), passages=False))):
         tables[title] = shares_by_pair(first_hits(store, calibration, choice, FIRST), sorted(store.count()))
@@ -147,26 +147,20 @@ def pair_shares(store: VectorStore, calibration: Calibration) -> dict[str, PairT
 
 
 def pairs_section(tables: Mapping[str, PairTable], measure: str, what: str) -> Section:
-    """Heat maps of language pairs.
-
-    Args:
-        tables: by title.
-        measure: of their cells.
-        what: a sentence that says what a cell is.
-    """
+    """Heat maps of the ``tables`` by title, with ``measure`` in the cells; the sentence ``what`` explains a cell."""
     if not any(table.values.size and not _empty(table) for table in tables.values()):
         return Section(PAIRS, "", "Nothing could be counted: no query found a document whose language is known.")
     means = [(title, *table.means()) for title, table in tables.items()]
-    said = "; ".join(
+    means_text = "; ".join(
         f"{title}: {_number(same)} within one language, {_number(across)} across languages"
         for title, same, across in means
     )
-    text = f"{what} In the mean: {said}. The nearer the two, the fairer."
+    text = f"{what} In the mean: {means_text}. The nearer the two, the fairer."
     return Section(PAIRS, inline_svg(partial(pairs_figure, tables, measure), "pairs", text), text)
 
 
 def topics_section(comparison: Comparison) -> Section:
-    """Differences of two evaluations, a bar a topic."""
+    """Difference between two evaluations, a bar for each topic."""
     from query.evaluation.plots import difference_figure  # noqa: PLC0415 - matplotlib is only for this
 
     measure = "MAP" if comparison.measure == "AP" else comparison.measure
@@ -179,7 +173,7 @@ def topics_section(comparison: Comparison) -> Section:
 
 
 def nothing_to_compare(languages: Sequence[str]) -> list[Section]:
-    """The sections on languages, of a collection that has one."""
+    """The sections on languages for a collection with a single language: each says that nothing can be compared."""
     text = f"All documents are in one language ({', '.join(languages)}): there is none to compare it with."
     return [Section(title, "", text) for title in (LANGUAGES, SEPARABILITY, DIAL, PAIRS)]
 

@@ -1,1 +1,1 @@
-"""A paper's table, computed: one file a table."""
+"""The computation of papers' tables, and the readers of their data."""

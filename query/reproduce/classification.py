@@ -29,7 +29,7 @@ class Labelled:
 
     Attributes:
         vectors: (documents, dim) unit rows.
-        labels: (documents,) names of classes.
+        labels: (documents,) names of the documents' classes.
     """
 
     vectors: FloatArray
@@ -38,12 +38,12 @@ class Labelled:
 
 @dataclass(frozen=True)
 class Averages:
-    """What the paper's tables end with: mean accuracies over pairs of languages, 0 to 1.
+    """Mean accuracies over pairs of languages, 0 to 1, as at the end of the paper's tables.
 
     Attributes:
-        cross: trained in one language, tested in another.
-        same: tested in the language of training.
-        all: over every pair.
+        cross: mean of pairs tested in another language than that of training.
+        same: mean of pairs tested in the language of training.
+        all: mean over every pair.
     """
 
     cross: float
@@ -54,36 +54,37 @@ class Averages:
 def zero_shot(data: Mapping[str, Mapping[Part, Labelled]]) -> PairTable:
     """Accuracy of each pair, the language of training in rows: logistic regression on frozen, standardised vectors.
 
-    Means and deviations are the training part's, and the penalty is chosen on the development part of the same
-    language: no other has been seen before the test.
+    Means and deviations are those of the training part, and the penalty is chosen on the development part of the same
+    language: the classifier has seen no other language before the test.
 
     Args:
-        data: by language; the row of one that lacks a part, or has a single class to learn, is NaN, and so is the
-            column of one without a test part.
+        data: documents by language and part. A language without a development part, or with fewer than two classes in
+            its training part, has a row of NaN; a language without test documents has a column of NaN.
     """
     languages = list(data)
     values = np.full((len(languages), len(languages)), np.nan)
     for row, parts in enumerate(data.values()):
-        if not _teaches(parts):
+        if not _is_trainable(parts):
             continue
         classifier = _fitted(parts["train"], parts["dev"])
-        for column, other in enumerate(data.values()):
-            test = other["test"]
+        for column, test_parts in enumerate(data.values()):
+            test = test_parts["test"]
             if len(test.labels):
                 values[row, column] = np.mean(classifier.predict(test.vectors) == test.labels)
     return PairTable(languages, languages, values)
 
 
 def averages(table: PairTable) -> Averages:
-    """Means over pairs of two languages, of one with itself, and over all; NaN where there are none."""
+    """Means over pairs of two languages, over pairs of a language with itself, and over all; NaN if there are none."""
     same, cross = table.means()
     return Averages(cross, same, mean_counted(table.values))
 
 
 def split(documents: Sequence[Document], seed: int) -> list[Part]:
-    """The part of each document, by its field ``concept``: translations of one another are in one part.
+    """The part of each document, by its field ``concept``: translations of one another are in the same part.
 
-    A half is for training, a tenth for development; a concept's part depends on itself and the seed alone.
+    Half of the concepts are for training and a tenth for development. A concept's part depends only on the concept and
+    the seed.
     """
     edges = np.cumsum(list(_SHARES.values()))
     parts = list(_SHARES)
@@ -94,36 +95,36 @@ def split(documents: Sequence[Document], seed: int) -> list[Part]:
     return [parts[min(int(np.searchsorted(edges, place, side="right")), 2)] for place in places]
 
 
-def _teaches(parts: Mapping[Part, Labelled]) -> bool:
+def _is_trainable(parts: Mapping[Part, Labelled]) -> bool:
     return len(set(parts["train"].labels)) > 1 and len(parts["dev"].labels) > 0
 
 
 def _fitted(train: Labelled, dev: Labelled) -> Any:
-    from sklearn.linear_model import LogisticRegression  # noqa: PLC0415 - a second that other commands need not pay
+    from sklearn.linear_model import LogisticRegression  # noqa: PLC0415 - takes a second
     from sklearn.pipeline import make_pipeline  # noqa: PLC0415
     from sklearn.preprocessing import StandardScaler  # noqa: PLC0415
 
-    tried = [
+    classifiers = [
         make_pipeline(StandardScaler(), LogisticRegression(C=strength, max_iter=_PATIENCE)).fit(
             train.vectors, train.labels
         )
         for strength in _STRENGTHS
     ]
-    return max(tried, key=lambda classifier: classifier.score(dev.vectors, dev.labels))
+    return max(classifiers, key=lambda classifier: classifier.score(dev.vectors, dev.labels))
 
 
 _SHARE = 0.8
-"""Of the training documents in each of several draws."""
+"""Share of the training documents in each draw."""
 
 
 @dataclass(frozen=True)
 class LabelledSplit:
-    """Documents of one language to learn from, and of every language to be tested on.
+    """Training documents of one language, and test documents of every language.
 
     Attributes:
         train: documents to learn from.
-        dev: of the same language, by which settings are chosen.
-        tests: by language.
+        dev: documents of the same language, by which settings are chosen.
+        tests: test documents by language.
     """
 
     train: Sequence[Document]
@@ -132,54 +133,55 @@ class LabelledSplit:
 
     @property
     def documents(self) -> list[Document]:
-        """All of them, each once."""
-        every = [*self.train, *self.dev, *(document for some in self.tests.values() for document in some)]
-        return list({document.doc_id: document for document in every}.values())
+        """All documents of the split, each once."""
+        documents = chain(self.train, self.dev, *self.tests.values())
+        return list({document.doc_id: document for document in documents}.values())
 
 
 def labelled_documents(sources: Sequence[str], console: Console, languages: Sequence[str] = ()) -> list[Document]:
-    """Documents of sources that have the field ``label``, in some languages or all; what is left out is told.
+    """Documents of sources that have the field ``label``, in the given languages or all; warns of left-out documents.
 
-    Of several with one id the last is taken, as indexing does.
+    The last of several documents with the same id is taken, as in indexing.
 
     Raises:
-        BadInput: there are none.
+        BadInput: no document has the field.
     """
-    kept: dict[str, Document] = {}
-    refused: list[Refusal] = []
-    unlabelled = again = 0
+    labelled: dict[str, Document] = {}
+    refusals: list[Refusal] = []
+    unlabelled = repeated = 0
     for reading in chain.from_iterable(read(source, ReadOptions()) for source in sources):
         if isinstance(reading, Refusal):
-            refused.append(reading)
+            refusals.append(reading)
         elif isinstance(reading, Document) and (not languages or reading.lang in languages):
             if reading.fields.get("label") in (None, ""):
                 unlabelled += 1
                 continue
-            again += reading.doc_id in kept
-            kept[reading.doc_id] = reading
-    if refused:
+            repeated += reading.doc_id in labelled
+            labelled[reading.doc_id] = reading
+    if refusals:
         console.warn(
-            f"{counted(len(refused), 'record')} could not be read; the first, {refused[0].where}: {refused[0].reason}"
+            f"{counted(len(refusals), 'record')} could not be read; "
+            f"the first, {refusals[0].where}: {refusals[0].reason}"
         )
     if unlabelled:
         lacking = ("document has no field label and was", "documents have no field label and were")
         console.warn(f"{counted(unlabelled, *lacking)} left out")
-    if again:
+    if repeated:
         console.warn(
-            f"{counted(again, 'document has', 'documents have')} the id of an earlier one, which is replaced; "
+            f"{counted(repeated, 'document has', 'documents have')} the id of an earlier one, which is replaced; "
             "ids go over all languages"
         )
-    if not kept:
+    if not labelled:
         where = " in a language that is wanted" if languages else ""
         raise BadInput(f"{', '.join(sources)} has no document with the field label{where}; give some that have it")
-    return list(kept.values())
+    return list(labelled.values())
 
 
 def stored(documents: Sequence[Document], taught: str) -> LabelledSplit:
-    """The split that the field ``split`` of the documents states.
+    """The split that the documents' field ``split`` states.
 
     Raises:
-        BadInput: there is nothing to learn from, to choose by or to test on.
+        BadInput: there are no documents of a part to learn from, to choose by or to test on.
     """
     if not any("split" in document.fields for document in documents):
         raise BadInput("no document has the field split, which says its part: train, dev or test; or give --splits 5")
@@ -187,18 +189,18 @@ def stored(documents: Sequence[Document], taught: str) -> LabelledSplit:
 
 
 def by_concept(documents: Sequence[Document], taught: str, seed: int) -> LabelledSplit:
-    """A split by the field ``concept``: half to learn from, a tenth to choose by, translations on one side.
+    """A split by the field ``concept``: half to learn from, a tenth to choose by, translations in the same part.
 
     Raises:
-        BadInput: there is nothing to learn from, to choose by or to test on.
+        BadInput: there are no documents of a part to learn from, to choose by or to test on.
     """
     return _by_part(documents, split(documents, seed), taught)
 
 
 def drawn(whole: LabelledSplit, seed: int) -> LabelledSplit:
-    """The same split with 80 % of its training documents."""
+    """The same split with a random 80 % of its training documents."""
     order = np.random.default_rng(seed).permutation(len(whole.train))[: max(2, round(_SHARE * len(whole.train)))]
-    return replace(whole, train=[whole.train[at] for at in order.tolist()])
+    return replace(whole, train=[whole.train[index] for index in order.tolist()])
 
 
 def _by_part(documents: Sequence[Document], parts: Sequence[Part | str], taught: str) -> LabelledSplit:
@@ -210,7 +212,7 @@ def _by_part(documents: Sequence[Document], parts: Sequence[Part | str], taught:
             raise BadInput(
                 f"there are no documents in {taught} of the part {part!r}; learn from another language, or give more"
             )
-    tests = {lang: some for (lang, part), some in sorted(sides.items()) if part == "test"}
+    tests = {lang: part_documents for (lang, part), part_documents in sorted(sides.items()) if part == "test"}
     if not tests:
         raise BadInput("there are no documents of the part 'test'; give more")
     return LabelledSplit(sides[taught, "train"], sides[taught, "dev"], tests)

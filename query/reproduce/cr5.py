@@ -1,4 +1,4 @@
-"""Document, sentence and word retrieval by the protocols of the Cr5 paper (sections 4.2 to 4.4)."""
+"""Document, sentence and word retrieval by the protocols of the Cr5 paper, sections 4.2 to 4.4."""
 
 from __future__ import annotations
 
@@ -19,31 +19,26 @@ from query.reproduce.cr5_data import Wikipedia
 from query.reproduce.retrieval import Precision, precision
 
 Scores = tuple[float, float, float]
-"""P@1, P@5 and P@10 in per cent."""
+"""P@1, P@5 and P@10, in per cent."""
 
 
 @dataclass(frozen=True)
 class Published:
-    """A row of the paper's tables.
-
-    Attributes:
-        cosine: by cosine.
-        csls: by CSLS.
-    """
+    """Published results of one direction of a pair of languages, by cosine and by CSLS."""
 
     cosine: Scores
     csls: Scores
 
 
 def _row(*values: float) -> tuple[Published, Published]:
-    """Both directions of a row of table 1, in the order of its columns."""
-    first, second, third, fourth = (values[at : at + 3] for at in range(0, 12, 3))
+    """Both directions of a row of table 1, from its values in the order of the table's columns."""
+    first, second, third, fourth = (values[start : start + 3] for start in range(0, 12, 3))
     return Published(_scores(first), _scores(third)), Published(_scores(second), _scores(fourth))
 
 
 def _scores(values: Sequence[float]) -> Scores:
-    one, five, ten = values
-    return one, five, ten
+    at_1, at_5, at_10 = values
+    return at_1, at_5, at_10
 
 
 PAPER: Mapping[Pairs, Mapping[tuple[str, str], tuple[Published, Published]]] = {
@@ -64,7 +59,7 @@ PAPER: Mapping[Pairs, Mapping[tuple[str, str], tuple[Published, Published]]] = {
         ("da", "vi"): _row(21.6, 39.8, 47.4, 25.1, 44.7, 53.5, 27.8, 49.3, 60.0, 27.1, 49.6, 59.1),
     },
 }
-"""Document retrieval: by training and pair of languages, query in the first and in the second (table 1)."""
+"""Document retrieval by training and pair of languages: queries in the first language, then in the second (table 1)."""
 
 PAPER_SENTENCES = {
     ("it", "en"): Published((42.6, 55.1, 59.7), (49.7, 62.0, 66.7)),
@@ -81,12 +76,12 @@ PAPER_WORDS = {
 
 @dataclass(frozen=True)
 class Retrieved:
-    """What a direction of a pair reached.
+    """Computed results of one direction of a pair of languages.
 
     Attributes:
-        langs: of the queries, and of the candidates.
+        langs: languages of the queries and of the candidates.
         ours: precision at 1, 5 and 10.
-        candidates: among which.
+        candidates: number of candidates.
     """
 
     langs: tuple[str, str]
@@ -96,12 +91,11 @@ class Retrieved:
 
 @dataclass(frozen=True)
 class HoldOutPlan:
-    """How documents are held out.
+    """How documents are held out from the training.
 
     Attributes:
-        queries: concepts of a pair of languages that are asked for; as many are set aside for the ridge in the paper.
-        candidates: documents of a language that are ranked, at most; first those that taught nothing.
-        settings: of the training.
+        queries: number of query concepts of a pair of languages; the paper sets as many aside to choose the ridge.
+        candidates: greatest number of ranked documents of a language; documents not learnt from come first.
     """
 
     queries: int
@@ -112,17 +106,17 @@ class HoldOutPlan:
 def documents(
     data: Wikipedia, langs: Sequence[str], plan: HoldOutPlan, console: Console
 ) -> tuple[dict[tuple[str, str], Cr5Model], list[Retrieved]]:
-    """Table 1: train without the queries' concepts, find each query's article among those of the other language.
+    """Table 1: train without the queries' concepts, and rank each query's article among those of the other language.
 
     Returns:
-        the models by pair of languages (the same one where training is of all together), and the figures.
+        The models by pair of languages (the same model for all pairs unless training is pairwise), and the results.
 
     Raises:
-        BadInput: a pair of languages has too few concepts in common, or none of them teaches.
+        BadInput: a pair of languages has too few concepts in common, or no concept is left to train with.
     """
     concepts = {lang: set(data.concepts(lang)) for lang in langs}
     held_out = _held_out(concepts, plan)
-    away = set().union(*held_out.values())
+    all_held_out = set().union(*held_out.values())
     pairwise = plan.settings.pairs == "pairwise"
     groups = list(combinations(langs, 2)) if pairwise else [tuple(langs)]
     models: dict[tuple[str, str], Cr5Model] = {}
@@ -130,29 +124,35 @@ def documents(
         corpus = Corpus()
         for lang in group:
             with console.progress(f"counting {lang}", len(concepts[lang]), "articles") as progress:
-                for concept, words in data.articles(lang):
-                    if concept not in away:
+                for concept, article_words in data.articles(lang):
+                    if concept not in all_held_out:
                         corpus.documents += 1
-                        corpus.count(lang, concept, words)
+                        corpus.count(lang, concept, article_words)
                     progress(1)
         model = Cr5(plan.settings).fit(corpus, console).model_
         models |= dict.fromkeys(combinations(group, 2), model)
-    found = []
+    results = []
     for (first, second), model in models.items():
-        asked = held_out[first, second]
-        rows, names = {}, {}
+        query_concepts = held_out[first, second]
+        rows, row_concepts = {}, {}
         for lang in (first, second):
-            others = [one for one in ((first, second) if pairwise else langs) if one != lang]
-            taught = set().union(*(concepts[one] for one in others)) - away
-            wanted = _candidates(asked, concepts[lang], taught, plan.candidates)
-            rows[lang], names[lang] = _encoded(data, model, lang, wanted)
-        for lang, other in ((first, second), (second, first)):
-            places = {concept: row for row, concept in enumerate(names[other])}
-            own = [row for row, concept in enumerate(names[lang]) if concept in asked and concept in places]
-            right = [{places[names[lang][row]]} for row in own]
-            ours = precision(rows[lang][own], rows[other], right)
-            found.append(Retrieved((lang, other), ours, len(rows[other])))
-    return models, found
+            trained_langs = [
+                trained_lang for trained_lang in ((first, second) if pairwise else langs) if trained_lang != lang
+            ]
+            taught_concepts = set().union(*(concepts[trained_lang] for trained_lang in trained_langs)) - all_held_out
+            wanted_concepts = _candidates(query_concepts, concepts[lang], taught_concepts, plan.candidates)
+            rows[lang], row_concepts[lang] = _encoded(data, model, lang, wanted_concepts)
+        for query_lang, candidate_lang in ((first, second), (second, first)):
+            candidate_rows = {concept: row for row, concept in enumerate(row_concepts[candidate_lang])}
+            query_rows = [
+                row
+                for row, concept in enumerate(row_concepts[query_lang])
+                if concept in query_concepts and concept in candidate_rows
+            ]
+            equivalents = [{candidate_rows[row_concepts[query_lang][row]]} for row in query_rows]
+            ours = precision(rows[query_lang][query_rows], rows[candidate_lang], equivalents)
+            results.append(Retrieved((query_lang, candidate_lang), ours, len(rows[candidate_lang])))
+    return models, results
 
 
 def _held_out(concepts: Mapping[str, set[str]], plan: HoldOutPlan) -> dict[tuple[str, str], set[str]]:
@@ -165,32 +165,32 @@ def _held_out(concepts: Mapping[str, set[str]], plan: HoldOutPlan) -> dict[tuple
                 f"{first} and {second} have {len(common):,} concepts in common, too few to hold {plan.queries:,} out; "
                 "ask fewer with --queries"
             )
-        held_out[first, second] = {common[at] for at in chance.permutation(len(common))[: plan.queries]}
+        held_out[first, second] = {common[index] for index in chance.permutation(len(common))[: plan.queries]}
     return held_out
 
 
-def _candidates(asked: set[str], concepts: set[str], taught: set[str], count: int) -> set[str]:
-    """A language's concepts to find the asked ones among: first those that training had in no other language.
+def _candidates(query_concepts: set[str], concepts: set[str], taught_concepts: set[str], count: int) -> set[str]:
+    """Candidate concepts of a language: the queries' concepts, then concepts that training had in no other language.
 
     Args:
-        asked: concepts of the queries.
-        concepts: of the language's articles.
-        taught: that another language of the training has too, and that the model so may have learnt.
-        count: of candidates, at most.
+        query_concepts: concepts of the queries.
+        concepts: concepts of the language's articles.
+        taught_concepts: concepts that the training has in another language too, so that the model may have learnt them.
+        count: greatest number of candidates.
     """
-    others = sorted(concepts - asked, key=lambda one: (one in taught, one))
-    return asked | set(others[: max(count - len(asked), 0)])
+    distractors = sorted(concepts - query_concepts, key=lambda concept: (concept in taught_concepts, concept))
+    return query_concepts | set(distractors[: max(count - len(query_concepts), 0)])
 
 
-def _encoded(data: Wikipedia, model: Cr5Model, lang: str, wanted: set[str]) -> tuple[FloatArray, list[str]]:
-    """Vectors and concepts of a language's candidates."""
-    bags, names = [], []
-    for concept, words in data.articles(lang):
-        if concept in wanted:
-            bags.append(model.ids(words, lang))
-            names.append(concept)
-    blocks = [unit_rows(model.sums(bags[at : at + 1000])) for at in range(0, len(bags), 1000)]
-    return np.concatenate([np.zeros((0, model.dim), np.float32), *blocks]), names
+def _encoded(data: Wikipedia, model: Cr5Model, lang: str, wanted_concepts: set[str]) -> tuple[FloatArray, list[str]]:
+    """Vectors and concepts of a language's candidates, in the order of its articles."""
+    bags, row_concepts = [], []
+    for concept, article_words in data.articles(lang):
+        if concept in wanted_concepts:
+            bags.append(model.ids(article_words, lang))
+            row_concepts.append(concept)
+    blocks = [unit_rows(model.sums(bags[start : start + 1000])) for start in range(0, len(bags), 1000)]
+    return np.concatenate([np.zeros((0, model.dim), np.float32), *blocks]), row_concepts
 
 
 def sentences(
@@ -199,36 +199,39 @@ def sentences(
     """Table 3: each sentence's translation among all candidates of the other language, both directions."""
     count = min(candidates, len(texts[0]))
     vectors = {
-        lang: model.encode([Document("", lang, text) for text in side[:count]])
-        for lang, side in zip(langs, texts, strict=True)
+        lang: model.encode([Document("", lang, text) for text in lang_texts[:count]])
+        for lang, lang_texts in zip(langs, texts, strict=True)
     }
-    asked = list(range(min(queries, count)))
-    found = []
-    for lang, other in (langs, langs[::-1]):
-        ours = precision(vectors[lang][asked], vectors[other], [{row} for row in asked])
-        found.append(Retrieved((lang, other), ours, count))
-    return found
+    query_rows = list(range(min(queries, count)))
+    results = []
+    for query_lang, candidate_lang in (langs, langs[::-1]):
+        ours = precision(vectors[query_lang][query_rows], vectors[candidate_lang], [{row} for row in query_rows])
+        results.append(Retrieved((query_lang, candidate_lang), ours, count))
+    return results
 
 
 def words(model: Cr5Model, langs: tuple[str, str], dictionary: Mapping[str, set[str]], queries: int) -> list[Retrieved]:
-    """Table 4: a word's translation among the vocabulary of the other language, both directions.
+    """Table 4: each word's translation among the vocabulary of the other language, both directions.
 
     A word that the model does not have counts as not found.
     """
-    back: dict[str, set[str]] = {}
+    reverse: dict[str, set[str]] = {}
     for word, translations in dictionary.items():
         for translation in translations:
-            back.setdefault(translation, set()).add(word)
-    found = []
-    for (lang, other), entries in ((langs, dictionary), (langs[::-1], back)):
-        own, theirs = (dict(zip(model.vocabularies[one], range(10**9), strict=False)) for one in (lang, other))
-        vectors, candidates = (unit_rows(model.words_of(one)[1]) for one in (lang, other))
-        asked = list(entries)[:queries]
-        rows = np.array([own.get(word, -1) for word in asked])
-        vectors_asked = np.where(rows[:, None] >= 0, vectors[rows], np.float32(0))
-        right = [
-            {theirs[word] for word in entries[one] if word in theirs} if row >= 0 else set()
-            for one, row in zip(asked, rows.tolist(), strict=True)
+            reverse.setdefault(translation, set()).add(word)
+    results = []
+    for (query_lang, candidate_lang), entries in ((langs, dictionary), (langs[::-1], reverse)):
+        word_rows, target_rows = (
+            dict(zip(model.vocabularies[lang], range(10**9), strict=False)) for lang in (query_lang, candidate_lang)
+        )
+        vectors, candidates = (unit_rows(model.words_of(lang)[1]) for lang in (query_lang, candidate_lang))
+        query_words = list(entries)[:queries]
+        rows = np.array([word_rows.get(word, -1) for word in query_words])
+        query_vectors = np.where(rows[:, None] >= 0, vectors[rows], np.float32(0))
+        equivalents = [
+            {target_rows[word] for word in entries[query_word] if word in target_rows} if row >= 0 else set()
+            for query_word, row in zip(query_words, rows.tolist(), strict=True)
         ]
-        found.append(Retrieved((lang, other), precision(vectors_asked, candidates, right, source=vectors), len(theirs)))
-    return found
+        ours = precision(query_vectors, candidates, equivalents, source=vectors)
+        results.append(Retrieved((query_lang, candidate_lang), ours, len(target_rows)))
+    return results

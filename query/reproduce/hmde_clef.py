@@ -41,9 +41,10 @@ PAPER_XLDC: Mapping[str, Sequence[float]] = {
     "ja": (80.8, 78.2, 74.6, 75.5, 79.5, 76.3),
     "zh": (86.1, 85.8, 84.4, 88.4, 88.5, 89.5),
 }
-"""Accuracy of the paper's systems, fine-tuned on English (table 1).
+"""Accuracy in per cent of the paper's systems, fine-tuned on English (table 1).
 
-It states means of 83.0, 84.0 and 86.8 for the second, the fourth and the last, whose columns give 82.9, 83.9 and 86.6.
+The paper states means of 83.0, 84.0 and 86.8 for the second, fourth and last system; their columns give 82.9, 83.9 and
+86.6.
 """
 DEPTH = 1000
 _TOGETHER = 256
@@ -53,14 +54,14 @@ _ROUNDS = 2000
 
 @dataclass(frozen=True)
 class PairScore:
-    """Retrieval between two languages.
+    """The result of retrieval between two languages.
 
     Attributes:
         query: language of the topics.
         documents: language of the documents.
         score: MAP.
-        topics: with a relevant document in that language.
-        searched: documents.
+        topics: number of topics with a relevant document in the language of the documents.
+        searched: number of documents.
     """
 
     query: str
@@ -73,30 +74,34 @@ class PairScore:
 def encode_all(
     documents: Iterable[Document], encoder: Encoder, advance: Callable[[int], None] = lambda _: None
 ) -> tuple[list[str], FloatArray]:
-    """Ids and vectors of documents as they are read, texts not kept; of two with one id the later one counts."""
+    """Ids and vectors of documents, encoded as they are read; if two documents have the same id, the later counts."""
     vectors: dict[str, FloatArray] = {}
-    waiting: list[Document] = []
+    batch: list[Document] = []
 
     def encode() -> None:
-        encoded = encoder.encode_documents(waiting)
-        vectors.update(zip((document.doc_id for document in waiting), encoded.vectors, strict=True))
-        advance(len(waiting))
-        waiting.clear()
+        encoded = encoder.encode_documents(batch)
+        vectors.update(zip((document.doc_id for document in batch), encoded.vectors, strict=True))
+        advance(len(batch))
+        batch.clear()
 
     for document in documents:
-        waiting.append(document)
-        if len(waiting) == _TOGETHER:
+        batch.append(document)
+        if len(batch) == _TOGETHER:
             encode()
-    if waiting:
+    if batch:
         encode()
     return list(vectors), np.array(list(vectors.values()), dtype=np.float32).reshape(len(vectors), encoder.spec.dim)
 
 
 def asked_about(lang: str, topics: Mapping[str, Sequence[Topic]], qrels: Sequence[Qrel]) -> dict[str, list[Topic]]:
-    """Topics in other languages with a relevant document in one, by their language; none of a language without any."""
+    """Topics in other languages with a relevant document, by language; a language without such topics is left out."""
     judged = relevant_topics(qrels)
-    asked = {other: [topic for topic in some if topic.qid in judged] for other, some in topics.items() if other != lang}
-    return {other: some for other, some in asked.items() if some}
+    topics_by_lang = {
+        topic_lang: [topic for topic in lang_topics if topic.qid in judged]
+        for topic_lang, lang_topics in topics.items()
+        if topic_lang != lang
+    }
+    return {topic_lang: lang_topics for topic_lang, lang_topics in topics_by_lang.items() if lang_topics}
 
 
 def retrieve(
@@ -109,30 +114,30 @@ def retrieve(
     *,
     title_only: bool = False,
 ) -> list[PairScore]:
-    """Rank the documents of one language by plain cosine for the topics of each other one, as the paper does.
+    """Rank the documents of one language by plain cosine for the topics of each other language, as in the paper.
 
     Args:
-        lang: of the documents.
-        doc_ids: of the rows of ``vectors``.
+        lang: language of the documents.
+        doc_ids: ids of the rows of ``vectors``.
         vectors: (documents, dim) unit rows.
-        topics: by language.
-        qrels: of these documents.
-        encoder: of the queries.
-        title_only: ask with the title alone.
+        topics: topics by language.
+        qrels: judgements of these documents.
+        encoder: encoder of the queries.
+        title_only: query by the title alone.
     """
     measures = parse_measures(["AP"])
-    found = []
-    for asked_in, asked in asked_about(lang, topics, qrels).items():
+    scored_pairs = []
+    for query_lang, lang_topics in asked_about(lang, topics, qrels).items():
         parts = ("title",) if title_only else ("title", "description")
-        queries = encoder.encode_queries([Document(topic.qid, asked_in, topic.text(parts)) for topic in asked])
+        queries = encoder.encode_queries([Document(topic.qid, query_lang, topic.text(parts)) for topic in lang_topics])
         rankings = {}
-        for topic, query in zip(asked, queries, strict=True):
+        for topic, query in zip(lang_topics, queries, strict=True):
             cosines = vectors @ query
             best = np.argsort(-cosines, kind="stable")[:DEPTH]
             rankings[topic.qid] = [(doc_ids[row], float(cosines[row])) for row in best.tolist()]
-        scores = evaluate(Run(f"{asked_in}-{lang}", rankings), qrels, measures, [topic.qid for topic in asked])
-        found.append(PairScore(asked_in, lang, scores.means["AP"], len(asked), len(doc_ids)))
-    return found
+        scores = evaluate(Run(f"{query_lang}-{lang}", rankings), qrels, measures, [topic.qid for topic in lang_topics])
+        scored_pairs.append(PairScore(query_lang, lang, scores.means["AP"], len(lang_topics), len(doc_ids)))
+    return scored_pairs
 
 
 @dataclass(frozen=True)
@@ -141,7 +146,7 @@ class Labelled:
 
     Attributes:
         vectors: (documents, dim) unit rows.
-        labels: (documents,) of them.
+        labels: (documents,) names of classes.
     """
 
     vectors: FloatArray
@@ -149,12 +154,12 @@ class Labelled:
 
 
 def classify(train: Labelled, choose: Labelled, tests: Mapping[str, Labelled]) -> dict[str, float]:
-    """Accuracy in each language of a softmax classifier over frozen document vectors, trained in one (HMDE eq. 2).
+    """Accuracy in each language of a softmax classifier over frozen vectors, trained in one language (HMDE eq. 2).
 
     Args:
-        train: documents it learns from.
-        choose: of the same language, by whose accuracy the penalty is chosen.
-        tests: by language.
+        train: documents that the classifier learns from.
+        choose: documents of the same language; their accuracy decides the penalty.
+        tests: test documents by language.
 
     Raises:
         BadInput: the training documents have fewer than two labels.
@@ -163,8 +168,8 @@ def classify(train: Labelled, choose: Labelled, tests: Mapping[str, Labelled]) -
 
     if len(set(train.labels)) < 2:
         raise BadInput(f"the training documents have the label {train.labels[0]!r} alone; give some of two or more")
-    fitted = [
+    classifiers = [
         LogisticRegression(C=penalty, max_iter=_ROUNDS).fit(train.vectors, train.labels) for penalty in _PENALTIES
     ]
-    best = max(fitted, key=lambda one: float(one.score(choose.vectors, choose.labels)))
-    return {lang: float(best.score(one.vectors, one.labels)) for lang, one in tests.items()}
+    best = max(classifiers, key=lambda classifier: float(classifier.score(choose.vectors, choose.labels)))
+    return {lang: float(best.score(test.vectors, test.labels)) for lang, test in tests.items()}

@@ -1,4 +1,4 @@
-"""How the tables of the HMDE paper may make a document's vector: as everywhere, or by mLongformer, in torch alone."""
+"""Encoding methods for the tables of the HMDE paper: the methods of all commands, and mLongformer, only in torch."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ METHODS = (*EVERYWHERE, LONGFORMER)
 def open_method(
     reference: str, method: str | None, device: Device, console: Console, checkpoint: str | None = None
 ) -> Encoder:
-    """Open an encoder by a method; of *longformer* by the default's name, or a Hugging Face folder or name.
+    """Open an encoder by a method; for *longformer*, by the default's name or by a Hugging Face folder or name.
 
     Raises:
         BadInput: there is no such encoder or method.
-        MissingPart: something it needs is not installed.
+        MissingPart: a package that the method needs is not installed.
     """
     if method != LONGFORMER:
         return open_encoder(find_model(reference, console), method, device=device)

@@ -1,4 +1,4 @@
-"""LAWDR's alignment tables, computed: recall of each variant on WMT16 and WMT19, and the language probe."""
+"""The computation of LAWDR's alignment tables: recall of each variant on WMT16 and WMT19, and the language probe."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from query.fitting.separability import RankChoice, accuracy_by_component, smalle
 from query.reproduce.lawdr_data import match_urls
 
 _SENTENCES = 2_000
-"""Passages of a language that the probe looks at."""
+"""Greatest number of passages that the probe takes from a side, and from a language."""
 
 
 @dataclass(frozen=True)
@@ -27,8 +27,8 @@ class Variant:
     """A row of the paper's tables.
 
     Attributes:
-        debiased: whether the language's part is taken out.
-        margin: whether pairs are matched by margin; by cosine otherwise.
+        debiased: whether what a language's documents share is taken out of their vectors.
+        margin: whether pairs are matched by margin; otherwise by cosine.
     """
 
     debiased: bool
@@ -36,7 +36,7 @@ class Variant:
 
     @property
     def plan(self) -> AlignmentPlan:
-        """How the paper aligns: documents' vectors alone, and nothing learnt; debiasing was done over all sites."""
+        """The paper's alignment: by documents' vectors alone, without learnt maps; debiasing is done over all sites."""
         return AlignmentPlan(margin="ratio" if self.margin else "absolute", debias=None, passages=False, rounds=0)
 
 
@@ -47,7 +47,7 @@ PAPER = {
     "WMT16 with URLs": dict(zip(VARIANTS, (64.0, 64.4, 94.0, 94.8), strict=True)),
     "WMT19": dict(zip(VARIANTS, (8.5, 16.1, 90.0, 91.0), strict=True)),
 }
-"""Recall in per cent of weighted sentence vectors of XLM, mean pooling: the paper's best (tables 3 and 4)."""
+"""Recall in per cent of the paper's best encoder, weighted sentence vectors of XLM, mean pooling (tables 3 and 4)."""
 
 PAPER_PROBE = (97.3, 100.0, 53.5)
 """Accuracy in per cent with XLM, mean pooling: vectors, language component, semantic component (table 1; m = 32)."""
@@ -55,12 +55,12 @@ PAPER_PROBE = (97.3, 100.0, 53.5)
 
 @dataclass(frozen=True)
 class Recalls:
-    """Recall by variant, in per cent, of one task.
+    """Recall of one task by variant.
 
     Attributes:
         task: a key of ``PAPER``.
-        recall: by variant.
-        pairs: true pairs, or pairs of languages for WMT19.
+        recall: recall in per cent by variant.
+        pairs: number of true pairs, or of pairs of languages for WMT19.
     """
 
     task: str
@@ -70,13 +70,12 @@ class Recalls:
 
 @dataclass(frozen=True)
 class Probe:
-    """The language probe on passages' vectors.
+    """The result of the language probe on passages' vectors.
 
     Attributes:
-        choice: the paper's rule.
-        rank: the rank probed: the rule's, or the largest tried.
-        accuracies: on the vectors, on their language component, and on what is left, in per cent.
-        languages: which.
+        choice: result of the paper's rule for the rank.
+        rank: the probed rank: the rule's choice, or the largest rank tried.
+        accuracies: in per cent on the vectors, on their language component, and on their semantic component.
     """
 
     choice: RankChoice
@@ -88,32 +87,32 @@ class Probe:
 def wmt16(
     sides: Sequence[tuple[Side, Side]], gold: AbstractSet[tuple[str, str]], langs: tuple[str, str], rank: int
 ) -> list[Recalls]:
-    """Recall over all sites, pairs being looked for within each, without URLs and with those matched first.
+    """Recall over all sites, with pairs within each site, without matching URLs and with matching URLs paired first.
 
     Args:
-        sides: of each site.
+        sides: the two sides of each site.
         gold: true pairs of URLs.
         langs: the two languages.
-        rank: of the language subspace that is taken out; 0: the mean.
+        rank: rank of the language subspace that is taken out; 0: the mean.
 
     Raises:
-        BadInput: no true pair is of these sites.
+        BadInput: no true pair has both URLs in these sites.
     """
-    known = {url for pair in sides for side in pair for url in side.doc_ids}
-    if not any(first in known and second in known for first, second in gold):
+    site_urls = {url for pair in sides for side in pair for url in side.doc_ids}
+    if not any(first in site_urls and second in site_urls for first, second in gold):
         raise BadInput("no true pair is of these sites; see that the pairs' file belongs to them, English URLs first")
-    each = (_without_bias([pair[which] for pair in sides], rank) for which in (0, 1))
-    debiased = list(zip(*each, strict=True))
+    debiased_by_lang = (_without_bias([pair[index] for pair in sides], rank) for index in (0, 1))
+    debiased = list(zip(*debiased_by_lang, strict=True))
     by_url = [match_urls(first.doc_ids, second.doc_ids, langs) for first, second in sides]
     tables = []
-    for task, stated in (("WMT16", None), ("WMT16 with URLs", by_url)):
+    for task, url_pairs in (("WMT16", None), ("WMT16 with URLs", by_url)):
         recall = {}
         for variant in VARIANTS:
-            found: set[tuple[str, str]] = set()
-            for at, (first, second) in enumerate(debiased if variant.debiased else sides):
-                ready = stated[at] if stated else []
-                found |= {*ready, *_paired(*_rest(first, second, ready), variant)}
-            recall[variant] = 100 * len(found & gold) / len(gold)
+            matched: set[tuple[str, str]] = set()
+            for site, (first, second) in enumerate(debiased if variant.debiased else sides):
+                site_url_pairs = url_pairs[site] if url_pairs else []
+                matched |= {*site_url_pairs, *_paired(*_rest(first, second, site_url_pairs), variant)}
+            recall[variant] = 100 * len(matched & gold) / len(gold)
         tables.append(Recalls(task, recall, len(gold)))
     return tables
 
@@ -122,8 +121,8 @@ def wmt19(corpora: Iterable[Mapping[str, Side]], rank: int) -> Recalls:
     """Recall on news commentary, the mean over all pairs of languages of each corpus; a true pair shares its concept.
 
     Args:
-        corpora: documents by language.
-        rank: of the language subspace that is taken out; 0: the mean.
+        corpora: sides by language of each corpus.
+        rank: rank of the language subspace that is taken out; 0: the mean.
 
     Raises:
         BadInput: no two languages share a document.
@@ -132,14 +131,12 @@ def wmt19(corpora: Iterable[Mapping[str, Side]], rank: int) -> Recalls:
     for sides in corpora:
         debiased = {lang: _without_bias([side], rank)[0] for lang, side in sides.items()}
         for a, b in combinations(sides, 2):
-            true = len(set(sides[a].values) & set(sides[b].values))
-            for variant in VARIANTS if true else ():
-                first, second = (
-                    (debiased if variant.debiased else sides)[a],
-                    (debiased if variant.debiased else sides)[b],
-                )
+            true_pairs = len(set(sides[a].values) & set(sides[b].values))
+            for variant in VARIANTS if true_pairs else ():
+                variant_sides = debiased if variant.debiased else sides
+                first, second = variant_sides[a], variant_sides[b]
                 pairs = mine(first, second, variant.plan).pairs
-                recalls[variant].append(100 * _shared(pairs, first, second) / true)
+                recalls[variant].append(100 * _shared(pairs, first, second) / true_pairs)
     if not any(recalls.values()):
         raise BadInput("no two languages share a document; translations have files of the same name")
     means = {variant: float(np.mean(values)) for variant, values in recalls.items()}
@@ -147,16 +144,16 @@ def wmt19(corpora: Iterable[Mapping[str, Side]], rank: int) -> Recalls:
 
 
 def _shared(pairs: Pairs, first: Side, second: Side) -> int:
-    found = zip(pairs.rows.tolist(), pairs.cols.tolist(), strict=True)
-    return sum(first.values[row] == second.values[col] for row, col in found)
+    index_pairs = zip(pairs.rows.tolist(), pairs.cols.tolist(), strict=True)
+    return sum(first.values[row] == second.values[col] for row, col in index_pairs)
 
 
 def probe(sides: Iterable[tuple[str, Side]], seed: int = 0) -> Probe:
-    """Tell languages apart by passages' vectors, before and after the paper's rule (table 1, section 10.1).
+    """Accuracy of telling languages apart by passages' vectors and by their components (table 1, section 10.1).
 
     Args:
-        sides: language and documents, any number of each.
-        seed: of the draws.
+        sides: languages and sides; a language may have several sides.
+        seed: seed of the draws.
 
     Raises:
         BadInput: there are fewer than two languages, or too few passages.
@@ -170,21 +167,22 @@ def probe(sides: Iterable[tuple[str, Side]], seed: int = 0) -> Probe:
         rows = np.concatenate(parts)
         vectors.append(rows[chance.permutation(len(rows))[:_SENTENCES]])
         langs += [lang] * len(vectors[-1])
-    every = np.concatenate(vectors)
-    choice = smallest_rank(every, langs, seed=seed)
+    all_vectors = np.concatenate(vectors)
+    choice = smallest_rank(all_vectors, langs, seed=seed)
     rank = choice.rank or max(choice.accuracies)
-    whole, inside, outside = accuracy_by_component(every, langs, rank, seed)
+    whole, inside, outside = accuracy_by_component(all_vectors, langs, rank, seed)
     return Probe(choice, rank, (100 * whole, 100 * inside, 100 * outside), sorted(passages))
 
 
 def _drawn(side: Side, seed: int) -> FloatArray:
+    """A random sample of a side's passages as unit rows, in the order of the passages."""
     rows = side.passages.vectors
-    some = np.random.default_rng(seed).permutation(len(rows))[:_SENTENCES]
-    return unit_rows(rows[np.sort(some)])
+    sample = np.random.default_rng(seed).permutation(len(rows))[:_SENTENCES]
+    return unit_rows(rows[np.sort(sample)])
 
 
 def _without_bias(sides: Sequence[Side], rank: int) -> list[Side]:
-    """A language's documents without what all of them share, over all sites (LAWDR, section 3.2)."""
+    """The sides of one language without what the documents of all of its sites share (LAWDR, section 3.2)."""
     moments = Moments(sides[0].vectors.shape[1])
     for side in sides:
         moments.add(side.vectors)
@@ -196,16 +194,17 @@ def _without_bias(sides: Sequence[Side], rank: int) -> list[Side]:
     return changed
 
 
-def _rest(first: Side, second: Side, ready: Sequence[tuple[str, str]]) -> tuple[Side, Side]:
-    taken = {url for pair in ready for url in pair}
-    left = (
-        np.array([at for at, url in enumerate(side.doc_ids) if url not in taken], np.int64) for side in (first, second)
+def _rest(first: Side, second: Side, url_pairs: Sequence[tuple[str, str]]) -> tuple[Side, Side]:
+    """Both sides without the documents that are paired by URL."""
+    paired_urls = {url for pair in url_pairs for url in pair}
+    free_first, free_second = (
+        np.array([position for position, url in enumerate(side.doc_ids) if url not in paired_urls], np.int64)
+        for side in (first, second)
     )
-    kept_first, kept_second = left
-    return first.only(kept_first), second.only(kept_second)
+    return first.only(free_first), second.only(free_second)
 
 
 def _paired(first: Side, second: Side, variant: Variant) -> list[tuple[str, str]]:
     pairs = mine(first, second, variant.plan).pairs
-    found = zip(pairs.rows.tolist(), pairs.cols.tolist(), strict=True)
-    return [(first.doc_ids[row], second.doc_ids[col]) for row, col in found]
+    index_pairs = zip(pairs.rows.tolist(), pairs.cols.tolist(), strict=True)
+    return [(first.doc_ids[row], second.doc_ids[col]) for row, col in index_pairs]

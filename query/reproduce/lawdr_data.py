@@ -1,4 +1,4 @@
-"""WMT16 and WMT19 in their own layouts, for the table of LAWDR."""
+"""Readers of WMT16 and WMT19 in their published layouts, for the tables of LAWDR."""
 
 from __future__ import annotations
 
@@ -24,13 +24,7 @@ _COLUMNS = 6
 
 @dataclass(frozen=True)
 class Site:
-    """A website's pages in two languages.
-
-    Attributes:
-        name: its domain.
-        first: pages in the first language.
-        second: pages in the second. A page's id is its URL.
-    """
+    """A website's pages in two languages; ``name`` is its domain, and the id of a page is its URL."""
 
     name: str
     first: list[Document]
@@ -38,22 +32,22 @@ class Site:
 
 
 def lett_files(folder: Path) -> list[Path]:
-    """The sites of a WMT16 folder, by name.
+    """The files of a WMT16 folder, one for each site, sorted by name.
 
     Raises:
-        BadInput: there is none.
+        BadInput: the folder has no such file.
     """
-    found = sorted(path for path in folder.iterdir() if _LETT.search(path.name)) if folder.is_dir() else []
-    if not found:
+    files = sorted(path for path in folder.iterdir() if _LETT.search(path.name)) if folder.is_dir() else []
+    if not files:
         raise BadInput(f"{folder} has no .lett or .lett.gz file; name the folder of the WMT16 task's websites")
-    return found
+    return files
 
 
 def read_site(path: Path, first: str = "en", second: str = "fr") -> Site:
-    """The pages of one site in two languages; those without text, and those of other languages, are left out.
+    """The pages of one site in two languages; pages without text and pages in other languages are left out.
 
     Raises:
-        BadInput: the file can't be read, or a line is no page.
+        BadInput: the file can't be read, or a line is not a page.
     """
     pages: dict[str, dict[str, Document]] = {first: {}, second: {}}
     for where, line in text_lines(path):
@@ -73,14 +67,14 @@ def read_site(path: Path, first: str = "en", second: str = "fr") -> Site:
 
 
 Commentary = Mapping[str, Sequence[Document]]
-"""News commentaries by language; each document's ``concept`` is that of its translations, and of nothing else."""
+"""News commentaries by language; a document and its translations share a ``concept`` that no other document has."""
 
 
 def read_commentary(path: Path) -> Iterator[Commentary]:
-    """News commentary, from the folder of its documents, or from a TSV file or a folder of these, each by itself.
+    """News commentary from the folder of its documents, from a TSV file, or from each TSV file of a folder.
 
     Raises:
-        BadInput: there is nothing of either layout, or a file can't be read.
+        BadInput: the path has neither layout, or a file can't be read.
     """
     if path.is_file():
         yield _commentary_tsv(path)
@@ -107,21 +101,21 @@ def _is_language(folder: Path) -> bool:
 
 
 def _commentary_folder(folder: Path, lang: str) -> list[Document]:
-    found = []
+    documents = []
     for file in sorted(folder.iterdir()):
         if not file.is_file():
             continue
         text = "\n".join(line for _, line in text_lines(file)).strip()
         if text:
-            found.append(Document(f"{lang}:{file.name}", normalise(lang), text, fields={"concept": file.name}))
-    return found
+            documents.append(Document(f"{lang}:{file.name}", normalise(lang), text, fields={"concept": file.name}))
+    return documents
 
 
 def _commentary_tsv(path: Path) -> Commentary:
-    named = _TSV.search(path.name)
-    if not named:
+    match = _TSV.search(path.name)
+    if not match:
         raise BadInput(f"{path} doesn't say its languages; it should be named as news-commentary-v14.de-en.tsv.gz is")
-    langs = named[1], named[2]
+    langs = match[1], match[2]
     parts: tuple[list[str], list[str]] = ([], [])
     sides: tuple[list[Document], list[Document]] = ([], [])
     number = 0
@@ -157,14 +151,14 @@ _LANGUAGE_KEYS = re.compile(r"^(?:\w*lang(?:uage|ue)?|\w*locale|hl)$", re.IGNORE
 
 
 def match_urls(first: Iterable[str], second: Iterable[str], langs: tuple[str, str]) -> list[tuple[str, str]]:
-    """Pairs of URLs that are the same but for their language, each URL in one pair at most.
+    """Pairs of URLs that differ only in their language, each URL in one pair at most.
 
-    A page may name its language where the other names none. Of several that are the same, the first by the alphabet
-    count.
+    One of the two URLs may name no language. Of several URLs that differ only in their language, the first ones in
+    alphabetical order are paired.
 
     Args:
         first: URLs of pages in one language.
-        second: of pages in the other.
+        second: URLs of pages in the other language.
         langs: the two languages.
     """
     sides = [_by_key(sorted(set(urls)), langs) for urls in (first, second)]
@@ -175,14 +169,14 @@ def match_urls(first: Iterable[str], second: Iterable[str], langs: tuple[str, st
 
 
 def _by_key(urls: list[str], langs: tuple[str, str]) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {}
+    urls_by_key: dict[str, list[str]] = {}
     for url in urls:
-        found.setdefault(neutral(url, langs), []).append(url)
-    return found
+        urls_by_key.setdefault(neutral(url, langs), []).append(url)
+    return urls_by_key
 
 
 def neutral(url: str, langs: tuple[str, str]) -> str:
-    """A URL without scheme, fragment and whatever names one of the languages, in its path or its query."""
+    """A URL without its scheme, its fragment, and the names of the languages in its path and its query."""
     parts = urlsplit(url if "://" in url else f"http://{url}")
     marks = _marks(langs)
     segments = [_stripped(segment, marks) for segment in parts.path.split("/")]
@@ -201,7 +195,7 @@ def _stripped(text: str, marks: re.Pattern[str]) -> str:
 
 @lru_cache
 def _marks(langs: tuple[str, str]) -> re.Pattern[str]:
-    """A language's name or code between marks that are no letters, with the mark before it."""
+    """Pattern of a language's name or code together with the separator before it; no letter or digit may follow."""
     names = []
     for lang in langs:
         names += _NAMES.get(lang, lang).split()

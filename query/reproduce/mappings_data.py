@@ -1,10 +1,10 @@
-"""Aligned documents in the layouts they are published in: JRC-Acquis, and comparable articles of Wikipedia.
+"""Readers of aligned documents in their published layouts: JRC-Acquis, and comparable articles of Wikipedia.
 
 **JRC-Acquis 3.0** (the archives jrc-LL.tgz, unpacked into one folder): ``LL/YEAR/jrcNAME-LL.xml``, TEI with paragraphs
-``<p n="…">`` in ``<body>``; a document has the same NAME in every language. Letters with diacritics stand as
-``%eacute;`` in many French ones.
+``<p n="…">`` in ``<body>``; a document has the same NAME in every language. In many French documents, letters with
+diacritics are written like ``%eacute;``.
 
-**Wikipedia** (wikicomp of linguatools, a file a pair of languages): ``<articlePair id="…">`` with two
+**Wikipedia** (wikicomp of linguatools, a file for each pair of languages): ``<articlePair id="…">`` with two
 ``<article lang="…" name="…">``, paragraphs ``<p>`` and headings ``<h>`` in ``<content>``.
 """
 
@@ -28,28 +28,28 @@ _BLANKS = re.compile(r"\s+")
 
 
 def read_jrc(folder: Path, langs: Sequence[str], most: int = 0) -> Iterator[Document]:
-    """Documents that are there in all of some languages, language after language, ordered by their names.
+    """Documents that exist in all of the given languages, language after language, ordered by their names.
 
     Args:
-        folder: where the archives were unpacked.
-        langs: languages.
-        most: documents of a language at most; 0: all.
+        folder: folder of the unpacked archives.
+        langs: the languages.
+        most: greatest number of documents of a language; 0: all.
 
     Raises:
-        BadInput: a language has no files of this layout.
+        BadInput: a language has no files of this layout, or no document exists in all languages.
     """
     files: dict[str, dict[str, Path]] = {}
     for lang in langs:
-        found = sorted(folder.rglob(f"jrc*-{lang}.xml")) if folder.is_dir() else []
-        files[lang] = {named[1]: path for path in found if (named := _NAME.fullmatch(path.name))}
+        paths = sorted(folder.rglob(f"jrc*-{lang}.xml")) if folder.is_dir() else []
+        files[lang] = {match[1]: path for path in paths if (match := _NAME.fullmatch(path.name))}
         if not files[lang]:
             raise BadInput(f"{folder} has no {lang}/YEAR/jrc…-{lang}.xml; unpack jrc-{lang}.tgz of JRC-Acquis there")
-    common = sorted(set.intersection(*(set(some) for some in files.values())))
+    common = sorted(set.intersection(*(set(lang_files) for lang_files in files.values())))
     if not common:
         raise BadInput(f"no document of {folder} is there in all of {', '.join(langs)}; leave languages out")
-    for lang, some in files.items():
+    for lang, lang_files in files.items():
         for name in common[: most or None]:
-            text = _body(some[name].read_text(encoding="utf-8", errors="replace"))
+            text = _body(lang_files[name].read_text(encoding="utf-8", errors="replace"))
             yield Document(f"{name}-{lang}", lang, text, fields={"concept": name})
 
 
@@ -67,24 +67,24 @@ def _body(markup: str) -> str:
 
 
 def _repaired(text: str) -> str:
-    """``%eacute;`` is é; a percent sign before any other word is one."""
-    return _PERCENT.sub(lambda found: html.unescape(f"&{found[1]};") if found[1] in name2codepoint else found[0], text)
+    """Replace the likes of ``%eacute;`` by é; a percent sign before any other word stays."""
+    return _PERCENT.sub(lambda match: html.unescape(f"&{match[1]};") if match[1] in name2codepoint else match[0], text)
 
 
 def read_wikicomp(path: Path, most: int = 0) -> Iterator[Document]:
-    """Both articles of each pair, pair after pair; pairs of which one has no text are left out.
+    """Both articles of each pair, pair after pair; pairs with an article without text are left out.
 
     Args:
         path: the file, compressed or not.
-        most: pairs at most; 0: all.
+        most: greatest number of pairs; 0: all.
 
     Raises:
-        BadInput: it is not there, is damaged, or has no pair.
+        BadInput: the file is missing or damaged, or has no pair.
     """
     count = 0
     for block in _pairs(path):
         articles = list(_articles(block))
-        if len(articles) != 2 or not all(one.text for one in articles):
+        if len(articles) != 2 or not all(article.text for article in articles):
             continue
         yield from articles
         count += 1

@@ -25,12 +25,12 @@ _PARTS = {"train.1000": "train", "dev": "dev", "test": "test"}
 
 
 def read_mldoc(folder: Path) -> Iterator[Document]:
-    """Documents with the fields ``label`` and ``split``, language after language; other files are left alone.
+    """Documents with the fields ``label`` and ``split``, language after language; other files are ignored.
 
     Raises:
-        BadInput: there are no such files, or one can't be read.
+        BadInput: there are no such files, or a file can't be read.
     """
-    files = [(path, named) for path in _files(folder) if (named := _NAME.fullmatch(path.name))]
+    files = [(path, match) for path in _files(folder) if (match := _NAME.fullmatch(path.name))]
     if not files:
         raise BadInput(f"{folder} has no english.train.1000 or the like; name the folder that MLDoc's script filled")
     return _read(files)
@@ -43,8 +43,8 @@ def _files(folder: Path) -> list[Path]:
 
 
 def _read(files: list[tuple[Path, re.Match[str]]]) -> Iterator[Document]:
-    for path, named in files:
-        split, lang = _PARTS[named[2]], LANGUAGES[named[1]]
+    for path, match in files:
+        split, lang = _PARTS[match[2]], LANGUAGES[match[1]]
         for number, (where, line) in enumerate(text_lines(path), 1):
             if not line.strip():
                 continue

@@ -1,4 +1,4 @@
-"""Find a text's equivalent among candidates: precision at k by cosine and by CSLS, as papers on word vectors do."""
+"""Precision at k of finding a text's equivalent among candidates, by cosine and by CSLS, as for word vectors."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ class Precision:
     """Share of the queries whose equivalent is among the first k candidates (P@k).
 
     Attributes:
-        cosine: by k.
-        csls: by k, with each side's ten nearest of the other taken into account (Conneau et al. 2017).
-        queries: how many were asked.
+        cosine: share by k, candidates ranked by cosine.
+        csls: share by k, candidates ranked by CSLS with ten neighbours on either side (Conneau et al. 2017).
+        queries: number of queries.
     """
 
     cosine: dict[int, float]
@@ -40,24 +40,25 @@ def precision(
     source: FloatArray | None = None,
     ranks: Sequence[int] = RANKS,
 ) -> Precision:
-    """Rank all candidates for each query; a query finds its equivalent at the place of the nearest right one.
+    """Rank all candidates for each query; the rank that counts is that of the nearest equivalent.
 
     Args:
         queries: (q, dim) unit rows.
         candidates: (c, dim) unit rows.
-        equivalents: rows of the right candidates, by query; a query without any counts as not found.
-        source: (n, dim) unit rows of the queries' side, whose nearness makes hubs; the queries unless given.
-        ranks: of which the precision is wanted.
+        equivalents: rows of the equivalent candidates by query; a query without equivalents counts as not found.
+        source: (n, dim) unit rows of the queries' side, from which CSLS takes the candidates' neighbours; by default
+            the queries.
+        ranks: the values of k.
     """
     source = queries if source is None else source
-    hubs = np.concatenate([_mean_nearest(candidates[at : at + _BLOCK], source) for at in _starts(candidates)])
+    hubs = np.concatenate([_mean_nearest(candidates[start : start + _BLOCK], source) for start in _starts(candidates)])
     by_cosine, by_csls = [], []
-    for at in _starts(queries):
-        cosines = queries[at : at + _BLOCK] @ candidates.T
+    for start in _starts(queries):
+        cosines = queries[start : start + _BLOCK] @ candidates.T
         csls = 2 * cosines - hubs  # the query's own neighbourhood is the same for all of its candidates
-        right = equivalents[at : at + _BLOCK]
-        by_cosine += _places(cosines, right)
-        by_csls += _places(csls, right)
+        block_equivalents = equivalents[start : start + _BLOCK]
+        by_cosine += _places(cosines, block_equivalents)
+        by_csls += _places(csls, block_equivalents)
     return Precision(_shares(by_cosine, ranks), _shares(by_csls, ranks), len(queries))
 
 
@@ -69,17 +70,17 @@ def _starts(rows: FloatArray) -> range:
     return range(0, len(rows), _BLOCK)
 
 
-def _mean_nearest(rows: FloatArray, others: FloatArray) -> FloatArray:
-    return neighbourhood(rows @ others.T, min(_NEIGHBOURS, len(others)))
+def _mean_nearest(rows: FloatArray, other_rows: FloatArray) -> FloatArray:
+    return neighbourhood(rows @ other_rows.T, min(_NEIGHBOURS, len(other_rows)))
 
 
-def _places(scores: npt.NDArray[np.float32], right: Sequence[AbstractSet[int]]) -> list[float]:
+def _places(scores: npt.NDArray[np.float32], equivalents: Sequence[AbstractSet[int]]) -> list[float]:
     places = []
-    for row, rows in zip(scores, right, strict=True):
+    for row_scores, rows in zip(scores, equivalents, strict=True):
         if not rows:
             places.append(np.inf)
             continue
-        best = row[list(rows)].max()
-        others = np.delete(row, list(rows))
-        places.append(1.0 + float((others >= best).sum()))
+        best = row_scores[list(rows)].max()
+        wrong = np.delete(row_scores, list(rows))
+        places.append(1.0 + float((wrong >= best).sum()))
     return places

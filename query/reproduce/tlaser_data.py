@@ -1,8 +1,9 @@
-"""The data that T-LASER and its relatives are measured on, in the layouts it is published in.
+"""Readers of the data that T-LASER and similar encoders are evaluated on, in its published layouts.
 
 **MLDoc**: ``query.reproduce.mldoc_data``.
 
-**Tatoeba** (as in LASER's repository): ``tatoeba.deu-eng.deu`` and ``tatoeba.deu-eng.eng``, the same line in both.
+**Tatoeba** (as in LASER's repository): ``tatoeba.deu-eng.deu`` and ``tatoeba.deu-eng.eng``; lines of the same number
+are translations.
 """
 
 from __future__ import annotations
@@ -25,40 +26,41 @@ def read_mldoc(folder: Path) -> dict[str, dict[Part, list[Document]]]:
     """Documents of MLDoc by language and part, of the languages that have all three parts.
 
     Raises:
-        BadInput: the folder has no language whole, or a line has no class.
+        BadInput: the folder has no language with all three parts, or a line has no class.
     """
-    found: dict[str, dict[Part, list[Document]]] = {}
+    by_lang: dict[str, dict[Part, list[Document]]] = {}
     for document in mldoc_data.read_mldoc(folder):
-        found.setdefault(document.lang, {}).setdefault(document.fields["split"], []).append(document)
-    whole = {lang: parts for lang, parts in found.items() if len(parts) == len(get_args(Part))}
-    if not whole:
+        by_lang.setdefault(document.lang, {}).setdefault(document.fields["split"], []).append(document)
+    complete = {lang: parts for lang, parts in by_lang.items() if len(parts) == len(get_args(Part))}
+    if not complete:
         raise BadInput(
             f"{folder} has no language of MLDoc whole (english.train.1000, english.dev, english.test and so on); "
             "make them with the corpus's own scripts"
         )
-    return whole
+    return complete
 
 
 def read_tatoeba(folder: Path) -> dict[tuple[str, str], tuple[list[str], list[str]]]:
     """Sentences and their translations by pair of languages.
 
     Raises:
-        BadInput: the folder has no pair, or the sides of one are empty or differ in length.
+        BadInput: the folder has no pair of files, or the files of a pair are empty or differ in length.
     """
-    found = {}
+    sentences = {}
     for file in sorted(folder.glob("tatoeba.*-*.*")):
-        named = _PAIR.match(file.name)
-        if not named:
+        match = _PAIR.match(file.name)
+        if not match:
             continue
-        other = file.with_name(f"tatoeba.{named[1]}-{named[2]}.{named[2]}")
-        first, second = ([line for _, line in text_lines(side)] for side in (file, other))
+        other_file = file.with_name(f"tatoeba.{match[1]}-{match[2]}.{match[2]}")
+        first, second = ([line for _, line in text_lines(side)] for side in (file, other_file))
         if len(first) != len(second):
             raise BadInput(
-                f"{file} has {len(first)} lines and {other.name} {len(second)}; get both again, line by line the same"
+                f"{file} has {len(first)} lines and {other_file.name} {len(second)}; "
+                "get both again, line by line the same"
             )
         if not first:
-            raise BadInput(f"{file} and {other.name} are empty; get both again")
-        found[normalise(named[1]), normalise(named[2])] = (first, second)
-    if not found:
+            raise BadInput(f"{file} and {other_file.name} are empty; get both again")
+        sentences[normalise(match[1]), normalise(match[2])] = (first, second)
+    if not sentences:
         raise BadInput(f"{folder} has no pair of files such as tatoeba.deu-eng.deu and tatoeba.deu-eng.eng")
-    return found
+    return sentences

@@ -1,1 +1,1 @@
-"""The query service: JSON, an Elasticsearch-shaped search and a web page, all over one ``Searcher`` a collection."""
+"""The query service: JSON, an Elasticsearch-shaped search and a web page, over one ``Searcher`` a collection."""

@@ -1,4 +1,4 @@
-"""Who may ask: tokens as bearer or as the password of basic auth, and how often each may."""
+"""Who may call the service: tokens, as bearer or as the password of basic auth; and how often each caller may."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from pathlib import Path
 from encoders.errors import BadInput
 
 _SCOPES = ("read", "write")
-_SHORTEST = 16
-_ADDRESSES = 10_000
-"""Callers whose rate is remembered; the longest silent goes first."""
+_MIN_CHARACTERS = 16
+_MAX_CALLERS = 10_000
+"""Maximum number of callers whose rate is remembered; the caller that was silent longest is forgotten first."""
 
 
 @dataclass(frozen=True)
 class Token:
-    """One who may ask.
+    """The token of a caller.
 
     Attributes:
-        name: in logs; a browser's user name is not looked at.
+        name: of the caller, for logs; the user name of basic auth is ignored.
         digest: SHA-256 of the token.
-        writes: whether writes are passed on for it, where the service passes any.
+        writes: whether this caller's writes are passed on, if the service passes writes on.
     """
 
     name: str
@@ -36,23 +36,23 @@ class Token:
 
     @classmethod
     def of(cls, name: str, secret: str, *, writes: bool = False) -> Token:
-        """A token by its secret.
+        """The token with this secret.
 
         Raises:
-            BadInput: the secret is too short to be one.
+            BadInput: the secret is too short.
         """
-        if len(secret) < _SHORTEST:
+        if len(secret) < _MIN_CHARACTERS:
             raise BadInput(
-                f"the token of {name} is shorter than {_SHORTEST} characters; make one: openssl rand -hex 24"
+                f"the token of {name} is shorter than {_MIN_CHARACTERS} characters; make one: openssl rand -hex 24"
             )
         return cls(name, sha256(secret.encode()).digest(), writes)
 
 
 def read_tokens(path: Path) -> tuple[Token, ...]:
-    """Tokens of a file: a line each, ``NAME TOKEN [read|write]``; empty lines and those with ``#`` are left out.
+    """Tokens of a file with lines ``NAME TOKEN [read|write]``; empty lines and lines that begin with ``#`` are skipped.
 
     Raises:
-        BadInput: the file can't be read, or a line is none of these.
+        BadInput: the file can't be read, has no token, or has a line of another form.
     """
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
@@ -73,12 +73,12 @@ def read_tokens(path: Path) -> tuple[Token, ...]:
 
 @dataclass(frozen=True)
 class Caller:
-    """Who a request is of.
+    """The caller of a request.
 
     Attributes:
-        name: of the token; the address where there are no tokens; ``cluster`` where Elasticsearch vouches.
+        name: of the token; the address if the service has no tokens; ``cluster`` and a hash if Elasticsearch vouches.
         writes: whether writes may be passed on.
-        authorization: the caller's own credentials for Elasticsearch, as they were sent; empty: none.
+        authorization: the caller's own credentials for Elasticsearch, as sent; empty: none.
     """
 
     name: str
@@ -87,9 +87,9 @@ class Caller:
 
 
 def known(tokens: Iterable[Token], authorization: str) -> Token | None:
-    """The token that an ``Authorization`` header has: ``Bearer TOKEN``, or ``Basic`` with the token as password."""
-    scheme, _, given = authorization.partition(" ")
-    secret = given.strip()
+    """The token of an ``Authorization`` header: ``Bearer TOKEN``, or ``Basic`` with the token as password."""
+    scheme, _, credentials = authorization.partition(" ")
+    secret = credentials.strip()
     if scheme.lower() == "basic":
         try:
             secret = base64.b64decode(secret, validate=True).decode().partition(":")[2]
@@ -98,28 +98,28 @@ def known(tokens: Iterable[Token], authorization: str) -> Token | None:
     elif scheme.lower() != "bearer":
         return None
     digest = sha256(secret.encode()).digest()
-    found = [token for token in tokens if hmac.compare_digest(token.digest, digest)]
-    return found[0] if found else None
+    matching = [token for token in tokens if hmac.compare_digest(token.digest, digest)]
+    return matching[0] if matching else None
 
 
 class Rates:
-    """How often each may ask: a bucket that fills by the minute and holds ten seconds' worth."""
+    """How often each caller may ask: a token bucket that fills at the rate and holds ten seconds' worth."""
 
     def __init__(self, per_minute: int) -> None:
-        """Take how often; 0: as often as they like."""
-        self._each = per_minute / 60
-        self._most = max(1.0, self._each * 10)
+        """Begin with full buckets; ``per_minute`` 0: no bound."""
+        self._per_second = per_minute / 60
+        self._capacity = max(1.0, self._per_second * 10)
         self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
     def wait(self, name: str) -> float:
-        """Seconds until this one may ask again; 0: now, and it counts."""
-        if not self._each:
+        """Seconds until this caller may ask again; 0: the caller may ask now, and the request is counted."""
+        if not self._per_second:
             return 0.0
         now = time.monotonic()
-        left, since = self._buckets.pop(name, (self._most, now))
-        left = min(self._most, left + (now - since) * self._each)
-        allowed = left >= 1
-        self._buckets[name] = (left - 1 if allowed else left), now
-        if len(self._buckets) > _ADDRESSES:
+        level, filled_at = self._buckets.pop(name, (self._capacity, now))
+        level = min(self._capacity, level + (now - filled_at) * self._per_second)
+        allowed = level >= 1
+        self._buckets[name] = (level - 1 if allowed else level), now
+        if len(self._buckets) > _MAX_CALLERS:
             self._buckets.popitem(last=False)
-        return 0.0 if allowed else (1 - left) / self._each
+        return 0.0 if allowed else (1 - level) / self._per_second

@@ -1,4 +1,4 @@
-"""Where searches wait for a thread: as many as there is room for, and none for longer than it is worth."""
+"""Threads for searches, with a bound on the number of waiting requests and on the seconds of each."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from typing import TypeVar
 from query.service.metrics import Metrics
 
 T = TypeVar("T")
-_FORGETTING = 0.1
+_AVERAGE_WEIGHT = 0.1
 
 
 class Refused(Exception):
     """A request that is not answered now.
 
     Attributes:
-        status: of the answer.
-        after: seconds until it may be tried again; 0: that does not help.
+        status: HTTP status of the answer.
+        after: seconds until the caller may try again; 0: trying again does not help.
     """
 
     def __init__(self, status: int, sentence: str, after: float = 0.0) -> None:
@@ -34,62 +34,62 @@ class SearchThreads:
     """
 
     def __init__(self, threads: int, waiting: int, seconds: float, metrics: Metrics) -> None:
-        """Take the bounds.
+        """Begin without searches.
 
         Args:
-            threads: searches at once.
-            waiting: requests that may wait for one of them.
+            threads: number of searches at once.
+            waiting: number of requests that may wait for a thread.
             seconds: until a request is given up.
-            metrics: told how many there are.
+            metrics: shows the searches that run or wait, and counts refused requests.
         """
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="search")
-        self._threads, self._room, self._seconds = threads, threads + waiting, seconds
-        self._inside = 0
-        self._usual = 0.05
+        self._threads, self._capacity, self._seconds = threads, threads + waiting, seconds
+        self._admitted = 0
+        self._average_seconds = 0.05
         self._metrics = metrics
 
     async def do(self, act: Callable[[], T]) -> T:
-        """What an act returns, done by one of the threads.
+        """Call a function in one of the threads and return its value.
 
         Raises:
-            Refused: there are too many already (429), or it took too long (503).
+            Refused: too many requests run or wait (429), or the call took too long (503).
         """
-        if self._inside >= self._room:
+        if self._admitted >= self._capacity:
             self._metrics.refused.labels("full").inc()
-            raise Refused(429, "there is more to search than can be done now; try again", self._until_room())
-        late = time.monotonic() + self._seconds
+            raise Refused(429, "there is more to search than can be done now; try again", self._seconds_until_room())
+        deadline = time.monotonic() + self._seconds
 
-        def timely() -> T:
-            if time.monotonic() > late:
-                raise _late()
+        def act_in_time() -> T:
+            if time.monotonic() > deadline:
+                raise _too_late()
             return act()
 
-        self._inside += 1
-        self._metrics.waiting.set(self._inside)
+        self._admitted += 1
+        self._metrics.waiting.set(self._admitted)
         begun = time.monotonic()
-        future = asyncio.get_running_loop().run_in_executor(self._pool, timely)
-        future.add_done_callback(lambda done: self._leave(done, begun))
+        future = asyncio.get_running_loop().run_in_executor(self._pool, act_in_time)
+        future.add_done_callback(lambda finished: self._finish(finished, begun))
         try:
             return await asyncio.wait_for(asyncio.shield(future), self._seconds)
         except TimeoutError:
             self._metrics.refused.labels("late").inc()
-            raise _late() from None
+            raise _too_late() from None
 
-    def _leave(self, done: asyncio.Future[T], begun: float) -> None:
-        """One is done, whether or not anybody still waits for it."""
-        if not done.cancelled():
-            done.exception()  # seen: where nobody waits any more, nobody else looks
-        self._inside -= 1
-        self._metrics.waiting.set(self._inside)
-        self._usual += _FORGETTING * (time.monotonic() - begun - self._usual)
+    def _finish(self, future: asyncio.Future[T], begun: float) -> None:
+        """Count a call as finished, whether or not its request still waits for it."""
+        if not future.cancelled():
+            future.exception()  # retrieved, as asyncio logs exceptions that nobody retrieves
+        self._admitted -= 1
+        self._metrics.waiting.set(self._admitted)
+        self._average_seconds += _AVERAGE_WEIGHT * (time.monotonic() - begun - self._average_seconds)
 
-    def _until_room(self) -> float:
-        return max(1.0, self._usual * self._inside / self._threads)
+    def _seconds_until_room(self) -> float:
+        return max(1.0, self._average_seconds * self._admitted / self._threads)
 
     def close(self) -> None:
-        """Let searches that run end; those that wait are not begun."""
+        """Let running searches end, and cancel waiting ones."""
         self._pool.shutdown(cancel_futures=True)
 
 
-def _late() -> Refused:
+def _too_late() -> Refused:
     return Refused(503, "the search took too long and was given up; try again, or ask for less", 1.0)

@@ -1,4 +1,4 @@
-"""What the database says of collections, in one statement: asked before every search."""
+"""The state of collections in the database, read in one statement before every search."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from sqlalchemy.orm import aliased
 from indexer.collection.collection import Collection
 from query.calibration.table import CalibrationRow
 
-_BESIDE = aliased(CalibrationRow)
+_OTHER_CALIBRATIONS = aliased(CalibrationRow)
 _NEWEST = (
-    sa.select(sa.func.max(_BESIDE.created))
-    .where(_BESIDE.collection == Collection.name, _BESIDE.active)
+    sa.select(sa.func.max(_OTHER_CALIBRATIONS.created))
+    .where(_OTHER_CALIBRATIONS.collection == Collection.name, _OTHER_CALIBRATIONS.active)
     .scalar_subquery()
 )
-_NOW = (
+_STATE = (
     sa.select(
         Collection.store,
         Collection.generation,
@@ -40,13 +40,13 @@ _NAMES = sa.select(Collection.name).order_by(Collection.name)
 
 
 def now(engine: sa.Engine, name: str) -> tuple[Any, ...] | None:
-    """What decides how a collection is searched, the last two of it its calibration; none: there is no such one."""
+    """What decides how a collection is searched, the last two items of its calibration; none: no such collection."""
     with engine.connect() as connection:
-        found = connection.execute(_NOW, {"name": name}).one_or_none()
-    return None if found is None else tuple(found)
+        row = connection.execute(_STATE, {"name": name}).one_or_none()
+    return None if row is None else tuple(row)
 
 
 def names(engine: sa.Engine) -> list[str]:
-    """All collections."""
+    """Names of all collections."""
     with engine.connect() as connection:
         return list(connection.execute(_NAMES).scalars())

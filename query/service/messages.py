@@ -1,4 +1,4 @@
-"""What is asked and answered, as JSON: what OpenAPI shows."""
+"""Requests and answers as JSON; OpenAPI shows their docstrings and descriptions."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from pydantic import BaseModel, ConfigDict, Field
 from query.calibration.margin import Margin
 
 MOST = 1000
-"""Hits of one search, at most."""
+"""Maximum number of hits of one search."""
 LONGEST = 10_000
-"""Characters of a query, at most."""
+"""Maximum number of characters of a query."""
 
 Scalar = str | int | float | bool
 Code = Annotated[str, Field(min_length=1, max_length=35)]

@@ -1,20 +1,24 @@
-"""What Prometheus reads of the service."""
+"""Metrics of the service for Prometheus."""
 
 from __future__ import annotations
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
-_FAST = (0.002, 0.005, 0.01, 0.02, 0.03, 0.05, 0.075, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30)
+_SECONDS_BUCKETS = (0.002, 0.005, 0.01, 0.02, 0.03, 0.05, 0.075, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30)
 
 
 class Metrics:
-    """Counters of one service, in a registry of its own."""
+    """Metrics of one service, in a separate registry."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
         self.requests = Counter("dragoman_requests", "Requests.", ("route", "status"), registry=self.registry)
         self.seconds = Histogram(
-            "dragoman_request_seconds", "Time to an answer.", ("route",), buckets=_FAST, registry=self.registry
+            "dragoman_request_seconds",
+            "Time to an answer.",
+            ("route",),
+            buckets=_SECONDS_BUCKETS,
+            registry=self.registry,
         )
         self.searches = Counter(
             "dragoman_searches", "Searches by language of the query.", ("collection", "lang"), registry=self.registry
@@ -28,18 +32,18 @@ class Metrics:
             "dragoman_query_vectors", "Query vectors, kept or to be made.", ("kept",), registry=self.registry
         )
         self.upstream = Histogram(
-            "dragoman_upstream_seconds", "Elasticsearch's answers.", buckets=_FAST, registry=self.registry
+            "dragoman_upstream_seconds", "Elasticsearch's answers.", buckets=_SECONDS_BUCKETS, registry=self.registry
         )
         self.log_lost = Counter("dragoman_log_lost", "Entries the query log did not take.", registry=self.registry)
 
     def encoded(self, queries: int) -> None:
-        """Queries were encoded in one call."""
+        """Count a call of the encoder, with its number of queries."""
         self._batches.observe(queries)
 
-    def kept(self, there: bool) -> None:
-        """A query's vector was there, or had to be made."""
-        self._vectors.labels("yes" if there else "no").inc()
+    def kept(self, kept: bool) -> None:
+        """Count a query whose vector was kept, or had to be computed."""
+        self._vectors.labels("yes" if kept else "no").inc()
 
     def text(self) -> bytes:
-        """All of them, as Prometheus reads them."""
+        """All metrics in Prometheus's text format."""
         return generate_latest(self.registry)

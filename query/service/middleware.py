@@ -1,4 +1,4 @@
-"""What every request passes before anything else looks at it: host, size, token, rate; and every answer after."""
+"""Checks of every request before its handler, host, size, token and rate; and the headers of every answer."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from query.service.metrics import Metrics
 from query.service.options import ServiceOptions
 from query.service.upstream import Upstream
 
-_OPEN = frozenset({"/api/health", "/api/ready"})
-"""What needs no token: an orchestrator has none, and nothing of a document is said."""
+_PUBLIC_PATHS = frozenset({"/api/health", "/api/ready"})
+"""Paths that need no token: orchestrators have none, and these answers say nothing of a document."""
 _BODY_WITHIN = 20.0
 _HEADERS = (
     (b"x-content-type-options", b"nosniff"),
@@ -26,35 +26,35 @@ _HEADERS = (
     (b"cross-origin-resource-policy", b"same-origin"),
     (b"cross-origin-opener-policy", b"same-origin"),
 )
-_CLOSED = (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'")
+_CONTENT_POLICY = (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'")
 _UNCACHED = (b"cache-control", b"no-store")
 
 
 class AccessMiddleware:
-    """The service's outer wall."""
+    """ASGI middleware that refuses requests without access and adds headers to every answer."""
 
     def __init__(
         self, app: ASGIApp, options: ServiceOptions, metrics: Metrics, cluster: Upstream | None = None
     ) -> None:
-        """Take what is inside.
+        """Wrap an application.
 
         Args:
-            app: what answers.
-            options: who may ask, how much and how often.
-            metrics: told of every answer.
-            cluster: which knows its users, if it does; none: there is none.
+            app: answers the requests that pass.
+            options: tokens, host names, size of a body and rate.
+            metrics: counts answers and their seconds.
+            cluster: Elasticsearch, which may vouch for callers; none: there is no cluster.
         """
         self._app, self._options, self._metrics, self._cluster = app, options, metrics, cluster
         self._rates = Rates(options.rate)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request."""
+        """Answer a request, or pass it on to the application."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
         begun, status = time.perf_counter(), 500
 
-        async def sending(message: Message) -> None:
+        async def send_with_headers(message: Message) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
@@ -66,9 +66,9 @@ class AccessMiddleware:
             body = await self._body(scope, receive)
         except Refused as refused:
             self._metrics.refused.labels(str(refused.status)).inc()
-            await _refusal(refused, elastic=is_elastic(scope))(scope, receive, sending)
+            await _refusal(refused, elastic=is_elastic(scope))(scope, receive, send_with_headers)
         else:
-            await self._app(scope, _once(body, receive), sending)
+            await self._app(scope, _replayed(body, receive), send_with_headers)
         finally:
             route = getattr(scope.get("route"), "path", "refused")
             self._metrics.requests.labels(route, str(status)).inc()
@@ -79,7 +79,7 @@ class AccessMiddleware:
         self._check_host(headers.get(b"host", b"").decode("latin-1"))
         path = scope["path"]
         address = (scope.get("client") or ("unknown",))[0]
-        if path in _OPEN:
+        if path in _PUBLIC_PATHS:
             return Caller(address)
         authorization = headers.get(b"authorization", b"").decode("latin-1")
         caller = await self._caller(authorization, address, elastic=is_elastic(scope))
@@ -89,15 +89,17 @@ class AccessMiddleware:
         return caller
 
     def _check_host(self, host: str) -> None:
-        """A name that leads here and is not ours is a page of somebody's that asks in our user's browser."""
+        """Refuse foreign host names, by which a page in a user's browser could reach the service (DNS rebinding)."""
         name = host.rpartition(":")[0] if host.rpartition(":")[2].isdigit() else host
         if self._options.hosts and name.strip("[]").lower() not in self._options.hosts:
             raise Refused(421, "the service is not known by this host name; see dragoman serve --allow-host")
 
     async def _caller(self, authorization: str, address: str, *, elastic: bool) -> Caller:
         if not self._options.tokens:
-            own = elastic and authorization and self._cluster is not None and await self._cluster.secured()
-            return Caller(address, writes=True, authorization=authorization if own else "")
+            elastic_credentials = (
+                elastic and authorization and self._cluster is not None and await self._cluster.secured()
+            )
+            return Caller(address, writes=True, authorization=authorization if elastic_credentials else "")
         token = known(self._options.tokens, authorization)
         if token is not None:
             return Caller(token.name, token.writes)
@@ -110,11 +112,11 @@ class AccessMiddleware:
         raise Refused(401, "a token is needed: Authorization: Bearer TOKEN, or basic auth with it as the password")
 
     async def _body(self, scope: Scope, receive: Receive) -> bytes:
-        """The whole body, which is small."""
-        most = self._options.body
+        """The whole body of a request, in bytes; the options bound its size."""
+        max_bytes = self._options.body
         length = dict(scope["headers"]).get(b"content-length", b"0")
-        if not length.isdigit() or int(length) > most:
-            raise Refused(413, f"a request's body may have {most:,} bytes")
+        if not length.isdigit() or int(length) > max_bytes:
+            raise Refused(413, f"a request's body may have {max_bytes:,} bytes")
         parts: list[bytes] = []
         size = 0
         try:
@@ -125,8 +127,8 @@ class AccessMiddleware:
                         raise Refused(400, "the request ended before its body did")
                     parts.append(message.get("body", b""))
                     size += len(parts[-1])
-                    if size > most:
-                        raise Refused(413, f"a request's body may have {most:,} bytes")
+                    if size > max_bytes:
+                        raise Refused(413, f"a request's body may have {max_bytes:,} bytes")
                     if not message.get("more_body"):
                         return b"".join(parts)
         except TimeoutError:
@@ -134,7 +136,7 @@ class AccessMiddleware:
 
 
 def is_elastic(scope: Scope) -> bool:
-    """Whether a request is for Elasticsearch: at a path that is not the service's own, or at ``/`` by a client."""
+    """Whether a request is for Elasticsearch: at a path that is not the service's own, or at ``/`` by no browser."""
     path = scope["path"]
     if path == "/":
         accept = dict(scope["headers"]).get(b"accept", b"")
@@ -142,24 +144,24 @@ def is_elastic(scope: Scope) -> bool:
     return not (path in {"/metrics", "/openapi.json"} or path.startswith("/api/"))
 
 
-def _once(body: bytes, receive: Receive) -> Receive:
-    """The body that was read already, then whatever comes."""
-    given = False
+def _replayed(body: bytes, receive: Receive) -> Receive:
+    """A ``receive`` that returns the body already read first, and then the messages of the original."""
+    delivered = False
 
-    async def receiving() -> Message:
-        nonlocal given
-        if given:
+    async def receive_once() -> Message:
+        nonlocal delivered
+        if delivered:
             return await receive()
-        given = True
+        delivered = True
         return {"type": "http.request", "body": body, "more_body": False}
 
-    return receiving
+    return receive_once
 
 
 def _with_headers(headers: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
-    there = {name for name, _ in headers}
-    ours = [*_HEADERS, _CLOSED, _UNCACHED]
-    return [*headers, *((name, value) for name, value in ours if name not in there)]
+    present = {name for name, _ in headers}
+    added = [*_HEADERS, _CONTENT_POLICY, _UNCACHED]
+    return [*headers, *((name, value) for name, value in added if name not in present)]
 
 
 def _refusal(refused: Refused, *, elastic: bool) -> JSONResponse:
@@ -171,12 +173,14 @@ def _refusal(refused: Refused, *, elastic: bool) -> JSONResponse:
     return JSONResponse({"error": str(refused)}, refused.status, headers)
 
 
-_KINDS = {401: "security_exception", 403: "security_exception", 404: "resource_not_found_exception",
+_ERROR_TYPES = {401: "security_exception", 403: "security_exception", 404: "resource_not_found_exception",
           429: "es_rejected_execution_exception"}  # fmt: skip
 
 
 def elastic_error(refused: Refused) -> dict[str, object]:
     """A refusal in Elasticsearch's own shape."""
-    kind = _KINDS.get(refused.status, "illegal_argument_exception" if refused.status < 500 else "dragoman_exception")
+    kind = _ERROR_TYPES.get(
+        refused.status, "illegal_argument_exception" if refused.status < 500 else "dragoman_exception"
+    )
     cause = {"type": kind, "reason": str(refused)}
     return {"error": {"root_cause": [cause], **cause}, "status": refused.status}

@@ -1,4 +1,4 @@
-"""The collections that are served, open: what is searched is always what the database says now."""
+"""The collections that are served, kept open; each search uses a collection as the database states it then."""
 
 from __future__ import annotations
 
@@ -29,49 +29,49 @@ from query.service import collection_state
 from query.service.metrics import Metrics
 from query.service.query_batcher import QueryBatcher
 
-_COUNTED = 5.0
-"""Seconds that the number of documents by language is believed."""
-_TRIED_AGAIN = 60.0
-"""Seconds until a model that did not fit is loaded again for a collection of which the database says the same."""
-_OTHERS = 4
-"""Calibrations kept beside the active one, of those that requests named."""
+_COUNT_SECONDS = 5.0
+"""Seconds between two counts of a collection's documents by language."""
+_RETRY_SECONDS = 60.0
+"""Seconds after a failed opening until the next attempt, if the collection's rows in the database stay the same."""
+_MAX_CALIBRATIONS = 4
+"""Searchers kept of a collection for calibrations that requests name, beside that of the active calibration."""
 
 
 @dataclass(frozen=True)
-class _Failed:
+class _OpeningFailure:
     """Why a collection could not be opened.
 
     Attributes:
-        state: what the database said of it then.
-        kind: of the error.
-        sentence: what it said.
-        when: it was tried.
+        state: of the collection in the database at that time, as ``collection_state.now`` returns it.
+        kind: class of the error.
+        sentence: message of the error.
+        failed_at: time of the attempt, in seconds of ``time.monotonic``.
     """
 
     state: tuple[Any, ...]
     kind: type[ModelMismatch] | type[MissingPart]
     sentence: str
-    when: float
+    failed_at: float
 
 
 @dataclass
-class _Open:
-    """A collection, open.
+class _OpenCollection:
+    """A collection that is open.
 
     Attributes:
-        state: what the database said of it when it was opened; its last items are of calibrations.
+        state: of the collection in the database when it was opened; the last two items are of its calibration.
         searcher: with the active calibration.
-        others: the same store by other calibrations, by the name that requests gave.
-        counted: when its documents were counted.
-        users: searches that are at it.
-        retired: whether another took its place: the last of the users closes it.
+        by_calibration: searchers of the same store with other calibrations, by the id that requests gave.
+        counted_at: time of the last count of its documents, in seconds of ``time.monotonic``.
+        searches: number of searches that use it now.
+        retired: whether the collection was opened anew or removed; the last search then closes this one.
     """
 
     state: tuple[Any, ...]
     searcher: Searcher
-    others: dict[str, Searcher] = field(default_factory=dict)
-    counted: float = 0.0
-    users: int = 0
+    by_calibration: dict[str, Searcher] = field(default_factory=dict)
+    counted_at: float = 0.0
+    searches: int = 0
     retired: bool = False
 
 
@@ -84,21 +84,21 @@ class OpenCollections:
         """Open the database; collections are opened when they are first searched.
 
         Args:
-            settings: where things are.
-            names: of the collections; empty: all there are.
+            settings: home, store and database.
+            names: of the collections; empty: all in the database.
             device: where queries are encoded.
-            hybrid: take in the words of a collection when it is opened, and search with them unless told otherwise.
-            metrics: told of what queries wait for.
+            hybrid: index the words of a collection when it is opened, and search with them unless a request declines.
+            metrics: counts encoded queries and kept query vectors.
 
         Raises:
-            BadInput: there is no collection of one of the names.
+            BadInput: no collection has one of the names.
             StoreError: the database can't be opened.
         """
         self._settings, self._names, self._device, self._hybrid = settings, tuple(names), device, hybrid
         self._metrics = metrics
         self._engine = connect(settings.database)
-        self._open: dict[str, _Open] = {}
-        self._failed: dict[str, _Failed] = {}
+        self._open: dict[str, _OpenCollection] = {}
+        self._failures: dict[str, _OpeningFailure] = {}
         self._encoders: dict[tuple[str, str], QueryBatcher] = {}
         self._locks: dict[str, threading.Lock] = {}
         self._lock = threading.Lock()
@@ -111,31 +111,33 @@ class OpenCollections:
         return self._engine
 
     def names(self) -> list[str]:
-        """Collections that are served, by name."""
-        if self._names:
-            return list(self._names)
-        return collection_state.names(self._engine)
+        """Names of the collections that are served."""
+        return list(self._names) or collection_state.names(self._engine)
 
     def row(self, name: str) -> Collection:
-        """A collection that is served, as the database has it.
+        """The row of a collection that is served.
 
         Raises:
-            BadInput: there is none, or it is not served.
+            BadInput: the collection does not exist, or is not served.
         """
-        self._check(name)
+        self._require_served(name)
         return collections.require(self._engine, name)
 
     def rows(self) -> list[Collection]:
-        """All of them."""
-        return [one for one in collections.every(self._engine) if not self._names or one.name in self._names]
+        """The rows of all collections that are served."""
+        return [
+            collection
+            for collection in collections.every(self._engine)
+            if not self._names or collection.name in self._names
+        ]
 
-    def _check(self, name: str) -> None:
+    def _require_served(self, name: str) -> None:
         if self._names and name not in self._names:
             raise BadInput(f"there is no collection {name!r} here; there are: {', '.join(self._names)}")
 
     @contextmanager
     def searcher(self, name: str, calibration: str = "") -> Iterator[Searcher]:
-        """A collection as it is now, for one search.
+        """A searcher of the collection as it is now, for one search.
 
         Args:
             name: of the collection.
@@ -143,18 +145,18 @@ class OpenCollections:
 
         Raises:
             BadInput: there is no such collection or calibration.
-            EmptyCollection: it holds no documents.
-            ModelMismatch: the encoder, or the calibration's, is another one.
-            StoreError: store or database are away.
+            EmptyCollection: the collection holds no documents.
+            ModelMismatch: the encoder is not that of the collection or of its calibration.
+            StoreError: the store or the database does not answer.
         """
-        self._check(name)
-        opened = self._borrow(name)
+        self._require_served(name)
+        opened = self._acquire(name)
         try:
-            yield self._by(opened, calibration) if calibration else opened.searcher
+            yield self._named_calibration(opened, calibration) if calibration else opened.searcher
         finally:
-            self._give_back(opened)
+            self._release(opened)
 
-    def _borrow(self, name: str) -> _Open:
+    def _acquire(self, name: str) -> _OpenCollection:
         state = collection_state.now(self._engine, name)
         if state is None:
             with self._lock:
@@ -164,44 +166,44 @@ class OpenCollections:
         with self._lock:
             opened = self._open.get(name)
             if opened is not None and opened.state == state:
-                opened.users += 1
+                opened.searches += 1
             lock = self._locks.setdefault(name, threading.Lock())
         if opened is None or opened.state != state:
             with lock:
-                opened = self._renew(name, state)
+                opened = self._reopen(name, state)
         self._recount(opened)
         return opened
 
-    def _renew(self, name: str, state: tuple[Any, ...]) -> _Open:
-        """Open a collection, or another calibration of it; threads that wait for it find it done."""
+    def _reopen(self, name: str, state: tuple[Any, ...]) -> _OpenCollection:
+        """Open a collection or its new calibration; a thread that waited for another thread's opening gets that one."""
         with self._lock:
-            before = self._open.get(name)
-            if before is not None and before.state == state:
-                before.users += 1
-                return before
-        failed = self._failed.get(name)
-        if failed is not None and failed.state == state and time.monotonic() - failed.when < _TRIED_AGAIN:
-            raise failed.kind(failed.sentence)
-        same_store = before is not None and before.state[:-2] == state[:-2]
+            previous = self._open.get(name)
+            if previous is not None and previous.state == state:
+                previous.searches += 1
+                return previous
+        failure = self._failures.get(name)
+        if failure is not None and failure.state == state and time.monotonic() - failure.failed_at < _RETRY_SECONDS:
+            raise failure.kind(failure.sentence)
+        same_store = previous is not None and previous.state[:-2] == state[:-2]
         try:
-            searcher = self._calibrated(before.searcher, "") if before and same_store else self._opened(name)
+            searcher = self._with_calibration(previous.searcher, "") if previous and same_store else self._load(name)
         except (ModelMismatch, MissingPart) as error:
-            self._failed[name] = _Failed(state, type(error), str(error), time.monotonic())
+            self._failures[name] = _OpeningFailure(state, type(error), str(error), time.monotonic())
             raise
-        if before and same_store:
-            with self._lock:  # the open collection goes on with another calibration
-                before.state, before.searcher, before.others = state, searcher, {}
-                before.users += 1
-                return before
-        fresh = _Open(state, searcher, counted=time.monotonic(), users=1)
+        if previous and same_store:
+            with self._lock:  # the store stays open, with another calibration
+                previous.state, previous.searcher, previous.by_calibration = state, searcher, {}
+                previous.searches += 1
+                return previous
+        fresh = _OpenCollection(state, searcher, counted_at=time.monotonic(), searches=1)
         with self._lock:
             self._open[name] = fresh
-            self._retire(before)
+            self._retire(previous)
         return fresh
 
-    def _opened(self, name: str) -> Searcher:
-        row = collections.require(self._engine, name)
-        encoder = self._encoder(row, loading.load(self._engine, row))
+    def _load(self, name: str) -> Searcher:
+        collection = collections.require(self._engine, name)
+        encoder = self._query_encoder(collection, loading.load(self._engine, collection))
         ranking = RankingOptions(hybrid=self._hybrid)
         searcher = Searcher.open(
             name, self._settings, device=self._device, ranking=ranking, encoder=encoder, console=Console()
@@ -209,81 +211,83 @@ class OpenCollections:
         searcher.detector.load()
         return searcher
 
-    def _encoder(self, row: Collection, calibration: Calibration | None) -> QueryBatcher:
-        """The encoder of queries that a collection is ranked by with a calibration; loaded once."""
-        asker = asked_by(row, calibration)
+    def _query_encoder(self, collection: Collection, calibration: Calibration | None) -> QueryBatcher:
+        """The encoder of a collection's queries under a calibration; loaded once."""
+        encoder_spec = asked_by(collection, calibration)
+        key = (encoder_spec.encoder, encoder_spec.method)
         with self._lock:
-            found = self._encoders.get((asker.encoder, asker.method))
-        if found is None or found.spec.model != asker.model:
-            loaded = open_query_encoder(row, calibration, self._device, Console())
-            made = QueryBatcher(loaded, encoded=self._metrics.encoded, kept=self._metrics.kept)
+            batcher = self._encoders.get(key)
+        if batcher is None or batcher.spec.model != encoder_spec.model:
+            loaded = open_query_encoder(collection, calibration, self._device, Console())
+            batcher = QueryBatcher(loaded, encoded=self._metrics.encoded, kept=self._metrics.kept)
             with self._lock:
-                before = self._encoders.get((asker.encoder, asker.method))
-                self._encoders[asker.encoder, asker.method] = made
-            if before is not None:
-                before.close()
-            return made
-        return found
+                previous = self._encoders.get(key)
+                self._encoders[key] = batcher
+            if previous is not None:
+                previous.close()
+        return batcher
 
-    def _by(self, opened: _Open, calibration: str) -> Searcher:
-        found = opened.others.get(calibration)
-        if found is None:
-            found = self._calibrated(opened.searcher, calibration)
+    def _named_calibration(self, opened: _OpenCollection, calibration: str) -> Searcher:
+        searcher = opened.by_calibration.get(calibration)
+        if searcher is None:
+            searcher = self._with_calibration(opened.searcher, calibration)
             with self._lock:
-                opened.others[calibration] = found
-                while len(opened.others) > _OTHERS:
-                    opened.others.pop(next(iter(opened.others)))
-        return found
+                opened.by_calibration[calibration] = searcher
+                while len(opened.by_calibration) > _MAX_CALIBRATIONS:
+                    opened.by_calibration.pop(next(iter(opened.by_calibration)))
+        return searcher
 
-    def _calibrated(self, searcher: Searcher, wanted: str) -> Searcher:
-        """The same store and encoder by another calibration."""
-        row = collections.require(self._engine, searcher.collection)
-        plain = wanted == NONE
-        calibration = None if plain else loading.load(self._engine, row, wanted)
-        choice = choose(row.name, calibration, RankingOptions(calibration=wanted, hybrid=self._hybrid))
-        return replace(searcher, encoder=self._encoder(row, calibration), calibration=calibration, choice=choice)
+    def _with_calibration(self, searcher: Searcher, calibration_id: str) -> Searcher:
+        """A searcher of the same store with another calibration, and the encoder of queries that it needs."""
+        collection = collections.require(self._engine, searcher.collection)
+        plain = calibration_id == NONE
+        calibration = None if plain else loading.load(self._engine, collection, calibration_id)
+        choice = choose(collection.name, calibration, RankingOptions(calibration=calibration_id, hybrid=self._hybrid))
+        return replace(
+            searcher, encoder=self._query_encoder(collection, calibration), calibration=calibration, choice=choice
+        )
 
-    def _recount(self, opened: _Open) -> None:
-        """Let languages that came or went since be seen; one thread counts, the others go on meanwhile."""
+    def _recount(self, opened: _OpenCollection) -> None:
+        """Update the searchers' languages from the store; one thread counts, the other threads do not wait for it."""
         now = time.monotonic()
         with self._lock:
-            if now - opened.counted < _COUNTED:
+            if now - opened.counted_at < _COUNT_SECONDS:
                 return
-            opened.counted = now
+            opened.counted_at = now
         try:
             languages = opened.searcher.store.count()
         except DragomanError:
-            self._give_back(opened)
+            self._release(opened)
             raise
         searcher = opened.searcher
         if languages and languages != searcher.languages:
-            same = languages.keys() == searcher.languages.keys()
-            detector = searcher.detector if same else Detector(languages.keys())
+            same_languages = languages.keys() == searcher.languages.keys()
+            detector = searcher.detector if same_languages else Detector(languages.keys())
             detector.load()
-            for one in (searcher, *opened.others.values()):
-                one.detector, one.languages = detector, languages
+            for opened_searcher in (searcher, *opened.by_calibration.values()):
+                opened_searcher.detector, opened_searcher.languages = detector, languages
 
-    def _give_back(self, opened: _Open) -> None:
+    def _release(self, opened: _OpenCollection) -> None:
         with self._lock:
-            opened.users -= 1
-            last = opened.retired and not opened.users
-        if last:
+            opened.searches -= 1
+            unused = opened.retired and not opened.searches
+        if unused:
             opened.searcher.close()
 
-    def _retire(self, opened: _Open | None) -> None:
-        """Close it when nobody is at it any more; the lock is held."""
+    def _retire(self, opened: _OpenCollection | None) -> None:
+        """Close the collection as soon as no search uses it; the caller holds the lock."""
         if opened is not None:
             opened.retired = True
-            if not opened.users:
+            if not opened.searches:
                 opened.searcher.close()
 
     def warm(self, name: str) -> None:
-        """Open a collection and search it once, so that the first who asks does not wait."""
+        """Open a collection and search it once, so that the first request does not wait."""
         with self.searcher(name) as searcher, suppress(BadInput):  # an encoder of words may know none of this query
             searcher.search("a", lang=min(searcher.languages), k=1)
 
     def close(self) -> None:
-        """Let go of everything."""
+        """Close collections, encoders and the database."""
         with self._lock:
             for opened in self._open.values():
                 self._retire(opened)

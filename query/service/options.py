@@ -1,4 +1,4 @@
-"""How the service is run: read once by the command, passed on as a plain value."""
+"""The options of the service, read once by ``dragoman serve``."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ class ServiceOptions:
     """How the service is run.
 
     Attributes:
-        settings: where collections are.
-        collections: names of those that are served; empty: all there are, new ones too.
+        settings: home, store and database.
+        collections: names of the collections that are served; empty: all, also collections indexed later.
         device: where queries are encoded.
-        hybrid: take in the words of collections at the start, and search with them unless a request says otherwise.
-        tokens: who may ask; empty: everybody who reaches the port.
+        hybrid: index the words of collections at the start, and search with them unless a request says otherwise.
+        tokens: of the callers; empty: everybody who reaches the port may call.
         hosts: names that requests may call the service by; empty: any.
-        rate: requests a minute of one token, or of one address where there are no tokens; 0: no bound.
-        threads: searches at once.
-        waiting: requests that may wait for one of them; those beyond are refused with 429.
+        rate: requests a minute of one token, or of one address if there are no tokens; 0: no bound.
+        threads: number of searches at once.
+        waiting: number of requests that may wait for a thread; more requests are refused with 429.
         seconds: until a search is given up.
-        body: bytes of a request's body.
+        body: maximum size of a request's body, in bytes.
         elastic: server that Elasticsearch calls are passed on to; empty: that of an attached collection or the store.
-        indices: patterns of indices that are readable there beside the collections' own without a caller's credentials.
-        writes: pass on writes, too, of those who may.
-        log: keep a log of queries and clicks.
-        log_days: how long it is kept.
+        indices: patterns of further indices on that server that callers without credentials may read.
+        writes: whether the writes of callers that may write are passed on.
+        log: whether queries, hits and clicks are logged.
+        log_days: days until an entry of the log is removed.
     """
 
     settings: Settings

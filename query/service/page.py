@@ -1,4 +1,4 @@
-"""The page at ``/``: one file, and a policy that lets nothing else run."""
+"""The page at ``/``: one file, and a content security policy that lets no other script or style run."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from fastapi.responses import HTMLResponse
 
 
 class SearchPage:
-    """The page, with the hashes of its own style and script in its policy."""
+    """The page, and its policy with the hashes of the page's style and script."""
 
     def __init__(self) -> None:
         self.html = (files("query.service") / "page.html").read_text(encoding="utf-8")
@@ -30,10 +30,10 @@ class SearchPage:
         )
 
     async def answer(self) -> HTMLResponse:
-        """The page."""
+        """The page as a response, with its policy."""
         return HTMLResponse(self.html, headers={"Content-Security-Policy": self.policy, "Cache-Control": "no-cache"})
 
 
 def _hashes(html: str, tag: str) -> str:
-    found = re.findall(rf"<{tag}>(.*?)</{tag}>", html, re.DOTALL)
-    return " ".join(f"'sha256-{base64.b64encode(sha256(one.encode()).digest()).decode()}'" for one in found)
+    elements = re.findall(rf"<{tag}>(.*?)</{tag}>", html, re.DOTALL)
+    return " ".join(f"'sha256-{base64.b64encode(sha256(element.encode()).digest()).decode()}'" for element in elements)

@@ -1,4 +1,4 @@
-"""An encoder as the service has it: queries that wait are encoded together, and vectors are kept for the next time."""
+"""The service's encoder of queries: waiting queries are encoded in one batch, and their vectors are kept."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ import numpy as np
 from encoders.document import Document, Encoded, Encoder, EncoderSpec, FloatArray, ReadsSoFar
 
 AT_ONCE = 32
-"""Queries encoded in one call, at most."""
+"""Maximum number of queries encoded in one call."""
 KEPT = 4096
-"""Vectors kept: of 384 numbers, 6 MB."""
+"""Maximum number of vectors kept; vectors of 384 numbers take 6 MB."""
 
 _Key = tuple[str, str]
 _Waiting = tuple[_Key, Document, "Future[FloatArray]"]
@@ -24,50 +24,50 @@ _Waiting = tuple[_Key, Document, "Future[FloatArray]"]
 class QueryBatcher:
     """An encoder of queries for many threads.
 
-    One thread encodes. A query that comes while it is idle is encoded at once; those that come meanwhile wait, and are
-    encoded together then, each as if it were alone. Vectors are the model's, whatever the calibration: a calibration
-    that is changed finds the same ones. Once it is closed, whoever still asks encodes by itself.
+    One thread encodes. A query that comes while the thread is idle is encoded at once; queries that come while it
+    encodes wait for the next batch, and get the vectors that they would get alone. Vectors depend on the model only, so
+    they are kept when the calibration changes. After ``close`` a query is encoded in its caller's thread.
     """
 
     def __init__(self, encoder: Encoder, *, encoded: Callable[[int], None], kept: Callable[[bool], None]) -> None:
-        """Take an encoder.
+        """Start the thread.
 
         Args:
-            encoder: what encodes.
-            encoded: told how many queries each call encoded.
-            kept: told of each query whether its vector was there.
+            encoder: the encoder of queries.
+            encoded: called with the number of queries of each batch.
+            kept: called for each query with whether its vector was kept.
         """
         self._encoder = encoder
-        self._encoded, self._told = encoded, kept
+        self._count_encoded, self._count_kept = encoded, kept
         self._vectors: OrderedDict[_Key, FloatArray] = OrderedDict()
         self._pending: dict[_Key, Future[FloatArray]] = {}
         self._closed = False
-        self._lock, self._encoding = threading.Lock(), threading.Lock()
+        self._lock, self._encoder_lock = threading.Lock(), threading.Lock()
         self._queue: SimpleQueue[_Waiting | None] = SimpleQueue()
         self._thread = threading.Thread(target=self._work, name="queries", daemon=True)
         self._thread.start()
 
     @property
     def spec(self) -> EncoderSpec:
-        """What encodes."""
+        """The spec of the encoder."""
         return self._encoder.spec
 
     def encode_documents(self, documents: Sequence[Document]) -> Encoded:
-        """Documents, as the encoder makes them."""
+        """Documents → their vectors, by the encoder."""
         return self._encoder.encode_documents(documents)
 
     def encode_queries(self, queries: Sequence[Document]) -> FloatArray:
         """Queries → (queries, dim) unit rows."""
-        waiting = [self._vector(query) for query in queries]
-        rows = [one.result() if isinstance(one, Future) else one for one in waiting]
+        vectors = [self._vector(query) for query in queries]
+        rows = [vector.result() if isinstance(vector, Future) else vector for vector in vectors]
         return np.stack(rows) if rows else np.empty((0, self.spec.dim), dtype=np.float32)
 
     def read_to(self, query: Document) -> int:
-        """How many characters of a query the encoder reads."""
+        """Number of characters of a query that the encoder reads."""
         return self._encoder.read_to(query) if isinstance(self._encoder, ReadsSoFar) else len(query.content)
 
     def close(self) -> None:
-        """Let the thread end when it has done what waits."""
+        """End the thread after the waiting queries."""
         with self._lock:
             self._closed = True
             self._queue.put(None)
@@ -76,7 +76,7 @@ class QueryBatcher:
         key = (query.lang, query.content)
         with self._lock:
             vector = self._vectors.get(key)
-            self._told(vector is not None)
+            self._count_kept(vector is not None)
             if vector is not None:
                 self._vectors.move_to_end(key)
                 return vector
@@ -95,19 +95,19 @@ class QueryBatcher:
         while (first := self._queue.get()) is not None:
             batch = [first]
             while len(batch) < AT_ONCE and not self._queue.empty():
-                following = self._queue.get()
-                if following is None:
+                waiting = self._queue.get()
+                if waiting is None:
                     self._queue.put(None)
                     break
-                batch.append(following)
+                batch.append(waiting)
             self._encode(batch)
 
     def _encode(self, batch: Sequence[_Waiting]) -> None:
-        self._encoded(len(batch))
+        self._count_encoded(len(batch))
         try:
-            with self._encoding:
+            with self._encoder_lock:
                 vectors = self._encoder.encode_queries([query for _, query, _ in batch])
-        except Exception as error:  # noqa: BLE001 - whoever waits for it raises it
+        except Exception as error:  # noqa: BLE001 - raised in the threads that wait for the vectors
             with self._lock:
                 for key, _, _ in batch:
                     self._pending.pop(key, None)

@@ -1,4 +1,4 @@
-"""The query log: what was asked, what was shown, what was opened; kept for a time, where somebody wants it kept."""
+"""The query log of ``dragoman serve --log``: queries, the hits shown and the hits opened, kept for some days."""
 
 from __future__ import annotations
 
@@ -20,24 +20,24 @@ from query.query_log.tables import ClickRow, SearchRow
 from query.service.metrics import Metrics
 
 _logger = logging.getLogger("dragoman.service")
-_ROOM = 10_000
-_AT_ONCE = 200
-_CLOSED_WITHIN = 30.0
-_EVERY = 3600.0
-"""Seconds between two looks for what is too old."""
+_MAX_WAITING = 10_000
+_BATCH = 200
+_CLOSE_SECONDS = 30.0
+_SECONDS_BETWEEN_CLEANINGS = 3600.0
+"""Seconds between two removals of old entries."""
 
 
 @dataclass(frozen=True)
 class SearchEntry:
-    """A search.
+    """A search, as it is logged.
 
     Attributes:
-        query: its text.
-        lang: its language.
-        collection: where.
+        query: text of the query.
+        lang: language of the query.
+        collection: name of the collection.
         space: id of model and calibration.
-        settings: what was asked beside that, JSON values.
-        hits: ids of what was shown, best first.
+        settings: the other settings of the request, JSON values.
+        hits: ids of the documents that were shown, best first.
         took: milliseconds.
     """
 
@@ -51,29 +51,29 @@ class SearchEntry:
 
 
 class QueryLog:
-    """Writes the log in a thread of its own: no search waits for it."""
+    """Writes the log in a separate thread, so that no search waits for the database."""
 
     def __init__(self, engine: sa.Engine, days: int, metrics: Metrics) -> None:
-        """Begin.
+        """Start the thread.
 
         Args:
             engine: the database.
             days: how long entries are kept.
-            metrics: told of entries that were lost.
+            metrics: counts entries that were lost.
         """
         self._engine, self._days, self._metrics = engine, days, metrics
-        self._queue: Queue[SearchRow | ClickRow | None] = Queue(_ROOM)
+        self._queue: Queue[SearchRow | ClickRow | None] = Queue(_MAX_WAITING)
         self._thread = threading.Thread(target=self._work, name="query log", daemon=True)
         self._thread.start()
 
     def searched(self, entry: SearchEntry) -> str:
-        """Keep a search; returns its id."""
-        number = uuid.uuid4().hex
-        self._put(SearchRow(id=number, created=now(), **{**asdict(entry), "hits": list(entry.hits)}))
-        return number
+        """Log a search; returns its id."""
+        search_id = uuid.uuid4().hex
+        self._put(SearchRow(id=search_id, created=now(), **{**asdict(entry), "hits": list(entry.hits)}))
+        return search_id
 
     def clicked(self, search: str, doc_id: str) -> None:
-        """Keep that a hit of a search was opened; what it was no hit of is left out."""
+        """Log that a hit of a search was opened; a document that was no hit of the search is ignored."""
         self._put(ClickRow(search=search, doc_id=doc_id, created=now()))
 
     def _put(self, row: SearchRow | ClickRow) -> None:
@@ -83,21 +83,21 @@ class QueryLog:
             self._metrics.log_lost.inc()
 
     def _work(self) -> None:
-        looked = -_EVERY
+        cleaned_at = -_SECONDS_BETWEEN_CLEANINGS
         while True:
-            if time.monotonic() - looked >= _EVERY:
-                looked = time.monotonic()
-                self._attempt(self._forget)
+            if time.monotonic() - cleaned_at >= _SECONDS_BETWEEN_CLEANINGS:
+                cleaned_at = time.monotonic()
+                self._attempt(self._remove_old)
             try:
-                rows = [self._queue.get(timeout=_EVERY)]
+                queued = [self._queue.get(timeout=_SECONDS_BETWEEN_CLEANINGS)]
             except Empty:
                 continue
-            while len(rows) < _AT_ONCE and not self._queue.empty():
-                rows.append(self._queue.get())
-            kept = [row for row in rows if row is not None]
-            if kept and not self._attempt(lambda: self._write(kept)):  # noqa: B023 - called at once
-                self._metrics.log_lost.inc(len(kept))
-            if len(kept) < len(rows):
+            while len(queued) < _BATCH and not self._queue.empty():
+                queued.append(self._queue.get())
+            entries = [row for row in queued if row is not None]
+            if entries and not self._attempt(lambda: self._write(entries)):  # noqa: B023 - called at once
+                self._metrics.log_lost.inc(len(entries))
+            if len(entries) < len(queued):
                 return
 
     def _attempt(self, act: Any) -> bool:
@@ -118,21 +118,17 @@ class QueryLog:
                     if search is not None and row.doc_id in search.hits:
                         session.merge(row)
 
-    def _forget(self) -> None:
-        forget(self._engine, now() - dt.timedelta(days=self._days))
+    def _remove_old(self) -> None:
+        oldest = now() - dt.timedelta(days=self._days)
+        with transaction(self._engine) as session:
+            session.execute(sa.delete(ClickRow).where(ClickRow.created < oldest))
+            session.execute(sa.delete(SearchRow).where(SearchRow.created < oldest))
 
     def close(self) -> None:
-        """Write what waits; what there is no room for any more is lost."""
+        """Write the waiting entries; if the queue stays full for 30 seconds, they are lost and counted."""
         try:
-            self._queue.put(None, timeout=_CLOSED_WITHIN)
+            self._queue.put(None, timeout=_CLOSE_SECONDS)
         except Full:
             self._metrics.log_lost.inc(self._queue.qsize())
             return
-        self._thread.join(_CLOSED_WITHIN)
-
-
-def forget(engine: sa.Engine, before: dt.datetime) -> None:
-    """Remove what is older."""
-    with transaction(engine) as session:
-        session.execute(sa.delete(ClickRow).where(ClickRow.created < before))
-        session.execute(sa.delete(SearchRow).where(SearchRow.created < before))
+        self._thread.join(_CLOSE_SECONDS)

@@ -35,7 +35,7 @@ from query.service.open_collections import OpenCollections
 from query.service.query_log import QueryLog, SearchEntry
 from query.service.refusals import refusal
 
-_TROUBLE: dict[int | str, dict[str, Any]] = {
+_ERROR_RESPONSES: dict[int | str, dict[str, Any]] = {
     status: {"model": ErrorAnswer, "description": text}
     for status, text in {
         400: "It can't be searched so.",
@@ -56,15 +56,15 @@ READY, EMPTY = "ready", "empty"
 
 @dataclass(frozen=True)
 class SearchResult:
-    """What a request found.
+    """The answer to a search request.
 
     Attributes:
         hits: best first.
-        lang: of the query.
-        confidence: of its detection; none where it was given.
-        choice: how they were ranked.
+        lang: language of the query.
+        confidence: of the language detection; none where the request gave the language.
+        choice: how the hits were ranked.
         took: milliseconds.
-        logged: id in the query log; none where it is in none.
+        logged: id of the search in the query log; none if it was not logged.
     """
 
     hits: Sequence[Hit]
@@ -76,17 +76,24 @@ class SearchResult:
 
 
 class Api:
-    """What the routes need."""
+    """The handlers of the routes, and what they share."""
 
     def __init__(
-        self, shelf: OpenCollections, desk: SearchThreads, metrics: Metrics, log: QueryLog | None, *, hybrid: bool
+        self,
+        open_collections: OpenCollections,
+        threads: SearchThreads,
+        metrics: Metrics,
+        log: QueryLog | None,
+        *,
+        hybrid: bool,
     ) -> None:
-        self._shelf, self._desk, self._metrics, self._log, self._hybrid = shelf, desk, metrics, log, hybrid
+        self._open_collections, self._threads = open_collections, threads
+        self._metrics, self._log, self._hybrid = metrics, log, hybrid
         self.state: Mapping[str, str] = {}
 
     def router(self) -> APIRouter:
         """The routes."""
-        router = APIRouter(prefix="/api", responses=_TROUBLE)
+        router = APIRouter(prefix="/api", responses=_ERROR_RESPONSES)
         router.post("/search", summary="Find documents in any language")(self.search)
         router.get("/collections", summary="What can be searched")(self.collections)
         router.get("/documents/{doc_id:path}", summary="A document by its id")(self.document)
@@ -95,87 +102,93 @@ class Api:
         router.get("/ready", summary="Whether it answers searches")(self.ready)
         return router
 
-    async def search(self, asked: SearchRequest) -> SearchAnswer:
+    async def search(self, request: SearchRequest) -> SearchAnswer:
         """The best documents for a query, best first, whatever their language."""
-        return await self._desk.do(lambda: self._search(asked))
+        return await self._threads.do(lambda: self._search(request))
 
-    def _search(self, asked: SearchRequest) -> SearchAnswer:
-        name = self._named(asked.collection)
-        with self._shelf.searcher(name, asked.calibration) as whole:
-            searcher = whole.weighed(asked.weights or ())
-            found = self.found(searcher, asked, asked.filters or None)
-            unread = searcher.unread(asked.query)
+    def _search(self, request: SearchRequest) -> SearchAnswer:
+        name = self._collection_name(request.collection)
+        with self._open_collections.searcher(name, request.calibration) as unweighted:
+            searcher = unweighted.weighed(request.weights or ())
+            result = self.found(searcher, request, request.filters or None)
+            unread = searcher.unread(request.query)
             calibration, space = searcher.calibration, searcher.space
         return SearchAnswer.model_validate(
             {
-                "query": asked.query,
-                "lang": found.lang,
-                "confidence": found.confidence,
+                "query": request.query,
+                "lang": result.lang,
+                "confidence": result.confidence,
                 "collection": name,
                 "space": space,
                 "calibration": calibration.id if calibration else None,
-                "balance": found.choice.balance,
-                "took": found.took,
+                "balance": result.choice.balance,
+                "took": result.took,
                 "unread": unread,
-                "search": found.logged,
-                "hits": [as_json(hit) for hit in found.hits],
+                "search": result.logged,
+                "hits": [as_json(hit) for hit in result.hits],
             }
         )
 
-    def found(self, searcher: Searcher, asked: SearchRequest, filters: Mapping[str, Any] | None) -> SearchResult:
-        """What a request finds, counted and, where a log is kept, logged: however it came.
+    def found(self, searcher: Searcher, request: SearchRequest, filters: Mapping[str, Any] | None) -> SearchResult:
+        """Search for ``/api`` or for an Elasticsearch path, count the search and, where a log is kept, log it.
 
         Args:
-            searcher: of the collection, as it is for this caller.
-            asked: the request; its filters are those of ``filters``.
-            filters: the user's fields a document must have.
+            searcher: of the collection, as this caller may use it.
+            request: the query and how to rank; its own ``filters`` are not used.
+            filters: values that fields of a document must have.
 
         Raises:
-            BadInput: it can't be searched so.
-            StoreError: the store is away.
+            BadInput: the collection can't be searched with these settings.
+            StoreError: the store does not answer.
         """
         begun = time.perf_counter()
-        refuse_hybrid(asked.hybrid, self._hybrid)
-        detected = None if asked.lang else searcher.detect(asked.query)
-        lang = detected.lang if detected else normalise(asked.lang or "")
-        choice = chosen(searcher, asked, hybrid=self._hybrid)
+        refuse_hybrid(request.hybrid, self._hybrid)
+        detected = None if request.lang else searcher.detect(request.query)
+        lang = detected.lang if detected else normalise(request.lang or "")
+        choice = chosen(searcher, request, hybrid=self._hybrid)
         hits = searcher.search(
-            asked.query, lang=lang, to=asked.to, k=asked.k, filters=filters, choice=choice, explain=asked.explain
+            request.query,
+            lang=lang,
+            to=request.to,
+            k=request.k,
+            filters=filters,
+            choice=choice,
+            explain=request.explain,
         )
         took = round(1000 * (time.perf_counter() - begun))
-        known = lang if lang in searcher.languages else "other"
-        self._metrics.searches.labels(searcher.collection, known).inc()
+        counted_lang = lang if lang in searcher.languages else "other"
+        self._metrics.searches.labels(searcher.collection, counted_lang).inc()
         logged = None
-        if self._log is not None and asked.log:
-            settings = {**asked.model_dump(exclude={"query", "collection", "lang", "log"}), "balance": choice.balance}
+        if self._log is not None and request.log:
+            settings = {**request.model_dump(exclude={"query", "collection", "lang", "log"}), "balance": choice.balance}
             shown = [hit.doc_id for hit in hits]
-            entry = SearchEntry(asked.query, lang, searcher.collection, searcher.space, settings, shown, took)
+            entry = SearchEntry(request.query, lang, searcher.collection, searcher.space, settings, shown, took)
             logged = self._log.searched(entry)
         confidence = round(detected.confidence, 4) if detected else None
         return SearchResult(hits, lang, confidence, choice, took, logged)
 
-    def _named(self, name: str) -> str:
-        """The collection of a request that may name none."""
+    def _collection_name(self, name: str) -> str:
+        """The collection that a request names, or the only one that is served."""
         if name:
             return name
-        names = self._shelf.names()
+        names = self._open_collections.names()
         if len(names) != 1:
             raise BadInput(f"say which collection; there are: {', '.join(names) or 'none yet'}")
         return names[0]
 
     async def collections(self) -> CollectionsAnswer:
         """The collections that are served, with their languages, encoder and calibration."""
-        return await self._desk.do(self._collections)
+        return await self._threads.do(self._collections)
 
     def _collections(self) -> CollectionsAnswer:
-        described: list[CollectionAnswer] = []
+        answers: list[CollectionAnswer] = []
         away: dict[str, str] = {}
-        for row in self._shelf.rows():
+        for row in self._open_collections.rows():
             try:
-                with self._shelf.searcher(row.name) as searcher:
+                with self._open_collections.searcher(row.name) as searcher:
                     languages = dict(searcher.languages)
                     asker = asked_by(row, searcher.calibration)
-                active = calibration_table.active(self._shelf.engine, row)
+                active = calibration_table.active(self._open_collections.engine, row)
             except DragomanError as error:
                 away[row.name] = str(refusal(error))
                 continue
@@ -184,7 +197,7 @@ class Api:
                 "balance": active.summary.setting.balance,
                 "margin": active.summary.setting.margin,
             }
-            described.append(
+            answers.append(
                 CollectionAnswer.model_validate(
                     {
                         "name": row.name,
@@ -198,21 +211,25 @@ class Api:
                     }
                 )
             )
-        return CollectionsAnswer(collections=described, away=away)
+        return CollectionsAnswer(collections=answers, away=away)
 
     async def document(self, doc_id: str, collection: Annotated[str, Query(max_length=100)] = "") -> DocumentAnswer:
         """A document with its text."""
-        return await self._desk.do(lambda: self._document(doc_id, collection))
+        return await self._threads.do(lambda: self._document(doc_id, collection))
 
     def _document(self, doc_id: str, collection: str) -> DocumentAnswer:
-        name = self._named(collection)
-        with self._shelf.searcher(name) as searcher:
+        name = self._collection_name(collection)
+        with self._open_collections.searcher(name) as searcher:
             try:
-                (found,) = searcher.store.get([doc_id])
+                (document,) = searcher.store.get([doc_id])
             except KeyError:
                 raise Refused(404, f"collection {name} has no document of this id") from None
         return DocumentAnswer(
-            id=found.doc_id, lang=found.lang, title=found.title, text=found.text, fields=dict(found.fields)
+            id=document.doc_id,
+            lang=document.lang,
+            title=document.title,
+            text=document.text,
+            fields=dict(document.fields),
         )
 
     async def click(self, click: Click) -> Response:
@@ -227,7 +244,7 @@ class Api:
 
     async def ready(self, response: Response) -> Readiness:
         """Whether every collection that is served could be opened, or holds nothing."""
-        ready = all(said in {READY, EMPTY} for said in self.state.values())
+        ready = all(state in {READY, EMPTY} for state in self.state.values())
         response.status_code = 200 if ready else 503
         return Readiness(ready=ready, collections=dict(self.state))
 
@@ -236,23 +253,23 @@ class Api:
         return PlainTextResponse(self._metrics.text(), media_type="text/plain; version=0.0.4")
 
 
-def refuse_hybrid(asked: bool | None, served: bool) -> None:
-    """See that the words of the collections were taken in, which may take minutes and is done at the start.
+def refuse_hybrid(requested: bool | None, served: bool) -> None:
+    """Refuse a hybrid search if the service did not index the collections' words, which takes minutes at its start.
 
     Raises:
-        BadInput: they were not.
+        BadInput: hybrid search is requested and not served.
     """
-    if asked and not served:
+    if requested and not served:
         raise BadInput("hybrid search is not served here; start the service with dragoman serve --hybrid")
 
 
-def chosen(searcher: Searcher, asked: SearchRequest, *, hybrid: bool) -> Choice:
-    """How to rank for a request: as the calibration says, but for what it says otherwise."""
+def chosen(searcher: Searcher, request: SearchRequest, *, hybrid: bool) -> Choice:
+    """How to rank for a request: its own settings, and the calibration's where it has none."""
     options = RankingOptions(
-        balance=asked.balance,
-        margin=asked.margin,
-        passages=asked.passages,
-        hybrid=hybrid if asked.hybrid is None else asked.hybrid,
-        weights=tuple(asked.weights or ()),
+        balance=request.balance,
+        margin=request.margin,
+        passages=request.passages,
+        hybrid=hybrid if request.hybrid is None else request.hybrid,
+        weights=tuple(request.weights or ()),
     )
     return choose(searcher.collection, searcher.calibration, options)

@@ -1,4 +1,4 @@
-"""The cluster behind: calls are passed on to it, with the caller's credentials or the service's."""
+"""The Elasticsearch cluster that calls are passed on to, with the caller's credentials or the service's."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from indexer.elastic.address import Credentials
 from query.service.admission import Refused
 from query.service.metrics import Metrics
 
-_SENT = ("content-type", "accept", "x-opaque-id")
-_RETURNED = ("content-type", "x-elastic-product", "warning", "x-opaque-id")
-_WHO = "/_security/_authenticate"
-_VOUCHED = 60.0
-"""Seconds that an answer about credentials is believed."""
-_KNOWN = 1000
+_SENT_HEADERS = ("content-type", "accept", "x-opaque-id")
+_RETURNED_HEADERS = ("content-type", "x-elastic-product", "warning", "x-opaque-id")
+_AUTHENTICATE_PATH = "/_security/_authenticate"
+_BELIEVED_SECONDS = 60.0
+"""Seconds until credentials are checked again."""
+_MAX_KNOWN = 1000
 
 
 class Upstream:
@@ -31,25 +31,25 @@ class Upstream:
     """
 
     def __init__(self, server: str, credentials: Credentials, seconds: float, metrics: Metrics) -> None:
-        """Be ready to ask; nothing is asked yet.
+        """Prepare the connections; no call is sent yet.
 
         Args:
             server: scheme, host, port.
             credentials: the service's own.
-            seconds: to wait for an answer.
-            metrics: told how long each took.
+            seconds: until a call without an answer fails.
+            metrics: measures the seconds of each answer.
         """
         self.server, self._metrics = server, metrics
-        self._own = _authorization(credentials)
+        self._authorization = _authorization(credentials)
         verify: ssl.SSLContext | bool = True
         if server.startswith("https"):
             verify = ssl.create_default_context(cafile=credentials.ca or None)
-        plain = {"accept-encoding": "identity"}  # beside each other, packing takes longer than sending
+        plain = {"accept-encoding": "identity"}  # between neighbouring servers, compressing takes longer than sending
         self._client = httpx.AsyncClient(
             base_url=server, timeout=seconds, verify=verify, trust_env=False, headers=plain
         )
         self._vouched: OrderedDict[bytes, tuple[float, bool]] = OrderedDict()
-        self._secured = (-_VOUCHED, False)
+        self._secured = (-_BELIEVED_SECONDS, False)
 
     async def send(
         self, method: str, target: str, headers: Mapping[str, str], body: bytes, authorization: str
@@ -59,20 +59,20 @@ class Upstream:
         Args:
             method: GET, POST …
             target: path and parameters.
-            headers: of the caller; few of them are passed on.
-            body: as it came.
+            headers: of the caller; only those of ``_SENT_HEADERS`` are passed on.
+            body: as the caller sent it.
             authorization: the caller's own; empty: the service's.
 
         Raises:
-            Refused: the cluster is away.
+            Refused: the cluster does not answer.
         """
-        sent = {name: headers[name] for name in _SENT if name in headers}
-        if authorization or self._own:
-            sent["authorization"] = authorization or self._own
+        sent = {name: headers[name] for name in _SENT_HEADERS if name in headers}
+        if authorization or self._authorization:
+            sent["authorization"] = authorization or self._authorization
         begun = time.perf_counter()
-        answered = await self._ask(method, target, sent, body)
+        answer = await self._ask(method, target, sent, body)
         self._metrics.upstream.observe(time.perf_counter() - begun)
-        return answered
+        return answer
 
     async def _ask(
         self, method: str, target: str, sent: Mapping[str, str], body: bytes
@@ -81,31 +81,31 @@ class Upstream:
             answer = await self._client.request(method, target, headers=sent, content=body or None)
         except (httpx.HTTPError, httpx.InvalidURL):
             raise _away() from None
-        returned = {name: answer.headers[name] for name in _RETURNED if name in answer.headers}
+        returned = {name: answer.headers[name] for name in _RETURNED_HEADERS if name in answer.headers}
         return answer.status_code, returned, answer.content
 
     async def vouches(self, authorization: str) -> bool:
-        """Whether the cluster knows somebody; one without security knows nobody."""
+        """Whether the cluster accepts a caller's credentials; a cluster without security accepts none."""
         key = sha256(authorization.encode()).digest()
-        known = self._vouched.get(key)
-        if known and time.monotonic() - known[0] < _VOUCHED:
-            return known[1]
-        status, _, body = await self.send("GET", _WHO, {}, b"", authorization)
+        cached = self._vouched.get(key)
+        if cached and time.monotonic() - cached[0] < _BELIEVED_SECONDS:
+            return cached[1]
+        status, _, body = await self.send("GET", _AUTHENTICATE_PATH, {}, b"", authorization)
         vouched = status == 200 and b'"username"' in body
         self._vouched[key] = (time.monotonic(), vouched)
-        while len(self._vouched) > _KNOWN:
+        while len(self._vouched) > _MAX_KNOWN:
             self._vouched.popitem(last=False)
         return vouched
 
     async def secured(self) -> bool:
-        """Whether it looks at credentials at all: one without security takes any, and lets everybody do anything.
+        """Whether the cluster checks credentials; without security it takes any, and lets everybody do anything.
 
         Raises:
-            Refused: the cluster is away.
+            Refused: the cluster does not answer.
         """
-        looked, secured = self._secured
-        if time.monotonic() - looked >= _VOUCHED:
-            status, _, _ = await self._ask("GET", _WHO, {}, b"")
+        asked_at, secured = self._secured
+        if time.monotonic() - asked_at >= _BELIEVED_SECONDS:
+            status, _, _ = await self._ask("GET", _AUTHENTICATE_PATH, {}, b"")
             if status >= 500 or status == 429:
                 raise _away()
             secured = status in {200, 401, 403}
@@ -113,7 +113,7 @@ class Upstream:
         return secured
 
     async def close(self) -> None:
-        """Let go of the connections."""
+        """Close the connections."""
         await self._client.aclose()
 
 

@@ -1,4 +1,4 @@
-"""The leading eigenvectors of a symmetric operator that is known by what it does to a block of vectors."""
+"""The leading eigenvectors of a symmetric operator that can only be applied to blocks of vectors."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ class Leading:
     Attributes:
         vectors: (size, count) float32, orthonormal.
         values: (count,), largest first.
-        made_of: (seen, count) float32: the same vectors as sums of those that the operator was shown, in their order.
-        residual: the largest of any vector, over the largest eigenvalue; 0 where the operator was decomposed whole.
+        made_of: (applied, count) float32: coefficients of ``vectors`` on the vectors that the operator was applied to.
+        residual: largest residual of an eigenvector, over the largest eigenvalue; 0 for a full decomposition.
     """
 
     vectors: FloatArray
@@ -33,16 +33,16 @@ class Leading:
 
 
 SMALL = 1_500
-"""Size up to which the operator is written out and decomposed whole."""
+"""Size up to which the operator's matrix is computed and decomposed in full."""
 BLOCK = 64
 TOLERANCE = 0.05
-"""Residual of an eigenvector, relative to the largest eigenvalue, at which it is good enough; the paper takes 0.1."""
+"""Residual of an eigenvector, over the largest eigenvalue, at which the search stops; the paper takes 0.1."""
 _MOST = 8
-"""Blocks of the Krylov space, for each block of vectors wanted, at which the best found so far are taken."""
+"""Maximum blocks of the Krylov space for each block of wanted eigenvectors."""
 
 
 def most_shown(size: int, count: int, small: int = SMALL) -> int:
-    """Vectors that the operator is shown at most: all of the space if it is small, else a Krylov space's."""
+    """Maximum number of vectors that the operator is applied to: the whole space if small, else a Krylov space."""
     return size if _is_small(size, count, small) else min(size // BLOCK, _MOST * (1 + count // BLOCK)) * BLOCK
 
 
@@ -60,42 +60,43 @@ def leading(
     small: int = SMALL,
     progress: Callable[[int], None] | None = None,
 ) -> Leading:
-    """Find them.
+    """Find the eigenvectors of the largest eigenvalues.
 
-    Block Krylov: the space of a random block and its images, each made orthogonal to all before, and the best vectors
-    in it (Rayleigh–Ritz). It is widened until the residuals are small, or it is as wide as it may be.
+    The block Krylov space is spanned by a random block and its images, each made orthogonal to all blocks before; its
+    Rayleigh–Ritz vectors approximate the eigenvectors. The space grows until the residuals are within the tolerance or
+    its maximum width is reached.
 
     Args:
         operator: (size, columns) → (size, columns), symmetric and positive semidefinite.
-        size: of its vectors.
-        count: eigenvectors wanted, at most ``size``.
+        size: length of a vector.
+        count: number of eigenvectors, at most ``size``.
         seed: of the first block.
-        tolerance: residual over the largest eigenvalue.
-        small: size up to which the operator is written out.
-        progress: is told of each block by its vectors.
+        tolerance: maximum residual over the largest eigenvalue.
+        small: size up to which the operator's matrix is computed in full.
+        progress: called with the number of vectors after each block.
     """
     progress = progress or Progress()
-    most = most_shown(size, count, small)
+    width = most_shown(size, count, small)
     if _is_small(size, count, small):
         progress(size)
-        whole = operator(np.eye(size, dtype=np.float32)).astype(np.float64)
-        values, vectors = np.linalg.eigh((whole + whole.T) / 2)
-        found = np.ascontiguousarray(vectors[:, ::-1][:, :count], dtype=np.float32)
-        return Leading(found, values[::-1][:count].copy(), found)
+        matrix = operator(np.eye(size, dtype=np.float32)).astype(np.float64)
+        values, vectors = np.linalg.eigh((matrix + matrix.T) / 2)
+        top = np.ascontiguousarray(vectors[:, ::-1][:, :count], dtype=np.float32)
+        return Leading(top, values[::-1][:count].copy(), top)
     block, _ = orthonormal(np.random.default_rng(seed).standard_normal((size, BLOCK), dtype=np.float32))
-    basis = np.empty((size, most), dtype=np.float32, order="F")
-    projected = np.zeros((most, most))
-    known, best, values, residual = basis, projected, np.zeros(most), np.inf
-    for end in range(BLOCK, most + 1, BLOCK):
+    basis = np.empty((size, width), dtype=np.float32, order="F")
+    projected = np.zeros((width, width))
+    space, best, values, residual = basis, projected, np.zeros(width), np.inf
+    for end in range(BLOCK, width + 1, BLOCK):
         start = end - BLOCK
         basis[:, start:end] = block
-        known = basis[:, :end]
+        space = basis[:, :end]
         image = operator(block)
         progress(BLOCK)
-        for _ in range(2):  # once more takes out what rounding left
-            part = known.T @ image
-            projected[:end, start:end] += part
-            image = image - known @ part
+        for _ in range(2):  # the second pass removes the rounding errors of the first
+            overlap = space.T @ image
+            projected[:end, start:end] += overlap
+            image = image - space @ overlap
         block, rest = orthonormal(image)
         if end < count:
             continue
@@ -108,4 +109,4 @@ def leading(
         if residual <= tolerance:
             break
     made_of = best.astype(np.float32)
-    return Leading(known @ made_of, values[::-1][:count].copy(), made_of, residual)
+    return Leading(space @ made_of, values[::-1][:count].copy(), made_of, residual)

@@ -1,4 +1,4 @@
-"""What training takes of the memory, and how much there is."""
+"""Memory that training needs, and free memory, in bytes."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from encoders.errors import BadInput
 from encoders.session import available_cores
 
 _KRYLOV = 3
-"""Arrays of (concepts, dimensions) that are held beside the Krylov space."""
+"""Arrays of (concepts, dimensions) in memory beside the Krylov space."""
 _SEEN = 3
-"""Arrays of (documents, vectors) that applying the operator to some vectors takes."""
+"""Arrays of (documents, vectors) that an application of the operator to vectors needs."""
 _WORKING = 7
-"""Arrays of one row an equation that conjugate gradients hold."""
+"""Arrays with one row for each equation that conjugate gradients hold."""
 
 
 def check_memory(blocks: Mapping[str, Block], concepts: int, dimensions: int) -> None:
-    """See that what is solved for fits beside what is held already.
+    """Check that the training fits into the free memory.
 
     Raises:
-        BadInput: it doesn't.
+        BadInput: the training needs more memory than is free.
     """
     bytes_needed, free = needed(blocks, concepts, dimensions), free_memory()
     if bytes_needed > free:
@@ -37,51 +37,51 @@ def check_memory(blocks: Mapping[str, Block], concepts: int, dimensions: int) ->
 
 
 def needed(blocks: Mapping[str, Block], concepts: int, dimensions: int) -> int:
-    """Bytes that training holds at most: factors, the Krylov space, what was solved, Φ and the languages at work."""
+    """Maximum bytes that training needs: factors, Krylov space, kept solutions, Φ and the languages in work."""
     shapes = [block.matrix.shape for block in blocks.values()]
     equations = [min(shape) for shape in shapes]
     shown = most_shown(concepts, dimensions)
     factors = 8 * sum(count**2 for count in equations if count <= DIRECT)
-    kept = min(KEPT, 4 * shown * sum(equations))
-    space = 4 * concepts * (shown + _KRYLOV * dimensions)
-    at_work = max(_WORKING * min(shape) + shape[1] for shape in shapes)
-    columns = sum(documents + words for documents, words in shapes) + at_work * available_cores()
-    at_once = concepts if shown == concepts else BLOCK
-    seen = 4 * at_once * _SEEN * sum(documents for documents, _ in shapes)
-    return factors + kept + space + max(seen, 4 * dimensions * columns)
+    solutions = min(KEPT, 4 * shown * sum(equations))
+    krylov_space = 4 * concepts * (shown + _KRYLOV * dimensions)
+    working_rows = max(_WORKING * min(shape) + shape[1] for shape in shapes)
+    columns = sum(documents + words for documents, words in shapes) + working_rows * available_cores()
+    vectors = concepts if shown == concepts else BLOCK
+    predictions = 4 * vectors * _SEEN * sum(documents for documents, _ in shapes)
+    return factors + solutions + krylov_space + max(predictions, 4 * dimensions * columns)
 
 
 def free_memory(root: Path = Path("/")) -> float:
-    """Bytes that can be had, the page cache's among them, within the control group's limit; no end if nothing says.
+    """Free memory in bytes, with the page cache and within the cgroup limits; infinity if the system states none.
 
     Args:
-        root: of the system's files.
+        root: folder that holds ``proc`` and ``sys``.
     """
-    return min([*_of_machine(root / "proc/meminfo"), *_of_groups(root)], default=float("inf"))
+    return min([*_free_on_machine(root / "proc/meminfo"), *_free_in_groups(root)], default=float("inf"))
 
 
-def _of_machine(meminfo: Path) -> Iterator[float]:
+def _free_on_machine(meminfo: Path) -> Iterator[float]:
     if meminfo.is_file():
-        told = dict(line.split(":", maxsplit=1) for line in meminfo.read_text(encoding="ascii").splitlines())
-        if "MemAvailable" in told:
-            yield 1024.0 * int(told["MemAvailable"].split()[0])
+        entries = dict(line.split(":", maxsplit=1) for line in meminfo.read_text(encoding="ascii").splitlines())
+        if "MemAvailable" in entries:
+            yield 1024.0 * int(entries["MemAvailable"].split()[0])
 
 
-def _of_groups(root: Path) -> Iterator[float]:
-    """What is left of the limits of the process's control group and those it is in (version 2, or memory's of 1)."""
-    own = root / "proc/self/cgroup"
-    if not own.is_file():
+def _free_in_groups(root: Path) -> Iterator[float]:
+    """Memory still free under the limits of the process's cgroup and its parents, in bytes (cgroup version 2 or 1)."""
+    membership = root / "proc/self/cgroup"
+    if not membership.is_file():
         return
-    for line in own.read_text(encoding="utf-8").splitlines():
+    for line in membership.read_text(encoding="utf-8").splitlines():
         _, controllers, path = line.split(":", maxsplit=2)
         if controllers not in ("", "memory"):
             continue
         mount = root / "sys/fs/cgroup" / controllers
         limit, used, cache = _FILES[controllers]
-        place = mount / path.strip("/")
-        for group in (place, *place.parents):
+        innermost = mount / path.strip("/")
+        for group in (innermost, *innermost.parents):
             if group.is_relative_to(mount):
-                yield from _left(group / limit, group / used, group / "memory.stat", cache)
+                yield from _free_in_group(group / limit, group / used, group / "memory.stat", cache)
 
 
 _FILES = {
@@ -90,10 +90,10 @@ _FILES = {
 }
 
 
-def _left(limit: Path, used: Path, stat: Path, cache: str) -> Iterator[float]:
-    """Limit less what is used, files in the cache that the kernel would drop not counted."""
-    if not (limit.is_file() and used.is_file()) or (most := limit.read_text(encoding="ascii").strip()) == "max":
+def _free_in_group(limit: Path, used: Path, stat: Path, cache: str) -> Iterator[float]:
+    """A cgroup's limit less its used memory, in bytes; cached files that the kernel would drop count as free."""
+    if not (limit.is_file() and used.is_file()) or (limit_bytes := limit.read_text(encoding="ascii").strip()) == "max":
         return
     lines = stat.read_text(encoding="ascii").splitlines() if stat.is_file() else []
-    dropped = sum(int(line.split()[1]) for line in lines if line.split()[0] == cache)
-    yield float(int(most) - int(used.read_text(encoding="ascii")) + dropped)
+    droppable = sum(int(line.split()[1]) for line in lines if line.split()[0] == cache)
+    yield float(int(limit_bytes) - int(used.read_text(encoding="ascii")) + droppable)

@@ -12,38 +12,40 @@ from encoders.cr5.algebra.conjugate_gradients import TOLERANCE, Columns, Float64
 from encoders.document import FloatArray
 
 DIRECT = 4_000
-"""Documents, or words where they are fewer, up to which a system is factorised; larger ones are iterated on."""
+"""Documents, or words if they are fewer, up to which a system is factorised; larger systems are solved iteratively."""
 
 
 class Ridge(Protocol):
     """Ridge regression on the rows of one language's X, (documents, words)."""
 
     def solve(self, targets: FloatArray, tolerance: float = np.inf) -> FloatArray:
-        """Its coefficients, (documents or words, columns), whichever are fewer: linear in V (documents, columns).
+        """Coefficients of the regression on V, (documents, columns) or, if words are fewer, (words, columns).
+
+        Coefficients are linear in V.
 
         Args:
-            targets: V.
-            tolerance: of what is iterated, if it is to be finer than that of all others.
+            targets: V, (documents, columns).
+            tolerance: of an iterative solution, where it should be finer than the regression's.
         """
         ...
 
     def predicted(self, targets: FloatArray, solved: FloatArray) -> FloatArray:
-        """X(XᵀX + λI)⁻¹Xᵀ V, (documents, columns): what regression on V predicts for its own documents."""
+        """X(XᵀX + λI)⁻¹Xᵀ V, (documents, columns): the regression's prediction of V for the training documents."""
         ...
 
     def weights(self, solved: FloatArray) -> FloatArray:
-        """(XᵀX + λI)⁻¹Xᵀ V, (words, columns), of what was solved for V."""
+        """(XᵀX + λI)⁻¹Xᵀ V, (words, columns), from the coefficients that ``solve`` returned for V."""
         ...
 
 
 def ridge(matrix: csr_array, lam: float, *, direct: int = DIRECT, tolerance: float = TOLERANCE) -> Ridge:
-    """Choose the form: the dual where documents are fewer than words, a factor where the system is small.
+    """Return a regression: dual if documents are not more than words, and factorised if the system is small.
 
     Args:
         matrix: (documents, words) float32.
         lam: λ, above 0.
         direct: size up to which a system is factorised.
-        tolerance: of what is iterated.
+        tolerance: of iterative solutions.
     """
     solver = _Factor(matrix, lam) if min(matrix.shape) <= direct else _Iteration(matrix, lam, tolerance)
     return _Dual(matrix, lam, solver) if _is_wide(matrix) else _Primal(matrix, solver)
@@ -67,16 +69,16 @@ class _Factor:
         gram[np.diag_indices_from(gram)] += lam
         self._factor = cho_factor(gram, lower=True, overwrite_a=True, check_finite=False)
 
-    def __call__(self, right: FloatArray, tolerance: float) -> FloatArray:  # noqa: ARG002 - the iteration's need
+    def __call__(self, right: FloatArray, tolerance: float) -> FloatArray:  # noqa: ARG002 - only the iteration needs it
         return np.asarray(cho_solve(self._factor, right.astype(np.float64), check_finite=False), dtype=np.float32)
 
 
 _ROWS = 128
-"""Rows that are written out at a time to be multiplied with all."""
+"""Rows that are made dense at once to be multiplied with the whole matrix."""
 
 
 def _gram(matrix: csr_array) -> Float64Array:
-    """XXᵀ, dense as it nearly always is."""
+    """XXᵀ as a dense matrix: it has hardly any zeros."""
     gram = np.empty((matrix.shape[0], matrix.shape[0]))
     for start in range(0, len(gram), _ROWS):
         gram[:, start : start + _ROWS] = matrix @ matrix[start : start + _ROWS].toarray(order="F").T
@@ -84,7 +86,7 @@ def _gram(matrix: csr_array) -> Float64Array:
 
 
 class _Iteration:
-    """Block conjugate gradients; no matrix but X is held."""
+    """Block conjugate gradients, which hold no matrix but X."""
 
     def __init__(self, matrix: csr_array, lam: float, tolerance: float) -> None:
         self._wide = matrix if _is_wide(matrix) else matrix.T
@@ -111,8 +113,8 @@ class _Dual:
         return targets - self._lam * solved
 
     def weights(self, solved: FloatArray) -> FloatArray:
-        found: FloatArray = self._matrix.T @ solved
-        return found
+        weights: FloatArray = self._matrix.T @ solved
+        return weights
 
 
 class _Primal:
@@ -122,9 +124,9 @@ class _Primal:
     def solve(self, targets: FloatArray, tolerance: float = np.inf) -> FloatArray:
         return self._solver(self._matrix.T @ targets, tolerance)
 
-    def predicted(self, targets: FloatArray, solved: FloatArray) -> FloatArray:  # noqa: ARG002 - the dual form's need
-        found: FloatArray = self._matrix @ solved
-        return found
+    def predicted(self, targets: FloatArray, solved: FloatArray) -> FloatArray:  # noqa: ARG002 - only the dual needs it
+        predictions: FloatArray = self._matrix @ solved
+        return predictions
 
     def weights(self, solved: FloatArray) -> FloatArray:
         return solved

@@ -1,11 +1,12 @@
 """Reduced-rank ridge regression from languages' bags of words to concepts (Cr5, section 3.2): Φ with orthonormal rows.
 
-X (documents, words) is one block a language, Y (documents, concepts) one-hot, both centred by rank-one terms that are
-never written out. With B = XᵀX + λI, a block a language, S = X B⁻¹ Xᵀ and s = S1, the Woodbury identity of section 5 is
+X (documents, words) has one block for each language, Y (documents, concepts) is one-hot; both are centred by rank-one
+terms that are never computed. With B = XᵀX + λI (block-diagonal), S = X B⁻¹ Xᵀ and s = S1, the Woodbury identity of
+section 5 is
 
     X (X̂ᵀX̂ + λI)⁻¹ Xᵀ = S + s sᵀ / (n − 1ᵀs)
 
-(the paper's sign is a slip: n μᵀB⁻¹μ < 1, so the rank-one term is added). Every solve is therefore one language's own.
+(the paper's sign is a slip: n μᵀB⁻¹μ < 1, so the rank-one term is added). So each language is solved for separately.
 """
 
 from __future__ import annotations
@@ -32,12 +33,12 @@ IntArray = npt.NDArray[np.int64]
 T = TypeVar("T")
 
 KEPT = 2**31
-"""Bytes of solutions that are kept while eigenvectors are looked for."""
+"""Maximum bytes of solutions that are kept during the search for eigenvectors."""
 _OF_ONES = 1e-5
-"""Tolerance of the solution for ones: n − 1ᵀs, what centring divides by, is a small difference of large numbers."""
+"""Tolerance of the solution for ones: centring divides by n − 1ᵀs, a small difference of large numbers."""
 _NOTHING = 1e-6
-"""Share of the largest variance below which a direction of Φ is noise, and share of the largest eigenvalue that there
-could be (a concept's documents, all predicted rightly) below which an eigenvalue is what float32 rounds to."""
+"""Share of the largest variance below which a direction of Φ is noise. Also the share of the largest possible
+eigenvalue (the most documents of a concept, all predicted rightly) below which an eigenvalue is float32 rounding."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,7 @@ class Block:
 
     Attributes:
         matrix: (documents, words) float32 bags of words.
-        concepts: (documents,) the concept of each, from 0.
+        concepts: (documents,) number of each document's concept, from 0.
     """
 
     matrix: csr_array
@@ -55,14 +56,14 @@ class Block:
 
 @dataclass(frozen=True)
 class Solution:
-    """What was learnt.
+    """The solution of the reduced-rank ridge regression.
 
     Attributes:
-        columns: by language, (words, dimensions) float32: Φᵀ, whose columns are orthonormal over all languages. Where
-            documents are fewer than words, a language's are made each time they are asked for, and not kept.
-        dimensions: how many.
+        columns: by language, (words, dimensions) float32: Φᵀ, whose columns are orthonormal over all languages. If a
+            language has fewer documents than words, its part is computed at each access and not kept.
+        dimensions: number of Φᵀ's columns.
         eigenvalues: of the concepts' K × K matrix (eq. 12), largest first.
-        residual: the largest of an eigenvector, over the largest eigenvalue.
+        residual: largest residual of an eigenvector, over the largest eigenvalue.
     """
 
     columns: Mapping[str, FloatArray]
@@ -86,18 +87,18 @@ def solve(
 
     Args:
         blocks: by language.
-        dimensions: r; fewer come out where there are not so many concepts, or words to tell them by, and none where
-            documents don't differ or λ is beyond float32.
+        dimensions: r; the solution has fewer if there are too few concepts, or words to tell concepts apart, and none
+            if documents don't differ or λ is beyond float32.
         lam: λ, above 0.
         seed: of the eigenvectors' first block.
-        direct: documents or words of a language up to which its system is factorised.
-        small: concepts up to which their matrix is written out.
-        tolerance: of iterated solutions.
-        progress: is told of vectors that went through the operator.
+        direct: documents, or words if they are fewer, up to which a language's system is factorised.
+        small: concepts up to which their matrix is computed in full.
+        tolerance: of iterative solutions.
+        progress: called with the number of vectors that the operator was applied to.
 
     Raises:
-        ArithmeticError: the equations are too ill-conditioned to be iterated on.
-        LinAlgError: they are too ill-conditioned for a factor.
+        ArithmeticError: the equations are too ill-conditioned for the iteration.
+        LinAlgError: the equations are too ill-conditioned for a Cholesky factor.
     """
     with ThreadPoolExecutor(available_cores()) as pool, threadpool_limits(1):
         regression = _Regression(blocks, lam, direct, tolerance, pool)
@@ -105,14 +106,14 @@ def solve(
         top = eigenvectors.leading(
             regression.concepts_seen, regression.concepts, dimensions, seed=seed, small=small, progress=progress
         )
-        known = top.values > _NOTHING * regression.most_documents
-        top = Leading(top.vectors[:, known], top.values[known], top.made_of[:, known], top.residual)
+        sound = top.values > _NOTHING * regression.most_documents
+        top = Leading(top.vectors[:, sound], top.values[sound], top.made_of[:, sound], top.residual)
         columns = regression.orthonormal_columns(top)
         return Solution(columns, columns.dimensions, top.values, top.residual)
 
 
 class _Columns(Mapping[str, FloatArray]):
-    """Φᵀ, made of each language's solution when it is asked for."""
+    """Φᵀ by language, computed from the language's solution at each access."""
 
     def __init__(self, ridges: Mapping[str, Ridge], solved: Mapping[str, FloatArray], dimensions: int) -> None:
         self._ridges, self._solved = ridges, solved
@@ -129,11 +130,11 @@ class _Columns(Mapping[str, FloatArray]):
 
 
 class _Regression:
-    """Regression of concepts on bags of words, all languages together, each in a thread of its own.
+    """Regression of concepts on the bags of words of all languages, with one thread for each language.
 
     Attributes:
-        concepts: how many.
-        most_documents: of a concept.
+        concepts: number of concepts.
+        most_documents: documents of the concept that has the most.
     """
 
     def __init__(
@@ -155,80 +156,82 @@ class _Regression:
         self._ones = self._each(
             lambda lang: self._ridges[lang].predicted(_ones(len(self._labels[lang])), self._of_ones[lang])
         )
-        self._rest = self._documents - sum(float(ones.sum(dtype=np.float64)) for ones in self._ones.values())
-        if not self._rest > 0:
+        self._divisor = self._documents - sum(float(ones.sum(dtype=np.float64)) for ones in self._ones.values())
+        if not self._divisor > 0:
             raise ArithmeticError(f"λ {lam:g} is lost in rounding")
         self._kept: dict[str, list[FloatArray]] | None = {lang: [] for lang in self._labels}
 
     def concepts_seen(self, concepts: FloatArray) -> FloatArray:
         """Ŷᵀ X̂ (X̂ᵀX̂ + λI)⁻¹ X̂ᵀ Ŷ U (eq. 12), (concepts, columns)."""
-        moved = self._moved(concepts)
-        solved = self._each(lambda lang: self._solved(lang, concepts, moved))
+        centring = self._centring(concepts)
+        solved = self._each(lambda lang: self._solved(lang, concepts, centring))
         seen = self._each(
-            lambda lang: self._ridges[lang].predicted(self._targets(lang, concepts) + moved.whole, solved[lang])
+            lambda lang: self._ridges[lang].predicted(self._targets(lang, concepts) + centring.whole, solved[lang])
         )
         self._keep(solved)
-        of_all = sum(values.sum(axis=0, dtype=np.float64) for values in seen.values()) / self._documents
+        mean = sum(predictions.sum(axis=0, dtype=np.float64) for predictions in seen.values()) / self._documents
         total = np.zeros_like(concepts)
-        for lang, values in seen.items():
-            total += self._members[lang] @ (values - np.asarray(of_all, dtype=np.float32))
+        for lang, predictions in seen.items():
+            total += self._members[lang] @ (predictions - np.asarray(mean, dtype=np.float32))
         return total
 
     def orthonormal_columns(self, top: Leading) -> _Columns:
-        """Φᵀ = (X̂ᵀX̂ + λI)⁻¹ X̂ᵀ Ŷ U (eq. 14) turned and scaled so that its columns are orthonormal (eq. 15)."""
-        moved = self._moved(top.vectors)
+        """Φᵀ = (X̂ᵀX̂ + λI)⁻¹ X̂ᵀ Ŷ U (eq. 14), rotated and scaled to orthonormal columns (eq. 15)."""
+        centring = self._centring(top.vectors)
 
         def solved(lang: str) -> tuple[FloatArray, Float64Array]:
             if self._kept is None:
-                found = self._solved(lang, top.vectors, moved)
+                solution = self._solved(lang, top.vectors, centring)
             else:
-                found = np.concatenate(self._kept.pop(lang), axis=1) @ top.made_of
-            weights = self._ridges[lang].weights(found)
-            return found, np.asarray(weights.T @ weights, dtype=np.float64)
+                solution = np.concatenate(self._kept.pop(lang), axis=1) @ top.made_of
+            weights = self._ridges[lang].weights(solution)
+            return solution, np.asarray(weights.T @ weights, dtype=np.float64)
 
-        each = self._each(solved)
-        inner = np.asarray(sum(own for _, own in each.values()))
-        variances, turn = np.linalg.eigh((inner + inner.T) / 2)
-        kept = variances > _NOTHING * variances.max(initial=0)
-        scaled = (turn[:, kept] / np.sqrt(variances[kept]))[:, ::-1].astype(np.float32)
-        return _Columns(self._ridges, {lang: found @ scaled for lang, (found, _) in each.items()}, int(kept.sum()))
+        solutions = self._each(solved)
+        inner = np.asarray(sum(products for _, products in solutions.values()))
+        variances, rotation = np.linalg.eigh((inner + inner.T) / 2)
+        clear = variances > _NOTHING * variances.max(initial=0)
+        scaled = (rotation[:, clear] / np.sqrt(variances[clear]))[:, ::-1].astype(np.float32)
+        return _Columns(
+            self._ridges, {lang: solution @ scaled for lang, (solution, _) in solutions.items()}, int(clear.sum())
+        )
 
     def _keep(self, solved: dict[str, FloatArray]) -> None:
-        """Keep what was solved, of which Φ is a sum, as long as there is room; else Φ is solved for by itself."""
+        """Keep solutions, of which Φ is a linear combination, up to ``KEPT`` bytes; beyond it, Φ is solved for anew."""
         if self._kept is None:
             return
-        for lang, values in solved.items():
-            self._kept[lang].append(values)
-        if sum(values.nbytes for each in self._kept.values() for values in each) > KEPT:
+        for lang, solution in solved.items():
+            self._kept[lang].append(solution)
+        if sum(solution.nbytes for solutions in self._kept.values() for solution in solutions) > KEPT:
             self._kept = None
 
     def _each(self, work: Callable[[str], T]) -> dict[str, T]:
         return dict(zip(self._labels, self._pool.map(work, self._labels), strict=True))
 
     def _targets(self, lang: str, concepts: FloatArray) -> FloatArray:
-        """YU of a language."""
+        """YU of a language, (documents, columns)."""
         return concepts[self._labels[lang]]
 
-    def _solved(self, lang: str, concepts: FloatArray, moved: _Moved) -> FloatArray:
-        """A language's share of (X̂ᵀX̂ + λI)⁻¹ X̂ᵀ Ŷ U, in its ridge's own form."""
-        own = self._ridges[lang].solve(self._targets(lang, concepts) - moved.mean)
-        own += self._of_ones[lang] * moved.shared
-        return own
+    def _solved(self, lang: str, concepts: FloatArray, centring: _Centring) -> FloatArray:
+        """A language's part of (X̂ᵀX̂ + λI)⁻¹ X̂ᵀ Ŷ U, in the primal or dual form of its ridge regression."""
+        solution = self._ridges[lang].solve(self._targets(lang, concepts) - centring.mean)
+        solution += self._of_ones[lang] * centring.shared
+        return solution
 
-    def _moved(self, concepts: FloatArray) -> _Moved:
+    def _centring(self, concepts: FloatArray) -> _Centring:
         total = sum(np.bincount(labels, minlength=self.concepts) for labels in self._labels.values())
         mean = np.asarray(total @ concepts.astype(np.float64) / self._documents, dtype=np.float32)
         parts = self._each(lambda lang: self._ones[lang].T.astype(np.float64) @ (self._targets(lang, concepts) - mean))
-        return _Moved(mean, np.asarray(sum(parts.values()) / self._rest, dtype=np.float32))
+        return _Centring(mean, np.asarray(sum(parts.values()) / self._divisor, dtype=np.float32))
 
 
 @dataclass(frozen=True)
-class _Moved:
-    """How one language's targets are moved by those of the others.
+class _Centring:
+    """What centring over all languages changes in one language's targets.
 
     Attributes:
-        mean: (columns,) of YU over all documents, which centring takes out.
-        shared: sᵀŶU / (n − 1ᵀs), (1, columns): all that one language's regression has to know of the others.
+        mean: (columns,) mean of YU over all documents, which centring subtracts.
+        shared: (1, columns) sᵀŶU / (n − 1ᵀs): all that a language's regression needs from the other languages.
     """
 
     mean: FloatArray
@@ -236,7 +239,7 @@ class _Moved:
 
     @property
     def whole(self) -> FloatArray:
-        """Both."""
+        """Shared term less the mean, (1, columns)."""
         return self.shared - self.mean
 
 

@@ -1,4 +1,4 @@
-"""An index made by somebody else, to which vectors are attached: where it is and which of its fields are read."""
+"""The address of a user's index to which vectors are attached, and the fields that are read."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ class Attachment:
 
     Attributes:
         server: scheme, host, port.
-        index: its name, or an alias of it.
-        text: its field of texts; with dots into objects.
-        title: its field of titles; empty: there is none.
-        lang_field: its field of languages; empty: there is none.
-        lang: language of documents that state none; empty: it is detected.
-        field: name of the object field that holds everything of ours.
+        index: name of the index, or an alias.
+        text: the field of texts; dots lead into objects.
+        title: the field of titles; empty: there is none.
+        lang_field: the field of languages; empty: there is none.
+        lang: language of documents that state none; empty: the language is detected.
+        field: name of Dragoman's object field.
         vectors: type of the vectors' index.
-        companion: prefix of an index of our own that holds our field instead; empty: it is put into theirs.
+        companion: prefix of our own index for our field; empty: our field is put into the users' index.
     """
 
     server: str
@@ -43,10 +43,10 @@ class Attachment:
     companion: str = ""
 
     def __post_init__(self) -> None:
-        """Refuse what can't be.
+        """Refuse invalid values.
 
         Raises:
-            BadInput: a name is none, or the language is unknown.
+            BadInput: a name is invalid, or the language is unknown.
         """
         if not self.index or _NO_NAME.search(self.index):
             raise BadInput(f"{self.index!r} is no name of one index; name one as _cat/indices lists it, or its alias")
@@ -61,15 +61,15 @@ class Attachment:
 
     @classmethod
     def parse(cls, url: str) -> Self:
-        """Take the store's URL of an attached collection apart.
+        """Parse the store's URL of an attached collection.
 
         Raises:
-            BadInput: it is none.
+            BadInput: it is no such URL.
         """
         parts = urlsplit(url)
         server = Address.parse(f"{parts.scheme}://{parts.netloc}").server
         options = dict(parse_qsl(parts.query))
-        unknown = options.keys() - {one.name for one in fields(cls)}
+        unknown = options.keys() - {attribute.name for attribute in fields(cls)}
         if unknown:
             raise BadInput(f"the store's URL of an attached collection has no option {min(unknown)!r}")
         return cls(server, unquote(parts.path.strip("/")), **options)
@@ -77,29 +77,28 @@ class Attachment:
     @property
     def url(self) -> str:
         """The store's URL; ``parse`` gives the same attachment back."""
-        options = {one.name: getattr(self, one.name) for one in fields(self) if one.name not in {"server", "index"}}
-        return (
-            f"{self.server}/{quote(self.index)}?{urlencode({name: value for name, value in options.items() if value})}"
-        )
+        names = [attribute.name for attribute in fields(self) if attribute.name not in {"server", "index"}]
+        options = {name: value for name in names if (value := getattr(self, name))}
+        return f"{self.server}/{quote(self.index)}?{urlencode(options)}"
 
     @property
     def address(self) -> Address:
-        """Where our field is: in their index, or in one of our own."""
+        """Address of the index with our field: the users' index, or the companion."""
         return Address(self.server, self.companion or self.index, field=self.field, vectors=self.vectors)
 
     @property
     def read_fields(self) -> list[str]:
-        """Their fields that decide a document's vector."""
+        """The users' fields that decide a document's vector."""
         return [name for name in (self.text, self.title, self.lang_field) if name]
 
     @property
     def reads(self) -> dict[str, str]:
-        """What vectors are made of, as the ``meta`` of a mapped field can hold it: values of 50 characters at most."""
-        read = {"text": self.text, "title": self.title, "lang_field": self.lang_field, "lang": self.lang}
-        return {name: value if len(value) <= _META else short_hash(value) for name, value in read.items() if value}
+        """Options that decide a document's vector, for the ``meta`` of a mapped field: at most 50 characters each."""
+        options = {"text": self.text, "title": self.title, "lang_field": self.lang_field, "lang": self.lang}
+        return {name: value if len(value) <= _META else short_hash(value) for name, value in options.items() if value}
 
 
 def is_attached(url: str) -> bool:
-    """Whether a store's URL is that of an attached collection."""
+    """Whether a store's URL is the URL of an attached collection."""
     parts = urlsplit(url)
     return parts.scheme in SCHEMES and "text" in dict(parse_qsl(parts.query))

@@ -1,4 +1,4 @@
-"""A store whose documents are somebody else's: titles and texts come from their index, whatever holds our vectors."""
+"""A store for the documents of a user's index: titles and texts are read there, wherever the vectors are."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from indexer.stores.elastic.store import ElasticStore, Hits
 
 
 class _Seen(threading.local):
-    """What one thread's search met: another's success must not bring back what this one found gone.
+    """State of one thread's searches; thread-local, so another thread's success does not reset ``gone``.
 
     Attributes:
-        gone: ids that no search may bring: their documents are gone, though what is searched does not know it yet.
-        brought: ids that the last search brought.
+        gone: ids that a search must leave out: their documents are deleted, but still in the searched index.
+        brought: ids that the last search returned.
     """
 
     def __init__(self) -> None:
@@ -34,18 +34,13 @@ class _Seen(threading.local):
 
 @dataclass(frozen=True, kw_only=True)
 class JoinedLayout(Layout):
-    """Our object, beside documents of somebody else's index.
-
-    Attributes:
-        users: that index.
-        seen: what is known of its documents in the midst of a search.
-    """
+    """Layout of our object for the documents of a user's index, with the state of each thread's searches."""
 
     users: UsersIndex
     seen: _Seen = field(default_factory=_Seen, compare=False)
 
     def filters(self, lang: str, filters: Filters | None) -> list[dict[str, Any]]:
-        """Clauses that let through what is there still, too."""
+        """The clauses of ``Layout.filters``, and a clause that leaves deleted documents out."""
         clauses = super().filters(lang, filters)
         if self.seen.gone:
             clauses.append({"bool": {"must_not": [{"ids": {"values": sorted(self.seen.gone)}}]}})
@@ -53,47 +48,43 @@ class JoinedLayout(Layout):
 
 
 class JoinedStore(ElasticStore, ABC):
-    """Vectors of one collection that belong to documents of somebody else's index.
-
-    Attributes:
-        users: that index.
-    """
+    """Vectors of one collection for the documents of a user's index, ``users``."""
 
     users: UsersIndex
     _layout: JoinedLayout
 
     def narrowed(self, clauses: Sequence[Mapping[str, Any]], authorization: str = "") -> Self:
-        """The same documents as somebody else may see them, theirs too."""
-        other = super().narrowed(clauses, authorization)
-        other.users = self.users.by(other._client)  # noqa: SLF001 - a copy of this one
-        other._layout = replace(other._layout, users=other.users, seen=_Seen())  # noqa: SLF001
-        return other
+        """A view of the store, and of the users' index, with another user's rights."""
+        view = super().narrowed(clauses, authorization)
+        view.users = self.users.by(view._client)  # noqa: SLF001 - a copy of this store
+        view._layout = replace(view._layout, users=view.users, seen=_Seen())  # noqa: SLF001
+        return view
 
     @property
     def shown_index(self) -> str:
-        """Name of their index."""
+        """Name of the users' index."""
         return self.users.name
 
     def originals(self, doc_ids: Sequence[str]) -> dict[str, dict[str, Any]]:
-        """Their sources, without what is ours."""
+        """Sources in the users' index, without Dragoman's objects."""
         return self.users.sources(list(dict.fromkeys(doc_ids)), excludes=self.users.ours)
 
     @property
     @abstractmethod
     def mark(self) -> str:
-        """What is another one when nothing of what was attached is there any more."""
+        """An id of the place of the vectors; another id means that everything must be attached again."""
 
     def check(self, model: str) -> None:
         """Refuse an index that vectors of a model can't be attached to without harm to its owner.
 
         Raises:
-            BadInput: it is such a one; the sentence says what to do instead.
+            BadInput: it is such an index; the sentence says what to do instead.
             StoreError: a right is missing.
         """
         entry_checks.check(self._client, self.users, model)
 
     def tops(self) -> Mapping[int, changes.ShardPosition]:
-        """By shard of their index, up to where every write is complete; all of those are visible then."""
+        """By shard of the users' index, the last complete write; a refresh makes all writes up to it visible."""
 
         def ask() -> Mapping[int, changes.ShardPosition]:
             tops = changes.tops(self._client, self.address.server, self.users.name)[self.users.name].shards
@@ -103,7 +94,7 @@ class JoinedStore(ElasticStore, ABC):
         return self._patiently(ask)
 
     def changes(self, model: str, shard: int, size: int, *, above: int, upto: int) -> Iterator[list[dict[str, Any]]]:
-        """Documents of a shard last written between two numbers, a page at a time, in their order."""
+        """Hits of a shard with a sequence number in (above, upto], ordered by that number, a page at a time."""
         search = changes.shard_search(self._client, self.address.server, self.users.name, shard)
 
         def ask(body: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -112,67 +103,69 @@ class JoinedStore(ElasticStore, ABC):
         return changes.pages(ask, self.changed(model), size, above=above, upto=upto)
 
     def count_changes(self, shard: int, *, above: int, upto: int) -> int:
-        """How many documents those are."""
-        within = {"range": {"_seq_no": {"gt": above, "lte": upto}}}
-        return self._patiently(lambda: changes.count(self._client, self.users.name, within, f"_shards:{shard}"))
+        """Number of documents of a shard with a sequence number in (above, upto]."""
+        query = {"range": {"_seq_no": {"gt": above, "lte": upto}}}
+        return self._patiently(lambda: changes.count(self._client, self.users.name, query, f"_shards:{shard}"))
 
     def gone(self, doc_ids: Iterable[str]) -> set[str]:
-        """Those of some ids that their index has no document of."""
-        asked = list(doc_ids)
-        return self._patiently(lambda: self.users.missing(asked))
+        """The ids for which the users' index has no document."""
+        listed = list(doc_ids)
+        return self._patiently(lambda: self.users.missing(listed))
 
     @abstractmethod
     def changed(self, model: str) -> dict[str, Any]:
-        """The body of a search in their index for what decides whether a document must be encoded again."""
+        """Search body that reads, in the users' index, what decides whether a document must be encoded again."""
 
     @abstractmethod
     def held(self, model: str, hits: Sequence[Mapping[str, Any]]) -> dict[str, Stamp]:
-        """What is attached to the documents of some hits of such a search, by id."""
+        """Stamps of what is attached to the documents of a ``changed`` search's hits, by id."""
 
     @abstractmethod
     def publish(self) -> None:
-        """Let everything that was put be seen."""
+        """Make everything that was put visible to searches."""
 
     @abstractmethod
     def keep_fields(self, documents: Sequence[Document]) -> int:
-        """Take over the user's fields of documents whose vectors stay; returns how many were written."""
+        """Store the users' fields of documents whose vectors stay; returns the number of documents written."""
 
     @abstractmethod
     def forget(self, doc_ids: Sequence[str]) -> int:
-        """Take what is attached from some documents; returns of how many."""
+        """Remove what is attached to documents; returns the number of documents changed."""
 
     @abstractmethod
     def prune(self, without: int) -> int:
-        """Forget documents that their index does not have any more.
+        """Forget documents that the users' index does not have any more; returns how many were forgotten.
 
         Args:
-            without: how many documents their index has to which nothing is attached.
+            without: number of documents in the users' index to which nothing is attached.
         """
 
     def _candidates(
         self, model: str, queries: Mapping[str, FloatArray], answers: Iterator[Hits], *, with_vectors: bool
     ) -> dict[str, list[Candidates]]:
-        found = super()._candidates(model, queries, answers, with_vectors=with_vectors)
-        self._layout.seen.brought = [doc_id for lists in found.values() for one in lists for doc_id in one.doc_ids]
-        return found
+        candidates = super()._candidates(model, queries, answers, with_vectors=with_vectors)
+        self._layout.seen.brought = [
+            doc_id for by_query in candidates.values() for hits in by_query for doc_id in hits.doc_ids
+        ]
+        return candidates
 
     def _sources(self, doc_ids: Sequence[str]) -> dict[str, dict[str, Any]]:
-        """Their documents as they are now.
+        """Current sources in the users' index, by id.
 
         Raises:
-            KeyError: one is gone; the next search brings neither it nor others that are.
+            KeyError: a document is gone; the next search leaves out this document and all others that are gone.
         """
         words, models = self._layout.name("words"), self._layout.name("models")
-        found = self.users.sources(list(dict.fromkeys(doc_ids)), excludes=[words, models])
-        gone = [doc_id for doc_id in doc_ids if doc_id not in found]
+        sources = self.users.sources(list(dict.fromkeys(doc_ids)), excludes=[words, models])
+        gone = [doc_id for doc_id in doc_ids if doc_id not in sources]
         if gone:
             self._layout.seen.gone.update(self.users.missing({*gone, *self._layout.seen.brought}))
             raise KeyError(gone[0])
         self._layout.seen.gone.clear()
-        return found
+        return sources
 
     def delete(self, doc_ids: Iterable[str]) -> int:  # noqa: ARG002
-        """Refuse: the documents are their owner's.
+        """Refuse to delete: the documents belong to the user.
 
         Raises:
             BadInput: always.

@@ -1,4 +1,4 @@
-"""Vectors for somebody else's index that may not be touched: an index of our own beside it, joined by id."""
+"""Vectors for a user's index that must not be changed: Dragoman's own index beside it, joined by document id."""
 
 from __future__ import annotations
 
@@ -23,32 +23,33 @@ from indexer.stores.elastic.writing import Action, ServerDocument
 
 @dataclass(frozen=True, kw_only=True)
 class CompanionLayout(JoinedLayout):
-    """Our own index without titles and texts: those are read where they are."""
+    """Layout of our own index, without titles and texts: they are read in the users' index."""
 
     def source(self, model: str, item: StoredDocument) -> dict[str, Any]:
-        """A document as it is written."""
-        written = super().source(model, item)
-        return {name: value for name, value in written.items() if name not in {"title", "text"}}
+        """The source to write for a document."""
+        source = super().source(model, item)
+        return {name: value for name, value in source.items() if name not in {"title", "text"}}
 
     def document(self, doc_id: str, source: Mapping[str, Any]) -> Document:
-        """What is known here of a document."""
+        """The document of a source, without title and text."""
         ours = source[self.ours]
         return Document(doc_id, ours["lang"], "", "", source["fields"], ours["revision"])
 
 
 class CompanionStore(JoinedStore):
-    """Vectors of one collection, in an index of our own, of documents in somebody else's."""
+    """Vectors of one collection in our own index, for the documents of a user's index."""
 
     _layout: CompanionLayout
 
     def __init__(
         self, attachment: Attachment, collection: str, credentials: Credentials, *, make: bool = True, owner: str = ""
     ) -> None:
-        """Reach the server, see what their index is, and make ours where there is none.
+        """Connect to the server, read the users' index's description, and create our index if it is missing.
 
         Raises:
-            BadInput: theirs is gone, or has become something that can't be attached to; or ours is somebody else's.
-            StoreError: the server is away, too old, or refuses; or ours is not there and must be.
+            BadInput: the users' index is gone, or vectors can't be attached to it any more; or our index belongs to
+                somebody else.
+            StoreError: the server is away, too old, or refuses; or our index is missing and ``make`` is false.
         """
         ElasticStore.__init__(
             self, attachment.address, collection, credentials, make=make, owner=owner, attached=attachment.index
@@ -61,10 +62,10 @@ class CompanionStore(JoinedStore):
         self._layout = CompanionLayout(attachment.field, users=self.users)
 
     def narrowed(self, clauses: Sequence[Mapping[str, Any]], authorization: str = "") -> Self:
-        """The same documents as somebody else may see them.
+        """A view of the store, and of the users' index, with another user's rights.
 
         Raises:
-            BadInput: a clause is given: it is of their index, and the vectors are searched in ours.
+            BadInput: there are clauses: they are for the users' index, and vectors are searched in ours.
         """
         if clauses:
             raise BadInput(
@@ -74,67 +75,64 @@ class CompanionStore(JoinedStore):
 
     @property
     def mark(self) -> str:
-        """What is another one when nothing of what was attached is there any more."""
+        """Uuids of the users' index and of our index."""
         with self._guarded():
             settings = self._client.indices.get_settings(index=self.index, name="index.uuid")
         return f"{self.users.uuid} {settings[self.index]['settings']['index']['uuid']}"
 
     def changed(self, model: str) -> dict[str, Any]:  # noqa: ARG002
-        """What decides whether a document must be encoded again, and its fields, which are kept for filters."""
+        """Search body for the whole source without our objects: texts decide on encoding, fields serve filters."""
         return {"source": {"excludes": self.users.ours}, "version": True}
 
     def held(self, model: str, hits: Sequence[Mapping[str, Any]]) -> dict[str, Stamp]:
-        """What is attached to the documents of some hits."""
+        """Stamps of what is attached to the documents of the hits, by id."""
         return self.stamps(model, [hit["_id"] for hit in hits])
 
     def get(self, doc_ids: Sequence[str]) -> list[Document]:
-        """The documents themselves, as they are now in their index."""
-        found = self._sources(doc_ids)
+        """The documents, as they are now in the users' index."""
+        sources = self._sources(doc_ids)
         with self._guarded():
-            held: dict[str, ServerDocument] = {}
+            stored: dict[str, ServerDocument] = {}
             for page in pages(doc_ids):
                 fields = [self._layout.name("lang"), self._layout.name("text_hash")]
-                held |= writing.read(self._client, self.address.server, self.index, page, fields)
-        ours = {doc_id: one.source[self._layout.ours] for doc_id, one in held.items()}
+                stored |= writing.read(self._client, self.address.server, self.index, page, fields)
+        ours = {doc_id: document.source[self._layout.ours] for doc_id, document in stored.items()}
         return [
             EditedDocument.unless(
-                self.users.shown(doc_id, found[doc_id], ours[doc_id]["lang"]), ours[doc_id]["text_hash"]
+                self.users.shown(doc_id, sources[doc_id], ours[doc_id]["lang"]), ours[doc_id]["text_hash"]
             )
             for doc_id in doc_ids
         ]
 
     def scan(self, model: str, *, lang: str | None = None, batch: int = 512) -> Iterator[list[StoredDocument]]:
-        """Everything that is in both indices, in batches, ordered by id."""
+        """The documents that are in both indices, in batches, ordered by id."""
         for page in super().scan(model, lang=lang, batch=batch):
-            found = self.users.sources([item.document.doc_id for item in page])
+            sources = self.users.sources([item.document.doc_id for item in page])
             yield [
                 replace(item, document=self.users.shown(item.document.doc_id, source, item.document.lang))
                 for item in page
-                if (source := found.get(item.document.doc_id)) is not None
+                if (source := sources.get(item.document.doc_id)) is not None
             ]
 
     def keep_fields(self, documents: Sequence[Document]) -> int:
-        """Take over the user's fields of documents whose vectors stay: filters compare with them here."""
+        """Store the users' fields of documents whose vectors stay: filters compare with the fields in our index."""
         latest = {document.doc_id: document for document in documents}
 
         def decide(doc_ids: Sequence[str]) -> dict[str, Action]:
             actions = {}
-            for doc_id, one in self._whole(doc_ids).items():
-                source = {**one.source, "fields": dict(latest[doc_id].fields)}
-                source[self._layout.ours] = {
-                    **source[self._layout.ours],
-                    "fields_hash": latest[doc_id].fields_hash,
-                }
-                how = {"_op_type": "index", "_index": self.index, "_id": doc_id, **one.unchanged}
-                actions[doc_id] = {**how, "_source": source}
+            for doc_id, stored in self._whole_documents(doc_ids).items():
+                source = {**stored.source, "fields": dict(latest[doc_id].fields)}
+                source[self._layout.ours] = {**source[self._layout.ours], "fields_hash": latest[doc_id].fields_hash}
+                action = {"_op_type": "index", "_index": self.index, "_id": doc_id, **stored.unchanged}
+                actions[doc_id] = {**action, "_source": source}
             return actions
 
         outcome = writing.write(self._client, self.address.server, latest, decide)
         self._stale = True
         return len(outcome.done)
 
-    def _whole(self, doc_ids: Sequence[str]) -> dict[str, ServerDocument]:
-        """Documents of our index with their vectors."""
+    def _whole_documents(self, doc_ids: Sequence[str]) -> dict[str, ServerDocument]:
+        """Documents of our index with their vectors, by id."""
         answer = self._client.perform_request(
             "POST",
             f"/{self.index}/_mget",
@@ -143,29 +141,29 @@ class CompanionStore(JoinedStore):
             body={"ids": list(doc_ids)},
         )
         return {
-            one["_id"]: ServerDocument(one["_source"], one["_seq_no"], one["_primary_term"])
-            for one in connection.found(self.address.server, self.index, answer.body["docs"])
+            hit["_id"]: ServerDocument(hit["_source"], hit["_seq_no"], hit["_primary_term"])
+            for hit in connection.found(self.address.server, self.index, answer.body["docs"])
         }
 
     def forget(self, doc_ids: Sequence[str]) -> int:
-        """Remove some documents from our index."""
+        """Remove documents from our index."""
         return ElasticStore.delete(self, doc_ids)
 
     def prune(self, without: int) -> int:
-        """Remove what their index does not have any more; looked for only where the counts tell that there is some."""
+        """Remove documents that the users' index lost; ids are compared only if the counts show that there are any."""
         self._patiently(self._refresh)
-        theirs = self._patiently(lambda: changes.count(self._client, self.users.name))
-        ours = self._patiently(lambda: changes.count(self._client, self.index))
-        if ours + without <= theirs:
+        users_count = self._patiently(lambda: changes.count(self._client, self.users.name))
+        our_count = self._patiently(lambda: changes.count(self._client, self.index))
+        if our_count + without <= users_count:
             return 0
-        listed = self.ids()
+        doc_ids = self.ids()
         gone: list[str] = []
-        while page := list(islice(listed, PAGE)):
+        while page := list(islice(doc_ids, PAGE)):
             gone += self.gone(page)
         return self.forget(gone) if gone else 0
 
     def _refuse_taken_alias(self) -> set[str]:
-        """It has none."""
+        """A companion index has no alias."""
         return set()
 
     def _lost(self) -> str:
@@ -175,5 +173,5 @@ class CompanionStore(JoinedStore):
         )
 
     def publish(self) -> None:
-        """Give our index its replicas and its refreshes; it needs no alias, for nobody else reads it."""
+        """Give our index its replicas and refreshes; it needs no alias, for nobody else reads it."""
         self._patiently(self._end_loading)

@@ -1,4 +1,4 @@
-"""What is seen to before anything is attached to somebody else's index: each obstacle is one sentence."""
+"""Checks of a user's index before anything is attached to it: each obstacle is one sentence."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from indexer.stores.elastic.layout import Layout
 if TYPE_CHECKING:
     from elasticsearch import Elasticsearch
 
-_LOOKED_AT = 1000
+_MAX_CHECKED = 1000
 _RIGHTS = {True: ("read", "view_index_metadata", "monitor", "maintenance"), False: ("read", "index", "manage")}
-"""Rights on their index that a companion needs, and that attaching in place does."""
+"""Rights on the users' index that a companion needs (True), and that attaching in place needs (False)."""
 
 
 def check(client: Elasticsearch, users: UsersIndex, model: str) -> None:
     """Refuse an index that vectors of a model can't be attached to without harm to its owner.
 
     Raises:
-        BadInput: it is such a one; the sentence says what to do instead.
+        BadInput: it is such an index; the sentence says what to do instead.
         StoreError: the server is away, or a right is missing.
     """
     if users.settings.get("verified_before_close") == "true":
@@ -40,7 +40,7 @@ def check(client: Elasticsearch, users: UsersIndex, model: str) -> None:
 
 
 def is_external(hit: Mapping[str, Any]) -> bool:
-    """Whether a document's version is its owner's: the server's own never gets ahead of the sequence number."""
+    """Whether a document has an external version: the server's own version never exceeds the sequence number + 1."""
     return bool(hit["_version"] > hit["_seq_no"] + 1)
 
 
@@ -50,17 +50,17 @@ def _check_source(users: UsersIndex) -> None:
         raise BadInput(
             f"{users.name} keeps no _source, so its texts can't be read; index the documents from where they came"
         )
-    dropped = source.get("excludes", [])
-    kept = source.get("includes", [])
+    excluded = source.get("excludes", [])
+    included = source.get("includes", [])
     for path in users.paths.values():
-        if _matches(path, dropped) or (kept and not _matches(path, kept)):
+        if _matches(path, excluded) or (included and not _matches(path, included)):
             raise BadInput(
                 f"{users.name} leaves {path!r} out of its _source, so it can't be read; "
                 "index the documents from where they came"
             )
     if users.attachment.companion:
         return
-    if dropped or kept:
+    if excluded or included:
         raise BadInput(
             f"{users.name} leaves fields out of its _source, and an update would lose them from its index for good; "
             "attach with --companion, which writes nothing there"
@@ -74,47 +74,44 @@ def _check_source(users: UsersIndex) -> None:
 
 
 def _matches(path: str, patterns: Sequence[str]) -> bool:
-    """Whether a field, or an object that it lies in, is among those that a filter of sources names."""
+    """Whether a pattern matches a field or an object that contains the field."""
     names = path.split(".")
-    above = [".".join(names[:at]) for at in range(1, len(names) + 1)]
-    return any(fnmatchcase(one, pattern) for one in above for pattern in patterns)
+    prefixes = [".".join(names[:length]) for length in range(1, len(names) + 1)]
+    return any(fnmatchcase(prefix, pattern) for prefix in prefixes for pattern in patterns)
 
 
 def _check_rights(client: Elasticsearch, users: UsersIndex) -> None:
     from elasticsearch import ApiError  # noqa: PLC0415
 
-    wanted = _RIGHTS[bool(users.attachment.companion)]
+    needed = _RIGHTS[bool(users.attachment.companion)]
     with connection.guarded(users.attachment.server):
         try:
-            answer = client.security.has_privileges(index=[{"names": [users.name], "privileges": list(wanted)}])
+            answer = client.security.has_privileges(index=[{"names": [users.name], "privileges": list(needed)}])
         except ApiError as error:
             if error.status_code == 401:
                 raise
-            return  # without security nobody's rights are known, and none are needed
-    lacking = [right for right, given in answer["index"][users.name].items() if not given]
+            return  # without security no rights are known, and none are needed
+    lacking = [right for right, granted in answer["index"][users.name].items() if not granted]
     if lacking:
         raise StoreError(
             f"{users.attachment.server} gives this user no right to {', '.join(sorted(lacking))} on {users.name}; "
-            f"attaching needs {', '.join(wanted)}" + ("" if users.attachment.companion else ", or --companion")
+            f"attaching needs {', '.join(needed)}" + ("" if users.attachment.companion else ", or --companion")
         )
 
 
 def _check_routing(client: Elasticsearch, users: UsersIndex) -> None:
-    routed = users.mapping.get("_routing", {}).get("required", False)
-    if not routed:
-        routed = _has(client, users, "_routing")
-    if routed:
+    if users.mapping.get("_routing", {}).get("required", False) or _has_documents_with(client, users, "_routing"):
         raise BadInput(
             f"documents of {users.name} are placed by routing values, so an id alone does not find them; "
             f"index it into a collection of its own: dragoman index elastic:{users.name} -c NAME"
         )
 
 
-def _has(client: Elasticsearch, users: UsersIndex, field: str) -> bool:
+def _has_documents_with(client: Elasticsearch, users: UsersIndex, field: str) -> bool:
     """Whether any document has a field."""
     with connection.guarded(users.attachment.server):
-        found = client.search(index=users.name, size=0, query={"exists": {"field": field}}, terminate_after=1)
-    return bool(found["hits"]["total"]["value"])
+        answer = client.search(index=users.name, size=0, query={"exists": {"field": field}}, terminate_after=1)
+    return bool(answer["hits"]["total"]["value"])
 
 
 def _check_writable(users: UsersIndex) -> None:
@@ -136,14 +133,14 @@ def _check_field(client: Elasticsearch, users: UsersIndex, model: str) -> None:
     if not is_ours(mapped):
         raise BadInput(f"{users.name} has a field {field!r} that is not Dragoman's; name ours otherwise with --field")
     reads = mapped["properties"]["id"].get("meta", users.attachment.reads)
-    if reads != users.attachment.reads and _has(client, users, layout.name("id")):
-        others = ", ".join(f"{name} {value}" for name, value in reads.items() if value)
+    if reads != users.attachment.reads and _has_documents_with(client, users, layout.name("id")):
+        fields_read = ", ".join(f"{name} {value}" for name, value in reads.items() if value)
         raise BadInput(
-            f"{users.name} holds vectors of other fields ({others}) in {field!r}, of another collection or home; "
+            f"{users.name} holds vectors of other fields ({fields_read}) in {field!r}, of another collection or home; "
             "name another field with --field"
         )
     for other in layout.models(users.properties).keys() - {model}:
-        if _has(client, users, layout.vector(other)):
+        if _has_documents_with(client, users, layout.vector(other)):
             raise BadInput(
                 f"{users.name} holds vectors of another model ({other}) in {field!r}; detach that collection first, "
                 "or name another field with --field"
@@ -152,10 +149,10 @@ def _check_field(client: Elasticsearch, users: UsersIndex, model: str) -> None:
 
 def _check_versions(client: Elasticsearch, users: UsersIndex) -> None:
     with connection.guarded(users.attachment.server):
-        found = client.search(
-            index=users.name, size=_LOOKED_AT, source=False, version=True, seq_no_primary_term=True, sort=["_seq_no"]
+        answer = client.search(
+            index=users.name, size=_MAX_CHECKED, source=False, version=True, seq_no_primary_term=True, sort=["_seq_no"]
         )
-    if any(is_external(hit) for hit in found["hits"]["hits"]):
+    if any(is_external(hit) for hit in answer["hits"]["hits"]):
         raise BadInput(
             f"documents of {users.name} have versions of their owner's, whose next write an update of ours would let "
             "the server refuse; attach with --companion, which writes nothing there"

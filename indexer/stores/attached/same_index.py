@@ -1,4 +1,4 @@
-"""Vectors in somebody else's index: our object field beside theirs, written so that their writes always win."""
+"""Vectors in a user's index: Dragoman's object field beside the user's fields; the user's writes always win."""
 
 from __future__ import annotations
 
@@ -32,56 +32,56 @@ _STAMP = ("id", "lang", "text_hash", "fields_hash", "revision")
 
 @dataclass(frozen=True, kw_only=True)
 class AttachedLayout(JoinedLayout):
-    """Our object among the fields of their documents."""
+    """Layout of our object among the fields of the users' documents."""
 
     def filter_field(self, name: str) -> str:
-        """The field of theirs that a filter compares with."""
+        """The users' field that a filter compares with."""
         return self.users.filter_field(name)
 
     def document(self, doc_id: str, source: Mapping[str, Any]) -> Document:
-        """The document of a source."""
+        """The document in a source."""
         ours = self.held(source)
         return EditedDocument.unless(self.users.shown(doc_id, source, ours.get("lang", "")), ours.get("text_hash", ""))
 
     def check(self, model: str) -> str:
-        """Where the digest of a document's vector stands in its source: the mapping does not know it."""
+        """Path of the digest of a document's vector in its source; the mapping has no such field."""
         return self.name("models", model, "check")
 
     def properties(self, inner: Mapping[str, Any]) -> dict[str, Any]:
-        """Our object field, which says which of their fields it was made of: another home must not read others."""
-        made = super().properties(inner)
-        made[self.ours]["properties"]["id"] = {"type": "keyword", "meta": self.users.attachment.reads}
-        return made
+        """Our object field; its ``meta`` names the users' fields that are read: another home must not read others."""
+        properties = super().properties(inner)
+        properties[self.ours]["properties"]["id"] = {"type": "keyword", "meta": self.users.attachment.reads}
+        return properties
 
     def is_theirs(self, source: Mapping[str, Any]) -> bool:
-        """Whether a document has a value of its owner's under our name, which no mapping need know."""
+        """Whether a document has a value of its owner under our object's name; the mapping need not know the value."""
         return source.get(self.ours) not in (None, {}, []) and not self.held(source)
 
-    def update(self, model: str, item: StoredDocument, held: Mapping[str, Any]) -> dict[str, Any]:
-        """Our object as an update merges it into the one that is there: words of another language go."""
-        made = self.object(model, item)
-        made["models"][model]["check"] = digest(made["models"][model]["vector"])
-        before = self.held(held).get("lang")
-        if before and before != item.document.lang:
-            made["words"][before] = None
-        return {self.ours: made}
+    def update(self, model: str, item: StoredDocument, source: Mapping[str, Any]) -> dict[str, Any]:
+        """Partial document that merges our object into the source; terms of another language are removed."""
+        ours = self.object(model, item)
+        ours["models"][model]["check"] = digest(ours["models"][model]["vector"])
+        previous_lang = self.held(source).get("lang")
+        if previous_lang and previous_lang != item.document.lang:
+            ours["words"][previous_lang] = None
+        return {self.ours: ours}
 
 
 def digest(packed: str) -> str:
-    """What tells a packed vector from others."""
+    """Hash of a packed vector."""
     return short_hash(unpacked(packed))
 
 
 class AttachedStore(JoinedStore):
-    """Vectors of one collection, in the index of the documents they are of."""
+    """Vectors of one collection, stored in the index of its documents."""
 
     _layout: AttachedLayout
 
     def __init__(self, attachment: Attachment, credentials: Credentials) -> None:
-        """Reach the server, and see what their index is.
+        """Connect to the server, and read the description of the users' index.
 
         Raises:
-            BadInput: it is gone, or has become something that can't be attached to.
+            BadInput: the index is gone, or vectors can't be attached to it any more.
             StoreError: the server is away, too old, or refuses.
         """
         self.alias = attachment.index
@@ -101,50 +101,50 @@ class AttachedStore(JoinedStore):
 
     @property
     def mark(self) -> str:
-        """What is another one when nothing of what was attached is there any more."""
+        """Uuid of the users' index."""
         return self.users.uuid
 
     def put(self, model: str, documents: Sequence[StoredDocument]) -> PutReport:
-        """Attach vectors to the documents whose text is still the one they were made of; the others are ``older``."""
+        """Attach vectors to the documents whose text has not changed since encoding; the others are ``older``."""
         admitted = admit(documents, self._field(model).dim)
         latest = admitted.latest
         langs = {item.document.lang for item in latest.values()}
         self._patiently(lambda: self._make_room(langs))
         outdated: set[str] = set(admitted.older)
-        theirs: dict[str, str] = {}
-        fields, large = [*self.users.paths.values(), self._layout.ours], ("words", "models")
-        excludes = [self._layout.name(one) for one in large]
+        refused: dict[str, str] = {}
+        fields = [*self.users.paths.values(), self._layout.ours]
+        excludes = [self._layout.name(field) for field in ("words", "models")]
 
         def decide(doc_ids: Sequence[str]) -> dict[str, Action]:
             server = self.address.server
-            held = writing.read(self._client, server, self.index, doc_ids, fields, excludes=excludes)
+            stored = writing.read(self._client, server, self.index, doc_ids, fields, excludes=excludes)
             actions = {}
             for doc_id in doc_ids:
-                one = held.get(doc_id)
-                if one is not None and self._layout.is_theirs(one.source):
-                    theirs[doc_id] = f"it has a value of its owner's in {self._layout.ours!r}; name ours with --field"
+                document = stored.get(doc_id)
+                if document is not None and self._layout.is_theirs(document.source):
+                    refused[doc_id] = f"it has a value of its owner's in {self._layout.ours!r}; name ours with --field"
                     continue
-                if one is None or not self._still_of(one, latest[doc_id].document):
+                if document is None or not self._has_text_of(document, latest[doc_id].document):
                     outdated.add(doc_id)
                     continue
-                changed = self._layout.update(model, latest[doc_id], one.source)
-                actions[doc_id] = _update(self.index, doc_id, changed, one)
+                content = self._layout.update(model, latest[doc_id], document.source)
+                actions[doc_id] = _update(self.index, doc_id, content, document)
             return actions
 
         outcome = writing.write(self._client, self.address.server, latest, decide)
         self._stale = True
-        return PutReport(len(outcome.done), sorted(outdated), {**admitted.refused, **outcome.refused, **theirs})
+        return PutReport(len(outcome.done), sorted(outdated), {**admitted.refused, **outcome.refused, **refused})
 
     def _read_fields(self) -> list[str]:
-        return [*self.users.paths.values(), *(self._layout.name(one) for one in _STAMP)]
+        return [*self.users.paths.values(), *(self._layout.name(field) for field in _STAMP)]
 
-    def _still_of(self, held: ServerDocument, document: Document) -> bool:
-        """Whether a document of theirs has the text still that ours was made of."""
-        now = self.users.document(document.doc_id, held.source, assumed=document.lang)
-        return isinstance(now, Document) and now.text_hash == document.text_hash
+    def _has_text_of(self, stored: ServerDocument, encoded: Document) -> bool:
+        """Whether a document in the users' index still has the text that was encoded."""
+        current = self.users.document(encoded.doc_id, stored.source, assumed=encoded.lang)
+        return isinstance(current, Document) and current.text_hash == encoded.text_hash
 
     def _bare(self, columns: Sequence[Any] = ()) -> dict[str, Any]:
-        """By their own ids: who copies a document of theirs into another copies our column with it."""
+        """Only these columns; hits keep ``_id``, for a copied document carries the original's id column."""
         return {"_source": False, "docvalue_fields": list(columns)}
 
     def _create(self, model: str, dim: int) -> None:
@@ -154,7 +154,7 @@ class AttachedStore(JoinedStore):
             self._put_mapping(self._layout.properties({}))
 
     def changed(self, model: str) -> dict[str, Any]:
-        """What decides whether a document must be encoded again: its text, our hash, and the vector that is there."""
+        """Search body for what decides whether a document is encoded again: its text, our hash, the stored vector."""
         return {
             "docvalue_fields": [{"field": self._layout.vector(model), "format": "binary"}],
             "source": {"includes": [*self._read_fields(), self._layout.check(model)]},
@@ -162,7 +162,7 @@ class AttachedStore(JoinedStore):
         }
 
     def held(self, model: str, hits: Sequence[Mapping[str, Any]]) -> dict[str, Stamp]:
-        """What is attached to some documents, as far as all of it belongs together still."""
+        """Stamps of the documents of the hits whose attached parts still belong together, by id."""
         return {
             hit["_id"]: stamp
             for hit in hits
@@ -170,9 +170,10 @@ class AttachedStore(JoinedStore):
         }
 
     def _is_whole(self, model: str, hit: Mapping[str, Any]) -> bool:
-        """Whether a document has all that we put: a writer may have written back what was read earlier, or in another.
+        """Whether a document still has everything that was attached to it.
 
-        Vectors are in no source that is read, so what comes back has our hash without the vector, or beside another.
+        A user may write back a source that was read earlier, or write it into another document. Sources are read
+        without vectors, so such a document has our hash with no vector, or with a vector of another text.
         """
         ours = self._layout.held(hit["_source"])
         (packed,) = hit.get("fields", {}).get(self._layout.vector(model), [""])
@@ -183,54 +184,53 @@ class AttachedStore(JoinedStore):
         )
 
     def stamps(self, model: str, doc_ids: Sequence[str]) -> dict[str, Stamp]:
-        """What is stored with a vector of this model."""
+        """Stamps of the documents that have a vector of this model, by id."""
         self._refresh()
-        vector = {"exists": {"field": self._layout.vector(model)}}
+        has_vector = {"exists": {"field": self._layout.vector(model)}}
         stamps: dict[str, Stamp] = {}
         for page in pages(doc_ids):
-            query = {"bool": {"filter": [{"ids": {"values": page}}, vector]}}
+            query = {"bool": {"filter": [{"ids": {"values": page}}, has_vector]}}
             (hits,) = self._msearch([{"size": len(page), "query": query, "_source": self._layout.stamp_fields(model)}])
             stamps |= {hit["_id"]: stamp for hit in hits if (stamp := self._layout.stamp(hit["_source"]))}
         return stamps
 
     def get(self, doc_ids: Sequence[str]) -> list[Document]:
-        """The documents themselves, as they are now."""
-        found = self._sources(doc_ids)
-        return [self._layout.document(doc_id, found[doc_id]) for doc_id in doc_ids]
+        """The documents, as they are now."""
+        sources = self._sources(doc_ids)
+        return [self._layout.document(doc_id, sources[doc_id]) for doc_id in doc_ids]
 
     def keep_fields(self, documents: Sequence[Document]) -> int:  # noqa: ARG002
-        """Nothing is to be done: the fields are theirs, and where they were."""
+        """Do nothing: the fields are the users', in the users' index."""
         return 0
 
     def prune(self, without: int) -> int:  # noqa: ARG002
-        """Nothing is to be done: what was attached went with the documents."""
+        """Do nothing: our object was deleted with its document."""
         return 0
 
     def forget(self, doc_ids: Sequence[str]) -> int:
-        """Empty our object in some documents; another writer's change meanwhile stays."""
+        """Empty our object in documents; another writer's concurrent change stays."""
         emptied = _empty(self._client, self.address.server, self.index, self._layout, doc_ids)
         self._stale = True
         return emptied
 
     def publish(self) -> None:
-        """Let everything that was put be seen."""
+        """Refresh the index if this store wrote to it."""
         self._patiently(self._refresh)
 
     def drop(self) -> None:
-        """Take what is attached from every document; the documents stay."""
+        """Empty our object in every document; the documents stay."""
         _empty_all(self._client, self.address.server, self.index, self._layout)
         self.close()
 
 
 @dataclass(frozen=True)
 class Detached:
-    """What was taken from an index.
+    """The outcome of detaching from an index.
 
     Attributes:
-        index: its name.
-        emptied: documents in which our object was emptied.
-        kept: documents that keep it, for their versions are their owner's.
-        gone: whether the index is there no more, or another by its name.
+        emptied: number of documents in which our object was emptied.
+        kept: number of documents that keep our object because their versions are external.
+        gone: whether the index is gone, or another index has its name.
     """
 
     index: str
@@ -240,15 +240,15 @@ class Detached:
 
 
 def detach(attachment: Attachment, credentials: Credentials, *, index: str = "", uuid: str = "") -> Detached:
-    """Empty our object in every document that has one, whatever else became of their index.
+    """Empty our object in every document that has one, even if vectors can't be attached to the index any more.
 
-    Killed in the middle, the same call does the rest.
+    If the call is killed, a second call does the rest.
 
     Args:
-        attachment: where it is, and what our object is called.
-        credentials: who asks.
-        index: own name of the index where the attachment names an alias, which may lead elsewhere since.
-        uuid: its id; another index of that name is left alone.
+        attachment: the address of the index, and the name of our object.
+        credentials: the user that the server sees.
+        index: name of the index if the attachment names an alias, which may point to another index by now.
+        uuid: id of the index; another index of that name is left alone.
 
     Raises:
         StoreError: the server is away or refuses.
@@ -256,21 +256,21 @@ def detach(attachment: Attachment, credentials: Credentials, *, index: str = "",
     server, name = attachment.server, index or attachment.index
     with connection.connect(server, credentials) as client:
         with connection.guarded(server):
-            found = client.options(ignore_status=404).indices.get_settings(index=name, name="index.uuid").body
-        ids = {one["settings"]["index"]["uuid"] for one in found.values()} if "error" not in found else set()
-        if not ids or (uuid and uuid not in ids):
+            indices = client.options(ignore_status=404).indices.get_settings(index=name, name="index.uuid").body
+        uuids = {entry["settings"]["index"]["uuid"] for entry in indices.values()} if "error" not in indices else set()
+        if not uuids or (uuid and uuid not in uuids):
             return Detached(name, gone=True)
-        done = [_empty_all(client, server, one, Layout(attachment.field)) for one in sorted(found)]
-    return Detached(name, sum(emptied for emptied, _ in done), sum(kept for _, kept in done))
+        counts = [_empty_all(client, server, index_name, Layout(attachment.field)) for index_name in sorted(indices)]
+    return Detached(name, sum(emptied for emptied, _ in counts), sum(kept for _, kept in counts))
 
 
 def _empty_all(client: Elasticsearch, server: str, index: str, layout: Layout) -> tuple[int, int]:
-    """Empty our object until nothing is left that can be: how many documents that were, and how many keep it.
+    """Empty our object in every document of an index; returns how many were emptied, and how many keep it.
 
-    Read by shard, where an id is one document's: copies that were placed by other routing values have the same id.
+    Documents are read by shard, where an id is unique: copies with other routing values have the same id.
     """
-    done = 0
-    asked = {"query": {"bool": {"must": [{"exists": {"field": layout.name("id")}}]}}, "source": False, "version": True}
+    total = 0
+    body = {"query": {"bool": {"must": [{"exists": {"field": layout.name("id")}}]}}, "source": False, "version": True}
     while True:
         tops = writing.patiently(server, partial(changes.tops, client, server, index))[index].shards
         with connection.guarded(server):
@@ -278,14 +278,13 @@ def _empty_all(client: Elasticsearch, server: str, index: str, layout: Layout) -
         emptied = kept = 0
         for shard, top in tops.items():
             search = changes.shard_search(client, server, index, shard)
-            for hits in changes.pages(search, asked, PAGE, above=changes.NOTHING, upto=top.seq_no):
-                theirs = [hit for hit in hits if entry_checks.is_external(hit)]
+            for hits in changes.pages(search, body, PAGE, above=changes.NOTHING, upto=top.seq_no):
+                kept += sum(1 for hit in hits if entry_checks.is_external(hit))
                 routing = {hit["_id"]: hit["_routing"] for hit in hits if "_routing" in hit}
-                kept += len(theirs)
                 emptied += _empty(client, server, index, layout, [hit["_id"] for hit in hits], routing)
-        done += emptied
+        total += emptied
         if not emptied:
-            return done, kept
+            return total, kept
 
 
 def _empty(
@@ -296,16 +295,17 @@ def _empty(
     doc_ids: Sequence[str],
     routing: Mapping[str, str] | None = None,
 ) -> int:
-    """Empty our object in some documents, but for those whose versions are their owner's, which a write would raise."""
-    placed = routing or {}
+    """Empty our object in documents; documents with external versions keep it, for a write would raise the version."""
+    routing_by_id = routing or {}
 
-    def decide(some: Sequence[str]) -> dict[str, Action]:
-        held = writing.read(client, server, index, some, [layout.name("id"), layout.name("text_hash")], placed)
+    def decide(page_ids: Sequence[str]) -> dict[str, Action]:
+        fields = [layout.name("id"), layout.name("text_hash")]
+        stored = writing.read(client, server, index, page_ids, fields, routing_by_id)
         return {
-            doc_id: _update(index, doc_id, {layout.ours: None}, one, placed.get(doc_id))
-            for doc_id, one in held.items()
-            if layout.held(one.source).get("id") is not None
-            and not entry_checks.is_external({"_version": one.version, "_seq_no": one.seq_no})
+            doc_id: _update(index, doc_id, {layout.ours: None}, document, routing_by_id.get(doc_id))
+            for doc_id, document in stored.items()
+            if layout.held(document.source).get("id") is not None
+            and not entry_checks.is_external({"_version": document.version, "_seq_no": document.seq_no})
         }
 
     outcome = writing.write(client, server, doc_ids, decide)
@@ -318,7 +318,7 @@ def _empty(
 
 
 def _update(
-    index: str, doc_id: str, changed: Mapping[str, Any], held: ServerDocument, routing: str | None = None
+    index: str, doc_id: str, content: Mapping[str, Any], stored: ServerDocument, routing: str | None = None
 ) -> Action:
-    placed = {"routing": routing} if routing is not None else {}
-    return {"_op_type": "update", "_index": index, "_id": doc_id, "doc": changed, **held.unchanged, **placed}
+    placement = {"routing": routing} if routing is not None else {}
+    return {"_op_type": "update", "_index": index, "_id": doc_id, "doc": content, **stored.unchanged, **placement}

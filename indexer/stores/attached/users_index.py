@@ -1,4 +1,4 @@
-"""An index made by somebody else: its mapping, and its documents as ours. Nothing here writes."""
+"""A user's index: its mapping, and its documents as Dragoman's. Nothing here writes."""
 
 from __future__ import annotations
 
@@ -32,33 +32,33 @@ _UNFILTERED = frozenset({"object", "nested", "dense_vector", "binary", "alias"})
 
 
 class UsersIndex:
-    """Somebody else's index, as it is now.
+    """A user's index, as it is now.
 
     Attributes:
-        attachment: where it is and which of its fields are read.
-        name: its own name, where the attachment names an alias.
-        names: that and its aliases.
-        uuid: its id: another one is another index, whatever its name.
-        settings: of the index.
-        mapping: of the index.
+        attachment: the address of the index, and the fields that are read.
+        name: name of the index, also where the attachment names an alias.
+        names: name and aliases of the index.
+        uuid: id of the index; an index with another id is another index, even under the same name.
     """
 
-    def __init__(self, client: Elasticsearch, attachment: Attachment, name: str, found: Mapping[str, Any]) -> None:
+    def __init__(
+        self, client: Elasticsearch, attachment: Attachment, name: str, description: Mapping[str, Any]
+    ) -> None:
         """Use ``UsersIndex.open``."""
         self.attachment = attachment
         self.name = name
-        self.names = frozenset({name, *found["aliases"]})
-        self.settings: Mapping[str, Any] = found["settings"]["index"]
-        self.mapping: Mapping[str, Any] = found["mappings"]
+        self.names = frozenset({name, *description["aliases"]})
+        self.settings: Mapping[str, Any] = description["settings"]["index"]
+        self.mapping: Mapping[str, Any] = description["mappings"]
         self.uuid: str = self.settings["uuid"]
         self._client = client
 
     @classmethod
     def open(cls, client: Elasticsearch, attachment: Attachment) -> Self:
-        """Ask the server what it is.
+        """Read the index's aliases, mapping and settings from the server.
 
         Raises:
-            BadInput: it is no index, or more than one, or its text field is not there or can't be read.
+            BadInput: the name stands for no index or for several, or the text field is missing or can't be read.
         """
         from elasticsearch import NotFoundError  # noqa: PLC0415
 
@@ -69,43 +69,43 @@ class UsersIndex:
             raise errors.NoIndex(
                 f"{attachment.server} has no index {attachment.index}; name one as _cat/indices lists it"
             ) from error
-        name, found = only_index(attachment.index, answer)
-        opened = cls(client, attachment, name, found)
-        _ = opened.paths
-        return opened
+        name, description = only_index(attachment.index, answer)
+        users_index = cls(client, attachment, name, description)
+        _ = users_index.paths
+        return users_index
 
     def by(self, client: Elasticsearch) -> Self:
-        """The same index, asked by another client."""
-        other = copy.copy(self)
-        other._client = client  # noqa: SLF001 - a copy of this one
-        return other
+        """The same index, read through another client."""
+        view = copy.copy(self)
+        view._client = client  # noqa: SLF001 - a copy of this index
+        return view
 
     @property
     def properties(self) -> Mapping[str, Any]:
-        """Its fields."""
+        """The mapped fields of the index."""
         properties: Mapping[str, Any] = self.mapping.get("properties", {})
         return properties
 
     @cached_property
     def paths(self) -> dict[str, str]:
-        """Where title, text and language stand in a source: a field of a field is read where its parent is.
+        """Paths of title, text and language in a source: a multi-field is read at its parent's path.
 
         Raises:
-            BadInput: one of them is no field, holds no text, or lies in nested objects.
+            BadInput: a named field is missing, holds no text, or lies in nested objects.
         """
-        given = {
+        fields = {
             "text": self.attachment.text,
             "title": self.attachment.title,
             "lang": self.attachment.lang_field,
         }
-        return {ours: self._path(theirs) for ours, theirs in given.items() if theirs}
+        return {ours: self._path(theirs) for ours, theirs in fields.items() if theirs}
 
     def _path(self, field: str) -> str:
-        found = _find(self.properties, field)
-        if found is None:
+        mapped_field = _find(self.properties, field)
+        if mapped_field is None:
             texts = ", ".join(sorted(_text_fields(self.properties))) or "none"
             raise BadInput(f"{self.name} has no field {field!r}; its fields of text are: {texts}")
-        path, mapped = found
+        path, mapped = mapped_field
         if mapped.get("type") == "nested":
             raise BadInput(
                 f"{field!r} of {self.name} lies in nested objects, which are documents of their own; "
@@ -118,117 +118,117 @@ class UsersIndex:
         return path
 
     def filter_field(self, name: str) -> str:
-        """The field that a filter by one of theirs compares with: its keyword where it is text.
+        """The field that a filter compares with; for a text field its keyword sub-field.
 
         Raises:
-            BadInput: there is none.
+            BadInput: the index has no such field, or the field can't be filtered by.
         """
-        found = _find(self.properties, name)
-        if found is None:
+        mapped_field = _find(self.properties, name)
+        if mapped_field is None:
             raise BadInput(f"{self.name} has no field {name!r} to filter by")
-        path, mapped = found
+        path, mapped = mapped_field
         if mapped.get("type", "object") in _UNFILTERED:
             raise BadInput(f"{name!r} of {self.name} can't be filtered by; name a field of keywords, numbers or dates")
         if mapped["type"] not in _ANALYSED or path != name:
             return name
-        keyword = next((sub for sub, one in mapped.get("fields", {}).items() if one["type"] == "keyword"), None)
+        sub_fields = mapped.get("fields", {})
+        keyword = next((sub for sub, sub_mapped in sub_fields.items() if sub_mapped["type"] == "keyword"), None)
         if keyword is None:
             raise BadInput(f"{name!r} of {self.name} is text without a keyword beside it, and can't be filtered by")
         return f"{name}.{keyword}"
 
     @cached_property
     def ours(self) -> list[str]:
-        """Objects in it that hold what we put, by whatever name: no part of the documents."""
+        """Names of Dragoman's object fields in the index: they are no part of the documents."""
         return [name for name, mapped in self.properties.items() if is_ours(mapped)]
 
     def document(self, doc_id: str, source: Mapping[str, Any], *, assumed: str = "") -> Document | Refusal:
-        """A document of theirs as ours, or why it is none.
+        """A document of the index as Dragoman's ``Document``, or the reason for its refusal.
 
         Args:
-            doc_id: its id.
-            source: of it, or what is read of it.
-            assumed: its language where it states none; detected unless given.
+            doc_id: id of the document.
+            source: the document's ``_source``, or the read part of it.
+            assumed: language of a document that states none; if empty, the language is detected.
         """
-        read = {ours: values(source, path) for ours, path in self.paths.items()}
+        field_values = {name: values(source, path) for name, path in self.paths.items()}
+        langs = field_values.get("lang", [])
         record = {
             "id": "-",
-            "title": joined(read.get("title", []), " "),
-            "text": joined(read["text"], "\n\n") or "",
-            "lang": next(iter(read.get("lang", [])), None),
+            "title": joined(field_values.get("title", []), " "),
+            "text": joined(field_values["text"], "\n\n") or "",
+            "lang": next(iter(langs), None),
         }
-        if len(read.get("lang", [])) > 1:
-            return Refusal(
-                doc_id, f"its {self.paths['lang']!r} names {len(read['lang'])} languages; it takes one", doc_id
-            )
-        made = make_document(record, doc_id, ReadOptions(lang=self.attachment.lang))
-        if isinstance(made, Refusal):
-            return Refusal(doc_id, made.reason, doc_id)
-        lang = made.lang
+        if len(langs) > 1:
+            return Refusal(doc_id, f"its {self.paths['lang']!r} names {len(langs)} languages; it takes one", doc_id)
+        document = make_document(record, doc_id, ReadOptions(lang=self.attachment.lang))
+        if isinstance(document, Refusal):
+            return Refusal(doc_id, document.reason, doc_id)
+        lang = document.lang
         if lang == UNDETERMINED:
-            lang = assumed or self._detector.detect(made.content).lang
-        return replace(made, doc_id=doc_id, lang=lang, fields=without(source, [*self.paths.values(), *self.ours]))
+            lang = assumed or self._detector.detect(document.content).lang
+        return replace(document, doc_id=doc_id, lang=lang, fields=without(source, [*self.paths.values(), *self.ours]))
 
     @cached_property
     def _detector(self) -> Detector:
         return Detector(None)
 
     def shown(self, doc_id: str, source: Mapping[str, Any], lang: str) -> Document:
-        """A document of theirs for a reader, though its text be gone since it was encoded."""
-        made = self.document(doc_id, source, assumed=lang)
-        if isinstance(made, Document):
-            return made
+        """A document of the index for a reader; without title and text if it is refused now."""
+        document = self.document(doc_id, source, assumed=lang)
+        if isinstance(document, Document):
+            return document
         return Document(doc_id, lang, "", "", without(source, [*self.paths.values(), *self.ours]))
 
     def sources(self, doc_ids: Sequence[str], *, excludes: Sequence[str] = ()) -> dict[str, dict[str, Any]]:
-        """Sources as they are now, refreshed or not; ids that are not there are left out."""
-        return {
-            one["_id"]: one.get("_source", {}) for one in self._mget(doc_ids, source_excludes=list(excludes) or None)
-        }
+        """Current sources by id, also before a refresh; ids without a document are left out."""
+        documents = self._mget(doc_ids, source_excludes=list(excludes) or None)
+        return {document["_id"]: document.get("_source", {}) for document in documents}
 
     def missing(self, doc_ids: Iterable[str]) -> set[str]:
-        """Those of some ids that it has no document of."""
-        asked = list(doc_ids)
-        return set(asked) - {one["_id"] for one in self._mget(asked, source=False)}
+        """The ids for which the index has no document."""
+        listed = list(doc_ids)
+        return set(listed) - {document["_id"] for document in self._mget(listed, source=False)}
 
-    def _mget(self, doc_ids: Sequence[str], **how: Any) -> list[Mapping[str, Any]]:
-        found: list[Mapping[str, Any]] = []
+    def _mget(self, doc_ids: Sequence[str], **options: Any) -> list[Mapping[str, Any]]:
+        documents: list[Mapping[str, Any]] = []
         for page in pages(doc_ids):
             with connection.guarded(self.attachment.server):
-                answer = self._client.mget(index=self.name, ids=page, **how)
-            found += connection.found(self.attachment.server, self.name, answer["docs"])
-        return found
+                answer = self._client.mget(index=self.name, ids=page, **options)
+            documents += connection.found(self.attachment.server, self.name, answer["docs"])
+        return documents
 
 
-def only_index(asked: str, answer: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
-    """The index that a name stands for, of what the server answers to it.
+def only_index(requested: str, answer: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
+    """Name and description of the index that a name stands for, from the server's answer.
 
     Raises:
-        BadInput: it stands for a data stream, for several indices, or for a part of one.
+        BadInput: the name stands for a data stream, for several indices, or for a part of an index.
     """
-    if stream := next((one["data_stream"] for one in answer.values() if "data_stream" in one), None):
+    if stream := next((index["data_stream"] for index in answer.values() if "data_stream" in index), None):
         raise BadInput(
-            f"{asked} belongs to the data stream {stream}, whose documents can't be changed in place; "
+            f"{requested} belongs to the data stream {stream}, whose documents can't be changed in place; "
             f"index it into a collection of its own: dragoman index elastic:{stream} -c NAME"
         )
     if len(answer) != 1:
         raise BadInput(
-            f"{asked} stands for {len(answer)} indices ({', '.join(sorted(answer)[:3])} …); "
+            f"{requested} stands for {len(answer)} indices ({', '.join(sorted(answer)[:3])} …); "
             "attach each of them by its own name"
         )
-    ((name, found),) = answer.items()
-    refuse_partial(asked, found.get("aliases", {}))
-    return name, found
+    ((name, description),) = answer.items()
+    refuse_partial(requested, description.get("aliases", {}))
+    return name, description
 
 
 def _find(properties: Mapping[str, Any], path: str) -> tuple[str, Mapping[str, Any]] | None:
-    """A field by its path: where it stands in a source, and how it is mapped."""
-    found = _walk(properties, path)
-    if found and found[1].get("type") == "alias":
-        return _walk(properties, found[1]["path"])
-    return found
+    """A field by its path: its path in a source and its mapping; an alias field is followed."""
+    field = _walk(properties, path)
+    if field and field[1].get("type") == "alias":
+        return _walk(properties, field[1]["path"])
+    return field
 
 
 def _walk(properties: Mapping[str, Any], path: str) -> tuple[str, Mapping[str, Any]] | None:
+    """A field by its path: its path in a source and its mapping."""
     for name, rest in steps(properties, path):
         mapped = properties[name]
         if not rest or mapped.get("type") == "nested" or rest in mapped.get("fields", {}):

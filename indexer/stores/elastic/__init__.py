@@ -1,1 +1,1 @@
-"""The Elasticsearch store: raw unit vectors in ``dense_vector`` fields, beside the documents they are of."""
+"""The Elasticsearch store: raw unit vectors in ``dense_vector`` fields, beside their documents."""

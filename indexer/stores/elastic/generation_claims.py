@@ -1,6 +1,6 @@
-"""Whose an index is: a mark in the mapping of each that is made here; none without it is written into or removed.
+"""Ownership of indices: Dragoman marks the mapping of each index that it creates, and writes into no other index.
 
-The name alone says nothing: ``PREFIX-NAME-000001`` is also how the server numbers the indices behind a rollover alias,
+The name alone proves nothing: the server also numbers the indices behind a rollover alias as ``PREFIX-NAME-000001``,
 and another home may have a collection of the same name under the same prefix.
 """
 
@@ -18,17 +18,16 @@ if TYPE_CHECKING:
     from elasticsearch import Elasticsearch
 
 _MARK = "dragoman"
-"""In the ``_meta`` of a mapping."""
+"""Key in the ``_meta`` of a mapping."""
 
 
 @dataclass(frozen=True)
 class Claim:
-    """Whose an index of ours is.
+    """The collection and the database that an index belongs to.
 
     Attributes:
-        collection: its name.
-        owner: id of the database that has the collection; empty: whoever asks does not know, and need not.
-        attached: the index that a companion belongs to; empty: it is no companion.
+        owner: id of the database that has the collection; empty if the reader does not know the id.
+        attached: the users' index that a companion belongs to; empty if the index is no companion.
     """
 
     collection: str
@@ -37,51 +36,53 @@ class Claim:
 
     @classmethod
     def of(cls, mapping: Mapping[str, Any]) -> Self | None:
-        """The claim that an index's mapping carries."""
-        kept = mapping.get("_meta", {}).get(_MARK)
-        known = [kept.get(name) for name in ("collection", "owner", "attached")] if isinstance(kept, dict) else [None]
-        return cls(*known) if all(isinstance(one, str) for one in known) else None
+        """The claim in an index's mapping; None if the mapping has no complete claim."""
+        mark = mapping.get("_meta", {}).get(_MARK)
+        values = [mark.get(name) for name in ("collection", "owner", "attached")] if isinstance(mark, dict) else [None]
+        return cls(*values) if all(isinstance(value, str) for value in values) else None
 
     def meta(self, mapping: Mapping[str, Any]) -> dict[str, Any]:
         """The ``_meta`` of a mapping with this claim in it."""
-        kept = {"collection": self.collection, "owner": self.owner, "attached": self.attached}
-        return {**mapping.get("_meta", {}), _MARK: kept}
+        mark = {"collection": self.collection, "owner": self.owner, "attached": self.attached}
+        return {**mapping.get("_meta", {}), _MARK: mark}
 
     def holds(self, mapping: Mapping[str, Any], layout: Layout) -> bool:
-        """Whether an index is ours: marked so, or made before there were marks, and then wholly of our shape."""
-        kept = Claim.of(mapping)
-        if kept is None:
+        """Whether an index is ours: its mark says so, or it has no mark and its mapping has exactly our layout."""
+        marked = Claim.of(mapping)
+        if marked is None:
             return not layout.differs(mapping)
-        same = (kept.collection, kept.attached) == (self.collection, self.attached)
-        return same and (kept.owner == self.owner or not (kept.owner and self.owner))
+        same = (marked.collection, marked.attached) == (self.collection, self.attached)
+        return same and (marked.owner == self.owner or not (marked.owner and self.owner))
 
     def is_to_mark(self, mapping: Mapping[str, Any]) -> bool:
-        """Whether an index that is ours does not say so yet."""
-        kept = Claim.of(mapping)
-        return bool(self.owner) and (kept is None or not kept.owner)
+        """Whether an index that is ours lacks the mark, or the owner in the mark."""
+        marked = Claim.of(mapping)
+        return bool(self.owner) and (marked is None or not marked.owner)
 
     def refusal(self, server: str, index: str, mapping: Mapping[str, Any]) -> BadInput:
-        """Why an index that is not ours is left alone."""
-        kept = Claim.of(mapping)
-        if kept is None:
-            whose = "was not made by Dragoman"
-        elif kept.attached != self.attached:
-            whose = (
-                f"belongs to a collection that is attached to {kept.attached}" if kept.attached else "is no companion"
+        """The error for an index that is not ours."""
+        marked = Claim.of(mapping)
+        if marked is None:
+            cause = "was not made by Dragoman"
+        elif marked.attached != self.attached:
+            cause = (
+                f"belongs to a collection that is attached to {marked.attached}"
+                if marked.attached
+                else "is no companion"
             )
         else:
-            whose = "belongs to a collection of another home"
+            cause = "belongs to a collection of another home"
         return BadInput(
-            f"the index {index} on {server} {whose}, and is left alone; take another name with -c, another prefix "
+            f"the index {index} on {server} {cause}, and is left alone; take another name with -c, another prefix "
             "in --store, or delete it there if nobody needs it"
         )
 
 
-def altered(found: Mapping[str, Any], layout: Layout) -> str:
-    """What of an index just made is not as it was asked for: an index template had its say; empty if nothing is."""
-    mapping, settings = found["mappings"], found["settings"]["index"]
-    if found.get("aliases"):
-        return f"the alias {min(found['aliases'])}"
+def altered(description: Mapping[str, Any], layout: Layout) -> str:
+    """What an index template changed in a new index; empty if nothing."""
+    mapping, settings = description["mappings"], description["settings"]["index"]
+    if description.get("aliases"):
+        return f"the alias {min(description['aliases'])}"
     source = settings.get("mapping", {}).get("source", {}).get("mode", "stored")
     if mapping.get("_source") or source != "stored" or settings.get("mode", "standard") != "standard":
         return "another _source"
@@ -91,30 +92,34 @@ def altered(found: Mapping[str, Any], layout: Layout) -> str:
 
 
 def templates(client: Elasticsearch, index: str) -> str:
-    """Names of the server's index templates that are for an index, as far as they are told."""
+    """Names of the server's index templates that match an index, or where to look if they can't be read."""
     from elasticsearch import ApiError  # noqa: PLC0415
 
     try:
-        known = client.indices.get_index_template()["index_templates"]
+        listed = client.indices.get_index_template()["index_templates"]
     except ApiError:
         return "see _index_template"
-    patterns = {one["name"]: one["index_template"]["index_patterns"] for one in known}
+    patterns_by_name = {template["name"]: template["index_template"]["index_patterns"] for template in listed}
     return ", ".join(
-        sorted(name for name, some in patterns.items() if any(fnmatchcase(index, pattern) for pattern in some))
+        sorted(
+            name
+            for name, patterns in patterns_by_name.items()
+            if any(fnmatchcase(index, pattern) for pattern in patterns)
+        )
     )
 
 
 def refuse_altered(client: Elasticsearch, server: str, index: str, layout: Layout) -> None:
-    """Remove an index just made that an index template made another one than was asked for.
+    """Remove a new index that an index template changed.
 
     Raises:
-        StoreError: it did.
+        StoreError: a template changed the index.
     """
-    found = client.indices.get(index=index, features=["aliases", "mappings", "settings"])[index]
-    if what := altered(found, layout):
+    description = client.indices.get(index=index, features=["aliases", "mappings", "settings"])[index]
+    if change := altered(description, layout):
         client.indices.delete(index=index)
         raise StoreError(
-            f"an index template of {server} gives {index} {what} ({templates(client, index)}); "
+            f"an index template of {server} gives {index} {change} ({templates(client, index)}); "
             "exempt the prefix there, or take another in --store"
         )
 
@@ -123,16 +128,16 @@ def behind(client: Elasticsearch, server: str, alias: str, claim: Claim, layout:
     """The indices that an alias of ours stands for.
 
     Raises:
-        BadInput: the name is an index's, or stands for one that is not ours.
+        BadInput: the name is an index's, or stands for an index that is not ours.
     """
-    found = client.options(ignore_status=404).indices.get(index=alias, features=["mappings"]).body
-    if "error" in found:
+    indices = client.options(ignore_status=404).indices.get(index=alias, features=["mappings"]).body
+    if "error" in indices:
         return set()
-    for index, one in found.items():
-        if index == alias or not claim.holds(one["mappings"], layout):
+    for index, description in indices.items():
+        if index == alias or not claim.holds(description["mappings"], layout):
             kind = "an index" if index == alias else f"an alias of {index}, which is not this collection's"
             raise BadInput(
                 f"{alias} is the name of {kind} on {server}, and readers of the collection would be led there; "
                 "take another name with -c, or another prefix in --store"
             )
-    return set(found)
+    return set(indices)

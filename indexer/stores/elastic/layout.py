@@ -1,15 +1,15 @@
-"""What a document looks like on the server: its own fields, and everything of ours in one object beside them.
+"""A document's layout on the server: its own fields, and beside them one object with everything of Dragoman's.
 
 ::
 
     title, text, lang, fields    the document; ``fields`` are the user's own, compared as text (``flattened``)
-    dragoman.id                  keyword: the server sorts by no ``_id``
+    dragoman.id                  keyword: the server can't sort by ``_id``
     dragoman.lang                keyword
     dragoman.revision            long
     dragoman.text_hash           keyword
     dragoman.fields_hash         keyword
     dragoman.words.LANG          the terms that ``indexer.text.terms`` makes, one field a language, so that a word's
-                                 rarity is a matter of its language and no analyser has to be installed
+                                 rarity is counted within its language and no analyser has to be installed
     dragoman.models.MODEL        vector (raw unit vector), passages and offsets (bytes), known (bytes)
 """
 
@@ -33,12 +33,7 @@ _FLATTENED = 7000
 
 @dataclass(frozen=True)
 class VectorField:
-    """The field of a model's vectors.
-
-    Attributes:
-        dim: width of the vectors.
-        kind: type of their index.
-    """
+    """The field of a model's vectors: their width, and the type of their index."""
 
     dim: int
     kind: str
@@ -49,15 +44,15 @@ class Layout:
     """Names of the fields.
 
     Attributes:
-        ours: the object field that holds everything of ours.
-        also: clauses of the server's own language that every document must pass, too.
+        ours: name of Dragoman's object field.
+        also: further filters, in the server's own language, that every document must pass.
     """
 
     ours: str = "dragoman"
     also: tuple[Mapping[str, Any], ...] = field(default=(), compare=False)
 
     def name(self, *path: str) -> str:
-        """A field of ours."""
+        """The full name of a field in our object."""
         return ".".join((self.ours, *path))
 
     def vector(self, model: str) -> str:
@@ -69,7 +64,7 @@ class Layout:
         return self.name("models", model, "passages"), self.name("models", model, "offsets")
 
     def known(self, model: str) -> str:
-        """The field that says which parts of a model know the text; it is there where its vector was put."""
+        """The field that says which parts of a model know the text; every document with the model's vector has it."""
         return self.name("models", model, "known")
 
     def words(self, lang: str) -> str:
@@ -78,7 +73,7 @@ class Layout:
 
     def mapping(self) -> dict[str, Any]:
         """The mapping of an index of our own, without a model yet."""
-        text = {"type": "text", "index": False}  # found by their words below
+        text = {"type": "text", "index": False}  # lexical search uses the words in our object
         return {
             "dynamic": False,
             "properties": {
@@ -91,12 +86,12 @@ class Layout:
         }
 
     def properties(self, inner: Mapping[str, Any]) -> dict[str, Any]:
-        """Our object field, with ``models`` and ``words`` in it as given."""
-        ours = {**FIELDS, **{name: {"properties": made} for name, made in inner.items()}}
+        """The mapping of our object field, with these properties of ``models`` and ``words`` in it."""
+        ours = {**FIELDS, **{name: {"properties": properties} for name, properties in inner.items()}}
         return {self.ours: {"dynamic": False, "properties": ours}}
 
     def model_properties(self, model: str, dim: int, vectors: str) -> dict[str, Any]:
-        """What makes room for a model: the type of its index is stated, since servers' defaults differ."""
+        """Mapping of a model's fields; the type of the vector index is explicit, for servers' defaults differ."""
         fields = {
             "vector": {
                 "type": "dense_vector",
@@ -112,37 +107,40 @@ class Layout:
         return self.properties({"models": {model: {"properties": fields}}})
 
     def words_properties(self, langs: Sequence[str]) -> dict[str, Any]:
-        """What makes room for the words of some languages: terms that are made here, with blanks between."""
-        field = {"type": "text", "analyzer": "whitespace", "index_options": "freqs"}
-        return self.properties({"words": dict.fromkeys(langs, field)})
+        """Mapping of the words of languages: terms that Dragoman made, separated by blanks."""
+        words = {"type": "text", "analyzer": "whitespace", "index_options": "freqs"}
+        return self.properties({"words": dict.fromkeys(langs, words)})
 
     def differs(self, mapping: Mapping[str, Any]) -> str:
-        """Which field of a mapping is not as an index of our own has it; empty if all are."""
-        there = mapping.get("properties", {})
-        for name, made in self.mapping()["properties"].items():
-            mapped = there.get(name, {})
-            if name == self.ours and not is_ours(mapped):
-                return f"another field {name!r}"
-            if name != self.ours and mapped != made:
+        """How a mapping differs from that of our own index; empty if it does not."""
+        properties = mapping.get("properties", {})
+        for name, expected in self.mapping()["properties"].items():
+            mapped = properties.get(name, {})
+            matches = is_ours(mapped) if name == self.ours else mapped == expected
+            if not matches:
                 return f"another field {name!r}"
         return "" if str(mapping.get("dynamic")).lower() == "false" else "another way with new fields"
 
     def models(self, properties: Mapping[str, Any]) -> dict[str, VectorField]:
-        """The fields of vectors by model, as a mapping has them."""
-        fields = {model: one["properties"]["vector"] for model, one in self._inner(properties, "models").items()}
-        return {model: VectorField(int(one["dims"]), one["index_options"]["type"]) for model, one in fields.items()}
+        """The vector fields in a mapping, by model."""
+        mapped_models = self._our_properties(properties, "models")
+        vectors = {model: mapped["properties"]["vector"] for model, mapped in mapped_models.items()}
+        return {
+            model: VectorField(int(mapped["dims"]), mapped["index_options"]["type"])
+            for model, mapped in vectors.items()
+        }
 
     def languages(self, properties: Mapping[str, Any]) -> set[str]:
-        """Languages that a mapping has room for the words of."""
-        return set(self._inner(properties, "words"))
+        """Languages for whose words a mapping has a field."""
+        return set(self._our_properties(properties, "words"))
 
-    def _inner(self, properties: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    def _our_properties(self, properties: Mapping[str, Any], name: str) -> Mapping[str, Any]:
         ours = properties.get(self.ours, {}).get("properties", {})
         inner: Mapping[str, Any] = ours.get(name, {}).get("properties", {})
         return inner
 
     def source(self, model: str, item: StoredDocument) -> dict[str, Any]:
-        """A document as it is written."""
+        """The source to write for a document."""
         document = item.document
         return {
             "title": document.title,
@@ -174,21 +172,21 @@ class Layout:
         }
 
     def stamp_fields(self, model: str) -> list[str]:
-        """Fields of the source that a stamp is read from."""
-        return [*(self.name(one) for one in ("lang", "text_hash", "fields_hash", "revision")), self.known(model)]
+        """Fields of the source from which a stamp is read."""
+        return [*(self.name(path) for path in ("lang", "text_hash", "fields_hash", "revision")), self.known(model)]
 
     def held(self, source: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Our object in a source; empty where there is none, or what stands there is not ours."""
-        held = source.get(self.ours)
-        return held if isinstance(held, Mapping) and held.get("text_hash") is not None else {}
+        """Our object in a source; empty if there is none, or if the value is not ours."""
+        ours = source.get(self.ours)
+        return ours if isinstance(ours, Mapping) and ours.get("text_hash") is not None else {}
 
     def stamp(self, source: Mapping[str, Any]) -> Stamp | None:
-        """The stamp of a document; none where somebody else wrote it."""
+        """The stamp of a document; None if somebody else wrote the document."""
         ours = self.held(source)
         return Stamp(ours["lang"], ours["text_hash"], ours["fields_hash"], ours["revision"]) if ours else None
 
     def models_of(self, source: Mapping[str, Any]) -> set[str]:
-        """Models that made a vector of the document."""
+        """Models of which a document has a vector."""
         return set(self.held(source).get("models", {}))
 
     def document(self, doc_id: str, source: Mapping[str, Any]) -> Document:
@@ -197,7 +195,7 @@ class Layout:
         return Document(doc_id, ours["lang"], source["text"], source["title"], source["fields"], ours["revision"])
 
     def filters(self, lang: str, filters: Filters | None) -> list[dict[str, Any]]:
-        """Clauses that let through the documents of a language that have the fields."""
+        """Clauses that only documents of a language with these fields pass."""
         clauses: list[dict[str, Any]] = [{"term": {self.name("lang"): lang}}, *map(dict, self.also)]
         for name, wanted in (filters or {}).items():
             values = wanted if isinstance(wanted, (list, tuple)) else [wanted]
@@ -205,7 +203,7 @@ class Layout:
         return clauses
 
     def filter_field(self, name: str) -> str:
-        """The field that a filter by one of the user's compares with."""
+        """The field that a filter by a user's field compares with."""
         return f"fields.{name}"
 
 
@@ -214,7 +212,7 @@ def _shown(value: Any) -> str:
 
 
 def packed_vector(vector: FloatArray) -> str:
-    """A vector as the server reads it fastest: big-endian floats in base64."""
+    """A vector in the format that the server reads fastest: big-endian floats in base64."""
     return _packed(vector.astype(">f4"))
 
 
@@ -233,7 +231,7 @@ def unpacked_passages(vectors: str, offsets: str, dim: int) -> Passages:
 
 
 def unpacked_known(value: str) -> tuple[bool, ...]:
-    """One flag a part of the encoder."""
+    """A flag for each part of the encoder, from doc values."""
     return tuple(map(bool, unpacked(value)))
 
 
@@ -242,5 +240,5 @@ def _packed(array: Any) -> str:
 
 
 def unpacked(value: str) -> bytes:
-    """What base64 of the server's or ours stands for."""
+    """The bytes of base64 text."""
     return pybase64.b64decode(value, validate=True)

@@ -1,4 +1,4 @@
-"""A ``VectorStore`` on an Elasticsearch server, in an index of its own."""
+"""A ``VectorStore`` in its own index on an Elasticsearch server."""
 
 from __future__ import annotations
 
@@ -45,32 +45,32 @@ if TYPE_CHECKING:
 
 _JSON = {"content-type": "application/json", "accept": "application/json"}
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,99}")
-_ID_BYTES = 512
+_MAX_ID_BYTES = 512
 _SHARDS_WITHIN = "30s"
 """How long the server waits for the shards of a new index."""
 _YELLOW_WITHIN = "10s"
-_FEWEST = 2_400
-"""Candidates a shard looks at for a language, at least: 200 cost a search some ms less, and lost 5 % more of the exact
-ten best among 228,206 vectors (docs/decisions/0006)."""
-_NEAREST = 50
-"""Of them those whose cosines a shard computes, at least: of fewer the quantised order would choose the ten best."""
-_HITS = 20_000
-"""Hits with vectors asked for in one request: 20,000 × 384 are 40 MB on the way."""
-_LANGUAGES = 10_000
+_MIN_CANDIDATES = 2_400
+"""Minimum candidates that a shard examines for a language. With 200 a search took a few ms less and lost 5 % more of
+the exact ten best among 228,206 vectors (docs/decisions/0006)."""
+_MIN_RESCORED = 50
+"""Minimum candidates that a shard rescores exactly; with fewer, quantisation error decides the top ten."""
+_MAX_HITS = 20_000
+"""Maximum hits of one request: with vectors, 20,000 × 384 numbers are 40 MB to transfer."""
+_MAX_LANGUAGES = 10_000
 
 
 T = TypeVar("T")
 
 Hits = list[dict[str, Any]]
-"""Of one search, as the server gives them."""
+"""The hits of one search, in the server's format."""
 
 
 class ElasticStore:
-    """Documents of one collection in an index of ours.
+    """The documents of one collection, in an index that Dragoman owns.
 
     Attributes:
         address: server and prefix.
-        credentials: who asks it.
+        credentials: the user that the server sees.
         index: name of the index that is written and read.
         alias: name that other readers of the server use.
     """
@@ -86,20 +86,21 @@ class ElasticStore:
         owner: str = "",
         attached: str = "",
     ) -> None:
-        """Reach the server, and make the index where there is none.
+        """Connect to the server, and create the index if it is missing.
 
         Args:
             address: server and prefix.
-            collection: its name.
-            credentials: who asks.
-            generation: which of its indices.
-            make: make it where there is none.
-            owner: id of the database that has the collection; only its own index is opened, and marked so.
-            attached: the index that this one is a companion of.
+            collection: name of the collection.
+            credentials: the user that the server sees.
+            generation: number of the collection's index to open.
+            make: create a missing index; otherwise a missing index is an error.
+            owner: id of the database that has the collection; the store opens only an index of this database, and
+                writes the id into the index's mapping.
+            attached: the users' index that this index is a companion of.
 
         Raises:
-            BadInput: the collection's name can't be an index's, or the index, or its alias, is somebody else's.
-            StoreError: the server is away, too old, or refuses; or the index is not there and must be.
+            BadInput: the collection's name is no valid index name, or the index or its alias belongs to somebody else.
+            StoreError: the server is away, too old, or refuses; or the index is missing and ``make`` is false.
         """
         check_name(collection)
         self.alias = _alias(address, collection)
@@ -109,27 +110,27 @@ class ElasticStore:
         try:
             connection.check_version(self._client, address.server)
             with self._guarded():
-                self._enter(make=make)
+                self._open_index(make=make)
         except BaseException:
             self.close()
             raise
 
     def _reach(self, address: Address, layout: Layout, credentials: Credentials) -> None:
-        """Be ready to ask the server; nothing is asked yet."""
+        """Prepare the client; no request is sent yet."""
         self.address, self.credentials = address, credentials
         self._layout = layout
         self._client = connection.connect(address.server, credentials)
         self._fields: dict[str, VectorField] = {}
-        self._worded: set[str] = set()
+        self._word_languages: set[str] = set()
         self._stale = True
 
     def narrowed(self, clauses: Sequence[Mapping[str, Any]], authorization: str = "") -> Self:
-        """The same documents as somebody else may see them; the connections are shared, and not to be closed."""
-        other = copy.copy(self)
-        other._layout = replace(self._layout, also=tuple(clauses))  # noqa: SLF001 - a copy of this one
+        """A view of the store with another user's rights; it shares the connections and must not be closed."""
+        view = copy.copy(self)
+        view._layout = replace(self._layout, also=tuple(clauses))  # noqa: SLF001 - a copy of this store
         if authorization:
-            other._client = self._client.options(headers={"authorization": authorization})  # noqa: SLF001
-        return other
+            view._client = self._client.options(headers={"authorization": authorization})  # noqa: SLF001
+        return view
 
     @property
     def shown_index(self) -> str:
@@ -137,31 +138,31 @@ class ElasticStore:
         return self.index
 
     def originals(self, doc_ids: Sequence[str]) -> dict[str, dict[str, Any]]:
-        """Sources of documents as other readers find them, without what is ours; those that are gone are left out."""
+        """Sources of documents without Dragoman's object; missing documents are left out."""
         fields = ["title", "text", "lang", "fields"]
         with self._guarded():
-            held = writing.read(self._client, self.address.server, self.index, doc_ids, fields)
-        return {doc_id: dict(one.source) for doc_id, one in held.items()}
+            stored = writing.read(self._client, self.address.server, self.index, doc_ids, fields)
+        return {doc_id: dict(document.source) for doc_id, document in stored.items()}
 
-    def _enter(self, *, make: bool) -> None:
-        """See that the index is there, is ours, and works."""
-        found = _described(self._client, self.index)
-        made = found is None and self._make(make=make)
-        mapping = (found or _described(self._client, self.index) or {"mappings": {}})["mappings"]
+    def _open_index(self, *, make: bool) -> None:
+        """Check that the index exists, is ours, and works; create it if it may be created."""
+        description = _describe(self._client, self.index)
+        created = description is None and self._create_index(make=make)
+        mapping = (description or _describe(self._client, self.index) or {"mappings": {}})["mappings"]
         if not self._claim.holds(mapping, self._layout):
             raise self._claim.refusal(self.address.server, self.index, mapping)
         try:
             self._refuse_red()
         except StoreError:
-            if made:
+            if created:
                 self._client.indices.delete(index=self.index)
             raise
         if self._claim.is_to_mark(mapping):
             self._client.indices.put_mapping(index=self.index, meta=self._claim.meta(mapping))
         self._stale = self._is_loading()
 
-    def _make(self, *, make: bool) -> bool:
-        """Make the index; whether another process was not faster."""
+    def _create_index(self, *, make: bool) -> bool:
+        """Create the index; returns false if another process created it first."""
         if not make:
             raise StoreError(self._lost())
         from elasticsearch import BadRequestError  # noqa: PLC0415
@@ -180,25 +181,25 @@ class ElasticStore:
         return True
 
     def _lost(self) -> str:
-        """What to say where the index is gone."""
+        """The message for a missing index."""
         return (
             f"the index {self.index} is gone from {self.address.server}; bring it back, or remove the collection "
             f"(dragoman delete --all -c {self._claim.collection}) and index it again"
         )
 
     def _refuse_taken_alias(self) -> set[str]:
-        """The indices behind the collection's alias, which must be ours all."""
+        """The indices behind the collection's alias; all of them must be ours."""
         return generation_claims.behind(self._client, self.address.server, self.alias, self._claim, self._layout)
 
     def _refuse_red(self) -> None:
-        """Shards of a new index take a moment; those that have no node never come."""
+        """Wait until the shards of a new index start; refuse an index whose shards have no node."""
         from elasticsearch import AuthorizationException  # noqa: PLC0415
 
         try:
             health = self._client.options(ignore_status=408).cluster.health(
                 index=self.index, wait_for_status="yellow", timeout=_YELLOW_WITHIN
             )
-        except AuthorizationException:  # not everybody may ask; a write will tell
+        except AuthorizationException:  # some users may not read the cluster's health; a write will fail instead
             return
         if health["status"] == "red":
             raise StoreError(
@@ -217,7 +218,7 @@ class ElasticStore:
             raise errors.IndexGone(self._lost()) from error
 
     def create(self, model: str, dim: int) -> None:
-        """Make room for a model's vectors."""
+        """Add the field of a model's vectors to the mapping."""
         self._patiently(lambda: self._create(model, dim))
 
     def _create(self, model: str, dim: int) -> None:
@@ -252,25 +253,28 @@ class ElasticStore:
         return self._fields[model]
 
     def put(self, model: str, documents: Sequence[StoredDocument]) -> PutReport:
-        """Write documents, each whole or not at all."""
+        """Write documents; each document is written whole or not at all."""
         dim = self._field(model).dim
         admitted = admit(documents, dim, also=_unfit)
         latest = admitted.latest
         langs = {item.document.lang for item in latest.values()}
         self._patiently(lambda: self._make_room(langs))
-        kept: set[str] = set()
+        outdated: set[str] = set()
 
         def decide(doc_ids: Sequence[str]) -> dict[str, Action]:
-            held = writing.read(self._client, self.address.server, self.index, doc_ids, self._layout.stamp_fields("*"))
+            fields = self._layout.stamp_fields("*")
+            stored = writing.read(self._client, self.address.server, self.index, doc_ids, fields)
             newer = {
                 doc_id
-                for doc_id, one in held.items()
-                if (stamp := self._layout.stamp(one.source)) and stamp.revision > latest[doc_id].document.revision
+                for doc_id, document in stored.items()
+                if (stamp := self._layout.stamp(document.source)) and stamp.revision > latest[doc_id].document.revision
             }
-            kept.update(newer)
-            beside = self._beside(model, [latest[doc_id] for doc_id in doc_ids if doc_id not in newer], held)
+            outdated.update(newer)
+            other_models = self._other_models(
+                model, [latest[doc_id] for doc_id in doc_ids if doc_id not in newer], stored
+            )
             return {
-                doc_id: self._action(model, latest[doc_id], held.get(doc_id), beside.get(doc_id, {}))
+                doc_id: self._action(model, latest[doc_id], stored.get(doc_id), other_models.get(doc_id, {}))
                 for doc_id in doc_ids
                 if doc_id not in newer
             }
@@ -279,39 +283,39 @@ class ElasticStore:
         self._stale = True
         return PutReport(
             stored=len(outcome.done),
-            older=sorted({*admitted.older, *kept}),
+            older=sorted({*admitted.older, *outdated}),
             refused={**admitted.refused, **outcome.refused},
         )
 
     def _make_room(self, langs: set[str]) -> None:
-        missing = langs - self._worded
+        missing = langs - self._word_languages
         if missing:
-            self._worded = self._layout.languages(self._properties())
-            if missing - self._worded:
-                self._put_mapping(self._layout.words_properties(sorted(missing - self._worded)))
-                self._worded |= missing
+            self._word_languages = self._layout.languages(self._properties())
+            if missing - self._word_languages:
+                self._put_mapping(self._layout.words_properties(sorted(missing - self._word_languages)))
+                self._word_languages |= missing
 
     def _action(
-        self, model: str, item: StoredDocument, held: ServerDocument | None, beside: Mapping[str, Any]
+        self, model: str, item: StoredDocument, stored: ServerDocument | None, other_models: Mapping[str, Any]
     ) -> Action:
         source = self._layout.source(model, item)
-        source[self._layout.ours]["models"] |= beside
-        how: dict[str, Any] = {"_op_type": "create"} if held is None else {"_op_type": "index", **held.unchanged}
-        return {"_index": self.index, "_id": item.document.doc_id, "_source": source, **how}
+        source[self._layout.ours]["models"] |= other_models
+        kind: dict[str, Any] = {"_op_type": "create"} if stored is None else {"_op_type": "index", **stored.unchanged}
+        return {"_index": self.index, "_id": item.document.doc_id, "_source": source, **kind}
 
-    def _beside(
-        self, model: str, items: Sequence[StoredDocument], held: Mapping[str, ServerDocument]
+    def _other_models(
+        self, model: str, items: Sequence[StoredDocument], stored: Mapping[str, ServerDocument]
     ) -> dict[str, Mapping[str, Any]]:
-        """What other models made of the same texts: it is written again with the document."""
-        same = [
+        """Other models' vectors of the same texts, by document id: they are written again with the document."""
+        same_text_ids = [
             item.document.doc_id
             for item in items
-            if (one := held.get(item.document.doc_id))
-            and (stamp := self._layout.stamp(one.source))
+            if (previous := stored.get(item.document.doc_id))
+            and (stamp := self._layout.stamp(previous.source))
             and stamp.text_hash == item.document.text_hash
-            and self._layout.models_of(one.source) - {model}
+            and self._layout.models_of(previous.source) - {model}
         ]
-        if not same:
+        if not same_text_ids:
             return {}
         field = self._layout.name("models")
         answer = self._client.perform_request(
@@ -319,26 +323,26 @@ class ElasticStore:
             f"/{self.index}/_mget",
             params={"_source_exclude_vectors": "false", "_source_includes": field},
             headers=_JSON,
-            body={"ids": same},
+            body={"ids": same_text_ids},
         )
         return {
-            one["_id"]: {
-                name: made
-                for name, made in one["_source"][self._layout.ours]["models"].items()
-                if name != model and "vector" in made
+            document["_id"]: {
+                name: encoded
+                for name, encoded in document["_source"][self._layout.ours]["models"].items()
+                if name != model and "vector" in encoded
             }
-            for one in connection.found(self.address.server, self.index, answer.body["docs"])
+            for document in connection.found(self.address.server, self.index, answer.body["docs"])
         }
 
     def stamps(self, model: str, doc_ids: Sequence[str]) -> dict[str, Stamp]:
-        """What is stored with a vector of this model."""
-        found: dict[str, ServerDocument] = {}
+        """Stamps of the documents that have a vector of this model, by id."""
+        stored: dict[str, ServerDocument] = {}
         for page in pages(doc_ids):
-            found |= self._patiently(partial(self._read, page, self._layout.stamp_fields(model)))
+            stored |= self._patiently(partial(self._read, page, self._layout.stamp_fields(model)))
         return {
             doc_id: stamp
-            for doc_id, one in found.items()
-            if model in self._layout.models_of(one.source) and (stamp := self._layout.stamp(one.source))
+            for doc_id, document in stored.items()
+            if model in self._layout.models_of(document.source) and (stamp := self._layout.stamp(document.source))
         }
 
     def search(
@@ -351,10 +355,10 @@ class ElasticStore:
         with_vectors: bool = False,
         lacking: str = "",
     ) -> dict[str, list[Candidates]]:
-        """Approximate nearest documents in each target language, their cosines exact."""
+        """Approximate nearest documents in each target language, with exact cosines."""
         self._refresh()
-        near = self._near(model, queries, k, filters=filters, with_vectors=with_vectors, lacking=lacking)
-        return self._candidates(model, queries, iter(self._msearch(near)), with_vectors=with_vectors)
+        bodies = self._knn_bodies(model, queries, k, filters=filters, with_vectors=with_vectors, lacking=lacking)
+        return self._candidates(model, queries, iter(self._msearch(bodies)), with_vectors=with_vectors)
 
     def search_with_words(
         self,
@@ -366,17 +370,17 @@ class ElasticStore:
         filters: Filters | None = None,
         lacking: str = "",
     ) -> tuple[dict[str, list[Candidates]], list[dict[str, list[tuple[str, float]]]]]:
-        """Both in one request."""
+        """``search`` and ``lexical`` in one request."""
         self._refresh()
-        near = self._near(model, queries, k, filters=filters, with_vectors=False, lacking=lacking)
-        worded = [
-            self._worded_bodies(text, wording.langs, wording.k, filters, wording.models) for text in wording.texts
+        knn_bodies = self._knn_bodies(model, queries, k, filters=filters, with_vectors=False, lacking=lacking)
+        lexical_bodies = [
+            self._lexical_bodies(text, wording.langs, wording.k, filters, wording.models) for text in wording.texts
         ]
-        answers = iter(self._msearch([*near, *(body for bodies in worded for body in bodies.values())]))
+        answers = iter(self._msearch([*knn_bodies, *(body for bodies in lexical_bodies for body in bodies.values())]))
         candidates = self._candidates(model, queries, answers, with_vectors=False)
-        return candidates, [_by_words(wording.langs, bodies, answers) for bodies in worded]
+        return candidates, [_scored_ids(wording.langs, bodies, answers) for bodies in lexical_bodies]
 
-    def _near(
+    def _knn_bodies(
         self,
         model: str,
         queries: Mapping[str, FloatArray],
@@ -396,16 +400,16 @@ class ElasticStore:
         self, model: str, queries: Mapping[str, FloatArray], answers: Iterator[Hits], *, with_vectors: bool
     ) -> dict[str, list[Candidates]]:
         dim = self._field(model).dim
-        found: dict[str, list[Candidates]] = {lang: [] for lang in queries}
+        candidates: dict[str, list[Candidates]] = {lang: [] for lang in queries}
         for lang, rows in queries.items():
             for query in rows:
                 hits = next(answers)
-                vectors = self._unpacked(model, hits, dim) if with_vectors else None
+                vectors = self._hit_vectors(model, hits, dim) if with_vectors else None
                 norm = float(np.linalg.norm(query))
                 scores = [(2.0 * hit["_score"] - 1.0) * norm if norm else 0.0 for hit in hits]
-                ids = [hit["_id"] for hit in hits]
-                found[lang].append(Candidates(ids, np.array(scores, dtype=np.float32), vectors))
-        return found
+                doc_ids = [hit["_id"] for hit in hits]
+                candidates[lang].append(Candidates(doc_ids, np.array(scores, dtype=np.float32), vectors))
+        return candidates
 
     def request(
         self,
@@ -418,70 +422,70 @@ class ElasticStore:
         with_vectors: bool = False,
         lacking: str = "",
     ) -> dict[str, Any]:
-        """The body of a search for the nearest documents of one language to one query, (dim,) float32."""
-        vectors = self._field(model)
+        """The body of a search for the documents of one language nearest to one query, (dim,) float32."""
+        vector_field = self._field(model)
         field, clauses = self._layout.vector(model), self._layout.filters(lang, filters)
         if lacking:
             clauses.append({"bool": {"must_not": [{"exists": {"field": self._layout.vector(lacking)}}]}})
         columns = [{"field": field, "format": "binary"}] if with_vectors else []
         body: dict[str, Any] = {"size": k, "track_total_hits": False, **self._bare(columns)}
         norm = np.linalg.norm(query)
-        if norm == 0:  # nothing of the query is left: every document is as near as any other
+        if norm == 0:  # a zero query is equally near to every document
             return {**body, "query": {"bool": {"filter": [*clauses, {"exists": {"field": field}}]}}}
         body["knn"] = {
             "field": field,
             "query_vector": packed_vector((query / norm).astype(np.float32)),
-            "k": max(k, _NEAREST),
-            "num_candidates": min(max(2 * k, _FEWEST), 10_000),
+            "k": max(k, _MIN_RESCORED),
+            "num_candidates": min(max(2 * k, _MIN_CANDIDATES), 10_000),
             "filter": clauses,
         }
-        if not vectors.kind.startswith("bbq"):  # those compare exactly by themselves, and ask for more first
+        if not vector_field.kind.startswith("bbq"):  # bbq indices oversample and rescore by default
             body["knn"]["rescore_vector"] = {"oversample": 1.0}
         return body
 
     def _bare(self, columns: Sequence[Any] = ()) -> dict[str, Any]:
-        """What a search says whose hits need no source: these columns alone, and the id.
+        """Parts of a search body that return only these columns and the id, without sources.
 
-        The server keeps ``_id`` in the compressed blocks that sources are in, and takes more than half of a search to
-        read that of each hit; the same id is a column, too.
+        The server keeps ``_id`` in the compressed blocks of the sources, and reading it for each hit takes more than
+        half of a search's time. The same id is therefore a column, too.
         """
         return {"stored_fields": "_none_", "docvalue_fields": [self._layout.name("id"), *columns]}
 
     def _msearch(self, bodies: Sequence[Mapping[str, Any]]) -> list[Hits]:
-        """The hits of several searches, so many at once that their answer stays small."""
-        found: list[Hits] = []
-        some: list[Mapping[str, Any]] = []
+        """The hits of several searches, in requests of at most ``_MAX_HITS`` hits."""
+        answers: list[Hits] = []
+        batch: list[Mapping[str, Any]] = []
         for body in bodies:
-            if some and sum(one["size"] for one in some) + body["size"] > _HITS:
-                found += self._msearch_at_once(some)
-                some = []
-            some.append(body)
-        return [*found, *(self._msearch_at_once(some) if some else ())]
+            if batch and sum(queued["size"] for queued in batch) + body["size"] > _MAX_HITS:
+                answers += self._msearch_at_once(batch)
+                batch = []
+            batch.append(body)
+        return [*answers, *(self._msearch_at_once(batch) if batch else ())]
 
     def _msearch_at_once(self, bodies: Sequence[Mapping[str, Any]]) -> list[Hits]:
         header = {"index": self.index, "allow_partial_search_results": False}
         searches = [part for body in bodies for part in (header, body)]
         with self._guarded():
             answer = self._client.msearch(searches=searches)
-        failed = next((one for one in answer["responses"] if "error" in one), None)
+        failed = next((response for response in answer["responses"] if "error" in response), None)
         if failed is not None:
             status = int(failed.get("status", 500))
             raise errors.SearchRefused(self.address.server, status, errors.reason(failed))
-        return [[self._named(hit) for hit in one["hits"]["hits"]] for one in answer["responses"]]
+        return [[self._with_id(hit) for hit in response["hits"]["hits"]] for response in answer["responses"]]
 
-    def _named(self, hit: dict[str, Any]) -> dict[str, Any]:
-        """A hit with its id, which may have come as a column."""
+    def _with_id(self, hit: dict[str, Any]) -> dict[str, Any]:
+        """A hit with ``_id``, taken from the id column if the hit has none."""
         return hit if "_id" in hit else {**hit, "_id": hit["fields"][self._layout.name("id")][0]}
 
     def _refresh(self) -> None:
-        """Let searches see what was written here, or, while the index is filled for the first time, anywhere."""
+        """Refresh the index if this store wrote to it, or while it is filled for the first time."""
         if self._stale:
             with self._guarded():
                 self._client.indices.refresh(index=self.index)
             self._stale = False
 
-    def _see_others_writes(self) -> bool:
-        """Let searches see what was written anywhere; where this may not be asked for they see it a second later."""
+    def _refresh_foreign_writes(self) -> bool:
+        """Show searches other processes' writes; without the right to refresh, searches see them a second later."""
         from elasticsearch import AuthorizationException  # noqa: PLC0415
 
         with self._guarded(), suppress(AuthorizationException):
@@ -491,72 +495,74 @@ class ElasticStore:
     def lexical(
         self, text: str, langs: Sequence[str], k: int, *, filters: Filters | None = None
     ) -> dict[str, list[tuple[str, float]]]:
-        """BM25 of the server over the terms that are made here, all languages in one request."""
+        """The server's BM25 over the terms that Dragoman indexed, all languages in one request."""
         self._refresh()
-        bodies = self._worded_bodies(text, langs, k, filters)
-        return _by_words(langs, bodies, iter(self._msearch(list(bodies.values()))))
+        bodies = self._lexical_bodies(text, langs, k, filters)
+        return _scored_ids(langs, bodies, iter(self._msearch(list(bodies.values()))))
 
-    def _worded_bodies(
+    def _lexical_bodies(
         self, text: str, langs: Sequence[str], k: int, filters: Filters | None, models: Sequence[str] = ()
     ) -> dict[str, dict[str, Any]]:
-        return {lang: body for lang in langs if (body := self._matching(text, lang, k, filters, models))}
+        return {lang: body for lang in langs if (body := self._lexical_body(text, lang, k, filters, models))}
 
-    def _matching(
+    def _lexical_body(
         self, text: str, lang: str, k: int, filters: Filters | None, models: Sequence[str]
     ) -> dict[str, Any] | None:
-        """The body of a search for documents of one language that share terms with a text; none without terms.
+        """The body of a search for documents of one language that share terms with a text; None without terms.
 
-        With models, of documents that have a vector of one of them.
+        If models are named, a document must have a vector of at least one of them.
         """
         field = self._layout.words(lang)
         terms = analyser(lang).query_terms(text)
-        clauses = [
+        term_clauses = [
             {"prefix": {field: {"value": term[:-1]}}} if term.endswith("*") else {"term": {field: {"value": term}}}
             for term in terms
         ]
-        if not clauses:
+        if not term_clauses:
             return None
-        among = self._layout.filters(lang, filters)
+        clauses = self._layout.filters(lang, filters)
         if models:
-            among.append({"bool": {"should": [{"exists": {"field": self._layout.vector(one)}} for one in models]}})
+            clauses.append(
+                {"bool": {"should": [{"exists": {"field": self._layout.vector(model)}} for model in models]}}
+            )
         return {
             "size": k,
             "track_total_hits": False,
             **self._bare(),
-            "query": {"bool": {"should": clauses, "minimum_should_match": 1, "filter": among}},
+            "query": {"bool": {"should": term_clauses, "minimum_should_match": 1, "filter": clauses}},
             "sort": ["_score", {self._layout.name("id"): "asc"}],
         }
 
     def vectors(self, model: str, doc_ids: Sequence[str]) -> FloatArray:
         """Stored vectors, (ids, dim) float32."""
         dim = self._field(model).dim
-        found: dict[str, FloatArray] = {}
+        vector_by_id: dict[str, FloatArray] = {}
         field = self._layout.vector(model)
-        for held in self._by_ids(doc_ids, [{"field": field, "format": "binary"}], field):
-            found |= dict(zip((hit["_id"] for hit in held), self._unpacked(model, held, dim), strict=True))
-        rows = [found[doc_id] for doc_id in doc_ids]
+        for hits in self._by_ids(doc_ids, [{"field": field, "format": "binary"}], field):
+            vector_by_id |= dict(zip((hit["_id"] for hit in hits), self._hit_vectors(model, hits, dim), strict=True))
+        rows = [vector_by_id[doc_id] for doc_id in doc_ids]
         return np.stack(rows) if rows else np.empty((0, dim), dtype=np.float32)
 
-    def _unpacked(self, model: str, hits: Sequence[Mapping[str, Any]], dim: int) -> FloatArray:
+    def _hit_vectors(self, model: str, hits: Sequence[Mapping[str, Any]], dim: int) -> FloatArray:
         field = self._layout.vector(model)
         return unpacked_vectors([hit["fields"][field][0] for hit in hits], dim)
 
     def _by_ids(self, doc_ids: Sequence[str], fields: Sequence[Any], needed: str) -> Iterator[list[dict[str, Any]]]:
-        """Hits with doc values for a list of ids, a page of them at a time, without those that lack a needed one.
+        """Hits with doc values for a list of ids, a page at a time; hits that lack the needed field are left out.
 
-        Where one is missing the index is refreshed once: what others wrote a moment ago stands in stamps already.
+        If a hit is missing, the index is refreshed once: a stamp shows another process's write before a search does.
         """
         self._refresh()
         refreshed = False
         for page in pages(list(dict.fromkeys(doc_ids))):
-            held = self._having(page, fields, needed)
-            yield held
-            missing = sorted(set(page) - {hit["_id"] for hit in held})
+            hits = self._hits_with_field(page, fields, needed)
+            yield hits
+            missing = sorted(set(page) - {hit["_id"] for hit in hits})
             if missing:
-                refreshed = refreshed or self._see_others_writes()
-                yield self._having(missing, fields, needed)
+                refreshed = refreshed or self._refresh_foreign_writes()
+                yield self._hits_with_field(missing, fields, needed)
 
-    def _having(self, doc_ids: Sequence[str], fields: Sequence[Any], needed: str) -> list[dict[str, Any]]:
+    def _hits_with_field(self, doc_ids: Sequence[str], fields: Sequence[Any], needed: str) -> list[dict[str, Any]]:
         query = {"ids": {"values": doc_ids}}
         body = {"size": len(doc_ids), "track_total_hits": False, "query": query, **self._bare(fields)}
         return [hit for hit in self._msearch([body])[0] if needed in hit.get("fields", {})]
@@ -564,24 +570,24 @@ class ElasticStore:
     def passages(self, model: str, doc_ids: Sequence[str]) -> list[Passages]:
         """Stored passages, one for each id."""
         dim = self._field(model).dim
-        found: dict[str, Passages] = {}
+        passages_by_id: dict[str, Passages] = {}
         known = self._layout.known(model)
-        for held in self._by_ids(doc_ids, [*self._layout.passages(model), known], known):
-            found |= {hit["_id"]: self._passages(model, hit, dim) for hit in held}
-        return [found[doc_id] for doc_id in doc_ids]
+        for hits in self._by_ids(doc_ids, [*self._layout.passages(model), known], known):
+            passages_by_id |= {hit["_id"]: self._hit_passages(model, hit, dim) for hit in hits}
+        return [passages_by_id[doc_id] for doc_id in doc_ids]
 
-    def _passages(self, model: str, hit: Mapping[str, Any], dim: int) -> Passages:
+    def _hit_passages(self, model: str, hit: Mapping[str, Any], dim: int) -> Passages:
         vectors, offsets = (hit["fields"].get(field, [""])[0] for field in self._layout.passages(model))
         return unpacked_passages(vectors, offsets, dim)
 
     def get(self, doc_ids: Sequence[str]) -> list[Document]:
-        """The documents themselves, in the order asked."""
-        found: dict[str, ServerDocument] = {}
-        fields = ["title", "text", "fields", *(self._layout.name(one) for one in ("lang", "revision"))]
+        """The documents in the order of the ids."""
+        stored: dict[str, ServerDocument] = {}
+        fields = ["title", "text", "fields", *(self._layout.name(field) for field in ("lang", "revision"))]
         with self._guarded():
             for page in pages(list(dict.fromkeys(doc_ids))):
-                found |= writing.read(self._client, self.address.server, self.index, page, fields)
-        return [self._layout.document(doc_id, found[doc_id].source) for doc_id in doc_ids]
+                stored |= writing.read(self._client, self.address.server, self.index, page, fields)
+        return [self._layout.document(doc_id, stored[doc_id].source) for doc_id in doc_ids]
 
     def scan(self, model: str, *, lang: str | None = None, batch: int = 512) -> Iterator[list[StoredDocument]]:
         """Everything stored, in batches, ordered by id."""
@@ -591,7 +597,7 @@ class ElasticStore:
         if lang is not None:
             clauses.append({"term": {self._layout.name("lang"): lang}})
         body = {
-            "_source": {"excludes": [self._layout.name(one) for one in ("words", "models")]},
+            "_source": {"excludes": [self._layout.name(field) for field in ("words", "models")]},
             "docvalue_fields": [
                 {"field": vector, "format": "binary"},
                 *self._layout.passages(model),
@@ -599,21 +605,21 @@ class ElasticStore:
             ],
         }
         for hits in self._pages_by_id(clauses, body, batch):
-            vectors = self._unpacked(model, hits, dim)
+            vectors = self._hit_vectors(model, hits, dim)
             yield [self._restored(model, hit, row) for hit, row in zip(hits, vectors, strict=True)]
 
     def _restored(self, model: str, hit: Mapping[str, Any], vector: FloatArray) -> StoredDocument:
         return StoredDocument(
             self._layout.document(hit["_id"], hit["_source"]),
             vector,
-            self._passages(model, hit, len(vector)),
+            self._hit_passages(model, hit, len(vector)),
             unpacked_known(hit["fields"][self._layout.known(model)][0]),
         )
 
     def _pages_by_id(
         self, clauses: Sequence[Mapping[str, Any]], body: Mapping[str, Any], batch: int
     ) -> Iterator[list[dict[str, Any]]]:
-        """Documents ordered by id, a page a search: nothing is held on the server that a restart could lose."""
+        """Hits ordered by id, one search a page: the server keeps no state that a restart could lose."""
         self._refresh()
         paged = {
             **body,
@@ -630,13 +636,13 @@ class ElasticStore:
             paged["search_after"] = hits[-1]["sort"]
 
     def sample(self, model: str, lang: str, count: int, *, seed: int = 0) -> list[str]:
-        """Ids of some documents of a language, drawn at random."""
+        """Ids of documents of a language, drawn at random."""
         self._refresh()
         clauses = [*self._layout.filters(lang, None), {"exists": {"field": self._layout.vector(model)}}]
-        drawn = {"query": {"bool": {"filter": clauses}}, "random_score": {"seed": seed, "field": "_seq_no"}}
+        random_order = {"query": {"bool": {"filter": clauses}}, "random_score": {"seed": seed, "field": "_seq_no"}}
         body: dict[str, Any] = {
             **self._bare(),
-            "query": {"function_score": {**drawn, "boost_mode": "replace"}},
+            "query": {"function_score": {**random_order, "boost_mode": "replace"}},
             "sort": ["_score", {self._layout.name("id"): "asc"}],
             "track_total_hits": False,
         }
@@ -650,20 +656,20 @@ class ElasticStore:
         return doc_ids
 
     def ids(self) -> Iterator[str]:
-        """Every stored id, ordered; the server's own, should somebody have copied one of our documents to another."""
-        ours = [{"exists": {"field": self._layout.name("id")}}]
-        for hits in self._pages_by_id(ours, {"_source": False}, PAGE):
+        """Every stored id, ordered: the server's ``_id``, for a copied document carries the original's id column."""
+        clauses = [{"exists": {"field": self._layout.name("id")}}]
+        for hits in self._pages_by_id(clauses, {"_source": False}, PAGE):
             yield from (hit["_id"] for hit in hits)
 
     def delete(self, doc_ids: Iterable[str]) -> int:
-        """Remove documents with all that belongs to them."""
+        """Delete documents with their vectors and passages; returns how many there were."""
 
-        def decide(some: Sequence[str]) -> dict[str, Action]:
-            return {one: {"_op_type": "delete", "_index": self.index, "_id": one} for one in some}
+        def decide(page_ids: Sequence[str]) -> dict[str, Action]:
+            return {doc_id: {"_op_type": "delete", "_index": self.index, "_id": doc_id} for doc_id in page_ids}
 
         removed = 0
-        listed = iter(dict.fromkeys(doc_ids))
-        while page := list(islice(listed, PAGE)):
+        remaining = iter(dict.fromkeys(doc_ids))
+        while page := list(islice(remaining, PAGE)):
             removed += len(writing.write(self._client, self.address.server, page, decide).done)
             self._stale = True
         return removed
@@ -672,23 +678,23 @@ class ElasticStore:
         return writing.read(self._client, self.address.server, self.index, doc_ids, fields)
 
     def _patiently(self, act: Callable[[], T]) -> T:
-        """What an index run does besides its writes: a server that is restarted meanwhile must not end it."""
+        """Call ``act``, and call it again while the server restarts: an index run must outlast a restart."""
         with self._guarded():
             return writing.patiently(self.address.server, act)
 
     def publish(self) -> None:
-        """Give the index its replicas and refreshes, and the alias to it alone, at once."""
+        """Give the index its replicas and refreshes, and move the alias to it in one step."""
         self._patiently(self._publish)
 
     def _publish(self) -> None:
-        held = self._refuse_taken_alias()
+        aliased = self._refuse_taken_alias()
         self._end_loading()
-        if held != {self.index}:
-            actions = [{"remove": {"index": index, "alias": self.alias}} for index in sorted(held - {self.index})]
+        if aliased != {self.index}:
+            actions = [{"remove": {"index": index, "alias": self.alias}} for index in sorted(aliased - {self.index})]
             self._client.indices.update_aliases(actions=[*actions, {"add": {"index": self.index, "alias": self.alias}}])
 
     def _end_loading(self) -> None:
-        """Give the index its replicas and refreshes, if it was without them, and let everything be seen."""
+        """Give the index its replicas and refreshes, if it lacks them, and refresh it."""
         if self._is_loading():
             replicas = self.address.replicas if self.address.replicas >= 0 else None
             settings = {"number_of_replicas": replicas, "refresh_interval": None}
@@ -697,7 +703,7 @@ class ElasticStore:
         self._stale = False
 
     def _is_loading(self) -> bool:
-        """Whether the index is being filled for the first time: then only this store's readers refresh it."""
+        """Whether the index is filled for the first time: then only readers through this store refresh it."""
         settings = self._client.indices.get_settings(index=self.index)[self.index]["settings"]
         return bool(settings["index"].get("refresh_interval") == "-1")
 
@@ -705,30 +711,30 @@ class ElasticStore:
         """Remove the index."""
         with connection.guarded(self.address.server):
             _drop(self._client, self.index, self._claim, self._layout)
-        self._fields, self._worded = {}, set()
+        self._fields, self._word_languages = {}, set()
         self.close()
 
     def count(self, model: str = "") -> dict[str, int]:
-        """Documents by language; those with a vector of a model, if one is named."""
+        """Number of documents by language; if a model is named, of documents with a vector of that model."""
         self._refresh()
-        among = {"exists": {"field": self._layout.vector(model)}} if model else {"match_all": {}}
-        terms = {"terms": {"field": self._layout.name("lang"), "size": _LANGUAGES, "order": {"_key": "asc"}}}
+        query = {"exists": {"field": self._layout.vector(model)}} if model else {"match_all": {}}
+        terms = {"terms": {"field": self._layout.name("lang"), "size": _MAX_LANGUAGES, "order": {"_key": "asc"}}}
         with self._guarded():
             answer = self._client.search(
-                index=self.index, size=0, query=among, aggs={"langs": terms}, allow_partial_search_results=False
+                index=self.index, size=0, query=query, aggs={"langs": terms}, allow_partial_search_results=False
             )
-        return {one["key"]: one["doc_count"] for one in answer["aggregations"]["langs"]["buckets"]}
+        return {bucket["key"]: bucket["doc_count"] for bucket in answer["aggregations"]["langs"]["buckets"]}
 
     def close(self) -> None:
-        """Let go of the connections."""
+        """Close the connections."""
         self._client.close()
 
 
 def check_name(collection: str) -> None:
-    """See that names of indices can be made of a collection's.
+    """Check that a collection's name can be part of an index name.
 
     Raises:
-        BadInput: they can't.
+        BadInput: it can't.
     """
     if not _NAME.fullmatch(collection):
         raise BadInput(
@@ -738,7 +744,7 @@ def check_name(collection: str) -> None:
 
 
 def drop(address: Address, claim: Claim, credentials: Credentials, generation: int = 1) -> None:
-    """Remove a generation's index, also one that can't be opened any more; one that is not ours stays.
+    """Remove a generation's index, even if it can't be opened any more; an index that is not ours stays.
 
     Raises:
         StoreError: the server is away or refuses.
@@ -749,15 +755,15 @@ def drop(address: Address, claim: Claim, credentials: Credentials, generation: i
 
 
 def _drop(client: Elasticsearch, index: str, claim: Claim, layout: Layout) -> None:
-    found = _described(client, index)
-    if found and claim.holds(found["mappings"], layout):
+    description = _describe(client, index)
+    if description and claim.holds(description["mappings"], layout):
         client.indices.delete(index=index, ignore_unavailable=True)
 
 
-def _described(client: Elasticsearch, index: str) -> Mapping[str, Any] | None:
-    """The mapping of an index, if there is one of this very name; an alias is as somebody else's index."""
-    found = client.options(ignore_status=404).indices.get(index=index, features=["mappings"]).body
-    return None if "error" in found else found.get(index, {"mappings": {}})
+def _describe(client: Elasticsearch, index: str) -> Mapping[str, Any] | None:
+    """An index with its ``mappings``; None if it is missing. An alias gets empty mappings, so it is not ours."""
+    answer = client.options(ignore_status=404).indices.get(index=index, features=["mappings"]).body
+    return None if "error" in answer else answer.get(index, {"mappings": {}})
 
 
 def generations(address: Address, claim: Claim, credentials: Credentials) -> list[int]:
@@ -768,9 +774,9 @@ def generations(address: Address, claim: Claim, credentials: Credentials) -> lis
     """
     alias, layout = _alias(address, claim.collection), Layout(address.field)
     with connection.guarded(address.server), connection.connect(address.server, credentials) as client:
-        found = client.indices.get(index=f"{alias}-*", features=["mappings"], expand_wildcards="all").body
-    numbered = ((re.fullmatch(rf"{re.escape(alias)}-(\d{{6}})", name), one) for name, one in found.items())
-    return sorted(int(number[1]) for number, one in numbered if number and claim.holds(one["mappings"], layout))
+        indices = client.indices.get(index=f"{alias}-*", features=["mappings"], expand_wildcards="all").body
+    numbered = ((re.fullmatch(rf"{re.escape(alias)}-(\d{{6}})", name), index) for name, index in indices.items())
+    return sorted(int(number[1]) for number, index in numbered if number and claim.holds(index["mappings"], layout))
 
 
 def _alias(address: Address, collection: str) -> str:
@@ -781,12 +787,12 @@ def _index(alias: str, generation: int) -> str:
     return f"{alias}-{generation:06d}"
 
 
-def _by_words(
-    langs: Sequence[str], asked: Mapping[str, object], answers: Iterator[Hits]
+def _scored_ids(
+    langs: Sequence[str], bodies: Mapping[str, object], answers: Iterator[Hits]
 ) -> dict[str, list[tuple[str, float]]]:
-    """Ids with BM25 scores by language; those without terms were not asked for and have none."""
-    found = {lang: [(hit["_id"], float(hit["_score"])) for hit in next(answers)] for lang in asked}
-    return {lang: found.get(lang, []) for lang in langs}
+    """Ids with BM25 scores by language; a language without a search body has none."""
+    scored = {lang: [(hit["_id"], float(hit["_score"])) for hit in next(answers)] for lang in bodies}
+    return {lang: scored.get(lang, []) for lang in langs}
 
 
 def _unfit(item: StoredDocument) -> str | None:
@@ -795,4 +801,4 @@ def _unfit(item: StoredDocument) -> str | None:
         f"{item.document.content}{item.document.fields}".encode()
     except UnicodeEncodeError:
         return "it is not Unicode text"
-    return f"its id has {size} bytes, and Elasticsearch takes {_ID_BYTES}" if size > _ID_BYTES else None
+    return f"its id has {size} bytes, and Elasticsearch takes {_MAX_ID_BYTES}" if size > _MAX_ID_BYTES else None

@@ -1,7 +1,8 @@
-"""Bulk writes that survive what happens to servers: a full queue, a time-out, an absence, somebody else's write.
+"""Bulk writes that survive a full queue, a time-out, a restart of the server, and another client's write.
 
-Every write says which state of the document it was decided on (``if_seq_no`` and ``if_primary_term``, or that there is
-none). So a write that arrives late, or twice, or after somebody else's, is refused by the server, and decided again.
+Every write names the state of the document that it was decided on (``if_seq_no`` and ``if_primary_term``, or that the
+document is new). The server therefore refuses a write that arrives late, twice, or after another client's write; such
+a write is decided again.
 """
 
 from __future__ import annotations
@@ -24,15 +25,15 @@ if TYPE_CHECKING:
     from elasticsearch import Elasticsearch
 
 CHUNK_BYTES = 10 * 1024 * 1024
-"""Of a bulk request: 5 to 15 MB is what one node takes well."""
+"""Maximum bytes of a bulk request: one node takes 5 to 15 MB well."""
 _SMALLEST_CHUNK = 512 * 1024
-"""A server whose queue is full is sent less at once."""
+"""Lower bound of the request size in bytes, which is halved while the server's queue is full."""
 _AT_ONCE = 4
-"""Parts of a large write that are on their way together: the next is made while the server is at work."""
-_LEAST = 64
-"""Documents that are worth a part of their own: a chunk of an index run is one."""
+"""Parts of a large write that are sent concurrently: the next part is built while the server works."""
+_MIN_PART = 64
+"""Minimum documents of a part: a chunk of an index run is one part."""
 PATIENCE = 180.0
-"""Seconds a write waits for a server that is away or full before it gives up."""
+"""Seconds that a write waits for a server that is away or full before it gives up."""
 _BACKOFF = (0.5, 30.0)
 _TOO_LARGE = 413
 _REQUEST = "it is larger than the server takes in a request (http.max_content_length)"
@@ -41,17 +42,12 @@ _MEMORY = "it takes more memory than the server has for writes at once (indexing
 T = TypeVar("T")
 
 Action = dict[str, Any]
-"""An action as ``elasticsearch.helpers`` takes it."""
+"""A bulk action in the format of ``elasticsearch.helpers``."""
 
 
 @dataclass
 class BulkOutcome:
-    """What became of some actions.
-
-    Attributes:
-        done: ids that were written.
-        refused: reasons by id.
-    """
+    """The outcome of bulk actions: ids that were written, and reasons of refusals by id."""
 
     done: set[str] = field(default_factory=set)
     refused: dict[str, str] = field(default_factory=dict)
@@ -59,13 +55,12 @@ class BulkOutcome:
 
 @dataclass(frozen=True)
 class ServerDocument:
-    """A document as the server holds it.
+    """A document as the server stores it.
 
     Attributes:
-        source: what was asked of its source.
-        seq_no: of its last write.
-        primary_term: of that.
-        version: of the document.
+        source: the requested fields of the document's source.
+        seq_no: sequence number of the last write.
+        primary_term: primary term of the last write.
     """
 
     source: Mapping[str, Any]
@@ -75,7 +70,7 @@ class ServerDocument:
 
     @property
     def unchanged(self) -> dict[str, int]:
-        """What a write says so that it happens only to this state."""
+        """Parameters of a write that succeeds only if the document is still in this state."""
         return {"if_seq_no": self.seq_no, "if_primary_term": self.primary_term}
 
 
@@ -88,41 +83,44 @@ def read(
     routing: Mapping[str, str] | None = None,
     excludes: Sequence[str] = (),
 ) -> dict[str, ServerDocument]:
-    """Documents as they are now, refreshed or not; ids the index does not have are left out.
+    """Current documents by id, also before a refresh; ids that the index does not have are left out.
 
     Args:
-        client: of the server.
-        server: its name in messages.
-        index: that has them.
-        doc_ids: which.
-        fields: what to read of their sources.
-        routing: values by which some of them were placed, by id.
-        excludes: what of those fields to leave out.
+        client: client of the server.
+        server: the server's name in messages.
+        index: the index to read.
+        doc_ids: ids of the documents.
+        fields: fields of the sources to read.
+        routing: routing values by id, for documents that were placed by one.
+        excludes: fields to leave out of ``fields``.
     """
     if not doc_ids:
         return {}
-    placed = routing or {}
-    asked = [{"_id": one, "routing": placed[one]} if one in placed else {"_id": one} for one in doc_ids]
-    answer = client.mget(index=index, docs=asked, source_includes=list(fields), source_excludes=list(excludes))
+    routing_by_id = routing or {}
+    requests = [
+        {"_id": doc_id, "routing": routing_by_id[doc_id]} if doc_id in routing_by_id else {"_id": doc_id}
+        for doc_id in doc_ids
+    ]
+    answer = client.mget(index=index, docs=requests, source_includes=list(fields), source_excludes=list(excludes))
     return {
-        one["_id"]: ServerDocument(one.get("_source", {}), one["_seq_no"], one["_primary_term"], one["_version"])
-        for one in connection.found(server, index, answer["docs"])
+        hit["_id"]: ServerDocument(hit.get("_source", {}), hit["_seq_no"], hit["_primary_term"], hit["_version"])
+        for hit in connection.found(server, index, answer["docs"])
     }
 
 
 class _Patience:
-    """Waits longer each time for a server that is away or full, until it is too long; not at all once given up."""
+    """Waits for a server that is away or full, twice as long each time; gives up after ``PATIENCE`` seconds."""
 
     def __init__(self, given_up: Event) -> None:
         self._given_up = given_up
         self.renew()
 
     def renew(self) -> None:
-        """Something went well: begin anew."""
+        """Start the waiting times anew, after a success."""
         self._pause, self._until = _BACKOFF[0], time.monotonic() + PATIENCE
 
     def wait(self, cause: StoreError) -> None:
-        """Wait, or raise the cause: that it can't be waited for, or has been for long enough."""
+        """Wait, or raise the cause if the waiting would exceed ``PATIENCE``; returns at once if a part gave up."""
         if time.monotonic() + self._pause > self._until:
             raise cause
         self._given_up.wait(self._pause)
@@ -130,10 +128,10 @@ class _Patience:
 
 
 def patiently(server: str, act: Callable[[], T]) -> T:
-    """Do something that can be done again, waiting for a server that is away or overloaded.
+    """Call a repeatable function until it succeeds, waiting for a server that is away or overloaded.
 
     Raises:
-        StoreError: it was for ``PATIENCE``, or refuses.
+        StoreError: the server was away for ``PATIENCE``, or refuses.
     """
     patience = _Patience(Event())
     while True:
@@ -155,29 +153,29 @@ def write(
     """Write until every document is written, refused, or decided against.
 
     Args:
-        client: of the server.
-        server: its name in messages.
-        doc_ids: of the documents.
-        decide: what to do with each of some documents as they are at this moment; one it leaves out needs nothing.
-            Several threads ask it, one after another, each about documents of its own.
+        client: client of the server.
+        server: the server's name in messages.
+        doc_ids: ids of the documents.
+        decide: returns the action for each of the given ids, from the documents' current state; a document without an
+            action needs no write. Several threads call it, never at the same time, each with different ids.
 
     Raises:
-        StoreError: it took nothing for ``PATIENCE``, or refuses writes altogether.
+        StoreError: the server took nothing for ``PATIENCE``, or refuses all writes.
     """
-    every, given_up = list(doc_ids), Event()
-    size = max(-(-len(every) // _AT_ONCE), _LEAST)
-    parts = [every[at : at + size] for at in range(0, len(every), size)]
+    listed, given_up = list(doc_ids), Event()
+    size = max(-(-len(listed) // _AT_ONCE), _MIN_PART)
+    parts = [listed[start : start + size] for start in range(0, len(listed), size)]
     if len(parts) < 2:
-        return _write(client, server, decide, given_up, every)
-    outcome, turn = BulkOutcome(), Lock()
+        return _write(client, server, decide, given_up, listed)
+    outcome, lock = BulkOutcome(), Lock()
 
-    def in_turn(some: Sequence[str]) -> Mapping[str, Action]:
-        with turn:  # all at once they would be ready at once, and the server idle until then
-            return decide(some)
+    def decide_alone(part_ids: Sequence[str]) -> Mapping[str, Action]:
+        with lock:  # without the lock all parts would be ready at the same time, and the server idle until then
+            return decide(part_ids)
 
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         try:
-            for part in pool.map(partial(_write, client, server, in_turn, given_up), parts):
+            for part in pool.map(partial(_write, client, server, decide_alone, given_up), parts):
                 outcome.done |= part.done
                 outcome.refused |= part.refused
         finally:
@@ -192,7 +190,7 @@ def _write(
     given_up: Event,
     doc_ids: list[str],
 ) -> BulkOutcome:
-    """The same of one part, in one request after another, until another part can't be written."""
+    """Write one part, one request after another, until the part is done or another part gave up."""
     outcome = BulkOutcome()
     groups = [doc_ids]
     size = CHUNK_BYTES
@@ -217,17 +215,18 @@ def _write(
         if len(later) < len(pending):
             patience.renew()
         groups += [later] if later else []
-        if full:  # otherwise another writer was faster: decided again at once
+        if full:  # otherwise another client wrote first, and these documents are decided again at once
             patience.wait(full)
             size = max(size // 2, _SMALLEST_CHUNK)
     return outcome
 
 
 def _too_large(error: StoreError, sent: Sequence[Action], broken: Counter[str]) -> str:
-    """Why a request failed because of its size; empty where it did not.
+    """The limit that a failed request exceeded; empty if its size was not the cause.
 
-    The server says so, or ends the connection in its midst. A server that dies does that too. So several are sent
-    apart, and one must be large and meet it twice, though the server answered in between.
+    The server reports the limit, or ends the connection during the request, as a dying server also does. Several
+    documents are therefore sent apart after a broken connection, and a single document counts as too large only if it
+    is large and broke the connection twice, with an answer of the server in between.
     """
     if errors.never_fits(str(error)):
         return _MEMORY
@@ -243,7 +242,7 @@ def _too_large(error: StoreError, sent: Sequence[Action], broken: Counter[str]) 
 
 
 def _halves(doc_ids: list[str], limit: str, outcome: BulkOutcome) -> list[list[str]]:
-    """What to send apart of documents that are too large for a limit together; one that is so alone is refused."""
+    """Two halves of documents that together exceed a limit; a single document that exceeds it is refused."""
     if len(doc_ids) == 1:
         outcome.refused[doc_ids[0]] = limit
         return []
@@ -254,7 +253,7 @@ def _halves(doc_ids: list[str], limit: str, outcome: BulkOutcome) -> list[list[s
 def _attempt(
     client: Elasticsearch, actions: Mapping[str, Action], outcome: BulkOutcome, size: int
 ) -> tuple[list[str], StoreError | None]:
-    """Send actions once; returns the ids to decide on again, and why it is better to wait before that."""
+    """Send actions once; returns the ids to decide on again, and the reason to wait before that, if there is one."""
     from elasticsearch import helpers  # noqa: PLC0415
 
     later = []
@@ -262,7 +261,7 @@ def _attempt(
     answers: Any = helpers.streaming_bulk(
         client, actions.values(), chunk_size=5000, max_chunk_bytes=size, max_retries=0, raise_on_error=False
     )
-    with closing(answers):  # left open by an error, another thread may come to end it
+    with closing(answers):  # otherwise another thread may close the generator after an error
         for done, answer in answers:
             ((kind, item),) = answer.items()
             doc_id = item["_id"]
@@ -271,7 +270,7 @@ def _attempt(
             elif item["status"] == 409 or _is_gone(item):
                 later.append(doc_id)
             elif errors.never_fits(why := errors.reason(item)):
-                if len(actions) > 1:  # it may be all of what its shard was sent at once that does not fit
+                if len(actions) > 1:  # perhaps only all actions for the shard together do not fit
                     raise StoreError(f"the server has too little memory for these writes ({why})")
                 outcome.refused[doc_id] = _MEMORY
             elif item["status"] in {429, 503} and "cluster_block" not in str(item["error"]):
@@ -289,7 +288,7 @@ def _attempt(
 
 
 def _is_gone(item: Mapping[str, Any]) -> bool:
-    """Whether a document was to be updated that somebody else has deleted since."""
+    """Whether an update failed because somebody else deleted the document."""
     error = item.get("error")
     return isinstance(error, dict) and error.get("type") == "document_missing_exception"
 

@@ -1,1 +1,1 @@
-"""HMDE's lower encoder: as it is, trained, with adapters, or a Longformer."""
+"""HMDE's lower encoder: frozen, trained, with adapters, or a Longformer."""

@@ -1,4 +1,4 @@
-"""Matrices of a low rank that learn beside an encoder's own weights (LoRA, Hu et al. 2022)."""
+"""Low-rank matrices that learn instead of an encoder's weights (LoRA, Hu et al. 2022)."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from encoders.errors import BadInput
 
 
 def add_adapters(module: torch.nn.Module, rank: int) -> None:
-    """Freeze a module and let matrices of a low rank learn beside those of its attention.
+    """Freeze a module, and add low-rank matrices that learn to the linear layers of its attention.
 
     Raises:
-        BadInput: it has no attention with linear layers.
+        BadInput: the module has no attention with linear layers.
     """
     for weight in module.parameters():
         weight.requires_grad_(False)
@@ -27,14 +27,14 @@ def add_adapters(module: torch.nn.Module, rank: int) -> None:
 
 
 def merge_adapters(module: torch.nn.Module) -> None:
-    """Add what adapters have learnt to the weights beside which they stand, and take them off."""
+    """Add the adapters' matrices to the weights that they adapt, and remove the adapters."""
     for layer in list(module.modules()):
         if torch.nn.utils.parametrize.is_parametrized(layer, "weight"):
             torch.nn.utils.parametrize.remove_parametrizations(layer, "weight", leave_parametrized=True)
 
 
 class _LowRank(torch.nn.Module):
-    """W → W + B A, with B nothing before training."""
+    """W → W + B A, where B is zero before training."""
 
     def __init__(self, layer: torch.nn.Linear, rank: int) -> None:
         super().__init__()

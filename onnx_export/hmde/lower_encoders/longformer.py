@@ -1,7 +1,7 @@
-"""mLongformer, a baseline of the HMDE paper: a document read whole by an encoder whose attention is a sliding window.
+"""mLongformer, a baseline of the HMDE paper: an encoder with sliding-window attention that reads a whole document.
 
-It begins as a BERT or XLM-R does, by the names of the weights (Beltagy et al. 2020, §5). The paper's further step,
-masked language modelling of the converted model, is not made here.
+Its weights are copied from a BERT or an XLM-R by their names (Beltagy et al. 2020, §5). The paper's next step, masked
+language modelling with the converted model, is not done here.
 """
 
 from __future__ import annotations
@@ -15,31 +15,31 @@ from encoders.errors import BadInput
 
 WINDOW = 512
 TILES = 8
-"""Copies of the position table one after another: 4,096 tokens of a model that reads 512."""
+"""Consecutive copies of the position table: a model that reads 512 tokens becomes one that reads 4,096."""
 _COPIED = ("hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size", "hidden_act", "vocab_size")
 _ALSO = ("type_vocab_size", "layer_norm_eps", "hidden_dropout_prob", "attention_probs_dropout_prob")
 
 
 def converted(encoder: Any, tiles: int = TILES) -> Any:
-    """A ``LongformerModel`` with the weights of a BERT or XLM-R.
+    """Return a ``LongformerModel`` with the weights of a BERT or XLM-R.
 
-    A text of up to half a window has the hidden states that the encoder gives it. The projections of the first token,
-    whose attention is global, begin as those of all tokens.
+    A text of up to half a window has the same hidden states as in the encoder. The projections of the first token,
+    whose attention is global, start as copies of the projections of all tokens.
 
     Args:
-        encoder: ``transformers`` model; its own weights are copied.
-        tiles: how often its positions are repeated.
+        encoder: a ``transformers`` model; its weights are copied.
+        tiles: number of copies of its position table.
 
     Raises:
-        BadInput: it is no BERT and no XLM-R.
+        BadInput: the encoder is neither a BERT nor an XLM-R.
     """
-    own, config = encoder.state_dict(), encoder.config
+    encoder_weights, config = encoder.state_dict(), encoder.config
     table = getattr(getattr(encoder, "embeddings", None), "position_embeddings", None)
     if table is None or not all(hasattr(config, name) for name in (*_COPIED, *_ALSO)):
         raise BadInput(f"a model of type {config.model_type} can't be made a Longformer; take a BERT or an XLM-R")
     positions = table.weight[0 if table.padding_idx is None else table.padding_idx + 1 :]
     pad = config.pad_token_id or 0
-    made = transformers.LongformerModel(
+    model = transformers.LongformerModel(
         transformers.LongformerConfig(
             **{name: getattr(config, name) for name in (*_COPIED, *_ALSO)},
             attention_window=min(WINDOW, len(positions) // 2 * 2),
@@ -49,30 +49,30 @@ def converted(encoder: Any, tiles: int = TILES) -> Any:
         add_pooling_layer=False,
     )
     weights = {}
-    for name, before in made.state_dict().items():
+    for name, tensor in model.state_dict().items():
         if name == "embeddings.position_embeddings.weight":
-            # Longformer's positions begin after the padding's, whatever the encoder's do.
-            weights[name] = torch.cat((torch.zeros_like(before[: pad + 1]), positions.repeat(tiles, 1)))
+            # Longformer's positions start after the padding's index, wherever the encoder's positions start.
+            weights[name] = torch.cat((torch.zeros_like(tensor[: pad + 1]), positions.repeat(tiles, 1)))
         else:
-            weights[name] = own.get(name.replace("_global.", "."), torch.empty(0))
+            weights[name] = encoder_weights.get(name.replace("_global.", "."), torch.empty(0))
     try:
-        made.load_state_dict(weights)
+        model.load_state_dict(weights)
     except RuntimeError as error:
         raise BadInput(
             f"a model of type {config.model_type} has other weights than a Longformer; take a BERT or an XLM-R"
         ) from error
-    return made.eval()
+    return model.eval()
 
 
 class WholeText(torch.nn.Module):
-    """A Longformer over token ids: (input_ids, attention_mask) → unit rows, the mean of the tokens' states.
+    """A Longformer with mean pooling: (input_ids, attention_mask) → unit rows.
 
     Attributes:
-        longest: tokens it has positions for.
+        longest: maximum tokens of a text, the number of positions.
     """
 
     def __init__(self, longformer: Any) -> None:
-        """Take the model; the first token's attention is global."""
+        """Take the model; the attention of the first token is global."""
         super().__init__()
         self.longformer = longformer
         self._first = longformer.config.pad_token_id + 1
@@ -81,20 +81,20 @@ class WholeText(torch.nn.Module):
 
     def states(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
         """Hidden states, (texts, tokens, dim)."""
-        size = input_ids.shape[1]
-        beyond = (0, -size % self._window)  # the model takes whole windows
-        ids = torch.nn.functional.pad(input_ids, beyond, value=self.longformer.config.pad_token_id)
-        mask = torch.nn.functional.pad(attention_mask, beyond)
-        places = torch.arange(self._first, self._first + ids.shape[1], device=ids.device)
-        everywhere = torch.zeros_like(mask)
-        everywhere[:, 0] = 1
+        length = input_ids.shape[1]
+        padding = (0, -length % self._window)  # the model reads whole windows
+        ids = torch.nn.functional.pad(input_ids, padding, value=self.longformer.config.pad_token_id)
+        mask = torch.nn.functional.pad(attention_mask, padding)
+        positions = torch.arange(self._first, self._first + ids.shape[1], device=ids.device)
+        global_mask = torch.zeros_like(mask)
+        global_mask[:, 0] = 1
         states: torch.Tensor = self.longformer(
             input_ids=ids,
             attention_mask=mask,
-            global_attention_mask=everywhere,
-            position_ids=places.clamp(max=self._first + self.longest - 1).expand_as(ids),
+            global_attention_mask=global_mask,
+            position_ids=positions.clamp(max=self._first + self.longest - 1).expand_as(ids),
         ).last_hidden_state
-        return states[:, :size]
+        return states[:, :length]
 
     def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
         """Unit rows, (texts, dim)."""

@@ -1,4 +1,4 @@
-"""The lower encoder in training: what it has to give, and one that is frozen, its vectors made once."""
+"""The lower encoder during training: its interface, and a frozen encoder whose vectors are computed once."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from encoders.methods.sentences import sentence_spans
 from encoders.text.tokens import Tokens
 
 Part = Mapping[str, npt.NDArray[Any]]
-"""What is kept of some documents: a few arrays, one after another in a file of ``numpy.savez``.
+"""Arrays of prepared documents by name, stored in a file of ``numpy.savez``.
 
-``left_out`` is how many sentences of each document are not kept.
+``left_out`` is the number of sentences of each document that are not kept.
 """
 
 
 class Lower(Protocol):
-    """Sentences of documents, and their titles as queries, to vectors."""
+    """Encodes the sentences of documents, and their titles as queries."""
 
     def prepare(self, documents: Sequence[Document]) -> Part:
-        """What has to be kept of some documents; called once for each."""
+        """Return the arrays to keep of documents; called once for each document."""
         ...
 
     def take(self, parts: Sequence[Part]) -> None:
-        """All that was prepared: documents are then numbered in this order."""
+        """Load all prepared documents; they are numbered in this order."""
         ...
 
     def lengths(self) -> npt.NDArray[np.int64]:
@@ -38,46 +38,44 @@ class Lower(Protocol):
         ...
 
     def openings(self) -> npt.NDArray[np.int64]:
-        """How many of each document's sentences are its title, (documents,)."""
+        """Number of each document's sentences that belong to its title, (documents,)."""
         ...
 
     def sentences(self, rows: Sequence[int], *, training: int | None = None) -> torch.Tensor:
-        """All sentences of some documents, one after another, (sentences, dim) float32.
+        """Vectors of all sentences of documents, in their order, (sentences, dim) float32.
 
-        Args:
-            rows: the documents.
-            training: a seed of this step; the vectors then get gradients, which ``learn`` takes.
+        With ``training``, the step's seed, the vectors get gradients, which ``learn`` takes.
         """
         ...
 
     def queries(self, rows: Sequence[int], *, training: int | None = None) -> torch.Tensor:
-        """The titles of some documents as queries, (documents, dim) float32 unit rows."""
+        """Vectors of the documents' titles as queries, (documents, dim) float32 unit rows."""
         ...
 
     def learn(self) -> None:
-        """Carry the gradients of the vectors given out in this step on to the weights."""
+        """Pass the gradients of the vectors that were returned in this step on to the weights."""
         ...
 
     def parameters(self) -> list[torch.nn.Parameter]:
-        """What is trained; nothing where it is frozen."""
+        """The weights that learn; none if the encoder is frozen."""
         ...
 
     def state(self) -> dict[str, torch.Tensor]:
-        """What was trained, as it is."""
+        """The weights that learn, by name."""
         ...
 
     def restore(self, state: Mapping[str, torch.Tensor]) -> None:
-        """Take back what ``state`` gave."""
+        """Set the weights to what ``state`` returned."""
         ...
 
 
 class FrozenLower:
-    """A published encoder whose vectors are made once and kept as int8, as an index keeps them."""
+    """A published encoder whose vectors are computed once and kept as int8, as in an index."""
 
     def __init__(self, encoder: SentenceEncoder, sentences: int, tokens: int, device: str) -> None:
-        """Take a loaded encoder, the sentences a document keeps and the tokens a sentence may have."""
+        """Take a loaded encoder, the maximum sentences of a document and the maximum tokens of a sentence."""
         self._encoder = encoder
-        self._most = sentences
+        self._max_sentences = sentences
         self._limit = min(tokens, encoder.folder.config.max_tokens) - encoder.tokenizer.document_overhead
         self._device = device
         self._vectors = np.zeros((0, encoder.session.dim), dtype=np.int8)
@@ -86,23 +84,25 @@ class FrozenLower:
         self._ends = np.zeros(1, dtype=np.int64)
 
     def prepare(self, documents: Sequence[Document]) -> Part:
-        """Vectors of the first sentences and of the titles."""
+        """Encode the first sentences and the titles."""
         tokens = self._encoder.tokenizer.tokenize([document.content for document in documents])
-        every = sentence_spans(documents, tokens, self._limit)
-        spans = [cuts[: self._most] for cuts in every]
+        all_spans = sentence_spans(documents, tokens, self._limit)
+        spans = [text_spans[: self._max_sentences] for text_spans in all_spans]
         encoded = self._encoder.encode_spans(tokens, spans)
         counts = np.array([len(passages.vectors) for passages in encoded.passages], dtype=np.int64)
-        titles = [Document(one.doc_id, one.lang, title_of(one)) for one in documents]
+        titles = [Document(document.doc_id, document.lang, title_of(document)) for document in documents]
         return {
             "counts": counts,
-            "left_out": np.array([len(cuts) - self._most for cuts in every], np.int64).clip(min=0),
+            "left_out": np.array([len(text_spans) - self._max_sentences for text_spans in all_spans], np.int64).clip(
+                min=0
+            ),
             "openings": title_sentences(documents, tokens, spans),
             "vectors": np.concatenate([passages.vectors for passages in encoded.passages]),
             "queries": int8_rows(self._encoder.encode_queries(titles)),
         }
 
     def take(self, parts: Sequence[Part]) -> None:
-        """Keep the vectors of all documents in memory: 384 bytes a sentence at 384 dimensions."""
+        """Keep the vectors of all documents in memory: 384 bytes per sentence at 384 dimensions."""
         self._counts = np.concatenate([part["counts"] for part in parts])
         self._openings = np.concatenate([part["openings"] for part in parts])
         self._ends = ends(self._counts)
@@ -114,57 +114,59 @@ class FrozenLower:
         return self._counts
 
     def openings(self) -> npt.NDArray[np.int64]:
-        """How many of each document's sentences are its title, (documents,)."""
+        """Number of each document's sentences that belong to its title, (documents,)."""
         return self._openings
 
     def sentences(self, rows: Sequence[int], *, training: int | None = None) -> torch.Tensor:  # noqa: ARG002
-        """Unit vectors; nothing flows back."""
+        """Unit vectors without gradients."""
         return self._unit(np.concatenate([self._vectors[self._ends[row] : self._ends[row + 1]] for row in rows]))
 
     def queries(self, rows: Sequence[int], *, training: int | None = None) -> torch.Tensor:  # noqa: ARG002
-        """Unit vectors; nothing flows back."""
+        """Unit vectors without gradients."""
         return self._unit(self._queries[list(rows)])
 
     def learn(self) -> None:
-        """Nothing to learn."""
+        """Do nothing."""
 
     def parameters(self) -> list[torch.nn.Parameter]:
-        """Nothing is trained."""
+        """No weight learns."""
         return []
 
     def state(self) -> dict[str, torch.Tensor]:
-        """Nothing was trained."""
+        """No weight learns."""
         return {}
 
     def restore(self, state: Mapping[str, torch.Tensor]) -> None:
-        """Nothing to take back."""
+        """Do nothing."""
 
     def _unit(self, rows: npt.NDArray[np.int8]) -> torch.Tensor:
         return torch.nn.functional.normalize(torch.from_numpy(rows).to(self._device, torch.float32), dim=1)
 
 
 def ends(counts: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """Where each of so many things one after another begins, and where the last one ends."""
+    """Start of each of consecutive groups of ``counts`` rows, and the end of the last, (groups + 1,)."""
     return np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
 
 
 def title_sentences(
     documents: Sequence[Document], tokens: Sequence[Tokens], spans: Sequence[Sequence[tuple[int, int]]]
 ) -> npt.NDArray[np.int64]:
-    """Sentences of each document that end with its title or before; none where nothing else is left."""
+    """Number of each document's sentences that end within its title; 0 if all of its sentences do, (documents,)."""
     counts = [
-        sum(text.offsets[end - 1, 1] <= len(document.title) for _, end in cuts)
-        for document, text, cuts in zip(documents, tokens, spans, strict=True)
+        sum(text.offsets[end - 1, 1] <= len(document.title) for _, end in text_spans)
+        for document, text, text_spans in zip(documents, tokens, spans, strict=True)
     ]
-    return np.array([0 if count == len(cuts) else count for count, cuts in zip(counts, spans, strict=True)], np.int64)
+    return np.array(
+        [0 if count == len(text_spans) else count for count, text_spans in zip(counts, spans, strict=True)], np.int64
+    )
 
 
 def title_of(document: Document) -> str:
-    """What is asked for a document in training: its title, or the beginning of its text."""
+    """The document's query in training: its title, or the beginning of its text."""
     return document.title or document.text[:200]
 
 
 def each(counts: Sequence[int], flat: torch.Tensor) -> Iterator[torch.Tensor]:
-    """The rows of each document of those that stand one after another."""
+    """Yield the rows of each document from the consecutive rows of all documents."""
     for start, end in pairwise(ends(np.asarray(counts, dtype=np.int64)).tolist()):
         yield flat[start:end]

@@ -1,4 +1,4 @@
-"""A lower encoder that learns, with its gradients cached."""
+"""A lower encoder that learns by gradient caching."""
 
 from __future__ import annotations
 
@@ -19,9 +19,10 @@ from onnx_export.training.seeds import seed_torch
 class TrainedLower:
     """An encoder whose weights learn.
 
-    Of a batch a step keeps vectors alone (gradient caching, Gao et al. 2021): sentences are encoded in batches of
-    similar length without keeping anything else, the loss gives the gradient of each vector, and then each batch is
-    encoded once more to carry it on. Dropout is drawn from the step's seed and the batch's number, the same twice.
+    A step keeps only the vectors of a batch (gradient caching, Gao et al. 2021). Sentences are encoded in batches of
+    similar length without gradients, the loss gives the gradient of each vector, and then each batch is encoded again
+    to pass these gradients on to the weights. Dropout is drawn from the step's seed and the batch's number, so it is
+    the same in both passes.
     """
 
     def __init__(
@@ -38,17 +39,17 @@ class TrainedLower:
         """Take a module of (input_ids, attention_mask) → unit rows.
 
         Args:
-            module: what learns.
-            tokenizer: of its texts, with its prefixes.
-            sentences: a document keeps, at most.
-            tokens: a sentence may have, special ones included.
+            module: the encoder that learns.
+            tokenizer: the module's tokenizer, with its prefixes.
+            sentences: maximum sentences of a document that are kept.
+            tokens: maximum tokens of a sentence, special tokens included.
             budget: padded tokens encoded at once.
-            device: where.
-            autocast: bfloat16 where that is safe, for GPUs.
+            device: device of the module.
+            autocast: compute in bfloat16 where that is safe, for GPUs.
         """
         self.module = module.to(device)
         self._tokenizer = tokenizer
-        self._most, self._tokens, self._budget = sentences, tokens, budget
+        self._max_sentences, self._tokens, self._budget = sentences, tokens, budget
         self._device, self._autocast = device, autocast
         self._texts = _Ragged()
         self._titles = _Ragged()
@@ -58,37 +59,42 @@ class TrainedLower:
 
     @property
     def tokenizer(self) -> Tokenizer:
-        """Of its texts, with its prefixes."""
+        """The module's tokenizer, with its prefixes."""
         return self._tokenizer
 
     def prepare(self, documents: Sequence[Document]) -> Part:
-        """Token ids of the first sentences and of the titles."""
+        """Tokenise the first sentences and the titles."""
         tokens = self._tokenizer.tokenize([document.content for document in documents])
         limit = self._tokens - self._tokenizer.document_overhead
-        every = sentence_spans(documents, tokens, limit)
-        spans = [cuts[: self._most] if text.known else [] for text, cuts in zip(tokens, every, strict=True)]
-        texts = [
-            self._tokenizer.segment(text.ids[start:end])
-            for text, cuts in zip(tokens, spans, strict=True)
-            for start, end in cuts
+        all_spans = sentence_spans(documents, tokens, limit)
+        spans = [
+            text_spans[: self._max_sentences] if text.known else []
+            for text, text_spans in zip(tokens, all_spans, strict=True)
         ]
-        room = self._tokens - self._tokenizer.query_overhead
-        titles = [
-            self._tokenizer.query(text.ids[:room])
+        sentence_ids = [
+            self._tokenizer.segment(text.ids[start:end])
+            for text, text_spans in zip(tokens, spans, strict=True)
+            for start, end in text_spans
+        ]
+        query_limit = self._tokens - self._tokenizer.query_overhead
+        title_ids = [
+            self._tokenizer.query(text.ids[:query_limit])
             for text in self._tokenizer.tokenize([title_of(document) for document in documents])
         ]
         return {
-            "counts": np.array([len(cuts) for cuts in spans], dtype=np.int64),
-            "left_out": np.array([len(cuts) - self._most for cuts in every], np.int64).clip(min=0),
+            "counts": np.array([len(text_spans) for text_spans in spans], dtype=np.int64),
+            "left_out": np.array([len(text_spans) - self._max_sentences for text_spans in all_spans], np.int64).clip(
+                min=0
+            ),
             "openings": title_sentences(documents, tokens, spans),
-            "ids": np.concatenate(texts) if texts else np.zeros(0, np.int32),
-            "lengths": np.array([len(ids) for ids in texts], dtype=np.int64),
-            "title_ids": np.concatenate(titles),
-            "title_lengths": np.array([len(ids) for ids in titles], dtype=np.int64),
+            "ids": np.concatenate(sentence_ids) if sentence_ids else np.zeros(0, np.int32),
+            "lengths": np.array([len(ids) for ids in sentence_ids], dtype=np.int64),
+            "title_ids": np.concatenate(title_ids),
+            "title_lengths": np.array([len(ids) for ids in title_ids], dtype=np.int64),
         }
 
     def take(self, parts: Sequence[Part]) -> None:
-        """Keep the tokens of all documents in memory: 4 bytes each."""
+        """Keep the token ids of all documents in memory: 4 bytes per token."""
         self._counts = np.concatenate([part["counts"] for part in parts])
         self._openings = np.concatenate([part["openings"] for part in parts])
         self._ends = ends(self._counts)
@@ -100,27 +106,27 @@ class TrainedLower:
         return self._counts
 
     def openings(self) -> npt.NDArray[np.int64]:
-        """How many of each document's sentences are its title, (documents,)."""
+        """Number of each document's sentences that belong to its title, (documents,)."""
         return self._openings
 
     def sentences(self, rows: Sequence[int], *, training: int | None = None) -> torch.Tensor:
-        """Vectors by the weights as they are now."""
+        """Vectors by the current weights."""
         return self._vectors([ids for row in rows for ids in self.tokens(row)], training)
 
     def tokens(self, row: int) -> list[npt.NDArray[np.int32]]:
         """Token ids of each sentence of a document, as the module takes them."""
-        return [self._texts.row(at) for at in range(self._ends[row], self._ends[row + 1])]
+        return [self._texts.row(position) for position in range(self._ends[row], self._ends[row + 1])]
 
     def queries(self, rows: Sequence[int], *, training: int | None = None) -> torch.Tensor:
-        """Vectors by the weights as they are now."""
+        """Vectors by the current weights."""
         return self._vectors([self._titles.row(row) for row in rows], None if training is None else training + 1)
 
     def learn(self) -> None:
-        """Encode each batch of the step again, and carry the gradients of its vectors on."""
-        given, self._given = self._given, []
-        for vectors, carry_on in given:
+        """Encode each batch of the step again, and pass the gradients of its vectors on to the weights."""
+        pending, self._given = self._given, []
+        for vectors, propagate in pending:
             if vectors.grad is not None:
-                carry_on(vectors.grad)
+                propagate(vectors.grad)
 
     def parameters(self) -> list[torch.nn.Parameter]:
         """The weights that learn."""
@@ -137,36 +143,36 @@ class TrainedLower:
                 if weight.requires_grad:
                     weight.copy_(state[name])
 
-    def _vectors(self, ids: Sequence[npt.NDArray[np.int32]], training: int | None) -> torch.Tensor:
-        batches = token_batches([len(one) for one in ids], self._budget)
+    def _vectors(self, texts: Sequence[npt.NDArray[np.int32]], training: int | None) -> torch.Tensor:
+        batches = token_batches([len(text_ids) for text_ids in texts], self._budget)
         with torch.no_grad():
-            made = [self._run(ids, batch, training, number) for number, batch in enumerate(batches)]
+            batch_vectors = [self._encode(texts, batch, training, number) for number, batch in enumerate(batches)]
         order = np.argsort(np.concatenate([np.asarray(batch) for batch in batches]), kind="stable")
-        vectors = torch.cat(made)[torch.from_numpy(order).to(self._device)]
+        vectors = torch.cat(batch_vectors)[torch.from_numpy(order).to(self._device)]
         if training is None:
             return vectors
         vectors.requires_grad_()
 
-        def carry_on(gradient: torch.Tensor) -> None:
+        def propagate(gradient: torch.Tensor) -> None:
             for number, batch in enumerate(batches):
-                again = self._run(ids, batch, training, number)
-                again.backward(gradient[torch.tensor(batch, device=self._device)])  # type: ignore[no-untyped-call]
+                recomputed = self._encode(texts, batch, training, number)
+                recomputed.backward(gradient[torch.tensor(batch, device=self._device)])  # type: ignore[no-untyped-call]
 
-        self._given.append((vectors, carry_on))
+        self._given.append((vectors, propagate))
         return vectors
 
-    def _run(
-        self, ids: Sequence[npt.NDArray[np.int32]], batch: Sequence[int], training: int | None, number: int
+    def _encode(
+        self, texts: Sequence[npt.NDArray[np.int32]], batch: Sequence[int], training: int | None, number: int
     ) -> torch.Tensor:
         self.module.train(training is not None)
         if training is not None:
             seed_torch((training << 20) + number)
-        longest = max(len(ids[at]) for at in batch)
+        longest = max(len(texts[index]) for index in batch)
         tokens = np.full((len(batch), longest), self._tokenizer.pad, dtype=np.int64)
         mask = np.zeros((len(batch), longest), dtype=np.int64)
-        for row, at in enumerate(batch):
-            tokens[row, : len(ids[at])] = ids[at]
-            mask[row, : len(ids[at])] = 1
+        for row, index in enumerate(batch):
+            tokens[row, : len(texts[index])] = texts[index]
+            mask[row, : len(texts[index])] = 1
         with torch.autocast("cuda", torch.bfloat16, enabled=self._autocast):
             vectors: torch.Tensor = self.module(
                 torch.from_numpy(tokens).to(self._device), torch.from_numpy(mask).to(self._device)
@@ -185,5 +191,5 @@ class _Ragged:
         self._ids = np.concatenate([np.zeros(0, np.int32), *ids])
         self._ends = ends(np.concatenate([np.zeros(0, np.int64), *lengths]))
 
-    def row(self, at: int) -> npt.NDArray[np.int32]:
-        return self._ids[self._ends[at] : self._ends[at + 1]]
+    def row(self, index: int) -> npt.NDArray[np.int32]:
+        return self._ids[self._ends[index] : self._ends[index + 1]]

@@ -1,1 +1,1 @@
-"""What commands print: a result becomes lines, a table, or JSON."""
+"""Output of the commands: results as lines, tables or JSON."""

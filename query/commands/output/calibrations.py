@@ -13,7 +13,7 @@ from query.calibration.table import KeptCalibration
 from query.fitting.calibrate import CalibrationReport
 from query.fitting.upkeep import UpkeepReport
 
-_DECIDED = {
+_DECIDED_BY = {
     "judgements": "by your judgements: MAP on half of the topics",
     "concepts": "by documents of one concept: MAP of half of the titles and first sentences",
     "titles": "by titles that find the rest of their own document, and by their neighbours' languages",
@@ -24,12 +24,12 @@ _DECIDED = {
 
 
 def _directions(rank: int) -> str:
-    """A rank in words; nothing for 0."""
+    """A rank in words; empty for 0."""
     return counted(rank, "direction") if rank else ""
 
 
 def show_calibration(report: CalibrationReport, name: str, console: Console, *, table: bool = True) -> None:
-    """Say what was decided, and by what."""
+    """Show how a calibration ranks, and by what that was decided."""
     summary = report.kept.summary
     console.emit(
         {
@@ -42,7 +42,7 @@ def show_calibration(report: CalibrationReport, name: str, console: Console, *, 
             "few": dict(report.few),
             "drift": dict(report.drift),
             "told_apart": summary.separation and asdict(summary.separation),
-            "probe": [one.as_dict() for one in report.tried],
+            "probe": [trial.as_dict() for trial in report.tried],
         }
     )
     measure = "own title" if report.decided_by in ("titles", "languages") else "MAP"
@@ -50,16 +50,16 @@ def show_calibration(report: CalibrationReport, name: str, console: Console, *, 
     if report.tried and table and not console.json:
         rows = [
             [
-                _directions(one.setting.rank) or "the mean",
-                one.setting.margin,
-                f"{one.setting.balance:g}",
-                *([shown_weights(one.setting.weights) or "equal"] if weights else []),
-                f"{one.value:.3f}",
-                f"{one.held_out:.3f}",
-                f"{one.own_language:.0%}",
-                "chosen" if one.chosen else "",
+                _directions(trial.setting.rank) or "the mean",
+                trial.setting.margin,
+                f"{trial.setting.balance:g}",
+                *([shown_weights(trial.setting.weights) or "equal"] if weights else []),
+                f"{trial.value:.3f}",
+                f"{trial.held_out:.3f}",
+                f"{trial.own_language:.0%}",
+                "chosen" if trial.chosen else "",
             ]
-            for one in report.tried
+            for trial in report.tried
         ]
         console.table(
             [
@@ -70,11 +70,12 @@ def show_calibration(report: CalibrationReport, name: str, console: Console, *, 
             title="What the probe tried",
         )
     rank = _directions(report.setting.rank)
-    taken = f"{rank} of each language" if rank else "the language mean"
-    weighed = f", weights {weights}" if weights else ""
+    removed = f"{rank} of each language" if rank else "the language mean"
+    weights_text = f", weights {weights}" if weights else ""
     console.result(
         f"{name}: calibration {report.kept.id}, balance {report.setting.balance:g}, {report.setting.margin} margin, "
-        f"{taken} taken out{weighed}; {'as it was,' if report.taken_over else 'decided'} {_DECIDED[report.decided_by]}"
+        f"{removed} taken out{weights_text}; "
+        f"{'as it was,' if report.taken_over else 'decided'} {_DECIDED_BY[report.decided_by]}"
     )
     if separation := summary.separation:
         console.say(
@@ -99,7 +100,7 @@ def show_calibration(report: CalibrationReport, name: str, console: Console, *, 
 
 
 def show_upkeep(upkeep: UpkeepReport, name: str, console: Console) -> None:
-    """Say what became of the calibration after documents came or went."""
+    """Show whether the collection was calibrated anew after its documents changed, and why."""
     if upkeep.report:
         console.say(f"{name} is calibrated anew: {upkeep.reason}")
         show_calibration(upkeep.report, name, console, table=False)
@@ -107,39 +108,46 @@ def show_upkeep(upkeep: UpkeepReport, name: str, console: Console) -> None:
         console.say(f"{name} keeps its calibration: {upkeep.reason}")
 
 
-def show_calibrations(kept: Sequence[KeptCalibration], collection: Collection, console: Console) -> None:
+def show_calibrations(calibrations: Sequence[KeptCalibration], collection: Collection, console: Console) -> None:
     """List the calibrations of a collection."""
-    name, active = collection.name, {one.id for one in kept if one.active and one.model == collection.model}
-    for one in kept:
+    name = collection.name
+    active = {
+        calibration.id for calibration in calibrations if calibration.active and calibration.model == collection.model
+    }
+    for calibration in calibrations:
         console.emit(
-            {"calibration": one.id, "active": one.id in active, "created": one.created.isoformat(timespec="seconds")}
-            | one.summary.as_json()
+            {
+                "calibration": calibration.id,
+                "active": calibration.id in active,
+                "created": calibration.created.isoformat(timespec="seconds"),
+            }
+            | calibration.summary.as_json()
         )
     if console.json:
         return
-    if not kept:
+    if not calibrations:
         console.result(
             f"{name} has no calibration and is searched by plain cosine; make one: dragoman calibrate -c {name}"
         )
         return
-    combined = any(_weights(one) for one in kept)
+    has_weights = any(_weights(calibration) for calibration in calibrations)
     rows = [
         [
-            one.id,
-            f"{one.created:%Y-%m-%d %H:%M}",
-            f"{one.summary.setting.balance:g}",
-            one.summary.setting.margin,
-            str(one.summary.setting.rank or "mean"),
-            *([_weights(one)] if combined else []),
-            f"{len(one.summary.languages)}",
-            one.summary.decided_by + (", maps" if one.summary.maps else ""),
-            "active" if one.id in active else "" if one.model == collection.model else "of another model",
+            calibration.id,
+            f"{calibration.created:%Y-%m-%d %H:%M}",
+            f"{calibration.summary.setting.balance:g}",
+            calibration.summary.setting.margin,
+            str(calibration.summary.setting.rank or "mean"),
+            *([_weights(calibration)] if has_weights else []),
+            f"{len(calibration.summary.languages)}",
+            calibration.summary.decided_by + (", maps" if calibration.summary.maps else ""),
+            _state(calibration, active, collection.model),
         ]
-        for one in kept
+        for calibration in calibrations
     ]
     console.table(
         [
-            *("calibration", "made (UTC)", ">balance", "margin", ">taken out", *([">weights"] if combined else [])),
+            *("calibration", "made (UTC)", ">balance", "margin", ">taken out", *([">weights"] if has_weights else [])),
             *(">languages", "decided by", ""),
         ],
         rows,
@@ -149,5 +157,11 @@ def show_calibrations(kept: Sequence[KeptCalibration], collection: Collection, c
         console.say(f"none is active: plain cosine; choose one with: dragoman calibrate --use ID -c {name}")
 
 
-def _weights(kept: KeptCalibration) -> str:
-    return shown_weights(kept.summary.setting.weights)
+def _weights(calibration: KeptCalibration) -> str:
+    return shown_weights(calibration.summary.setting.weights)
+
+
+def _state(calibration: KeptCalibration, active: set[str], model: str) -> str:
+    if calibration.id in active:
+        return "active"
+    return "" if calibration.model == model else "of another model"

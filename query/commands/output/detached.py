@@ -1,4 +1,4 @@
-"""What is said after an index was detached."""
+"""Messages after an index was detached."""
 
 from __future__ import annotations
 
@@ -15,42 +15,44 @@ if TYPE_CHECKING:
     from indexer.stores.attached.same_index import Detached
 
 
-def show_detached(collection: Collection, detached: Sequence[Detached], console: Console, *, forget: bool) -> None:
-    """Say what was taken from an attached index, and what stays there."""
-    name, kept = collection.name, Attachment.parse(collection.store)
-    left = "" if kept.companion else f"{kept.field}.models.{collection.model}.vector"
+def show_detached(collection: Collection, indices: Sequence[Detached], console: Console, *, forget: bool) -> None:
+    """Show what was removed from an attached index, and what stays there."""
+    name, attachment = collection.name, Attachment.parse(collection.store)
+    remaining_field = "" if attachment.companion else f"{attachment.field}.models.{collection.model}.vector"
     console.emit(
         {
             "collection": name,
-            "index": kept.index,
-            "emptied": sum(one.emptied for one in detached),
-            "kept": sum(one.kept for one in detached),
-            "indices": [asdict(one) for one in detached],
-            "left_in_mapping": left or None,
+            "index": attachment.index,
+            "emptied": sum(index.emptied for index in indices),
+            "kept": sum(index.kept for index in indices),
+            "indices": [asdict(index) for index in indices],
+            "left_in_mapping": remaining_field or None,
             "forgotten": forget,
         }
     )
     if forget:
-        what = f"the companion {kept.companion}-{name}-000001" if kept.companion else f"{kept.field} in {kept.index}"
-        console.result(f"{name} is forgotten; {what} stays on {kept.server}, if that is ever back")
+        companion = f"the companion {attachment.companion}-{name}-000001"
+        remaining = companion if attachment.companion else f"{attachment.field} in {attachment.index}"
+        console.result(f"{name} is forgotten; {remaining} stays on {attachment.server}, if that is ever back")
         return
-    if kept.companion:
-        console.result(f"{name} is gone with its companion index; nothing was ever written into {kept.index}")
-    for one in detached:
-        _tell(one, name, f"{kept.field} with {left} ({collection.dim} numbers)", kept.field, console)
+    if attachment.companion:
+        console.result(f"{name} is gone with its companion index; nothing was ever written into {attachment.index}")
+    remaining = f"{attachment.field} with {remaining_field} ({collection.dim} numbers)"
+    for index in indices:
+        _show_index(index, name, remaining, attachment.field, console)
 
 
-def _tell(done: Detached, name: str, mapped: str, field: str, console: Console) -> None:
-    if done.gone:
-        console.result(f"{name} is gone; {done.index} is there no more, and nothing was to be taken from it")
+def _show_index(index: Detached, name: str, remaining: str, field: str, console: Console) -> None:
+    if index.gone:
+        console.result(f"{name} is gone; {index.index} is there no more, and nothing was to be taken from it")
         return
-    console.result(f"{name} is gone: {field} emptied in {counted(done.emptied, 'document')} of {done.index}")
-    if done.kept:
+    console.result(f"{name} is gone: {field} emptied in {counted(index.emptied, 'document')} of {index.index}")
+    if index.kept:
         console.result(
-            f"  {counted(done.kept, 'document keeps', 'documents keep')} it: the versions are the owner's, whose next "
+            f"  {counted(index.kept, 'document keeps', 'documents keep')} it: the versions are the owner's, whose next "
             "write would be refused after one of ours; it goes when the owner writes them anew"
         )
     console.result(
         f'  each of them keeps "{field}": null in its _source, and a mapping what it has: the empty field '
-        f"{mapped} stays in {done.index} until its owner indexes anew"
+        f"{remaining} stays in {index.index} until its owner indexes anew"
     )

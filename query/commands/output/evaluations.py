@@ -16,35 +16,35 @@ from query.evaluation.significance import Comparison
 
 
 def show_evaluation(evaluation: Evaluation, console: Console) -> None:
-    """Show an evaluation's remarks and its table of runs."""
+    """Print an evaluation's remarks and its table of runs."""
     number, result, plan = evaluation.number, evaluation.result, evaluation.plan
     for remark in result.remarks:
         console.warn(remark)
-    own = _own_language_means(result, plan)
+    own_language = _own_language_means(result, plan)
     measures = [str(measure) for measure in plan.measures]
     fair = [measure for measure in result.main.scores.means if is_fairness(measure)]
     columns = ["topics in", ">topics", *(f">{_heading(measure)}" for measure in [*measures, *fair])]
-    columns += [f">{_heading(measures[0])} same\nlanguage", ">BM25\nthere"] if own else []
+    columns += [f">{_heading(measures[0])} same\nlanguage", ">BM25\nthere"] if own_language else []
     rows = []
     for outcome in result.outcomes:
         if outcome.kind not in {"language", "pooled"}:
             continue
         row = ["all, pooled" if outcome.kind == "pooled" else outcome.lang, f"{len(outcome.scores.topics):,}"]
         row += [_figure(measure, outcome.scores.means.get(measure)) for measure in [*measures, *fair]]
-        if own:
-            row += [f"{mean:.3f}" if mean is not None else "–" for mean in own.get(outcome.lang, (None, None))]
+        if own_language:
+            row += [f"{mean:.3f}" if mean is not None else "–" for mean in own_language.get(outcome.lang, (None, None))]
         rows.append([*row, f"{number}.{outcome.name}"])
     console.table([*columns, "run"], rows, title=f"{plan.tag}, evaluation {number}")
     for measure in fair:
         console.result(_meaning(measure))
     show_found(result.main.found, console)
-    for sentence in _left_out(result):
+    for sentence in _omitted_topics(result):
         console.say(sentence)
     console.say(f"Logged as evaluation {number}; every topic's scores: dragoman runs show {number}")
 
 
 def _own_language_means(result: Result, plan: EvaluationPlan) -> dict[str, tuple[float | None, float | None]]:
-    """By topic language, the first measure within that language: the encoder's and BM25's; ``mul`` is the pool."""
+    """Means of the first measure within each topic language, of the encoder and of BM25; ``mul`` is the pool."""
     measure = str(plan.measures[0])
     same, bm25 = result.of_kind("same"), result.of_kind("bm25")
     if not same:
@@ -56,7 +56,7 @@ def _own_language_means(result: Result, plan: EvaluationPlan) -> dict[str, tuple
     return means
 
 
-def _left_out(result: Result) -> Iterable[str]:
+def _omitted_topics(result: Result) -> Iterable[str]:
     for outcome in result.outcomes:
         if outcome.kind == "language" and (count := len(outcome.scores.unjudged)):
             yield f"topics in {outcome.lang} that have nothing relevant in the qrels, and are left out: {count}"
@@ -110,17 +110,20 @@ def evaluation_json(evaluation: Evaluation, comparisons: Sequence[Comparison]) -
     }
 
 
-def show_found(found: Mapping[str, FoundRelevant], console: Console) -> None:
-    """A table of the relevant documents among the first hundred, by their language; nothing where none was counted."""
-    if found:
+def show_found(counts_by_lang: Mapping[str, FoundRelevant], console: Console) -> None:
+    """Print a table of the relevant documents among the first hundred, by language; nothing if none was counted."""
+    if counts_by_lang:
         console.table(
             ["documents in", ">relevant", f">in the first {DEPTH}", ">share"],
-            [[lang, f"{one.relevant:,}", f"{one.found:,}", f"{one.share:.1%}"] for lang, one in found.items()],
+            [
+                [lang, f"{counts.relevant:,}", f"{counts.found:,}", f"{counts.share:.1%}"]
+                for lang, counts in counts_by_lang.items()
+            ],
         )
 
 
 def show_comparisons(comparisons: Sequence[Comparison], console: Console) -> None:
-    """A table of comparisons, and how many topics they left out."""
+    """Print a table of comparisons, and how many topics they left out."""
     console.table(
         [
             "measure",
@@ -135,30 +138,34 @@ def show_comparisons(comparisons: Sequence[Comparison], console: Console) -> Non
             ">p t-test",
             ">p Holm",
         ],
-        [
-            [
-                one.measure,
-                one.b,
-                f"{one.mean_b:.3f}",
-                one.a,
-                f"{one.mean_a:.3f}",
-                f"{one.difference:+.3f}",
-                "–" if one.effect == 0 != one.difference else f"{one.effect:+.2f}",  # every topic by the same amount
-                f"{one.wins}/{one.losses}/{one.ties}",
-                _p(one.p_randomisation),
-                "–" if one.p_t is None or one.effect == 0 != one.difference else _p(one.p_t),
-                _p(one.p_holm) + ("*" if one.p_holm < 0.05 else ""),
-            ]
-            for one in comparisons
-        ],
+        [_comparison_row(comparison) for comparison in comparisons],
     )
     console.result(
         "p: two-sided randomisation test over topics; Holm: p corrected for all comparisons shown; *: below 0.05; "
         "effect: difference in standard deviations."
     )
-    for a, b, left_out in dict.fromkeys((one.a, one.b, one.left_out) for one in comparisons):
+    for baseline, run, left_out in dict.fromkeys(
+        (comparison.a, comparison.b, comparison.left_out) for comparison in comparisons
+    ):
         if left_out:
-            console.warn(f"topics that only one of {a} and {b} has, and are left out: {left_out}")
+            console.warn(f"topics that only one of {baseline} and {run} has, and are left out: {left_out}")
+
+
+def _comparison_row(comparison: Comparison) -> list[str]:
+    constant = comparison.effect == 0 != comparison.difference  # every topic differs by the same amount
+    return [
+        comparison.measure,
+        comparison.b,
+        f"{comparison.mean_b:.3f}",
+        comparison.a,
+        f"{comparison.mean_a:.3f}",
+        f"{comparison.difference:+.3f}",
+        "–" if constant else f"{comparison.effect:+.2f}",
+        f"{comparison.wins}/{comparison.losses}/{comparison.ties}",
+        _p(comparison.p_randomisation),
+        "–" if comparison.p_t is None or constant else _p(comparison.p_t),
+        _p(comparison.p_holm) + ("*" if comparison.p_holm < 0.05 else ""),
+    ]
 
 
 def _p(p: float) -> str:
@@ -173,9 +180,9 @@ def comparison_json(comparison: Comparison) -> dict[str, Any]:
 def run_json(run: history.LoggedRun) -> dict[str, Any]:
     """A logged run as JSON values."""
     setup = {**run.setup.__dict__, "settings": dict(run.setup.settings)}
-    own = {key: value for key, value in run.__dict__.items() if key not in {"setup", "found"}}
+    columns = {key: value for key, value in run.__dict__.items() if key not in {"setup", "found"}}
     return {
-        **own,
+        **columns,
         "created": f"{run.created.isoformat()}Z",
         **setup,
         "topics": run.topics,
@@ -184,16 +191,16 @@ def run_json(run: history.LoggedRun) -> dict[str, Any]:
     }
 
 
-def found_json(found: Mapping[str, FoundRelevant]) -> dict[str, Any]:
+def found_json(counts_by_lang: Mapping[str, FoundRelevant]) -> dict[str, Any]:
     """Relevant documents found, by language, as JSON values."""
     return {
-        lang: {"found": one.found, "relevant": one.relevant, "share": round(one.share, 6)}
-        for lang, one in found.items()
+        lang: {"found": counts.found, "relevant": counts.relevant, "share": round(counts.share, 6)}
+        for lang, counts in counts_by_lang.items()
     }
 
 
 def show_weeks(weeks: Mapping[str, tuple[int, float]], console: Console) -> None:
-    """MAP of what people were shown, by week."""
+    """Print MAP of the rankings that people were shown, by week."""
     rows = [[week, f"{searches:,}", f"{value:.3f}"] for week, (searches, value) in weeks.items()]
     console.table(["week of", ">searches", ">MAP of what was shown"], rows, title="by week")
-    console.emit({"weeks": {week: {"searches": many, "AP": value} for week, (many, value) in weeks.items()}})
+    console.emit({"weeks": {week: {"searches": searches, "AP": value} for week, (searches, value) in weeks.items()}})

@@ -1,4 +1,4 @@
-"""Hits for a person."""
+"""Hits as text for a terminal."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ _INDENT = 11
 
 
 def show_hits(hits: Sequence[Hit]) -> None:
-    """Print hits for a person: rank, score, language, title, id, cosine where it is not the score, and the passage."""
+    """Print each hit: rank, score, language, title, id, the cosine if the score is another number, and the passage."""
     width = min(shutil.get_terminal_size((100, 24)).columns, 120)
     for rank, hit in enumerate(hits, start=1):
         title = hit.document.title or textwrap.shorten(hit.document.text, 80, placeholder=" …")
-        said = bool(hit.parts) or f"{hit.score:.3f}" == f"{hit.cosine:.3f}"
-        cosine = "" if said else f"  cosine {hit.cosine:.3f}"
+        cosine_known = bool(hit.parts) or f"{hit.score:.3f}" == f"{hit.cosine:.3f}"
+        cosine = "" if cosine_known else f"  cosine {hit.cosine:.3f}"
         click.echo(f"{rank:3d}  {hit.score:.3f}  {hit.lang:<4} {title}  [{hit.doc_id}]{cosine}")
         if hit.parts:
             click.echo(f"{' ' * _INDENT}{explained(hit.parts)}")
@@ -40,31 +40,33 @@ def show_hits(hits: Sequence[Hit]) -> None:
 
 
 def explained(parts: Parts) -> str:
-    """A line that says what a score is made of."""
-    said = f"cosine {parts.cosine:.3f}"
+    """The parts of a score, in one line."""
+    line = f"cosine {parts.cosine:.3f}"
     if parts.corrected != parts.cosine:
-        said += f", without languages {parts.corrected:.3f}"
+        line += f", without languages {parts.corrected:.3f}"
     if parts.passage is not None and parts.opening is not None:
-        said += f", best passage {parts.passage:.3f}, opening {parts.opening:.3f}: mean {parts.compared:.3f}"
+        line += f", best passage {parts.passage:.3f}, opening {parts.opening:.3f}: mean {parts.compared:.3f}"
     if parts.fwd is not None and parts.bwd is not None:
-        said += f"; near the query {parts.fwd:.3f}, near the document {parts.bwd:.3f}: by the margin {parts.score:.3f}"
+        line += f"; near the query {parts.fwd:.3f}, near the document {parts.bwd:.3f}: by the margin {parts.score:.3f}"
     if parts.words is not None:
-        said += f"; words {parts.words:.2f} of the most that any document shares"
-    return said
+        line += f"; words {parts.words:.2f} of the most that any document shares"
+    return line
 
 
 def scoring(choice: Choice, weights: Sequence[float] = ()) -> str:
-    """A sentence that says how parts become a score, and what weights the encoders have, where there are several."""
+    """A sentence that says how a score is computed from its parts, and the weights of several encoders."""
     beta = exponent(choice.balance)
-    near = "the mean of near the query and near the document"
-    ways = {"ratio": f"divided by {near}, to the power {beta:g}", "distance": f"less {beta:g} times {near}"}
-    said = ways[choice.margin] if beta and choice.margin in ways else "and nothing else"
-    words = "; words change the order within a language, scores stay with the places" if choice.hybrid else ""
-    weighed = f"; the encoders' cosines count {counts}" if (counts := shown_weights(weights)) else ""
+    nearness = "the mean of near the query and near the document"
+    formulas = {"ratio": f"divided by {nearness}, to the power {beta:g}", "distance": f"less {beta:g} times {nearness}"}
+    formula = formulas[choice.margin] if beta and choice.margin in formulas else "and nothing else"
+    words_clause = "; words change the order within a language, scores stay with the places" if choice.hybrid else ""
+    weights_clause = f"; the encoders' cosines count {weights_text}" if (weights_text := shown_weights(weights)) else ""
     compared = "the mean of document, best passage and opening" if choice.passages else "the document's cosine"
-    return f"balance {choice.balance:g}: a score is {compared}, without languages, {said}{words}{weighed}"
+    return (
+        f"balance {choice.balance:g}: a score is {compared}, without languages, {formula}{words_clause}{weights_clause}"
+    )
 
 
 def _cells(text: str) -> int:
-    """Columns of a terminal: a Chinese or Japanese character takes two."""
+    """Width of a text in terminal columns; a Chinese or Japanese character takes two."""
     return sum(2 if unicodedata.east_asian_width(character) in "WF" else 1 for character in text)

@@ -1,4 +1,4 @@
-"""Notes on records at the terminal: what was refused or remarked, and where."""
+"""Notes on records that were refused or remarked on, with their places."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ _SHOWN = 10
 
 
 def show_notes(notes: Sequence[tuple[str, str]], console: Console, all_by: str = "") -> None:
-    """Say the first notes and how many more there are.
+    """Print the first ten notes, and how many more there are.
 
     Args:
-        notes: place and sentence of each.
-        console: where they go.
-        all_by: the command that shows all of them; none if empty.
+        notes: place and sentence of each note.
+        console: prints the notes.
+        all_by: the command that shows all notes; empty: no command is named.
     """
     for place, sentence in notes[:_SHOWN]:
         console.say(f"  {place}: {sentence}")

@@ -1,4 +1,4 @@
-"""``dragoman reproduce``: one file a paper's table."""
+"""``dragoman reproduce``: one file for each paper."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ def command(
     first two languages; the paper's are en,it. For sentences the paper takes idf and the ridge from
     300,000 others of Europarl; here both are the articles'.
     """
-    from query.reproduce import cr5 as tables  # noqa: PLC0415 - scipy, which --help need not load
+    from query.reproduce import cr5 as tables  # noqa: PLC0415 - scipy, which --help does not need
     from query.reproduce.cr5_data import Wikipedia, read_dictionary, read_europarl  # noqa: PLC0415
 
     if bool(pivots) != (pairs == "transitive"):
@@ -74,43 +74,45 @@ def command(
     entries = read_dictionary(dictionary, first, second) if dictionary else None
     settings = Cr5Settings(dimensions, ridge, pairs, tuple(normalise(code) for code in pivots))
     plan = tables.HoldOutPlan(queries, candidates, settings)
-    models, found = tables.documents(data, languages, plan, console)
+    models, results = tables.documents(data, languages, plan, console)
     paper: dict[tuple[str, str], Published] = {}
-    for (one, other), (there, back) in tables.PAPER[pairs].items():
-        paper |= {(one, other): there, (other, one): back}
-    _show(f"Documents, {pairs} training", found, paper, console)
+    for (lang, other_lang), (forward, backward) in tables.PAPER[pairs].items():
+        paper |= {(lang, other_lang): forward, (other_lang, lang): backward}
+    _show_table(f"Documents, {pairs} training", results, paper, console)
     model = models[first, second]
     if texts:
-        reached = tables.sentences(model, (first, second), texts, 2 * queries, candidates)
-        _show("Sentences of Europarl", reached, tables.PAPER_SENTENCES, console)
+        sentence_results = tables.sentences(model, (first, second), texts, 2 * queries, candidates)
+        _show_table("Sentences of Europarl", sentence_results, tables.PAPER_SENTENCES, console)
     if entries:
-        _show("Words", tables.words(model, (first, second), entries, 1500), tables.PAPER_WORDS, console)
+        _show_table("Words", tables.words(model, (first, second), entries, 1500), tables.PAPER_WORDS, console)
 
 
-def _show(title: str, found: Sequence[Retrieved], paper: Mapping[tuple[str, str], Published], console: Console) -> None:
-    rows, told = [], list[dict[str, Any]]()
-    for one in found:
-        published = paper.get(one.langs)
+def _show_table(
+    title: str, results: Sequence[Retrieved], paper: Mapping[tuple[str, str], Published], console: Console
+) -> None:
+    rows, rows_json = [], list[dict[str, Any]]()
+    for result in results:
+        published = paper.get(result.langs)
         for measure in ("cosine", "csls"):
-            ours = [100 * value for value in getattr(one.ours, measure).values()]
+            ours = [100 * value for value in getattr(result.ours, measure).values()]
             theirs: Sequence[float] = getattr(published, measure) if published else ()
             rows.append(
                 [
-                    " → ".join(one.langs),
+                    " → ".join(result.langs),
                     "CSLS" if measure == "csls" else measure,
                     " ".join(f"{value:.1f}" for value in theirs),
                     " ".join(f"{value:.1f}" for value in ours),
-                    f"{one.ours.queries:,} among {one.candidates:,}",
+                    f"{result.ours.queries:,} among {result.candidates:,}",
                 ]
             )
-            told.append(
+            rows_json.append(
                 {
-                    "query": one.langs[0],
-                    "candidates": one.langs[1],
+                    "query": result.langs[0],
+                    "candidates": result.langs[1],
                     "measure": measure,
                     "paper": list(theirs) or None,
                     "ours": [round(value, 3) for value in ours],
                 }
             )
     console.table(["", "", ">paper P@1 5 10", ">ours P@1 5 10", ">queries"], rows, title=f"{title}, in %")
-    console.emit({"task": title, "rows": told})
+    console.emit({"task": title, "rows": rows_json})

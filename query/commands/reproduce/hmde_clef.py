@@ -27,14 +27,14 @@ _PATH = click.Path(path_type=Path)
 
 
 def _by_language(_context: click.Context, option: click.Parameter, values: Sequence[str]) -> dict[str, list[str]]:
-    """LANG=PATH, several of a language allowed."""
-    found: dict[str, list[str]] = {}
+    """Paths by language, from values LANG=PATH; a language may have several."""
+    by_lang: dict[str, list[str]] = {}
     for value in values:
         lang, equals, path = value.partition("=")
         if not (lang and equals and path):
             raise click.BadParameter(f"{value!r} is not LANG=PATH, as in de=fr94", param=option)
-        found.setdefault(normalise(lang), []).append(path)
-    return found
+        by_lang.setdefault(normalise(lang), []).append(path)
+    return by_lang
 
 
 @click.command("hmde-clef")
@@ -67,41 +67,41 @@ def command(
     """
     from query.evaluation.qrels import read_qrels  # noqa: PLC0415
     from query.evaluation.topics import read_topics  # noqa: PLC0415
-    from query.reproduce import hmde_clef  # noqa: PLC0415 - what --help need not load
+    from query.reproduce import hmde_clef  # noqa: PLC0415 - not needed by --help
 
     if documents.keys() != qrels.keys():
         raise click.UsageError("--documents and --qrels belong together; give both for each language")
-    wanted = [normalise(code) for code in langs.split(",") if code.strip()] or [*documents, "en"]
-    asked = defaultdict(list)
+    query_langs = [normalise(code) for code in langs.split(",") if code.strip()] or [*documents, "en"]
+    topics_by_lang = defaultdict(list)
     for topic in (topic for file in topics for topic in read_topics(file)):
-        if topic.lang in wanted:
-            asked[topic.lang].append(topic)
+        if topic.lang in query_langs:
+            topics_by_lang[topic.lang].append(topic)
     judgements = {lang: read_qrels(files) for lang, files in qrels.items()}
-    if not any(hmde_clef.asked_about(lang, asked, judgements[lang]) for lang in documents):
+    if not any(hmde_clef.asked_about(lang, topics_by_lang, judgements[lang]) for lang in documents):
         raise BadInput("no topic in another language than the documents' is judged; give topics in several languages")
     loaded = open_method(encoder, method, cast("Device", device), console)
-    found: list[PairScore] = []
+    results: list[PairScore] = []
     for lang, paths in documents.items():
         with console.progress(f"encoding {lang}", None, "documents") as progress:
             doc_ids, vectors = hmde_clef.encode_all(_documents(paths, lang, console), loaded, progress)
         if not doc_ids:
             raise BadInput(f"no document could be read from {', '.join(paths)}; name the folder of the {lang} disks")
-        found += hmde_clef.retrieve(lang, doc_ids, vectors, asked, judgements[lang], loaded)
-    _show_pairs(found, f"{loaded.spec.name} by {loaded.spec.method}", console)
+        results += hmde_clef.retrieve(lang, doc_ids, vectors, topics_by_lang, judgements[lang], loaded)
+    _show_pairs(results, f"{loaded.spec.name} by {loaded.spec.method}", console)
 
 
 def _documents(paths: Sequence[str], lang: str, console: Console) -> Iterator[Document]:
-    refused = 0
+    refusals = 0
     for reading in _readings(paths, lang):
         match reading:
             case Document():
                 yield reading
             case Refusal():
-                refused += 1
+                refusals += 1
             case Remark(where, text):
                 console.say(f"{where}: {text}")
-    if refused:
-        console.warn(f"{counted(refused, 'record')} in {lang} could not be read: left out; dragoman index names them")
+    if refusals:
+        console.warn(f"{counted(refusals, 'record')} in {lang} could not be read: left out; dragoman index names them")
 
 
 def _readings(paths: Sequence[str], lang: str) -> Iterator[Reading]:
@@ -109,24 +109,26 @@ def _readings(paths: Sequence[str], lang: str) -> Iterator[Reading]:
         yield from read(path, ReadOptions(lang=lang))
 
 
-def _show_pairs(found: Sequence[PairScore], ours: str, console: Console) -> None:
+def _show_pairs(pairs: Sequence[PairScore], ours: str, console: Console) -> None:
     from query.reproduce.hmde_clef import PAPER_CLIR, SYSTEMS  # noqa: PLC0415
 
-    order = {pair: place for place, pair in enumerate(PAPER_CLIR)}
-    found = sorted(found, key=lambda one: order.get((one.query, one.documents), len(order)))
+    order = {langs: position for position, langs in enumerate(PAPER_CLIR)}
+    pairs = sorted(pairs, key=lambda pair: order.get((pair.query, pair.documents), len(order)))
     rows = []
-    for one in found:
-        paper = [f"{value:.3f}" for value in PAPER_CLIR.get((one.query, one.documents), ())] or [""] * len(SYSTEMS)
-        about = f"{one.topics:,} in {one.searched:,}"
-        rows.append([f"{one.query} → {one.documents}", *paper, f"{one.score:.3f}", about])
-    mean = sum(one.score for one in found) / len(found)
-    theirs = [one.score for one in found if (one.query, one.documents) in PAPER_CLIR]
-    nine = sum(theirs) / len(theirs) if len(theirs) == len(PAPER_CLIR) else None
-    if nine is not None:
+    for pair in pairs:
+        figures = PAPER_CLIR.get((pair.query, pair.documents), ())
+        paper = [f"{value:.3f}" for value in figures] or [""] * len(SYSTEMS)
+        topic_counts = f"{pair.topics:,} in {pair.searched:,}"
+        rows.append([f"{pair.query} → {pair.documents}", *paper, f"{pair.score:.3f}", topic_counts])
+    mean = sum(pair.score for pair in pairs) / len(pairs)
+    paper_pair_scores = [pair.score for pair in pairs if (pair.query, pair.documents) in PAPER_CLIR]
+    complete = len(paper_pair_scores) == len(PAPER_CLIR)
+    paper_pairs_mean = sum(paper_pair_scores) / len(paper_pair_scores) if complete else None
+    if paper_pairs_mean is not None:
         means = [f"{sum(column) / len(PAPER_CLIR):.3f}" for column in zip(*PAPER_CLIR.values(), strict=True)]
-        rows.append(["mean of the paper's nine", *means, f"{nine:.3f}", ""])
-    if len(found) != len(theirs) or nine is None:
-        rows.append([f"mean of all {len(found)}", *[""] * len(SYSTEMS), f"{mean:.3f}", ""])
+        rows.append(["mean of the paper's nine", *means, f"{paper_pairs_mean:.3f}", ""])
+    if len(pairs) != len(paper_pair_scores) or paper_pairs_mean is None:
+        rows.append([f"mean of all {len(pairs)}", *[""] * len(SYSTEMS), f"{mean:.3f}", ""])
     console.table(
         ["", *(f">{name}" for name in SYSTEMS), f">{ours}", ">topics"], rows, title="MAP; the paper, and ours"
     )
@@ -134,17 +136,17 @@ def _show_pairs(found: Sequence[PairScore], ours: str, console: Console) -> None
         {
             "encoder": ours,
             "mean": round(mean, 6),
-            "paper_pairs_mean": None if nine is None else round(nine, 6),
+            "paper_pairs_mean": None if paper_pairs_mean is None else round(paper_pairs_mean, 6),
             "pairs": [
                 {
-                    "query": one.query,
-                    "documents": one.documents,
-                    "map": round(one.score, 6),
-                    "topics": one.topics,
-                    "searched": one.searched,
-                    "paper": dict(zip(SYSTEMS, PAPER_CLIR.get((one.query, one.documents), ()), strict=False)) or None,
+                    "query": pair.query,
+                    "documents": pair.documents,
+                    "map": round(pair.score, 6),
+                    "topics": pair.topics,
+                    "searched": pair.searched,
+                    "paper": dict(zip(SYSTEMS, PAPER_CLIR.get((pair.query, pair.documents), ()), strict=False)) or None,
                 }
-                for one in found
+                for pair in pairs
             ],
         }
     )

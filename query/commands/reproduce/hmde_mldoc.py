@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from query.reproduce.classification import LabelledSplit
 
 _PATH = click.Path(path_type=Path)
-Reached = Sequence[Mapping[str, float]]
-"""Accuracy by language, of each split."""
+_Accuracies = Sequence[Mapping[str, float]]
+"""Accuracy by language, from 0 to 1, of each split."""
 
 
 @click.command("hmde-mldoc")
@@ -71,7 +71,7 @@ def command(
     encoder with a linear layer, beside it, as the paper does. --draws and --splits do so several times and tell the
     spread.
     """
-    from query.reproduce.classification import by_concept, drawn, stored  # noqa: PLC0415 - what --help need not load
+    from query.reproduce.classification import by_concept, drawn, stored  # noqa: PLC0415 - not needed by --help
 
     if bool(mldoc) == bool(documents):
         raise click.UsageError("name the data: --mldoc DIR, or --documents SOURCE")
@@ -79,26 +79,26 @@ def command(
         raise click.UsageError("--splits are of --documents, without --draws")
     if not fine_tuned and (checkpoint or epochs or rate):
         raise click.UsageError("--checkpoint, --epochs and --rate belong to --fine-tuned; give it too")
-    texts = _labelled(mldoc, documents, console)
+    texts = _labelled_documents(mldoc, documents, console)
     taught = normalise(taught)
     if splits:
-        tried = [by_concept(texts, taught, seed) for seed in range(splits)]
+        labelled_splits = [by_concept(texts, taught, seed) for seed in range(splits)]
     else:
-        whole = stored(texts, taught)
-        tried = [drawn(whole, seed) for seed in range(draws)] if draws else [whole]
+        stored_split = stored(texts, taught)
+        labelled_splits = [drawn(stored_split, seed) for seed in range(draws)] if draws else [stored_split]
     loaded = open_method(encoder, method, cast("Device", device), console, checkpoint)
     trainable = _trainable(loaded, encoder, checkpoint, cast("Device", device), console) if fine_tuned else None
-    reached = {"frozen": _frozen(tried, loaded, console)}
+    accuracies = {"frozen": _frozen(labelled_splits, loaded, console)}
     if trainable:
         settings = FineTuning(rate=rate or FineTuning.rate, epochs=epochs or FineTuning.epochs)
-        reached["fine_tuned"] = _fine_tuned(tried, trainable, settings, console)
-    told = _show(reached, taught, f"{loaded.spec.name} by {loaded.spec.method}", console)
-    console.emit({"draws": draws or 1, "splits": splits, **told})
+        accuracies["fine_tuned"] = _fine_tuned(labelled_splits, trainable, settings, console)
+    summaries = _show_table(accuracies, taught, f"{loaded.spec.name} by {loaded.spec.method}", console)
+    console.emit({"draws": draws or 1, "splits": splits, **summaries})
 
 
 def _trainable(loaded: Encoder, reference: str, checkpoint: str | None, device: Device, console: Console) -> Trainable:
-    """The loaded encoder so that it can learn: itself where torch encodes, else its weights beside its graphs."""
-    from onnx_export.huggingface.source import require_torch  # noqa: PLC0415 - what --help need not load
+    """The loaded encoder as a trainable one: itself if PyTorch encodes, else with the weights of its checkpoint."""
+    from onnx_export.huggingface.source import require_torch  # noqa: PLC0415 - not needed by --help
 
     require_torch()
     from onnx_export.hmde.torch_encoder import TorchEncoder  # noqa: PLC0415 - torch
@@ -109,8 +109,8 @@ def _trainable(loaded: Encoder, reference: str, checkpoint: str | None, device: 
     return open_trainable(reference, loaded.spec.method, checkpoint, device, console)
 
 
-def _labelled(folder: Path | None, sources: Sequence[str], console: Console) -> list[Document]:
-    from query.reproduce.classification import labelled_documents  # noqa: PLC0415 - what --help need not load
+def _labelled_documents(folder: Path | None, sources: Sequence[str], console: Console) -> list[Document]:
+    from query.reproduce.classification import labelled_documents  # noqa: PLC0415 - not needed by --help
     from query.reproduce.mldoc_data import read_mldoc  # noqa: PLC0415
 
     if folder is None:
@@ -118,107 +118,125 @@ def _labelled(folder: Path | None, sources: Sequence[str], console: Console) -> 
     return list(read_mldoc(folder))
 
 
-def _frozen(tried: Sequence[LabelledSplit], encoder: Encoder, console: Console) -> Reached:
-    """A classifier over vectors that are made once."""
+def _frozen(splits: Sequence[LabelledSplit], encoder: Encoder, console: Console) -> _Accuracies:
+    """Accuracies of a classifier over frozen vectors, each document encoded once."""
     from query.reproduce.hmde_clef import Labelled, classify, encode_all  # noqa: PLC0415
 
-    documents = {one.doc_id: one for split in tried for one in split.documents}
+    documents = {document.doc_id: document for split in splits for document in split.documents}
     with console.progress("encoding", len(documents), "documents") as progress:
         doc_ids, vectors = encode_all(documents.values(), encoder, progress)
     rows = {doc_id: row for row, doc_id in enumerate(doc_ids)}
 
-    def labelled(some: Sequence[Document]) -> Labelled:
-        return Labelled(vectors[[rows[one.doc_id] for one in some]], [str(one.fields["label"]) for one in some])
+    def labelled(part: Sequence[Document]) -> Labelled:
+        return Labelled(
+            vectors[[rows[document.doc_id] for document in part]], [str(document.fields["label"]) for document in part]
+        )
 
     return [
         classify(
-            labelled(split.train), labelled(split.dev), {lang: labelled(some) for lang, some in split.tests.items()}
+            labelled(split.train), labelled(split.dev), {lang: labelled(part) for lang, part in split.tests.items()}
         )
-        for split in tried
+        for split in splits
     ]
 
 
-def _fine_tuned(tried: Sequence[LabelledSplit], encoder: Trainable, settings: FineTuning, console: Console) -> Reached:
-    """The encoder trained anew for each split."""
+def _fine_tuned(
+    splits: Sequence[LabelledSplit], encoder: Trainable, settings: FineTuning, console: Console
+) -> _Accuracies:
+    """Accuracies of the encoder, trained anew for each split."""
     from onnx_export.hmde.fine_tuning import Classifier, Examples, take  # noqa: PLC0415 - torch
 
-    documents = list({one.doc_id: one for split in tried for one in split.documents}.values())
+    documents = list({document.doc_id: document for split in splits for document in split.documents}.values())
     with console.progress("reading", len(documents), "documents") as progress:
         rows = take(encoder, documents, progress)
     untrained = encoder.state()
 
-    def examples(some: Sequence[Document]) -> Examples:
-        return Examples([rows[one.doc_id] for one in some], [str(one.fields["label"]) for one in some])
+    def examples(part: Sequence[Document]) -> Examples:
+        return Examples(
+            [rows[document.doc_id] for document in part], [str(document.fields["label"]) for document in part]
+        )
 
-    reached = []
-    for number, split in enumerate(tried):
+    accuracies = []
+    for seed, split in enumerate(splits):
         encoder.restore(untrained)
         train = examples(split.train)
-        classifier = Classifier(encoder, train.labels, replace(settings, seed=number))
+        classifier = Classifier(encoder, train.labels, replace(settings, seed=seed))
         classifier.train(train, examples(split.dev), console)
-        reached.append({lang: classifier.accuracy(examples(some)) for lang, some in split.tests.items()})
-    return reached
+        accuracies.append({lang: classifier.accuracy(examples(part)) for lang, part in split.tests.items()})
+    return accuracies
 
 
-def _show(reached: Mapping[str, Reached], taught: str, ours: str, console: Console) -> dict[str, Any]:
-    """The paper's columns and ours, a language a row; several splits give a spread. Returns what JSON says."""
+def _show_table(accuracies: Mapping[str, _Accuracies], taught: str, ours: str, console: Console) -> dict[str, Any]:
+    """Print the paper's columns and ours, a row for each language, with the spread over several splits.
+
+    Returns:
+        The same as JSON values.
+    """
     from query.reproduce.hmde_clef import XLDC_SYSTEMS  # noqa: PLC0415
 
-    told = {way: _summed_up(splits, taught) for way, splits in reached.items()}
-    number = len(reached["frozen"])
-    langs = list(told["frozen"]["languages"])
+    summaries = {mode: _summary(by_split, taught) for mode, by_split in accuracies.items()}
+    split_count = len(accuracies["frozen"])
+    langs = list(summaries["frozen"]["languages"])
     rows = [
-        [lang, *_paper([lang], taught), *(_cell(one["languages"][lang], number) for one in told.values())]
+        [
+            lang,
+            *_paper([lang], taught),
+            *(_cell(summary["languages"][lang], split_count) for summary in summaries.values()),
+        ]
         for lang in langs
     ]
-    others = [lang for lang in langs if lang != taught]
-    if others:
-        cells = (_cell(one["others"], number) for one in told.values())
-        rows.append([f"mean without {taught}", *_paper(others, taught), *cells])
-        rows.append(["mean", *_paper(langs, taught), *(_cell(one["mean"], number) for one in told.values())])
+    other_langs = [lang for lang in langs if lang != taught]
+    if other_langs:
+        cells = (_cell(summary["others"], split_count) for summary in summaries.values())
+        rows.append([f"mean without {taught}", *_paper(other_langs, taught), *cells])
+        rows.append(
+            ["mean", *_paper(langs, taught), *(_cell(summary["mean"], split_count) for summary in summaries.values())]
+        )
     title = f"Accuracy in %, learnt from {taught}; the paper fine-tunes its encoders; ours: {ours}"
     console.table(
-        ["", *(f">{name}" for name in XLDC_SYSTEMS), *(f">{way.replace('_', ' ')}" for way in told)], rows, title=title
+        ["", *(f">{system}" for system in XLDC_SYSTEMS), *(f">{mode.replace('_', ' ')}" for mode in summaries)],
+        rows,
+        title=title,
     )
-    stated = {way: _stated(one) for way, one in told.items()}
+    stated = {mode: _summary_json(summary) for mode, summary in summaries.items()}
     return {"encoder": ours, "train": taught, **stated.pop("frozen"), **stated}
 
 
 def _paper(langs: Sequence[str], taught: str) -> list[str]:
-    """The paper's means over some languages, a system each; blank where it has not all of them."""
+    """The paper's means over languages, one for each system; blank if the paper has not all of the languages."""
     from query.reproduce.hmde_clef import PAPER_XLDC, XLDC_SYSTEMS  # noqa: PLC0415
 
     if taught != "en" or not PAPER_XLDC.keys() >= set(langs):
         return [""] * len(XLDC_SYSTEMS)
-    # A half goes up, as in the paper.
+    # 1e-6 rounds a half up, as in the paper.
     return [f"{np.mean(column) + 1e-6:.1f}" for column in zip(*(PAPER_XLDC[lang] for lang in langs), strict=True)]
 
 
-def _stated(one: Mapping[str, Any]) -> dict[str, Any]:
-    others = one["others"] or {"accuracy": None, "spread": None}
+def _summary_json(summary: Mapping[str, Any]) -> dict[str, Any]:
+    other_languages = summary["others"] or {"accuracy": None, "spread": None}
     return {
-        "languages": one["languages"],
-        "others": others["accuracy"],
-        "others_spread": others["spread"],
-        "mean": one["mean"]["accuracy"],
-        "mean_spread": one["mean"]["spread"],
+        "languages": summary["languages"],
+        "others": other_languages["accuracy"],
+        "others_spread": other_languages["spread"],
+        "mean": summary["mean"]["accuracy"],
+        "mean_spread": summary["mean"]["spread"],
     }
 
 
-def _cell(value: Mapping[str, float], splits: int) -> str:
-    return f"{value['accuracy']:.1f}" + (f" ± {value['spread']:.1f}" if splits > 1 else "")
+def _cell(value: Mapping[str, float], split_count: int) -> str:
+    return f"{value['accuracy']:.1f}" + (f" ± {value['spread']:.1f}" if split_count > 1 else "")
 
 
-def _summed_up(splits: Reached, taught: str) -> dict[str, Any]:
-    """Means and deviations over splits in %: by language, of all, and of those that nothing was learnt from."""
-    values = {lang: 100 * np.array([one[lang] for one in splits]) for lang in splits[0]}
-    others = [column for lang, column in values.items() if lang != taught]
+def _summary(accuracies: _Accuracies, taught: str) -> dict[str, Any]:
+    """Means and standard deviations over splits in %: by language, of all, and of all but the training language."""
+    values = {lang: 100 * np.array([by_lang[lang] for by_lang in accuracies]) for lang in accuracies[0]}
+    other_columns = [column for lang, column in values.items() if lang != taught]
 
-    def told(column: npt.NDArray[np.float64]) -> dict[str, float]:
+    def mean_and_spread(column: npt.NDArray[np.float64]) -> dict[str, float]:
         return {"accuracy": round(float(column.mean()), 4), "spread": round(float(column.std()), 4)}
 
     return {
-        "languages": {lang: told(column) for lang, column in values.items()},
-        "mean": told(np.mean(list(values.values()), axis=0)),
-        "others": told(np.mean(others, axis=0)) if others else None,
+        "languages": {lang: mean_and_spread(column) for lang, column in values.items()},
+        "mean": mean_and_spread(np.mean(list(values.values()), axis=0)),
+        "others": mean_and_spread(np.mean(other_columns, axis=0)) if other_columns else None,
     }

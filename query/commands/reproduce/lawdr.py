@@ -57,32 +57,32 @@ def command(
     files = lett_files(lett) if lett else []
     loaded = open_named(encoder, method, console, device=cast("Device", device))
     tables: list[Recalls] = []
-    seen: list[tuple[str, Side]] = []
+    probed_sides: list[tuple[str, Side]] = []
     if files:
         sites = _sites(files, loaded, console)
         tables += wmt16(sites, gold, (_FIRST, _SECOND), rank)
-        seen += [(lang, side) for pair in sites for lang, side in zip((_FIRST, _SECOND), pair, strict=True)]
+        probed_sides += [(lang, side) for pair in sites for lang, side in zip((_FIRST, _SECOND), pair, strict=True)]
     if commentary:
         corpora = [
             {lang: _encoded(f"{lang} of WMT19", documents, loaded, console) for lang, documents in corpus.items()}
             for corpus in read_commentary(commentary)
         ]
         tables.append(wmt19(corpora, rank))
-        seen += [(lang, side) for corpus in corpora for lang, side in corpus.items()]
-    _show(tables, probe(seen), loaded, console)
+        probed_sides += [(lang, side) for corpus in corpora for lang, side in corpus.items()]
+    _show_tables(tables, probe(probed_sides), loaded, console)
 
 
 def _sites(files: Sequence[Path], encoder: Encoder, console: Console) -> list[tuple[Side, Side]]:
-    found = []
+    sites = []
     for file in files:
         site = read_site(file, _FIRST, _SECOND)
-        found.append(
+        sites.append(
             (
                 _encoded(f"{site.name}, {_FIRST}", site.first, encoder, console),
                 _encoded(f"{site.name}, {_SECOND}", site.second, encoder, console),
             )
         )
-    return found
+    return sites
 
 
 def _encoded(name: str, documents: Sequence[Document], encoder: Encoder, console: Console) -> Side:
@@ -90,8 +90,8 @@ def _encoded(name: str, documents: Sequence[Document], encoder: Encoder, console
         return encoded_side(name, documents, encoder, "concept", progress)
 
 
-def _show(tables: Sequence[Recalls], probed: Probe, encoder: Encoder, console: Console) -> None:
-    by = f"{encoder.spec.name} by {encoder.spec.method}"
+def _show_tables(tables: Sequence[Recalls], probed: Probe, encoder: Encoder, console: Console) -> None:
+    encoder_name = f"{encoder.spec.name} by {encoder.spec.method}"
     for table in tables:
         rows = []
         for variant in VARIANTS:
@@ -99,10 +99,10 @@ def _show(tables: Sequence[Recalls], probed: Probe, encoder: Encoder, console: C
             rows.append([name, f"{PAPER[table.task][variant]:.1f}", f"{table.recall[variant]:.1f}"])
         unit = "pairs of languages" if table.task == "WMT19" else "true pairs"
         title = f"{table.task}, recall in %, {table.pairs:,} {unit}"
-        console.table(["", ">paper: XLM, weighted", f">{by}"], rows, title=title)
+        console.table(["", ">paper: XLM, weighted", f">{encoder_name}"], rows, title=title)
     labels = ("vectors", "their language component", "what is left")
     console.table(
-        ["", ">paper: XLM, rank 32", f">{by}, rank {probed.rank}"],
+        ["", ">paper: XLM, rank 32", f">{encoder_name}, rank {probed.rank}"],
         [
             [label, f"{paper:.1f}", f"{ours:.1f}"]
             for label, paper, ours in zip(labels, PAPER_PROBE, probed.accuracies, strict=True)

@@ -80,18 +80,18 @@ def command(
         raise click.UsageError("--dimensions and --pairs are two sweeps; try one at a time")
     sweep = Sweep(methods, dimensions, pairs, splits, seed)
     loaded = open_encoder(find_model(encoder, console), method, device=cast("Device", device))
-    drawn: list[Point] = []
+    drawn_points: list[Point] = []
     if jrc:
-        drawn = _table("JRC-Acquis", read_jrc(jrc, languages, documents), loaded, sweep, PAPER, console)
+        drawn_points = _show_table("JRC-Acquis", read_jrc(jrc, languages, documents), loaded, sweep, PAPER, console)
     for file in wikipedia:
-        points = _table(file.name, read_wikicomp(file, documents), loaded, sweep, {}, console)
-        drawn = drawn or points
+        points = _show_table(file.name, read_wikicomp(file, documents), loaded, sweep, {}, console)
+        drawn_points = drawn_points or points
     if plot:
-        save_figure(mates_figure(drawn, sweep), plot)
+        save_figure(mates_figure(drawn_points, sweep), plot)
         console.say(f"drawn: {plot}")
 
 
-def _table(
+def _show_table(
     name: str,
     documents: Iterable[Document],
     encoder: Encoder,
@@ -101,14 +101,18 @@ def _table(
 ) -> list[Point]:
     parallel = encoded(ByConcept(), documents, encoder, console).only(()).parallel()
     points = swept(parallel, sweep, console)
-    rows, told = [], list[dict[str, Any]]()
+    rows, points_json = [], list[dict[str, Any]]()
     for point in points:
-        theirs = {model: table.get(point.method) for model, table in paper.items()}
-        said = [f"{one[0]:.3f} {one[1]:.3f}" if one else "" for one in theirs.values()]
-        rows.append([point.method, point.said, *said, f"{point.rate:.3f} {point.mrr:.3f}"])
-        told.append({**point.as_json(), "paper": {model: one for model, one in theirs.items() if one}})
+        paper_figures = {model: table.get(point.method) for model, table in paper.items()}
+        cells = [f"{figures[0]:.3f} {figures[1]:.3f}" if figures else "" for figures in paper_figures.values()]
+        rows.append([point.method, point.said, *cells, f"{point.rate:.3f} {point.mrr:.3f}"])
+        points_json.append(
+            {**point.as_json(), "paper": {model: figures for model, figures in paper_figures.items() if figures}}
+        )
     columns = ["method", sweep.swept, *(f">paper: {model}" for model in paper), f">{encoder.spec.name}"]
     title = f"{name}: rate and MRR, {', '.join(parallel.rows)}, {len(parallel.concepts):,} documents each"
     console.table(columns, rows, title=title)
-    console.emit({"task": name, "languages": list(parallel.rows), "documents": len(parallel.concepts), "points": told})
+    console.emit(
+        {"task": name, "languages": list(parallel.rows), "documents": len(parallel.concepts), "points": points_json}
+    )
     return points

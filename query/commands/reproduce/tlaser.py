@@ -1,4 +1,4 @@
-"""``dragoman reproduce tlaser``: zero-shot classification X × Y, and similarity search both ways."""
+"""``dragoman reproduce tlaser``: zero-shot classification X × Y, and similarity search in both directions."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from query.reproduce.classification import Averages, Labelled, Part
 
 _PATH = click.Path(path_type=Path)
-_TOGETHER = 512
+_BLOCK = 512
 _AVERAGES = ("cross", "same", "all")
 
 PAPER = {
@@ -36,7 +36,7 @@ PAPER = {
     "T-LASER": (73.5, 88.6, 76.5),
     "cT-LASER": (75.2, 89.2, 78.0),
 }
-"""Accuracies on MLDoc, cross, same and all, of models chosen by the development set (Table 4)."""
+"""Accuracies on MLDoc in %: cross, same and all, of models chosen by the development set (Table 4)."""
 PAPER_PAIRS = {
     "en": {"en": 89.4, "de": 86.8, "fr": 70.7, "es": 71.4, "it": 68.7},
     "de": {"en": 79.0, "de": 93.0, "fr": 78.4, "es": 76.6, "it": 70.0},
@@ -44,7 +44,7 @@ PAPER_PAIRS = {
     "es": {"en": 74.5, "de": 82.7, "fr": 74.3, "es": 91.6, "it": 71.9},
     "it": {"en": 76.0, "de": 79.7, "fr": 68.8, "es": 73.3, "it": 83.5},
 }
-"""cT-LASER's by language of training, then of the test (Table 5)."""
+"""Accuracies of cT-LASER in %, by language of training, then by language of the test (Table 5)."""
 
 
 @click.command("tlaser")
@@ -79,44 +79,46 @@ def command(
     """
     if not (mldoc or tatoeba or documents):
         raise click.UsageError("name the data: --mldoc DIR, --tatoeba DIR, or --documents SOURCE")
-    from query.reproduce.classification import labelled_documents  # noqa: PLC0415 - as the classifier, when it is needed
+    from query.reproduce.classification import labelled_documents  # noqa: PLC0415 - imported when it is needed
     from query.reproduce.tlaser_data import read_mldoc, read_tatoeba  # noqa: PLC0415
 
-    wanted = language_list(languages)
-    corpus = _only(read_mldoc(mldoc), wanted or list(PAPER_PAIRS)) if mldoc else {}
-    pairs = _pairs(read_tatoeba(tatoeba), wanted) if tatoeba else {}
-    own = labelled_documents(documents, console, wanted) if documents else []
-    if corpus or own:
+    selected = language_list(languages)
+    corpus = _selected_languages(read_mldoc(mldoc), selected or list(PAPER_PAIRS)) if mldoc else {}
+    pairs = _selected_pairs(read_tatoeba(tatoeba), selected) if tatoeba else {}
+    labelled_texts = labelled_documents(documents, console, selected) if documents else []
+    if corpus or labelled_texts:
         loaded = open_named(encoder, method, console, device=cast("Device", device))
         if corpus:
-            _mldoc(corpus, loaded, console)
-        if own:
-            _documents(own, splits, loaded, console)
+            _classify_mldoc(corpus, loaded, console)
+        if labelled_texts:
+            _classify_documents(labelled_texts, splits, loaded, console)
     if pairs:
-        whole = open_named(encoder, _whole_sentences(encoder, console), console, device=cast("Device", device))
-        _tatoeba(pairs, whole, console)
+        sentence_encoder = open_named(
+            encoder, _whole_text_method(encoder, console), console, device=cast("Device", device)
+        )
+        _similarity_search(pairs, sentence_encoder, console)
 
 
-def _only(
+def _selected_languages(
     corpus: Mapping[str, Mapping[Part, list[Document]]], languages: Sequence[str]
 ) -> dict[str, Mapping[Part, list[Document]]]:
-    kept = {lang: corpus[lang] for lang in languages if lang in corpus}
-    if not kept:
+    selected = {lang: corpus[lang] for lang in languages if lang in corpus}
+    if not selected:
         raise BadInput(f"MLDoc's folder has {', '.join(corpus)} and none of {', '.join(languages)}; say --languages")
-    return kept
+    return selected
 
 
-def _pairs(
-    found: dict[tuple[str, str], tuple[list[str], list[str]]], languages: Sequence[str]
+def _selected_pairs(
+    corpus: dict[tuple[str, str], tuple[list[str], list[str]]], languages: Sequence[str]
 ) -> dict[tuple[str, str], tuple[list[str], list[str]]]:
-    kept = {pair: sides for pair, sides in found.items() if not languages or set(pair) <= set(languages)}
-    if not kept:
-        has = ", ".join(f"{one}-{other}" for one, other in found)
+    selected = {pair: sides for pair, sides in corpus.items() if not languages or set(pair) <= set(languages)}
+    if not selected:
+        has = ", ".join(f"{first}-{second}" for first, second in corpus)
         raise BadInput(f"Tatoeba's folder has {has} and no pair of {', '.join(languages)}; say other --languages")
-    return kept
+    return selected
 
 
-def _mldoc(corpus: Mapping[str, Mapping[Part, list[Document]]], encoder: Encoder, console: Console) -> None:
+def _classify_mldoc(corpus: Mapping[str, Mapping[Part, list[Document]]], encoder: Encoder, console: Console) -> None:
     from query.reproduce.classification import averages, zero_shot  # noqa: PLC0415
 
     data = {
@@ -128,7 +130,7 @@ def _mldoc(corpus: Mapping[str, Mapping[Part, list[Document]]], encoder: Encoder
     console.table(
         ["trained in", *(f">{lang}" for lang in table.documents)],
         [
-            [lang, *(_beside(PAPER_PAIRS.get(lang, {}).get(other), value) for other, value in _row(table, lang))]
+            [lang, *(_with_paper(PAPER_PAIRS.get(lang, {}).get(test), value) for test, value in _row(table, lang))]
             for lang in table.queries
         ],
         title="MLDoc, accuracy in %: the paper's cT-LASER, ours",
@@ -144,7 +146,7 @@ def _mldoc(corpus: Mapping[str, Mapping[Part, list[Document]]], encoder: Encoder
     console.emit({"task": "MLDoc", "paper": PAPER, **_as_json([table], [ours])})
 
 
-def _documents(documents: Sequence[Document], splits: int, encoder: Encoder, console: Console) -> None:
+def _classify_documents(documents: Sequence[Document], splits: int, encoder: Encoder, console: Console) -> None:
     from query.reproduce.classification import averages, split, zero_shot  # noqa: PLC0415
 
     encoded = _encoded("documents", documents, encoder, console)
@@ -155,8 +157,8 @@ def _documents(documents: Sequence[Document], splits: int, encoder: Encoder, con
         parts = np.array(split(documents, seed))
         tables.append(zero_shot({lang: _parts(encoded, langs == lang, parts) for lang in languages}))
     values = np.array([table.values for table in tables])
-    _see_what_taught(languages, values, console)
-    found = [averages(table) for table in tables]
+    _warn_untaught(languages, values, console)
+    averages_by_split = [averages(table) for table in tables]
     console.table(
         ["trained in", *(f">{lang}" for lang in languages)],
         [
@@ -165,56 +167,63 @@ def _documents(documents: Sequence[Document], splits: int, encoder: Encoder, con
         ],
         title=f"Own documents, accuracy in %, mean ± deviation over {splits} splits by concept",
     )
+    means = {
+        name: np.array([getattr(split_averages, name) for split_averages in averages_by_split]) for name in _AVERAGES
+    }
     console.table(
-        ["", ">cross", ">same", ">all"],
-        [[encoder.spec.name, *(_spread(np.array([getattr(one, name) for one in found])) for name in _AVERAGES)]],
+        ["", ">cross", ">same", ">all"], [[encoder.spec.name, *(_spread(column) for column in means.values())]]
     )
-    console.emit({"task": "documents", **_as_json(tables, found)})
+    console.emit({"task": "documents", **_as_json(tables, averages_by_split)})
 
 
-def _see_what_taught(languages: Sequence[str], values: npt.NDArray[np.float64], console: Console) -> None:
+def _warn_untaught(languages: Sequence[str], values: npt.NDArray[np.float64], console: Console) -> None:
     """Warn of languages that could not be learnt from; ``values`` are (splits, languages, languages)."""
     taught = np.isfinite(values).any(axis=2).sum(axis=0).tolist()
     if not any(taught):
         raise BadInput(
             "no language has documents of two labels to learn from, and more to choose and to test by; give others"
         )
-    for lang, times in zip(languages, taught, strict=True):
-        if times < len(values):
+    for lang, count in zip(languages, taught, strict=True):
+        if count < len(values):
             console.warn(
-                f"{lang} has too few documents or labels to learn from in {len(values) - times} of {len(values)} splits"
+                f"{lang} has too few documents or labels to learn from in {len(values) - count} of {len(values)} splits"
             )
 
 
-def _parts(encoded: Labelled, own: np.ndarray, parts: np.ndarray) -> dict[Part, Labelled]:
+def _parts(encoded: Labelled, of_lang: np.ndarray, parts: np.ndarray) -> dict[Part, Labelled]:
     from query.reproduce.classification import Labelled  # noqa: PLC0415
 
     names: tuple[Part, ...] = ("train", "dev", "test")
     return {
-        name: Labelled(encoded.vectors[own & (parts == name)], encoded.labels[own & (parts == name)]) for name in names
+        name: Labelled(encoded.vectors[of_lang & (parts == name)], encoded.labels[of_lang & (parts == name)])
+        for name in names
     }
 
 
-def _whole_sentences(reference: str, console: Console) -> str:
-    """The methods by which the encoders of a reference take a text as one sentence."""
+def _whole_text_method(reference: str, console: Console) -> str:
+    """Names of the methods by which the encoders of a reference encode a whole text as one sentence."""
     folders = [find_model(name, console) for name in reference.split(BETWEEN)]
     return BETWEEN.join(BagsOfWords.method if is_cr5(folder) else First.method for folder in folders)
 
 
-def _tatoeba(pairs: Mapping[tuple[str, str], tuple[list[str], list[str]]], encoder: Encoder, console: Console) -> None:
+def _similarity_search(
+    pairs: Mapping[tuple[str, str], tuple[list[str], list[str]]], encoder: Encoder, console: Console
+) -> None:
     from encoders.tlaser.similarity import search_error  # noqa: PLC0415
 
-    rows, told = [], []
-    for (one, other), sides in pairs.items():
-        first, second = (
-            _encoded(lang, [Document("", lang, text) for text in texts], encoder, console).vectors
-            for lang, texts in zip((one, other), sides, strict=True)
+    rows, results = [], []
+    for (lang, other_lang), sides in pairs.items():
+        vectors, other_vectors = (
+            _encoded(code, [Document("", code, text) for text in texts], encoder, console).vectors
+            for code, texts in zip((lang, other_lang), sides, strict=True)
         )
-        errors = search_error(first, second), search_error(second, first)
-        rows.append([f"{one} – {other}", *(f"{100 * error:.1f}" for error in errors), f"{len(first):,}"])
-        told.append({"pair": [one, other], "errors": [round(error, 6) for error in errors], "sentences": len(first)})
+        errors = search_error(vectors, other_vectors), search_error(other_vectors, vectors)
+        rows.append([f"{lang} – {other_lang}", *(f"{100 * error:.1f}" for error in errors), f"{len(vectors):,}"])
+        results.append(
+            {"pair": [lang, other_lang], "errors": [round(error, 6) for error in errors], "sentences": len(vectors)}
+        )
     console.table(["", ">error there", ">error back", ">sentences"], rows, title="Similarity search, error in %")
-    console.emit({"task": "similarity search", "rows": told})
+    console.emit({"task": "similarity search", "rows": results})
 
 
 def _encoded(name: str, documents: Sequence[Document], encoder: Encoder, console: Console) -> Labelled:
@@ -222,18 +231,20 @@ def _encoded(name: str, documents: Sequence[Document], encoder: Encoder, console
 
     vectors = [np.zeros((0, encoder.spec.dim), dtype=np.float32)]
     with console.progress(f"encoding {name}", len(documents), "documents") as progress:
-        for at in range(0, len(documents), _TOGETHER):
-            block = documents[at : at + _TOGETHER]
+        for start in range(0, len(documents), _BLOCK):
+            block = documents[start : start + _BLOCK]
             vectors.append(encoder.encode_documents(block).vectors)
             progress(len(block))
-    return Labelled(np.concatenate(vectors), np.array([str(one.fields.get("label", "")) for one in documents]))
+    return Labelled(
+        np.concatenate(vectors), np.array([str(document.fields.get("label", "")) for document in documents])
+    )
 
 
-def _row(table: PairTable, lang: str) -> list[tuple[str, float]]:
-    return list(zip(table.documents, table.values[list(table.queries).index(lang)].tolist(), strict=True))
+def _row(table: PairTable, training_lang: str) -> list[tuple[str, float]]:
+    return list(zip(table.documents, table.values[list(table.queries).index(training_lang)].tolist(), strict=True))
 
 
-def _beside(paper: float | None, ours: float) -> str:
+def _with_paper(paper: float | None, ours: float) -> str:
     return f"{'–' if paper is None else f'{paper:.1f}'}  {_percent(ours)}"
 
 
@@ -242,24 +253,25 @@ def _percent(value: float) -> str:
 
 
 def _spread(values: npt.NDArray[np.float64]) -> str:
-    """Mean and deviation of those that could be counted."""
-    counted = values[np.isfinite(values)]
-    return f"{100 * counted.mean():.1f} ± {100 * counted.std():.1f}" if len(counted) else "–"
+    """Mean and standard deviation of the finite values, in %."""
+    finite = values[np.isfinite(values)]
+    return f"{100 * finite.mean():.1f} ± {100 * finite.std():.1f}" if len(finite) else "–"
 
 
 def _rounded(value: float) -> float | None:
     return round(value, 6) if np.isfinite(value) else None
 
 
-def _as_json(tables: Sequence[PairTable], found: Sequence[Averages]) -> dict[str, Any]:
+def _as_json(tables: Sequence[PairTable], averages_by_split: Sequence[Averages]) -> dict[str, Any]:
     return {
         "splits": [
             {
-                **{name: _rounded(getattr(one, name)) for name in _AVERAGES},
+                **{name: _rounded(getattr(split_averages, name)) for name in _AVERAGES},
                 "pairs": {
-                    lang: {other: _rounded(value) for other, value in _row(table, lang)} for lang in table.queries
+                    training_lang: {test: _rounded(value) for test, value in _row(table, training_lang)}
+                    for training_lang in table.queries
                 },
             }
-            for table, one in zip(tables, found, strict=True)
+            for table, split_averages in zip(tables, averages_by_split, strict=True)
         ]
     }

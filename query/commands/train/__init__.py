@@ -1,4 +1,4 @@
-"""``dragoman train``: one file an encoder."""
+"""``dragoman train``: one file for each encoder."""
 
 from __future__ import annotations
 

@@ -18,8 +18,8 @@ from query.commands.output.notes import show_notes
 if TYPE_CHECKING:
     from indexer.training.cr5 import Cr5Report
 
-_MOST_RIDGE = 1e30
-"""A ridge that leaves nothing of any document, and is still a number in float32."""
+_MAX_RIDGE = 1e30
+"""A ridge that shrinks every document to nothing, and is still finite in float32."""
 
 
 class _RidgeValue(click.ParamType[float | None]):
@@ -34,8 +34,8 @@ class _RidgeValue(click.ParamType[float | None]):
             number = float(value)
         except ValueError:
             number = 0.0
-        if not 0.0 < number <= _MOST_RIDGE:
-            self.fail(f"{value!r} is neither auto nor a number above 0, at most {_MOST_RIDGE:g}", param, ctx)
+        if not 0.0 < number <= _MAX_RIDGE:
+            self.fail(f"{value!r} is neither auto nor a number above 0, at most {_MAX_RIDGE:g}", param, ctx)
         return number
 
 
@@ -84,7 +84,7 @@ def command(
     Documents need the field concept, the same for translations of one another or for pages about the same thing; a few
     hundred concepts are enough to start with. FOLDER then is an encoder of hundreds of thousands of words a second.
     """
-    from indexer.training.cr5 import train_cr5  # noqa: PLC0415 - scipy, which --help need not load
+    from indexer.training.cr5 import train_cr5  # noqa: PLC0415 - scipy, which --help does not need
 
     if bool(pivots) != (pairs == "transitive"):
         raise click.UsageError("--pairs transitive and --pivot belong together; give both")
@@ -104,10 +104,10 @@ def command(
         console=console,
     )
     for report in reports:
-        _tell(report, console)
+        _show_report(report, console)
 
 
-def _tell(report: Cr5Report, console: Console) -> None:
+def _show_report(report: Cr5Report, console: Console) -> None:
     folder = report.folder
     console.emit(
         {
@@ -115,7 +115,7 @@ def _tell(report: Cr5Report, console: Console) -> None:
             "name": folder.config.name,
             "dimensions": folder.config.dim,
             "ridge": report.ridge,
-            "tried": {f"{lam:g}": round(value, 6) for lam, value in report.tried.items()},
+            "tried": {f"{ridge:g}": round(value, 6) for ridge, value in report.tried.items()},
             "read": report.read,
             "concepts": report.concepts,
             "documents": report.documents,
@@ -130,9 +130,9 @@ def _tell(report: Cr5Report, console: Console) -> None:
     if not console.quiet:
         rows = [[lang, f"{count:,}", f"{report.vocabulary[lang]:,}"] for lang, count in report.documents.items()]
         console.table(["language", ">documents", ">words"], rows)
-    chosen = f" (mean reciprocal rank of held-out mates {max(report.tried.values()):.3f})" if report.tried else ""
+    selection = f" (mean reciprocal rank of held-out mates {max(report.tried.values()):.3f})" if report.tried else ""
     console.say(
         f"{counted(report.concepts, 'concept')}, {counted(folder.config.dim, 'dimension')}, "
-        f"ridge {report.ridge:g}{chosen}; use it: dragoman index SOURCE… -c NAME --encoder {folder.path}"
+        f"ridge {report.ridge:g}{selection}; use it: dragoman index SOURCE… -c NAME --encoder {folder.path}"
     )
     console.result(str(folder.path))

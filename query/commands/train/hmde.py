@@ -100,9 +100,9 @@ def command(
 
     Options left out are the preset's. Needs PyTorch: pip install 'dragoman[train]'.
     """
-    from indexer.training.hmde import train_hmde  # noqa: PLC0415 - reads what --help need not
+    from indexer.training.hmde import train_hmde  # noqa: PLC0415 - imports that --help does not need
 
-    given: dict[str, Any] = {
+    stated: dict[str, Any] = {
         "frozen": frozen,
         "adapters": adapters,
         "form": form,
@@ -117,7 +117,7 @@ def command(
         "evaluate": evaluate,
         "seed": seed,
     }
-    settings = settings_of(preset, {name: value for name, value in given.items() if value is not None})
+    settings = settings_of(preset, {name: value for name, value in stated.items() if value is not None})
     if settings.frozen and settings.adapters:
         raise click.UsageError("--adapters are for a lower encoder that learns; give --train-lower too")
     if rate is None and settings.rate != PRESETS[preset].rate:
@@ -136,10 +136,10 @@ def command(
         force=force,
         console=console,
     )
-    _tell(report, console)
+    _show_report(report, console)
 
 
-def _tell(report: HmdeReport, console: Console) -> None:
+def _show_report(report: HmdeReport, console: Console) -> None:
     curve, folder = report.curve, report.folder
     console.emit(
         {
@@ -205,11 +205,11 @@ def _tell(report: HmdeReport, console: Console) -> None:
     console.say(f"drawn: {report.share}")
     ended = f", ended early: {curve.stopped}" if curve.stopped else ""
     steps = counted(curve.best, "step")
-    reached = (
+    outcome = (
         f"MAP on {counted(report.held_out, 'held-out concept')} {curve.best_score:.4f} after {steps}, "
         f"{curve.points[0].score:.4f} before the first{ended}"
         if curve.validated
         else f"{steps}, loss {curve.points[-1].loss:.3f}, {curve.points[0].loss:.3f} before the first"
     )
-    console.say(f"{reached}; use it: dragoman index SOURCE… -c NAME --encoder {folder.path}")
+    console.say(f"{outcome}; use it: dragoman index SOURCE… -c NAME --encoder {folder.path}")
     console.result(str(folder.path))

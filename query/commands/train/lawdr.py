@@ -57,10 +57,10 @@ def command(
         device=cast("Device", device),
         console=console,
     )
-    _tell(report, console)
+    _show_report(report, console)
 
 
-def _tell(report: LawdrReport, console: Console) -> None:
+def _show_report(report: LawdrReport, console: Console) -> None:
     density, folder = report.density, report.folder
     console.emit(
         {

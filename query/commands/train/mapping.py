@@ -69,25 +69,25 @@ def command(
     if method == "nca":
         networks = learn_networks(documents, spec, seed, console)
         write(networks.networks, output)
-        _tell_networks(networks, output, console)
+        _show_networks(networks, output, console)
         return
     plan = MappingPlan(method, ridge, shrink == "itself", normalise(pivot) if pivot else "", dimensions, seed)
     learnt = learn(documents, spec, plan)
     write(learnt.maps, output)
     for remark in learnt.remarks:
         console.warn(remark)
-    _tell(learnt, output, console)
+    _show_maps(learnt, output, console)
 
 
-def _tell(learnt: LearntMaps, output: Path, console: Console) -> None:
-    pairs = {f"{lang} → {other}": count for (lang, other), count in learnt.pairs.items()}
-    reached = learnt.tried[learnt.ridge]
+def _show_maps(learnt: LearntMaps, output: Path, console: Console) -> None:
+    pairs = {f"{lang} → {other_lang}": count for (lang, other_lang), count in learnt.pairs.items()}
+    best = learnt.tried[learnt.ridge]
     console.emit(
         {
             "folder": str(output),
             **learnt.maps.about,
             "model": learnt.maps.model,
-            "tried": {f"{ridge:g}": {"rate": one.rate, "mrr": one.mrr} for ridge, one in learnt.tried.items()},
+            "tried": {f"{ridge:g}": {"rate": mates.rate, "mrr": mates.mrr} for ridge, mates in learnt.tried.items()},
             "centred": {"rate": learnt.centred.rate, "mrr": learnt.centred.mrr},
             "pairs": pairs,
             "remarks": learnt.remarks,
@@ -96,13 +96,13 @@ def _tell(learnt: LearntMaps, output: Path, console: Console) -> None:
     console.say(
         f"{counted(learnt.maps.about['concepts'], 'concept')}, {min(learnt.pairs.values()):,} to "
         f"{max(learnt.pairs.values()):,} a pair of {len(learnt.maps.about['languages'])} languages; mates of "
-        f"held-out concepts found first: {reached.rate:.3f} (means taken out only: {learnt.centred.rate:.3f}), "
+        f"held-out concepts found first: {best.rate:.3f} (means taken out only: {learnt.centred.rate:.3f}), "
         f"ridge {learnt.ridge:g}; use it: dragoman calibrate -c NAME --map {output}"
     )
     console.result(str(output))
 
 
-def _tell_networks(learnt: LearntNetworks, output: Path, console: Console) -> None:
+def _show_networks(learnt: LearntNetworks, output: Path, console: Console) -> None:
     networks = learnt.networks
     console.emit(
         {

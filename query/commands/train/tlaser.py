@@ -91,13 +91,13 @@ def command(
     differ in their last ending (text.de, text.en), or a folder of LANG.tsv with common ids. A run that was stopped goes
     on when the same command is given again. FOLDER is an encoder as any other; FOLDER.training holds checkpoints.
     """
-    from indexer.training.tlaser import train_tlaser  # noqa: PLC0415 - numpy's and tokenizers' time
+    from indexer.training.tlaser import train_tlaser  # noqa: PLC0415 - NumPy and tokenizers, which --help does not need
 
     plan = preset(cast("Preset", size), cast("Variant", variant))
     report = train_tlaser(
         sources,
         output,
-        _changed(
+        _plan_with_options(
             plan, dim, layers, vocabulary, max_tokens, steps, batch_tokens, accumulate, rate, dropout, interval, seed
         ),
         pivots=list(dict.fromkeys(tag for pivot in pivots for tag in language_list(pivot))),
@@ -108,10 +108,10 @@ def command(
         force=force,
         console=console,
     )
-    _tell(report, plan.variant, console)
+    _show_report(report, plan.variant, console)
 
 
-def _changed(
+def _plan_with_options(
     plan: TlaserPlan,
     dim: int | None,
     layers: int | None,
@@ -125,7 +125,7 @@ def _changed(
     interval: int | None,
     seed: int,
 ) -> TlaserPlan:
-    """The preset with what the user says in its place; what is as wide as the vectors grows with them."""
+    """The preset's plan with the user's values in place of its own; the inner widths scale with ``dim``."""
     sizes, training = plan.sizes, plan.training
     if dim is not None:
         if dim % sizes.heads:
@@ -150,7 +150,7 @@ def _changed(
     return TlaserPlan(plan.variant, sizes, training)
 
 
-def _tell(report: TlaserReport, variant: Variant, console: Console) -> None:
+def _show_report(report: TlaserReport, variant: Variant, console: Console) -> None:
     folder, (step, error) = report.folder, report.best
     console.emit(
         {

@@ -1,1 +1,1 @@
-"""The service as an application sees it that speaks Elasticsearch."""
+"""The part of the service that answers calls in Elasticsearch's language."""

@@ -1,7 +1,7 @@
-"""Which of Elasticsearch's calls there are here, and which indices each asks: whatever a path's spelling.
+"""The calls of Elasticsearch that the service accepts, and the indices that a call's path names.
 
-A path is taken apart as it was sent, each part is decoded once, and what is passed on is written anew from these parts:
-what was looked at is what the cluster gets. What is not on the lists is refused.
+A path is split as it was sent, each part is decoded once, and the path that is passed on is written anew from these
+parts: so the cluster gets the path that was checked, whatever the spelling. Calls outside the lists are refused.
 """
 
 from __future__ import annotations
@@ -14,37 +14,37 @@ from urllib.parse import parse_qsl, quote, unquote_to_bytes, urlencode
 from query.service.admission import Refused
 
 INDEX, ID = "{index}", "{id}"
-_READ, _HEAD, _GET = frozenset({"GET", "POST"}), frozenset({"GET", "HEAD"}), frozenset({"GET"})
+_GET_POST, _GET_HEAD, _GET = frozenset({"GET", "POST"}), frozenset({"GET", "HEAD"}), frozenset({"GET"})
 
-_READS: Mapping[tuple[str, ...], frozenset[str]] = {
-    (): _HEAD,
-    (INDEX, "_search"): _READ,
-    (INDEX, "_count"): _READ,
-    (INDEX, "_msearch"): _READ,
-    ("_msearch",): _READ,
-    (INDEX, "_mget"): _READ,
-    ("_mget",): _READ,
-    (INDEX, "_doc", ID): _HEAD,
-    (INDEX, "_source", ID): _HEAD,
-    (INDEX, "_explain", ID): _READ,
-    (INDEX, "_termvectors", ID): _READ,
-    (INDEX, "_field_caps"): _READ,
-    (INDEX, "_validate", "query"): _READ,
+_READ_CALLS: Mapping[tuple[str, ...], frozenset[str]] = {
+    (): _GET_HEAD,
+    (INDEX, "_search"): _GET_POST,
+    (INDEX, "_count"): _GET_POST,
+    (INDEX, "_msearch"): _GET_POST,
+    ("_msearch",): _GET_POST,
+    (INDEX, "_mget"): _GET_POST,
+    ("_mget",): _GET_POST,
+    (INDEX, "_doc", ID): _GET_HEAD,
+    (INDEX, "_source", ID): _GET_HEAD,
+    (INDEX, "_explain", ID): _GET_POST,
+    (INDEX, "_termvectors", ID): _GET_POST,
+    (INDEX, "_field_caps"): _GET_POST,
+    (INDEX, "_validate", "query"): _GET_POST,
     (INDEX, "_mapping"): _GET,
-    (INDEX,): _HEAD,
+    (INDEX,): _GET_HEAD,
     ("_cluster", "health"): _GET,
 }
-_OWN: Mapping[tuple[str, ...], frozenset[str]] = {
-    ("_search",): _READ,
-    ("_count",): _READ,
-    ("_field_caps",): _READ,
+_CREDENTIAL_CALLS: Mapping[tuple[str, ...], frozenset[str]] = {
+    ("_search",): _GET_POST,
+    ("_count",): _GET_POST,
+    ("_field_caps",): _GET_POST,
     (INDEX, "_pit"): frozenset({"POST"}),
     ("_pit",): frozenset({"DELETE"}),
     ("_search", "scroll"): frozenset({"GET", "POST", "DELETE"}),
     ("_security", "_authenticate"): _GET,
 }
-"""What needs a caller's own credentials: here we can't tell which indices it reads."""
-_WRITES: Mapping[tuple[str, ...], frozenset[str]] = {
+"""Calls that need a caller's own credentials, as the service can't tell which indices they read."""
+_WRITE_CALLS: Mapping[tuple[str, ...], frozenset[str]] = {
     (INDEX, "_doc"): frozenset({"POST"}),
     (INDEX, "_doc", ID): frozenset({"PUT", "POST", "DELETE"}),
     (INDEX, "_create", ID): frozenset({"PUT", "POST"}),
@@ -54,26 +54,26 @@ _WRITES: Mapping[tuple[str, ...], frozenset[str]] = {
     (INDEX, "_refresh"): frozenset({"POST"}),
 }
 _INDEX = re.compile(r"[^_\s/\\?\"<>|#][^\s/\\?\"<>|#]{0,1000}")
-_NO_PARAMETERS = {
+_REFUSED_PARAMETERS = {
     "source": "send the search as the body",
     "source_content_type": "send the search as the body",
     "error_trace": "stack traces are not given away",
     "index": "name indices in the path",
 }
-"""A body beside the body, stack traces, and indices beside those of the path: Elasticsearch reads all of these."""
+"""Parameters that Elasticsearch would read and the service does not check: a second body, indices, stack traces."""
 
 
 @dataclass(frozen=True)
 class Call:
-    """A call of Elasticsearch's.
+    """A call of Elasticsearch.
 
     Attributes:
         method: GET, POST …
         parts: of the path, decoded.
-        kind: the same with ``{index}`` and ``{id}`` for names.
-        query: its parameters.
-        writes: whether it changes anything.
-        own: whether it needs a caller's own credentials.
+        kind: the parts with ``{index}`` and ``{id}`` in place of names.
+        query: names and values of the parameters.
+        writes: whether the call changes documents or the index.
+        own: whether the call needs the caller's own credentials.
     """
 
     method: str
@@ -85,10 +85,10 @@ class Call:
 
     @classmethod
     def parse(cls, method: str, path: bytes, query: bytes) -> Call:
-        """Take a request's line apart.
+        """Parse method, path and parameters of a request.
 
         Raises:
-            Refused: it is none of the calls there are.
+            Refused: the request is no call of the lists, can't be read, or has a parameter that is not taken.
         """
         parts = tuple(map(_decoded, path.split(b"/")[1:])) if path != b"/" else ()
         if parts and parts[-1] == "" and len(parts) > 1:
@@ -96,18 +96,23 @@ class Call:
         if any(part in {"", ".", ".."} or not part.isprintable() for part in parts):
             raise Refused(400, "the path can't be read; write every name in it once and percent-encoded")
         try:
-            asked = tuple(parse_qsl(query.decode("ascii"), keep_blank_values=True, errors="strict"))
+            parameters = tuple(parse_qsl(query.decode("ascii"), keep_blank_values=True, errors="strict"))
         except (UnicodeDecodeError, ValueError):
             raise Refused(400, "the parameters are not UTF-8") from None
-        if wrong := _NO_PARAMETERS.keys() & {name for name, _ in asked}:
-            raise Refused(400, f"the parameter {min(wrong)} is not taken here; {_NO_PARAMETERS[min(wrong)]}")
+        if refused_names := _REFUSED_PARAMETERS.keys() & {name for name, _ in parameters}:
+            refused = min(refused_names)
+            raise Refused(400, f"the parameter {refused} is not taken here; {_REFUSED_PARAMETERS[refused]}")
         kind = _kind(parts)
         if kind is None:
             raise Refused(403, "this call is not passed on; reads that are: _search, _count, _msearch, _mget, _doc, "
                           "_source, _explain, _termvectors, _field_caps, _validate/query, _mapping")  # fmt: skip
-        for calls, writes, own in ((_READS, False, False), (_OWN, False, True), (_WRITES, True, False)):
+        for calls, writes, needs_credentials in (
+            (_READ_CALLS, False, False),
+            (_CREDENTIAL_CALLS, False, True),
+            (_WRITE_CALLS, True, False),
+        ):
             if method in calls.get(kind, ()):
-                return cls(method, parts, kind, asked, writes, own)
+                return cls(method, parts, kind, parameters, writes, needs_credentials)
         raise Refused(405, f"{method} is not passed on for this call")
 
     @property
@@ -127,7 +132,7 @@ class Call:
 
     @property
     def endpoint(self) -> str:
-        """``_search`` and the like; empty: an index, or nothing."""
+        """The first part that begins with ``_``, such as ``_search``; empty: the path is an index, or empty."""
         return next((part for part in self.kind if part.startswith("_")), "")
 
 
@@ -139,11 +144,11 @@ def _decoded(part: bytes) -> str:
 
 
 def _kind(parts: tuple[str, ...]) -> tuple[str, ...] | None:
-    """The entry of the tables that a path is of."""
-    kinds = (kind for table in (_READS, _OWN, _WRITES) for kind in table)
-    return next((kind for kind in kinds if len(kind) == len(parts) and all(map(_fits, kind, parts))), None)
+    """The entry of the tables that a path matches; none if it matches no entry."""
+    kinds = (kind for table in (_READ_CALLS, _CREDENTIAL_CALLS, _WRITE_CALLS) for kind in table)
+    return next((kind for kind in kinds if len(kind) == len(parts) and all(map(_matches, kind, parts))), None)
 
 
-def _fits(expected: str, part: str) -> bool:
-    """An index begins with no ``_``; an id may have slashes, which are written anew."""
+def _matches(expected: str, part: str) -> bool:
+    """Whether a part of a path matches that of an entry; an index can't begin with ``_``, an id may have slashes."""
     return bool(_INDEX.fullmatch(part)) if expected == INDEX else expected in {ID, part}

@@ -1,4 +1,4 @@
-"""Elasticsearch's paths: searches with the clause are answered here, what else is listed goes to the cluster."""
+"""Elasticsearch's paths: searches with the clause are answered here, other calls in the lists go to the cluster."""
 
 from __future__ import annotations
 
@@ -33,24 +33,23 @@ from query.service.options import ServiceOptions
 from query.service.routes import Api
 from query.service.upstream import Upstream
 
-_PRODUCT = {"x-elastic-product": "Elasticsearch"}
-_LOGGED = "x-dragoman-search"
-"""Where a log is kept: the search's id, which /api/clicks takes."""
-_PLAIN = "application/json"
-_BELIEVED = 2.0
-"""Seconds that the list of collections is believed."""
+_PRODUCT_HEADER = {"x-elastic-product": "Elasticsearch"}
+_SEARCH_ID_HEADER = "x-dragoman-search"
+"""Header of an answer with the search's id in the query log, which /api/clicks takes."""
+_JSON_TYPE = "application/json"
+_REFRESH_SECONDS = 2.0
+"""Seconds until the list of collections is read again."""
 
 
 @dataclass(frozen=True)
 class _Place:
-    """Where a collection's documents are, as callers name it.
+    """Where a collection's documents are, and by which names callers reach them.
 
     Attributes:
-        collection: its name.
-        server: of the cluster; empty: they are not in one.
-        names: that stand for it in a path: its own, and those of its index.
-        read_fields: of a source: text, and where there are such title and language; they are kept apart from the fields
-            that filter.
+        collection: name of the collection.
+        server: of the cluster; empty: the documents are not in a cluster.
+        names: that a path may have for it: the collection's own, and those of its index.
+        read_fields: fields of a source with text and, if the index has them, title and language; they can't filter.
     """
 
     collection: str
@@ -60,7 +59,7 @@ class _Place:
 
     @classmethod
     def of(cls, row: Collection, settings: Settings) -> _Place:
-        """Of a collection."""
+        """The place of a collection."""
         url = row.place(settings)
         if is_attached(url):
             attachment = Attachment.parse(url)
@@ -73,21 +72,26 @@ class _Place:
 
     @property
     def indices(self) -> frozenset[str]:
-        """Those of the names that the cluster knows."""
+        """The names that the cluster knows."""
         return self.names if not self.server else self.names - {self.collection} or self.names
 
 
 class ElasticEndpoint:
-    """Answers what speaks Elasticsearch."""
+    """Answers calls in Elasticsearch's language."""
 
     def __init__(
-        self, options: ServiceOptions, shelf: OpenCollections, desk: SearchThreads, upstream: Upstream | None, api: Api
+        self,
+        options: ServiceOptions,
+        open_collections: OpenCollections,
+        threads: SearchThreads,
+        upstream: Upstream | None,
+        api: Api,
     ) -> None:
-        """Take what is behind: the collections, a cluster where there is one, and what searches."""
-        self._options, self._shelf, self._desk, self._upstream = options, shelf, desk, upstream
-        self._api = api
+        """Begin without a list of collections; ``upstream`` is the cluster, or none."""
+        self._options, self._upstream, self._api = options, upstream, api
+        self._open_collections, self._threads = open_collections, threads
         self._places: list[_Place] = []
-        self._looked = -_BELIEVED
+        self._refreshed_at = -_REFRESH_SECONDS
 
     async def answer(self, request: Request) -> Response:
         """Answer a call, or refuse it in Elasticsearch's own shape."""
@@ -95,41 +99,41 @@ class ElasticEndpoint:
         try:
             return await self._answer(request, media)
         except Exception as error:  # noqa: BLE001 - every failure is an answer; what it may say is decided in one place
-            refused = refusals.refusal(error)
-            headers = {**_PRODUCT, **refusals.headers(refused)}
-            return Response(json.dumps(elastic_error(refused)), refused.status, headers, media)
+            refusal = refusals.refusal(error)
+            headers = {**_PRODUCT_HEADER, **refusals.headers(refusal)}
+            return Response(json.dumps(elastic_error(refusal)), refusal.status, headers, media)
 
     async def _answer(self, request: Request, media: str) -> Response:
         scope, caller = request.scope, request.state.caller
         call = Call.parse(request.method, scope["raw_path"], scope["query_string"])
         body = await request.body()
         headers = request.headers
-        read = bodies(call, body, headers.get("content-type", ""), headers.get("content-encoding", ""))
-        if query_clause.has_clause(read):
-            if call.endpoint != "_search" or not isinstance(read[0], dict) or len(call.indices) != 1:
+        values = bodies(call, body, headers.get("content-type", ""), headers.get("content-encoding", ""))
+        if query_clause.has_clause(values):
+            if call.endpoint != "_search" or not isinstance(values[0], dict) or len(call.indices) != 1:
                 raise Refused(400, f"{query_clause.NAME} is for _search of one index; give each a call of its own")
-            made, logged = await self._cross_lingual(call, read[0], caller)
-            said = {_LOGGED: logged} if logged else {}
-            return Response(json.dumps(made, ensure_ascii=False), 200, {**_PRODUCT, **said}, media)
+            answer, search_id = await self._cross_lingual(call, values[0], caller)
+            log_header = {_SEARCH_ID_HEADER: search_id} if search_id else {}
+            return Response(json.dumps(answer, ensure_ascii=False), 200, {**_PRODUCT_HEADER, **log_header}, media)
         if self._upstream is None:
             if call.kind == ():
-                return Response(json.dumps(_INFO), 200, _PRODUCT, media)
+                return Response(json.dumps(_INFO), 200, _PRODUCT_HEADER, media)
             raise Refused(
                 400, f"there is no Elasticsearch behind this service; give _search a {query_clause.NAME} clause"
             )
         if not caller.authorization and self._stale:
-            await self._desk.do(self._look)
-        self._admit(call, read, caller)
-        status, returned, content = await self._upstream.send(
+            await self._threads.do(self._refresh_places)
+        self._require_allowed(call, values, caller)
+        status, returned_headers, content = await self._upstream.send(
             call.method, call.target, headers, body, caller.authorization
         )
-        return Response(content, status, {**_PRODUCT, **returned})
+        return Response(content, status, {**_PRODUCT_HEADER, **returned_headers})
 
-    def _admit(self, call: Call, read: list[Any], caller: Caller) -> None:
-        """See that a call may be passed on.
+    def _require_allowed(self, call: Call, values: list[Any], caller: Caller) -> None:
+        """Refuse a call that may not be passed on to the cluster.
 
         Raises:
-            Refused: it may not.
+            Refused: the options, the caller's rights or the named indices do not allow the call.
         """
         if call.writes and not self._options.writes:
             raise Refused(403, "writes are not passed on; write to Elasticsearch itself")
@@ -143,15 +147,15 @@ class ElasticEndpoint:
         if call.kind == () or call.endpoint == "_cluster":
             return
         served = {name for place in self._places if place.server == self._server for name in place.indices}
-        for name in named_indices(call, read):
+        for name in named_indices(call, values):
             if name not in served and not any(_matches(name, pattern) for pattern in self._options.indices):
                 raise Refused(
                     403,
                     f"{name[:100]!r} is no index of a collection that is served; "
                     "send your own Elasticsearch credentials to read others",
                 )
-        if not call.writes and (how := reaches_elsewhere(read)):
-            raise Refused(403, f"{how} needs your own Elasticsearch credentials")
+        if not call.writes and (reason := reaches_elsewhere(values)):
+            raise Refused(403, f"{reason} needs your own Elasticsearch credentials")
 
     @property
     def _server(self) -> str:
@@ -159,50 +163,50 @@ class ElasticEndpoint:
 
     @property
     def _stale(self) -> bool:
-        return time.monotonic() - self._looked > _BELIEVED
+        return time.monotonic() - self._refreshed_at > _REFRESH_SECONDS
 
-    def _look(self) -> None:
-        """See which collections there are, and where."""
-        self._places = [_Place.of(row, self._options.settings) for row in self._shelf.rows()]
-        self._looked = time.monotonic()
+    def _refresh_places(self) -> None:
+        """Read the list of collections and their places."""
+        self._places = [_Place.of(row, self._options.settings) for row in self._open_collections.rows()]
+        self._refreshed_at = time.monotonic()
 
     async def _cross_lingual(
         self, call: Call, body: Mapping[str, Any], caller: Caller
     ) -> tuple[dict[str, Any], str | None]:
         search = query_clause.parse(body, dict(call.query))
-        return await self._desk.do(lambda: self._search(call.indices[0], search, caller))
+        return await self._threads.do(lambda: self._search(call.indices[0], search, caller))
 
     def _search(self, index: str, search: CrossLingual, caller: Caller) -> tuple[dict[str, Any], str | None]:
-        """The answer's body, and the search's id in the query log."""
+        """The body of the answer, and the search's id in the query log."""
         begun = time.perf_counter()
         if self._stale:
-            self._look()
-        place = next((one for one in self._places if index in one.names), None)
+            self._refresh_places()
+        place = next((served for served in self._places if index in served.names), None)
         if place is None:
             raise Refused(404, f"no collection is served for the index {index!r}; see /api/collections")
-        self._check(place, search, caller)
-        with self._shelf.searcher(place.collection, search.asked.calibration) as whole:
-            weighed = whole.weighed(search.asked.weights or ())
+        self._check_credentials(place, search, caller)
+        with self._open_collections.searcher(place.collection, search.asked.calibration) as unweighted:
+            weighed = unweighted.weighed(search.asked.weights or ())
             searcher, filters = _narrowed(weighed, search, caller.authorization, place)
-            found = self._api.found(searcher, search.asked, filters)
-            hits = found.hits
+            result = self._api.found(searcher, search.asked, filters)
+            hits = result.hits
             name, sources = _sources(searcher, hits[search.start : search.start + search.size], place)
         took = round(1000 * (time.perf_counter() - begun))
-        return response.answer(search, hits, name, sources, place.read_fields[0], took), found.logged
+        return response.answer(search, hits, name, sources, place.read_fields[0], took), result.logged
 
-    def _check(self, place: _Place, search: CrossLingual, caller: Caller) -> None:
-        """See that the caller's credentials are for where the documents are, and its filters for these."""
+    def _check_credentials(self, place: _Place, search: CrossLingual, caller: Caller) -> None:
+        """Refuse credentials of another place than the documents', and filters that read other indices."""
         if caller.authorization and place.server != self._server:
             if self._options.tokens or place.server:
                 raise Refused(403, "Elasticsearch's credentials don't open collections that are not in it")
-        elif not caller.authorization and (how := reaches_elsewhere(list(search.filters))):
-            raise Refused(403, f"{how} needs your own Elasticsearch credentials")
+        elif not caller.authorization and (reason := reaches_elsewhere(list(search.filters))):
+            raise Refused(403, f"{reason} needs your own Elasticsearch credentials")
 
 
 def _narrowed(
     searcher: Searcher, search: CrossLingual, authorization: str, place: _Place
 ) -> tuple[Searcher, Mapping[str, Any] | None]:
-    """The searcher as the caller may use it, and the filters that it takes by itself."""
+    """The searcher narrowed to the caller's rights and filters, and the filters that are left for ``search``."""
     store = searcher.store
     if not isinstance(store, OnServer):
         return searcher, query_clause.as_filters(search.filters, place.read_fields) or None
@@ -210,13 +214,13 @@ def _narrowed(
         return searcher, None
     try:
         return replace(searcher, store=store.narrowed(search.filters, authorization)), None
-    except BadInput:  # vectors in an index beside the caller's, where its clauses say nothing
+    except BadInput:  # the vectors are in a companion index, which does not have the fields of the caller's clauses
         filters = query_clause.as_filters(search.filters, place.read_fields)
     return replace(searcher, store=store.narrowed((), authorization)), filters
 
 
 def _sources(searcher: Searcher, hits: Sequence[Hit], place: _Place) -> tuple[str, Mapping[str, Mapping[str, Any]]]:
-    """Name of the index, and what its readers find under the hits' ids."""
+    """Name of the index, and the sources of the hits by id."""
     store = searcher.store
     if isinstance(store, OnServer):
         return store.shown_index, store.originals([hit.doc_id for hit in hits]) if hits else {}
@@ -232,15 +236,15 @@ def _sources(searcher: Searcher, hits: Sequence[Hit], place: _Place) -> tuple[st
 
 
 def _matches(name: str, pattern: str) -> bool:
-    """Whether a name is of a pattern: one name and no pattern itself, and a hidden one of a pattern of such alone."""
+    """Whether a plain name, not itself a pattern, matches a pattern; only patterns with a dot match hidden names."""
     plain = not any(character in name for character in "*?:<>") and name[:1] not in {"-", ""}
     return plain and name.startswith(".") == pattern.startswith(".") and fnmatchcase(name, pattern)
 
 
 def _media(accept: str) -> str:
-    """The content type of an answer: Elasticsearch's own where the caller speaks that."""
-    found = re.match(r"application/vnd\.elasticsearch\+json; ?compatible-with=\d+", accept)
-    return found[0] if found else _PLAIN
+    """The content type of an answer: Elasticsearch's own if the caller accepts that."""
+    match = re.match(r"application/vnd\.elasticsearch\+json; ?compatible-with=\d+", accept)
+    return match[0] if match else _JSON_TYPE
 
 
 _INFO = {
@@ -249,4 +253,4 @@ _INFO = {
     "version": {"number": "9.3.0", "build_flavor": "default", "minimum_wire_compatibility_version": "8.19.0"},
     "tagline": "You Know, for Search",
 }
-"""What clients ask a server for first; this one is as new as the search it takes."""
+"""The answer to a client's first call, with the Elasticsearch version whose searches the service takes."""

@@ -1,4 +1,4 @@
-"""What a call's body says, and which indices it reads or writes beside those of the path."""
+"""The body of a call: its JSON values, and the indices that it names beside those of the path."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ from typing import Any
 from query.service.admission import Refused
 from query.service.elastic.calls import Call
 
-_OWN_PARAMETERS = {
+_CREDENTIAL_PARAMETERS = {
     "scroll": "pages follow each other with search_after, and",
     "level": "it names indices, and",
     "pipeline": "what it runs may write elsewhere, and",
 }
-"""What leads past the indices that callers without credentials of their own may read or write."""
-_MOST_NESTED = 200
-_ELSEWHERE = frozenset({"script_fields", "script_score", "scripted_metric", "runtime_mappings", "indexed_shape",
+"""Parameters that can reach other indices than callers without credentials of their own may use, with the reason."""
+_MAX_LEVELS = 200
+_REACHING_NAMES = frozenset({"script_fields", "script_score", "scripted_metric", "runtime_mappings", "indexed_shape",
                         "percolate", "pit", "more_like_this", "wrapper", "collate", "indices_boost"})  # fmt: skip
-"""What computes, or reads other indices than the path names."""
+"""Names in a body that run a script, or read other indices than the path names."""
 _JSON = re.compile(r"application/(?:vnd\.elasticsearch\+)?(?:json|x-ndjson)\s*(?:;.*)?", re.IGNORECASE)
 
 
 def bodies(call: Call, body: bytes, content_type: str, encoding: str) -> list[Any]:
-    """What a body says: one value, or one a line.
+    """JSON values of a body: one, or one for each line of ``_msearch`` and ``_bulk``.
 
     Raises:
-        Refused: it is no JSON, has a name twice, is nested too deeply, or has a blank line, which would be read as a
-            header that says nothing.
+        Refused: the body is no JSON, repeats a name in an object, is nested too deeply, or has a blank line, which
+            Elasticsearch would read as an empty header.
     """
     if not body:
         return []
@@ -38,144 +38,144 @@ def bodies(call: Call, body: bytes, content_type: str, encoding: str) -> list[An
     if not all(line.strip() for line in lines):
         raise Refused(400, "the body has a blank line; leave it out")
     try:
-        read = [json.loads(line.decode(), object_pairs_hook=_once) for line in lines]
+        values = [json.loads(line.decode(), object_pairs_hook=_unique_names) for line in lines]
     except RecursionError:
         raise _too_deep() from None
     except ValueError as error:
         raise Refused(400, f"the body is no JSON that can be passed on ({error})") from None
-    _check_depth(read)
-    return read
+    _check_depth(values)
+    return values
 
 
 def _too_deep() -> Refused:
-    return Refused(400, f"the body is nested too deeply; {_MOST_NESTED} levels are read")
+    return Refused(400, f"the body is nested too deeply; {_MAX_LEVELS} levels are read")
 
 
-def _check_depth(read: Sequence[Any]) -> None:
-    """What looks at a body calls itself a level, and Python bounds that."""
-    level = list(read)
-    for _ in range(_MOST_NESTED):
+def _check_depth(values: Sequence[Any]) -> None:
+    """Refuse deeply nested bodies: functions that search a body recurse once a level, and Python bounds recursion."""
+    level = list(values)
+    for _ in range(_MAX_LEVELS):
         level = [
-            below
-            for one in level
-            if isinstance(one, (dict, list))
-            for below in (one.values() if isinstance(one, dict) else one)
+            inner_value
+            for value in level
+            if isinstance(value, (dict, list))
+            for inner_value in (value.values() if isinstance(value, dict) else value)
         ]
         if not level:
             return
     raise _too_deep()
 
 
-def _once(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
-    made = dict(pairs)
-    if len(made) != len(pairs):
+def _unique_names(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    members = dict(pairs)
+    if len(members) != len(pairs):
         raise ValueError("a name stands in it twice")
-    return made
+    return members
 
 
-def named_indices(call: Call, read: Sequence[Any]) -> list[str]:
-    """All indices that a call reads or writes, by path and body.
+def named_indices(call: Call, values: Sequence[Any]) -> list[str]:
+    """All indices that the path and the body of a call name.
 
     Raises:
-        Refused: it says that it reads something by a way that can't be followed.
+        Refused: the body may read or write an index that it does not name.
     """
-    inside = _INSIDE.get(call.endpoint)
-    return [*call.indices, *inside(call, read)] if inside else call.indices
+    body_indices = _BODY_INDICES.get(call.endpoint)
+    return [*call.indices, *body_indices(call, values)] if body_indices else call.indices
 
 
 def refuse_own_parameters(call: Call) -> None:
-    """See that no parameter leads past what a caller without credentials of its own may read.
+    """Refuse a call whose parameters need credentials of the caller's own.
 
     Raises:
-        Refused: one does.
+        Refused: a parameter could reach indices that the caller may not read.
     """
-    if found := _OWN_PARAMETERS.keys() & {name for name, _ in call.query}:
-        raise _own(min(found))
+    if refused_names := _CREDENTIAL_PARAMETERS.keys() & {name for name, _ in call.query}:
+        raise _credentials_needed(min(refused_names))
 
 
-def _own(name: str) -> Refused:
-    return Refused(403, f"{name}: {_OWN_PARAMETERS[name]} this needs your own Elasticsearch credentials")
+def _credentials_needed(name: str) -> Refused:
+    return Refused(403, f"{name}: {_CREDENTIAL_PARAMETERS[name]} this needs your own Elasticsearch credentials")
 
 
-def _of_msearch(call: Call, read: Sequence[Any]) -> Iterator[str]:
-    for header in read[::2]:
+def _msearch_indices(call: Call, values: Sequence[Any]) -> Iterator[str]:
+    for header in values[::2]:
         if not isinstance(header, dict):
             raise Refused(400, "a header of this _msearch is no object")
-        given = [_listed(header[name]) for name in ("index", "indices") if name in header]
-        if not all(given):  # an empty list is all indices there are
+        index_lists = [_index_names(header[name]) for name in ("index", "indices") if name in header]
+        if not all(index_lists):  # an empty list means all indices
             raise Refused(403, "a header of this _msearch has a list of indices that names none; name one, or leave it")
-        if not given and not call.indices:
+        if not index_lists and not call.indices:
             raise Refused(403, "a search of this _msearch names no index; name one in each header")
-        for names in given:
-            yield from names
+        for index_names in index_lists:
+            yield from index_names
 
 
-def _of_mget(call: Call, read: Sequence[Any]) -> Iterator[str]:
-    asked = read[0] if read else {}
-    if not isinstance(asked, dict) or not isinstance(asked.get("docs", []), list):
+def _mget_indices(call: Call, values: Sequence[Any]) -> Iterator[str]:
+    request = values[0] if values else {}
+    if not isinstance(request, dict) or not isinstance(request.get("docs", []), list):
         raise Refused(400, "an _mget is an object with a list of docs, or of ids")
-    if not call.indices and (asked.keys() != {"docs"} or not asked["docs"]):
+    if not call.indices and (request.keys() != {"docs"} or not request["docs"]):
         raise Refused(403, "this _mget names no index; name one in the path, or in each of its docs")
-    for document in asked.get("docs", []):
-        given = document.get("_index") if isinstance(document, dict) else None
-        if given is None and not call.indices:
+    for document in request.get("docs", []):
+        index = document.get("_index") if isinstance(document, dict) else None
+        if index is None and not call.indices:
             raise Refused(403, "a document of this _mget names no index")
-        yield from _listed(given)
+        yield from _index_names(index)
 
 
-def _of_termvectors(call: Call, read: Sequence[Any]) -> Iterator[str]:  # noqa: ARG001
-    """Elasticsearch takes an index in the body for that of the path."""
-    for asked in read:
-        if not isinstance(asked, dict):
+def _termvectors_indices(call: Call, values: Sequence[Any]) -> Iterator[str]:  # noqa: ARG001
+    """An index in the body takes the place of the path's."""
+    for request in values:
+        if not isinstance(request, dict):
             raise Refused(400, "the body of this _termvectors is no object")
-        yield from _listed(asked.get("_index"))
+        yield from _index_names(request.get("_index"))
 
 
-def _of_bulk(call: Call, read: Sequence[Any]) -> Iterator[str]:
-    lines = iter(read)
+def _bulk_indices(call: Call, values: Sequence[Any]) -> Iterator[str]:
+    lines = iter(values)
     for line in lines:
         if not isinstance(line, dict) or len(line) != 1:
             raise Refused(400, "a line of the _bulk is no action")
-        ((action, how),) = line.items()
-        if action not in {"index", "create", "update", "delete"} or not isinstance(how, dict):
+        ((action, parameters),) = line.items()
+        if action not in {"index", "create", "update", "delete"} or not isinstance(parameters, dict):
             raise Refused(400, "a line of the _bulk is no action")
-        if "pipeline" in how:
-            raise _own("pipeline")
-        given = how.get("_index")
-        if given is None and not call.indices:
+        if "pipeline" in parameters:
+            raise _credentials_needed("pipeline")
+        index = parameters.get("_index")
+        if index is None and not call.indices:
             raise Refused(403, "an action of this _bulk names no index")
-        yield from _listed(given)
+        yield from _index_names(index)
         if action != "delete":
             next(lines, None)
 
 
-_INSIDE: Mapping[str, Callable[[Call, Sequence[Any]], Iterator[str]]] = {
-    "_msearch": _of_msearch,
-    "_mget": _of_mget,
-    "_termvectors": _of_termvectors,
-    "_bulk": _of_bulk,
+_BODY_INDICES: Mapping[str, Callable[[Call, Sequence[Any]], Iterator[str]]] = {
+    "_msearch": _msearch_indices,
+    "_mget": _mget_indices,
+    "_termvectors": _termvectors_indices,
+    "_bulk": _bulk_indices,
 }
 """Endpoints whose bodies name indices."""
 
 
-def _listed(given: Any) -> list[str]:
-    if given is None:
+def _index_names(index: Any) -> list[str]:
+    if index is None:
         return []
-    values = given if isinstance(given, list) else [given]
-    return [name for value in values for name in str(value).split(",")]
+    entries = index if isinstance(index, list) else [index]
+    return [name for entry in entries for name in str(entry).split(",")]
 
 
 def reaches_elsewhere(value: Any) -> str:
-    """What of a body computes by a script, or reads another index than the path names; empty: nothing."""
+    """What in a body runs a script or reads another index than the path names; empty: nothing."""
     if isinstance(value, list):
-        return next((found for one in value if (found := reaches_elsewhere(one))), "")
+        return next((reason for item in value if (reason := reaches_elsewhere(item))), "")
     if not isinstance(value, dict):
         return ""
-    for name, below in value.items():
-        if name in _ELSEWHERE or name.endswith("script"):
+    for name, inner in value.items():
+        if name in _REACHING_NAMES or name.endswith("script"):
             return str(name)
-        if isinstance(below, dict) and "index" in below and ("path" in below or "id" in below):
+        if isinstance(inner, dict) and "index" in inner and ("path" in inner or "id" in inner):
             return "terms lookup"
-        if found := reaches_elsewhere(below):
-            return found
+        if reason := reaches_elsewhere(inner):
+            return reason
     return ""
