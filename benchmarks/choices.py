@@ -23,7 +23,7 @@ from query.evaluation.measures import evaluate, parse_measures
 from query.evaluation.qrels import read_qrels
 from query.evaluation.topics import read_topics
 from query.evaluation.trec_run import Run
-from query.fitting.drift import beyond_chance, changes, with_documents
+from query.fitting.drift import beyond_chance, changed_hits, with_documents
 from query.fitting.statistics import document_moments, draw_samples, fit_statistics
 from query.ranking.choice import PLAIN, Choice
 from query.ranking.options import RankingOptions
@@ -91,7 +91,7 @@ def drifts(searcher: Searcher, made: Calibration, news: Searcher) -> list[str]:
                 half[lang] = one + _times(more, share * one.count / max(more.count, 1))
             halves.append(half)
         today = with_documents(made, {lang: one + halves[1][lang] for lang, one in halves[0].items()})
-        other = float(np.mean([(one > 0).mean() for one in changes(searcher.store, active, today).values()]))
+        other = float(np.mean([(one > 0).mean() for one in changed_hits(searcher.store, active, today).values()]))
         found = list(beyond_chance(searcher.store, active, halves[0], halves[1]).values())
         lines.append(f"| {share:.0%} | {other:.0%} | {np.mean(found):.0%} | {max(found):.0%} |")
         print(lines[-1], flush=True)

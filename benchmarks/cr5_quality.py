@@ -281,15 +281,20 @@ def word_rows(records: Records) -> list[str]:
                 own, theirs = set(model.vocabularies["en"]), set(model.vocabularies[lang])
                 common = {word: found & theirs for word, found in entries.items() if word in own and found & theirs}
                 every = sum(map(len, common.values()))
-                lines += [shown("words", one) for one in tables.words(model, ("en", lang), common, every)]
+                lines += [shown("words", one) for one in tables.retrieve_words(model, ("en", lang), common, every)]
         for lang in ("de", "fr", "ru", "fi", "ja", "zh"):
             strings = columns(f"lostrings/{lang}.tsv.gz")
             both = sorted(english.keys() & strings.keys())
             texts = [english[sid] for sid in both], [strings[sid] for sid in both]
-            lines += [shown("sentences", one) for one in tables.sentences(model, ("en", lang), texts, 1000, len(both))]
+            lines += [
+                shown("sentences", one)
+                for one in tables.retrieve_sentences(model, ("en", lang), texts, 1000, len(both))
+            ]
         for lang in ("de", "fr", "ru", "fi", "ja", "zh"):
             texts = news(lang)
-            lines += [shown("news", one) for one in tables.sentences(model, ("en", lang), texts, 1000, len(texts[0]))]
+            lines += [
+                shown("news", one) for one in tables.retrieve_sentences(model, ("en", lang), texts, 1000, len(texts[0]))
+            ]
     return lines
 
 

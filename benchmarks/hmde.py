@@ -91,7 +91,7 @@ def train(settings: Settings, collections: Sequence[str], target: Path, vectors:
     from onnx_export.hmde.publish import publish
     from onnx_export.hmde.training import Training
 
-    base = bases.frozen(vectors.encoder, settings, "cpu", QUIET)
+    base = bases.open_frozen(vectors.encoder, settings, "cpu", QUIET)
     found = [one for collection in collections for one in material(collection, vectors, settings.sentences)]
     base.lower.take([part for _, part in found])
     pages = [page_of(page.lang, page.fields) for page, _ in found]

@@ -69,7 +69,7 @@ def measure(way: str, batch: int, count: int, steps: int) -> None:
     torch.manual_seed(0)
     settings = Settings(batch=batch)
     some = pages(count)
-    lower: Any = base.trained(DEFAULT, settings, "cpu", Console(quiet=True)).lower
+    lower: Any = base.open_trained(DEFAULT, settings, "cpu", Console(quiet=True)).lower
     lower.take([lower.prepare(some)])
     triples = Triples([page_of(page.lang, page.fields) for page in some])
     upper = Upper(UpperShape(384))

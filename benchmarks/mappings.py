@@ -17,7 +17,7 @@ from benchmarks import results
 from encoders.console import Console
 from encoders.document import Document, EncoderSpec, FloatArray
 from encoders.maps.lca import LCA
-from encoders.maps.mates import mates, mean
+from encoders.maps.mates import mates, mean_mates
 from encoders.maps.parallel import ConceptSplit, Parallel
 from encoders.maps.space import SpaceMaps
 from indexer.collection import collection as collections
@@ -68,7 +68,7 @@ def shown(documents: ByConcept, maps: SpaceMaps | None, means: Mapping[str, Floa
             np.stack([documents.vectors[one][concept] for concept in shared]) - means[one] for one in (lang, other)
         )
         found.append(mates(*(maps.compared(lang, other, asked, answers) if maps else (asked, answers))))
-    one = mean(found)
+    one = mean_mates(found)
     return f"{one.rate:.3f} | {one.mrr:.3f}"
 
 

@@ -36,7 +36,7 @@ from indexer.workers.progress import run_progress
 from indexer.workers.publishing import spool
 from indexer.workers.registry import Identity
 from indexer.workers.shutdown import StopSignal
-from indexer.workers.sweeping import give_out
+from indexer.workers.sweeping import send_hints
 from indexer.workers.worker import ChunkWorker
 from onnx_export.models import DEFAULT, find_model
 from trials import ROOT
@@ -129,7 +129,7 @@ class Race:
         """Seconds of two workers, the reading and spooling of the sources included."""
         started = time.perf_counter()
         number = self._begin(f"together{self.rounds}")
-        give_out(self.engine, self.hints, self.model)
+        send_hints(self.engine, self.hints, self.model)
         while (now := run_progress(self.engine, number)).done < now.documents:
             time.sleep(0.05)
         return time.perf_counter() - started

@@ -27,7 +27,7 @@ from indexer.stores.contract import VectorStore
 from indexer.stores.factory import open_store
 from indexer.workers.hints import Hints
 from indexer.workers.publishing import spool
-from indexer.workers.sweeping import give_out
+from indexer.workers.sweeping import send_hints
 from onnx_export.models import DEFAULT, absolute, open_named
 
 
@@ -108,7 +108,7 @@ def publish(
             generation=generation, prune=prune, console=console,
         )  # fmt: skip
         if ledger.run.state == RUNNING:
-            give_out(engine, hints, loaded.spec.model)
+            send_hints(engine, hints, loaded.spec.model)
     return ledger.run.id
 
 
@@ -173,7 +173,9 @@ def _absolute(source: str) -> str:
     """Name of a source that is valid from another directory and with another environment."""
     if source.startswith(PREFIX):
         return source
-    return elastic.absolute(source) if source.startswith(elastic.PREFIX) else str(Path(source).expanduser().absolute())
+    return (
+        elastic.with_server(source) if source.startswith(elastic.PREFIX) else str(Path(source).expanduser().absolute())
+    )
 
 
 @contextmanager

@@ -22,7 +22,7 @@ from indexer.ledger.ledger import Ledger, runs
 from indexer.ledger.tables import DONE, OF_COLLECTION, PAUSED, REFUSED, RUNNING
 from indexer.stores.contract import VectorStore
 from indexer.workers.publishing import hand_out
-from indexer.workers.spool import packed_ids
+from indexer.workers.spool import pack_ids
 
 
 def reencode(
@@ -121,7 +121,7 @@ def hand_out_again(
     store.create(spec.model, spec.dim)
     with console.progress("handing out", count, "documents") as progress:
         chunks = batches(_documents(store, _ordered_ids(first, store), check))
-        hand_out(chunks, spec.model, store, ledger, progress, packed_ids)
+        hand_out(chunks, spec.model, store, ledger, progress, pack_ids)
     return ledger
 
 

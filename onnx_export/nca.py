@@ -92,10 +92,10 @@ def train(
             if epochs_since_best == settings.patience:
                 break
     weights = {name: tensor.numpy() for name, tensor in best_weights.items()}
-    return graph_of(weights, means[0], scales[0], scales[1])
+    return build_graph(weights, means[0], scales[0], scales[1])
 
 
-def graph_of(weights: Mapping[str, np.ndarray], mean: FloatArray, scale: float, target_scale: float) -> bytes:
+def build_graph(weights: Mapping[str, np.ndarray], mean: FloatArray, scale: float, target_scale: float) -> bytes:
     """Build the graph ``rows`` (n, dim x) → ``mapped`` (n, dim y).
 
     The weights are stored in float16, because there are two graphs for each pair of languages, one per direction.

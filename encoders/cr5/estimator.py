@@ -13,7 +13,7 @@ from encoders.cr5.algebra.memory import check_memory
 from encoders.cr5.algebra.solver import Block, Solution, solve
 from encoders.cr5.corpus import Corpus, Counts
 from encoders.cr5.model import Cr5Model, Table
-from encoders.cr5.selection import Rows, dealt, linked, of_fitting_length
+from encoders.cr5.selection import Rows, linked_rows, rows_within_limits, transitive_rows
 from encoders.cr5.settings import Cr5Settings
 from encoders.cr5.vocabulary import Vocabulary, fit_vocabulary
 from encoders.document import Document, FloatArray
@@ -104,14 +104,14 @@ class Cr5:
                 "name it if it is called otherwise: --field concept=THEIRS"
             )
         self.remarks_: list[str] = []
-        rows, remark = of_fitting_length(counts, self.settings.limits)
+        rows, remark = rows_within_limits(counts, self.settings.limits)
         self.remarks_ += [remark] if remark else []
         fitting = sum(map(len, rows.values()))
         if self.settings.pairs == "transitive":
-            rows = dealt(counts, rows, self.settings.pivots)
+            rows = transitive_rows(counts, rows, self.settings.pivots)
         undealt = fitting - sum(map(len, rows.values()))
         vocabularies, blocks = {}, dict[str, Block]()
-        unlinked_rows, rows = rows, _sorted_rows(counts, linked(counts, rows))
+        unlinked_rows, rows = rows, _sorted_rows(counts, linked_rows(counts, rows))
         alone = sum(len(unlinked_rows[lang]) - len(documents) for lang, documents in rows.items())
         self._remark_left_out(corpus, undealt, alone, sorted(counts.keys() - rows.keys()))
         sharing = set(rows)
@@ -130,7 +130,7 @@ class Cr5:
                     f"no word is in {self.settings.least} documents of its language, so there is no vocabulary; "
                     "give more documents"
                 )
-            rows = linked(counts, {lang: documents[~empty[lang]] for lang, documents in rows.items()})
+            rows = linked_rows(counts, {lang: documents[~empty[lang]] for lang, documents in rows.items()})
         if wordless := sorted(sharing - rows.keys()):
             self.remarks_.append(
                 f"{_are(wordless)} left out: the documents there, or those they share concepts with, have no word "

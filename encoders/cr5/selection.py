@@ -19,7 +19,7 @@ _ENOUGH = 0.5
 """Share of the concepts that the limits on length must leave; otherwise the limits are ignored."""
 
 
-def of_fitting_length(counts: Mapping[str, Counts], limits: WordLimits) -> tuple[Rows, str]:
+def rows_within_limits(counts: Mapping[str, Counts], limits: WordLimits) -> tuple[Rows, str]:
     """Documents within the limits and no remark; or, if too few concepts would be left, all documents and a remark."""
     all_rows = {lang: np.arange(len(lang_counts.concepts)) for lang, lang_counts in counts.items()}
     within: Rows = {
@@ -36,7 +36,7 @@ def of_fitting_length(counts: Mapping[str, Counts], limits: WordLimits) -> tuple
     return all_rows, remark
 
 
-def linked(counts: Mapping[str, Counts], rows: Rows) -> Rows:
+def linked_rows(counts: Mapping[str, Counts], rows: Rows) -> Rows:
     """Documents whose concept has a document in another language too; languages without such documents are left out.
 
     Raises:
@@ -67,7 +67,7 @@ def linked(counts: Mapping[str, Counts], rows: Rows) -> Rows:
     return linked_rows
 
 
-def dealt(counts: Mapping[str, Counts], rows: Rows, pivots: Sequence[str]) -> Rows:
+def transitive_rows(counts: Mapping[str, Counts], rows: Rows, pivots: Sequence[str]) -> Rows:
     """Documents for transitive training: those of the pivots and of one other language for each concept.
 
     Each concept goes to the language that has the fewest so far. Then no two languages but pivots share a concept, as

@@ -46,6 +46,6 @@ def ranks(queries: FloatArray, documents: FloatArray) -> npt.NDArray[np.intp]:
     return np.concatenate(blocks)
 
 
-def mean(found: Sequence[Mates]) -> Mates:
+def mean_mates(found: Sequence[Mates]) -> Mates:
     """Mean of both measures."""
     return Mates(float(np.mean([result.rate for result in found])), float(np.mean([result.mrr for result in found])))

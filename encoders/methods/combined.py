@@ -25,7 +25,7 @@ from encoders.document import (
 )
 from encoders.errors import BadInput
 
-BETWEEN = " + "
+SEPARATOR = " + "
 """Separates the names, and the methods, of combined encoders."""
 
 
@@ -35,7 +35,7 @@ def refuse_combined(encoder: str) -> None:
     Raises:
         BadInput: the encoder is combined.
     """
-    if BETWEEN in encoder:
+    if SEPARATOR in encoder:
         raise BadInput(f"combined vectors ({encoder}) can't be mapped yet; map a collection of one encoder")
 
 
@@ -55,14 +55,14 @@ class Combined:
         specs = [encoder.spec for encoder in encoders]
         if len({spec.model for spec in specs}) < len(specs):
             raise BadInput(
-                f"{BETWEEN.join(f'{spec.name} by {spec.method}' for spec in specs)} has the same vectors twice; "
+                f"{SEPARATOR.join(f'{spec.name} by {spec.method}' for spec in specs)} has the same vectors twice; "
                 "combine encoders that differ"
             )
         self.encoders = tuple(encoders)
         languages = dict.fromkeys(lang for spec in specs for lang in spec.languages)
         self.spec = EncoderSpec(
-            name=BETWEEN.join(spec.name for spec in specs),
-            method=BETWEEN.join(spec.method for spec in specs),
+            name=SEPARATOR.join(spec.name for spec in specs),
+            method=SEPARATOR.join(spec.method for spec in specs),
             dim=sum(spec.dim for spec in specs),
             languages=tuple(languages) if all(spec.languages for spec in specs) else (),
             model=short_hash("combined", *(spec.model for spec in specs)),

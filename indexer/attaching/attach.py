@@ -132,7 +132,7 @@ def detach(engine: sa.Engine, collection: Collection, settings: Settings, *, for
 def _refuse_shared_field(engine: sa.Engine, users: UsersIndex) -> None:
     """Refuse a field that another collection uses: each would take the other's vectors for vectors of its own texts."""
     attachment = users.attachment
-    for collection in collections.every(engine):
+    for collection in collections.all_collections(engine):
         other = Attachment.parse(collection.store) if is_attached(collection.store) else None
         if other is None or attachment.companion or other.companion:
             continue

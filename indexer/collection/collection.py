@@ -108,14 +108,14 @@ def require(engine: sa.Engine, name: str) -> Collection:
     """
     collection = find(engine, name)
     if collection is None:
-        names = ", ".join(other.name for other in every(engine)) or "none yet"
+        names = ", ".join(other.name for other in all_collections(engine)) or "none yet"
         raise BadInput(
             f"there is no collection {name!r} (there are: {names}); make it: dragoman index SOURCE -c {name}"
         )
     return collection
 
 
-def every(engine: sa.Engine) -> list[Collection]:
+def all_collections(engine: sa.Engine) -> list[Collection]:
     """All collections, by name."""
     with transaction(engine) as session:
         return list(session.scalars(sa.select(Collection).order_by(Collection.name)))

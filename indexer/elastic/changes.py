@@ -45,7 +45,7 @@ class IndexPosition:
     shards: Mapping[int, ShardPosition]
 
 
-def tops(client: Elasticsearch, server: str, index: str) -> dict[str, IndexPosition]:
+def last_writes(client: Elasticsearch, server: str, index: str) -> dict[str, IndexPosition]:
     """The last complete writes of each index that a name stands for; a refresh afterwards makes them visible.
 
     Raises:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from encoders.errors import MissingPart, StoreError
 from indexer.elastic.address import Credentials
-from indexer.elastic.errors import _BLOCK, TemporaryFailure, WritesBlocked, _away, reason, sentence
+from indexer.elastic.errors import BLOCK, TemporaryFailure, WritesBlocked, away_sentence, reason, sentence
 
 if TYPE_CHECKING:
     from elasticsearch import Elasticsearch
@@ -78,13 +78,13 @@ def guarded(server: str) -> Iterator[None]:
             f"{server} is not Elasticsearch (OpenSearch and old servers neither); Dragoman needs version 9.3 or later"
         ) from error
     except ApiError as error:
-        kind = WritesBlocked if reason(error.body).startswith(_BLOCK) else StoreError
+        kind = WritesBlocked if reason(error.body).startswith(BLOCK) else StoreError
         raise kind(f"{server} {sentence(error)}") from error
     except TransportError as error:
-        raise StoreError(f"{server} {_away(error)}") from error
+        raise StoreError(f"{server} {away_sentence(error)}") from error
 
 
-def found(server: str, index: str, answers: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+def existing_documents(server: str, index: str, answers: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     """The documents that exist, from the answers of an ``_mget``.
 
     Raises:

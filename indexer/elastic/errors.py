@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 _PASSING = frozenset({429, 502, 503, 504})
 
-_BLOCK = "cluster_block_exception"
+BLOCK = "cluster_block_exception"
 
 
 class TemporaryFailure(StoreError):
@@ -43,7 +43,7 @@ class SearchRefused(StoreError):
         self.status, self.reason = status, reason
 
 
-def passes(error: StoreError) -> bool:
+def is_temporary(error: StoreError) -> bool:
     """Whether a failure is temporary: the server is away, restarts, or is overloaded."""
     from elasticsearch import ConnectionError as Away  # noqa: PLC0415
     from elasticsearch import ConnectionTimeout, SSLError  # noqa: PLC0415
@@ -66,14 +66,14 @@ def waits(error: DragomanError, *, first: bool) -> bool:
     """
     if not first and isinstance(error, (WritesBlocked, IndexGone, NoIndex)):
         return True
-    return isinstance(error, StoreError) and passes(error)
+    return isinstance(error, StoreError) and is_temporary(error)
 
 
-def broke(error: StoreError) -> bool:
+def connection_broke(error: StoreError) -> bool:
     """Whether the connection ended during a request: the server died, or refused to read more of the request."""
     from elasticsearch import ConnectionError as Away  # noqa: PLC0415
 
-    return isinstance(error.__cause__, Away) and passes(error)
+    return isinstance(error.__cause__, Away) and is_temporary(error)
 
 
 _PRESSURE = re.compile(r"_operation_bytes=(\d+).*\bmax_\w+_bytes=(\d+)")
@@ -98,7 +98,7 @@ def sentence(error: ApiError) -> str:  # noqa: PLR0911 - a table
     """What a refusal means and what to do about it; the sentence continues after the server's name."""
     cause = reason(error.body)
     kind = cause.partition(":")[0]
-    if kind == _BLOCK:
+    if kind == BLOCK:
         return (
             f"writes nothing ({cause}); free disk on its nodes until the watermark is passed, or lift the block, "
             "then run the command again"
@@ -137,7 +137,8 @@ def reason(body: Any) -> str:
     return str(cause).strip() or "no reason given"
 
 
-def _away(error: Exception) -> str:
+def away_sentence(error: Exception) -> str:
+    """Why a server can't be reached, as the end of a sentence."""
     from elastic_transport import TlsError  # noqa: PLC0415
     from elasticsearch import ConnectionTimeout  # noqa: PLC0415
 

@@ -17,16 +17,16 @@ def values(source: Any, path: str) -> list[Any]:
     return [value for name, rest in steps(source, path) for value in values(source[name], rest)]
 
 
-def joined(texts: Sequence[Any], separator: str) -> Any:
+def join_texts(texts: Sequence[Any], separator: str) -> Any:
     """Texts joined to one; if a value is no text, that value, which the rules of records then refuse."""
     odd = next((value for value in texts if not isinstance(value, str)), None)
     return odd if odd is not None else separator.join(texts)
 
 
-def without(source: Any, paths: Sequence[str]) -> Any:
+def without_paths(source: Any, paths: Sequence[str]) -> Any:
     """A copy of a source without the values at the paths, and without the objects that become empty."""
     if isinstance(source, list):
-        items = [(item, without(item, paths)) for item in source]
+        items = [(item, without_paths(item, paths)) for item in source]
         return [reduced for item, reduced in items if reduced == item or reduced not in ({}, [])]
     if not isinstance(source, Mapping):
         return source
@@ -35,7 +35,7 @@ def without(source: Any, paths: Sequence[str]) -> Any:
         inner_paths = [rest for path in paths for step, rest in steps(source, path) if step == name]
         if "" in inner_paths:
             continue
-        reduced = without(value, inner_paths) if inner_paths else value
+        reduced = without_paths(value, inner_paths) if inner_paths else value
         if reduced not in ({}, []) or reduced == value:
             copied[name] = reduced
     return copied

@@ -16,7 +16,7 @@ from encoders.document import Document, Encoded, Encoder, short_hash
 from encoders.wording import counted
 from indexer.indexing import pruning
 from indexer.indexing.reading import Batch, batches, check_sources, count_ahead, documents_with, readings
-from indexer.indexing.storing import StoringOutcome, put_beside, put_encoded
+from indexer.indexing.storing import StoringOutcome, add_vectors, put_encoded
 from indexer.ledger.ledger import Ledger, Note
 from indexer.ledger.tables import DONE, REFUSED, REMARK, Chunk
 from indexer.readers import ReadOptions
@@ -200,7 +200,7 @@ class _Pipeline:
             with self._warn_if_slow(documents):
                 encoded = encoding.result()
             if self.beside:
-                outcome = put_beside(self.store, self.encoder, documents, encoded)
+                outcome = add_vectors(self.store, self.encoder, documents, encoded)
             else:
                 outcome = put_encoded(self.store, self.encoder.spec.model, documents, encoded)
         self.ledger.done(chunk, outcome.stored, outcome.notes)

@@ -40,7 +40,9 @@ def put_encoded(store: VectorStore, model: str, documents: Sequence[Document], e
     return StoringOutcome(report.stored, notes)
 
 
-def put_beside(store: VectorStore, encoder: Encoder, documents: Sequence[Document], encoded: Encoded) -> StoringOutcome:
+def add_vectors(
+    store: VectorStore, encoder: Encoder, documents: Sequence[Document], encoded: Encoded
+) -> StoringOutcome:
     """Add another encoder's vectors to documents in the store, except documents deleted during the encoding.
 
     Documents changed during the encoding are encoded again.

@@ -32,7 +32,7 @@ class ParallelFiles:
     by_id: dict[Path, dict[str, SourceFile]] = field(default_factory=dict)
 
 
-def find(sources: Sequence[str]) -> ParallelFiles:
+def find_files(sources: Sequence[str]) -> ParallelFiles:
     """Sort the files of sources by their reader.
 
     If the sources name two sides or more of a text as files, the text's other sides are left out.

@@ -74,7 +74,7 @@ def fingerprint(source: str, options: ReadOptions) -> str:
     if source.startswith(irdatasets.PREFIX):
         return short_hash(source, options_json)
     if source.startswith(elastic.PREFIX):
-        return short_hash(elastic.state(source), options_json)
+        return short_hash(elastic.index_fingerprint(source), options_json)
     parts: list[str | bytes] = [options_json]
     for file in source_files(_existing(source)):
         try:

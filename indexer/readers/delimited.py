@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from itertools import chain
 
 from encoders.wording import counted
-from indexer.readers.encodings import UndecodableError, decode, taken_for
+from indexer.readers.encodings import UndecodableError, decode, encoding_remark
 from indexer.readers.files import RECORD_LIMIT, SourceFile
 from indexer.readers.record import make_document
 from indexer.readers.source import Reading, ReadOptions, Refusal, Remark
@@ -76,7 +76,7 @@ def _read(file: SourceFile, options: ReadOptions, *, tabs: bool) -> Iterator[Rea
     yield from lines.refused()
     for encoding in lines.encodings:
         if encoding not in ("utf-8", options.encoding):
-            yield Remark(file.shown, f"lines are {taken_for(encoding)}")
+            yield Remark(file.shown, f"lines are {encoding_remark(encoding)}")
 
 
 def _rows(file: SourceFile, lines: Iterator[str], *, tabs: bool) -> Iterator[tuple[str, list[str] | csv.Error]]:

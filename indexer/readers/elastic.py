@@ -14,7 +14,7 @@ from indexer.elastic import address, changes, connection, errors
 from indexer.elastic.address import SCHEMES, Credentials
 from indexer.elastic.ours import is_ours
 from indexer.elastic.readable import keeps_no_source, refuse_partial
-from indexer.elastic.values import joined, values, without
+from indexer.elastic.values import join_texts, values, without_paths
 from indexer.readers.record import make_document
 from indexer.readers.source import Reading, ReadOptions
 
@@ -30,7 +30,7 @@ _PAUSE = 1.0
 _SEPARATORS = {"title": " ", "text": "\n\n"}
 
 
-def absolute(source: str) -> str:
+def with_server(source: str) -> str:
     """Complete a source with its server; a source without a server gets that of ``DRAGOMAN_ELASTIC_URL``.
 
     Raises:
@@ -54,7 +54,7 @@ def absolute(source: str) -> str:
     return f"{PREFIX}{place}"
 
 
-def state(source: str) -> str:
+def index_fingerprint(source: str) -> str:
     """A string that changes with every write into the index.
 
     Raises:
@@ -171,7 +171,7 @@ class _View:
                     ) from error
                 self._id = ""
             except StoreError as error:
-                if not errors.passes(error) or time.monotonic() > deadline:
+                if not errors.is_temporary(error) or time.monotonic() > deadline:
                     raise
                 self._id = ""
                 time.sleep(_PAUSE)
@@ -198,11 +198,11 @@ def _record(hit: Mapping[str, Any], options: ReadOptions) -> dict[str, Any]:
     """A document's values by the source's own names; a name may be a path through objects and arrays."""
     source = hit.get("_source", {})
     paths = {field: options.fields.get(field, field) for field in ("title", "text", "lang", *options.fields)}
-    record: dict[str, Any] = without(source, list(paths.values()))
+    record: dict[str, Any] = without_paths(source, list(paths.values()))
     for field, path in paths.items():
         path_values = values(source, path)
         if path_values and field in _SEPARATORS:
-            record[path] = joined(path_values, _SEPARATORS[field])
+            record[path] = join_texts(path_values, _SEPARATORS[field])
         elif path_values:
             record[path] = path_values[0] if len(path_values) == 1 else path_values
     if "id" not in options.fields:
@@ -212,7 +212,7 @@ def _record(hit: Mapping[str, Any], options: ReadOptions) -> dict[str, Any]:
 
 def _place(source: str) -> tuple[str, str]:
     """The address of the server, and the name of the index."""
-    parts = urlsplit(absolute(source).removeprefix(PREFIX))
+    parts = urlsplit(with_server(source).removeprefix(PREFIX))
     return f"{parts.scheme}://{parts.netloc}", unquote(parts.path.strip("/"))
 
 
@@ -228,7 +228,7 @@ def _positions(client: Elasticsearch, server: str, index: str) -> dict[str, chan
     try:
         with connection.guarded(server):
             connection.check_version(client, server)
-            positions = changes.tops(client, server, index)
+            positions = changes.last_writes(client, server, index)
             with suppress(AuthorizationException):  # without the right to refresh, the last refresh is what is read
                 client.indices.refresh(index=index)
     except NotFoundError as error:

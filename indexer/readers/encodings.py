@@ -53,7 +53,7 @@ def known_encoding(name: str) -> str:
     return name
 
 
-def taken_for(encoding: str) -> str:
+def encoding_remark(encoding: str) -> str:
     """The sentence for a remark on a file that is not UTF-8."""
     return f"not UTF-8 and taken for {encoding}; if that is wrong, say --encoding"
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from encoders.errors import BadInput
 from encoders.languages import normalise
-from indexer.readers.encodings import UndecodableError, declared_encoding, decode, taken_for
+from indexer.readers.encodings import UndecodableError, declared_encoding, decode, encoding_remark
 from indexer.readers.files import SourceFile
 from indexer.readers.record import clean, make_document, one_line
 from indexer.readers.source import Reading, ReadOptions, Refusal, Remark
@@ -36,7 +36,7 @@ def read_html(file: SourceFile, options: ReadOptions) -> Iterator[Reading]:
     record = {"id": file.name, "title": title, "text": text, "lang": lang}
     yield make_document(record, file.shown, ReadOptions(lang=options.lang))
     if encoding not in ("utf-8", declared, options.encoding):
-        yield Remark(file.shown, f"it is {taken_for(encoding)}")
+        yield Remark(file.shown, f"it is {encoding_remark(encoding)}")
 
 
 def _page(markup: str) -> tuple[str, str, str]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from indexer.readers.article import TEXTS, parse_article
 from indexer.readers.clef import newspaper
-from indexer.readers.encodings import UndecodableError, declared_encoding, decode, taken_for
+from indexer.readers.encodings import UndecodableError, declared_encoding, decode, encoding_remark
 from indexer.readers.files import RECORD_LIMIT, SourceFile
 from indexer.readers.record import make_document
 from indexer.readers.source import Reading, ReadOptions, Refusal, Remark
@@ -34,7 +34,7 @@ class _FileSummary:
     def remarks(self, stated: str) -> Iterator[str]:
         for encoding in self.encodings:
             if encoding not in ("utf-8", stated):
-                yield f"records are {taken_for(encoding)}"
+                yield f"records are {encoding_remark(encoding)}"
         if self.other_tags:
             used = ", ".join(f"<{tag}>" for tag in self.other_tags)
             usual = ", ".join(f"<{tag}>" for tag in TEXTS)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from indexer.readers.encodings import UndecodableError, decode, taken_for
+from indexer.readers.encodings import UndecodableError, decode, encoding_remark
 from indexer.readers.files import SourceFile
 from indexer.readers.record import make_document
 from indexer.readers.source import Reading, ReadOptions, Refusal, Remark
@@ -31,4 +31,4 @@ def read_text(file: SourceFile, options: ReadOptions) -> Iterator[Reading]:
         title = title.lstrip("# ")
     yield make_document({"id": file.name, "title": title, "text": rest}, file.shown, ReadOptions(lang=options.lang))
     if encoding not in ("utf-8", options.encoding):
-        yield Remark(file.shown, f"it is {taken_for(encoding)}")
+        yield Remark(file.shown, f"it is {encoding_remark(encoding)}")

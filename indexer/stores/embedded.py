@@ -215,7 +215,7 @@ class EmbeddedStore:
         self, connection: sa.Connection, items: Sequence[StoredDocument], before: Mapping[str, sa.Row[Any]]
     ) -> None:
         """If the file has words, index those of new and changed texts: a text's hash covers its language too."""
-        if not words.are_kept(connection):
+        if not words.words_exist(connection):
             return
         hashes = {doc_id: row.text_hash for doc_id, row in before.items()}
         documents = {item.document.doc_id: item.document for item in items}
@@ -281,7 +281,7 @@ class EmbeddedStore:
             complete = words.are_complete(connection)
         while not complete:
             with self._writing() as connection:
-                words.take_in(connection)
+                words.index_batch(connection)
                 complete = words.are_complete(connection)
         with self._snapshot() as connection:
             allowed = connection.execute(_matching(filters, _documents.c.row)).scalars().all() if filters else None
@@ -390,7 +390,7 @@ class EmbeddedStore:
         """Delete documents with their vectors, passages and words; returns how many there were."""
         listed = list(doc_ids)
         with self._writing() as connection:
-            if words.are_kept(connection):
+            if words.words_exist(connection):
                 rows = self._documents(connection, listed).values()
                 words.remove(connection, [(row.row, row.lang) for row in rows])
             removed = connection.execute(_documents.delete().where(_documents.c.doc_id.in_(_LIST)), _listed(listed))

@@ -30,19 +30,19 @@ _NEXT = sa.text(
 )
 
 
-def are_kept(connection: sa.Connection) -> bool:
+def words_exist(connection: sa.Connection) -> bool:
     """Whether the file has words, so that a write to the documents must write their words too."""
     return bool(connection.exec_driver_sql("PRAGMA user_version").scalar_one() == WITH_WORDS)
 
 
 def are_complete(connection: sa.Connection) -> bool:
     """Whether every document's words are indexed."""
-    return are_kept(connection) and connection.execute(sa.select(_words.c.upto)).scalar_one() is None
+    return words_exist(connection) and connection.execute(sa.select(_words.c.upto)).scalar_one() is None
 
 
-def take_in(connection: sa.Connection) -> None:
+def index_batch(connection: sa.Connection) -> None:
     """Index the words of the next batch of documents; to be called in a write transaction."""
-    if not are_kept(connection):
+    if not words_exist(connection):
         _words.create(connection)
         connection.execute(_words.insert(), {"upto": 0})
         connection.exec_driver_sql(f"PRAGMA user_version = {WITH_WORDS}")

@@ -90,7 +90,7 @@ def encoded_by_concept(
     """
     vectors = ByConcept()
     readings = chain.from_iterable([read(source, options) for source in sources])
-    return encoded(vectors, _in_languages(readings, langs, vectors.refused), encoder, console)
+    return add_encoded(vectors, _in_languages(readings, langs, vectors.refused), encoder, console)
 
 
 def _in_languages(readings: Iterable[Reading], langs: Sequence[str], refused: list[Refusal]) -> Iterator[Document]:
@@ -106,7 +106,7 @@ def _in_languages(readings: Iterable[Reading], langs: Sequence[str], refused: li
                 refused.append(reading)
 
 
-def encoded(vectors: ByConcept, documents: Iterable[Document], encoder: Encoder, console: Console) -> ByConcept:
+def add_encoded(vectors: ByConcept, documents: Iterable[Document], encoder: Encoder, console: Console) -> ByConcept:
     """Encode documents batch by batch and add their vectors to ``vectors``, which is returned."""
     remaining = iter(documents)
     with console.progress("encoding", None, "documents") as progress:

@@ -125,7 +125,7 @@ def train_hmde(
 
     document_source = Sources(sources, options or ReadOptions(), languages)
     check_sources(document_source.names, document_source.options)
-    base = (bases.frozen if settings.frozen else bases.trained)(encoder, settings, device, console)
+    base = (bases.open_frozen if settings.frozen else bases.open_trained)(encoder, settings, device, console)
     survey = document_source.survey(console)
     Triples(survey.pages, settings.seed, concepts_held_out(survey.pages, settings)[0])  # raises before the encoding
     work_folder = target.with_name(f"{target.name}.training")

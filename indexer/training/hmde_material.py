@@ -133,7 +133,7 @@ def prepare(sources: Sources, total: int, lower: Lower, place: Path, lower_id: s
 
     def prepare_batch() -> None:
         hashes.append(short_hash(lower_id, *(document.text_hash for document in batch)))
-        part = prepared(batch, lower, place / f"part-{len(parts):05}.npz", hashes[-1], console)
+        part = load_or_prepare(batch, lower, place / f"part-{len(parts):05}.npz", hashes[-1], console)
         parts.append(part)
         for document, count in zip(batch, part["counts"], strict=True):
             page = page_of(document.lang, document.fields)
@@ -158,7 +158,7 @@ def prepare(sources: Sources, total: int, lower: Lower, place: Path, lower_id: s
     return Material(pages, hashes, cut=sum(int((part["left_out"] > 0).sum()) for part in parts))
 
 
-def prepared(documents: Sequence[Document], lower: Lower, file: Path, digest: str, console: Console) -> Part:
+def load_or_prepare(documents: Sequence[Document], lower: Lower, file: Path, digest: str, console: Console) -> Part:
     """Load a batch from a file if the file is readable and has this digest; else prepare it and write the file."""
     from onnx_export.training.checkpoint import write_whole  # noqa: PLC0415 - torch
 

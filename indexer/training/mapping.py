@@ -15,7 +15,7 @@ from encoders.document import EncoderSpec, FloatArray
 from encoders.errors import BadInput
 from encoders.maps.lca import LCA, source_path
 from encoders.maps.lcc import LCC
-from encoders.maps.mates import Mates, mates, mean
+from encoders.maps.mates import Mates, mates, mean_mates
 from encoders.maps.networks import NETWORKS, Networks
 from encoders.maps.ridge import RIDGES, AlignedMoments, RidgePath
 from encoders.maps.space import ANY, SpaceMaps
@@ -228,7 +228,7 @@ def _mate_retrieval(maps: _Maps, training: ByConcept, validation: ByConcept) -> 
             continue
         queries, mate_rows = (_rows(validation, lang, shared) - means[lang] for lang in (query_lang, document_lang))
         pair_scores.append(mates(*space.compared(query_lang, document_lang, queries, mate_rows)))
-    return mean(pair_scores) if pair_scores else Mates(0.0, 0.0)
+    return mean_mates(pair_scores) if pair_scores else Mates(0.0, 0.0)
 
 
 def write(maps: SpaceMaps | Networks, folder: Path) -> None:
@@ -237,7 +237,7 @@ def write(maps: SpaceMaps | Networks, folder: Path) -> None:
     Raises:
         BadInput: the path holds something else, or the folder can't be written.
     """
-    free(folder)
+    require_writable(folder)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         if (folder / NETWORKS).is_dir():
@@ -247,7 +247,7 @@ def write(maps: SpaceMaps | Networks, folder: Path) -> None:
         raise BadInput(f"{folder} can't be written ({error.strerror or error}); choose another --output") from error
 
 
-def free(folder: Path) -> None:
+def require_writable(folder: Path) -> None:
     """Check that a mapping can be written to a path: it is absent, an empty folder, or a mapping.
 
     Raises:

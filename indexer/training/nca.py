@@ -8,7 +8,7 @@ from itertools import permutations
 
 from encoders.console import Console
 from encoders.document import EncoderSpec, FloatArray
-from encoders.maps.mates import Mates, mates, mean
+from encoders.maps.mates import Mates, mates, mean_mates
 from encoders.maps.networks import Networks
 from encoders.maps.parallel import ConceptSplit
 from encoders.maps.ridge import require_finite
@@ -67,7 +67,7 @@ def learn_networks(documents: ByConcept, spec: EncoderSpec, seed: int, console: 
     test = split.test.rows
 
     def mean_over_pairs(compared: Callable[[str, str], tuple[FloatArray, FloatArray]]) -> Mates:
-        return mean([mates(*compared(source, target)) for source, target in pairs])
+        return mean_mates([mates(*compared(source, target)) for source, target in pairs])
 
     return LearntNetworks(
         networks,

@@ -14,7 +14,7 @@ from encoders.folder import ModelFolder, Precision, free_target
 from encoders.session import Device
 from encoders.tlaser.settings import NAMES, TlaserPlan
 from encoders.tlaser.vocabulary import learn_vocabulary
-from indexer.parallel import AlignedSentence, find, read_parallel
+from indexer.parallel import AlignedSentence, find_files, read_parallel
 from indexer.readers.source import Refusal
 from indexer.training.aligned_corpus import AlignedText, choose_pivots, gather, hold_out, make_corpus, words_a_token
 from onnx_export.graphs.parity import GateText, ParityReport
@@ -151,7 +151,7 @@ def train_tlaser(
 
 
 def _read_text(sources: Sequence[str], languages: Sequence[str], console: Console) -> AlignedText:
-    files = find(sources)
+    files = find_files(sources)
     sentences = 0
     with console.progress("reading", None, "sentences") as progress:
 

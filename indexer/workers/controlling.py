@@ -10,7 +10,7 @@ from indexer.ledger.database import now, transaction
 from indexer.ledger.ledger import builds, change_state, forget_chunks, runs
 from indexer.ledger.tables import ACTIVE, CANCELLED, PAUSED, READING, RUNNING, IndexRun
 from indexer.workers.hints import Hints
-from indexer.workers.sweeping import give_out
+from indexer.workers.sweeping import send_hints
 
 
 def last_run(engine: sa.Engine, collection: str) -> IndexRun:
@@ -59,7 +59,7 @@ def resume(engine: sa.Engine, collection: str, hints: Hints) -> IndexRun:
         raise BadInput(
             f"the documents of run {run.id} are not all read; give the command that reads them again, it goes on"
         )
-    give_out(engine, hints, run.model)
+    send_hints(engine, hints, run.model)
     return run
 
 

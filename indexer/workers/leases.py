@@ -14,7 +14,7 @@ from indexer.ledger.clock import clock
 from indexer.ledger.database import now, transaction
 from indexer.ledger.ledger import Note, finding
 from indexer.ledger.tables import DONE, LEASED, PENDING, REFUSED, RUNNING, SPLIT, Chunk, IndexRun, Spool
-from indexer.workers.spool import unpacked
+from indexer.workers.spool import unpack
 
 MOST_ATTEMPTS = 5
 """Attempts at a chunk before it is halved: a worker may also die for reasons other than a document."""
@@ -162,7 +162,7 @@ class Leases:
         """The documents to encode; none if the run was cancelled."""
         with transaction(self._engine) as session:
             spool = session.get(Spool, (lease.run, lease.whole))
-        documents = unpacked(spool.documents) if spool else []
+        documents = unpack(spool.documents) if spool else []
         return [documents[position] for position in lease.todo if documents]
 
     def run(self, lease: Lease) -> IndexRun | None:

@@ -13,7 +13,7 @@ from indexer.ledger.ledger import Ledger
 from indexer.ledger.tables import READING
 from indexer.readers import ReadOptions
 from indexer.stores.contract import Stamp, VectorStore
-from indexer.workers.spool import packed, unpacked
+from indexer.workers.spool import pack, unpack
 
 
 def spool(
@@ -58,25 +58,25 @@ def hand_out(
     store: VectorStore,
     ledger: Ledger,
     progress: Progress,
-    pack: Callable[[Sequence[Document]], bytes] = packed,
+    pack_documents: Callable[[Sequence[Document]], bytes] = pack,
 ) -> None:
     """Write chunks with their new and changed documents into a ledger; workers begin after the last chunk.
 
     ``chunks`` are all chunks from the first, even those that an interrupted call has already written. ``progress`` is
-    called with the number of records of each chunk, and ``pack`` packs a chunk's documents for the workers.
+    called with the number of records of each chunk, and ``pack_documents`` packs a chunk's documents for the workers.
     """
     for batch in chunks:
         if ledger.recall(batch.number, batch.digest) is None:
             stamps = store.stamps(model, batch.doc_ids)
             earlier = _earlier(ledger, batch.doc_ids)
-            todo, beaten = flags(batch.documents, stamps, earlier)
+            todo, beaten = wanted_documents(batch.documents, stamps, earlier)
             ledger.plan(
                 batch.number,
                 todo,
                 batch.digest,
                 batch.doc_ids,
                 batch.notes,
-                spool=pack(batch.documents),
+                spool=pack_documents(batch.documents),
                 beaten={doc_id: (earlier[doc_id][0], positions) for doc_id, positions in beaten.items()},
             )
         progress(batch.records)
@@ -87,7 +87,7 @@ Earlier = tuple[int, Sequence[tuple[int, Document]]]
 """Number of a chunk, and its documents of one id with their positions."""
 
 
-def flags(
+def wanted_documents(
     documents: Sequence[Document], stamps: Mapping[str, Stamp], earlier: Mapping[str, Earlier]
 ) -> tuple[list[bool], dict[str, list[int]]]:
     """Which documents of a chunk to encode, and which documents of earlier chunks not to encode any more.
@@ -123,7 +123,7 @@ def flags(
 
 def _earlier(ledger: Ledger, doc_ids: Sequence[str]) -> dict[str, Earlier]:
     numbers = ledger.seen_in(doc_ids)
-    chunks = {number: unpacked(ledger.spooled(number)) for number in set(numbers.values())}
+    chunks = {number: unpack(ledger.spooled(number)) for number in set(numbers.values())}
     return {
         doc_id: (
             number,

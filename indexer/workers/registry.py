@@ -79,7 +79,7 @@ def alive(engine: sa.Engine, model: str | None = None) -> list[Worker]:
         return list(session.scalars(query if model is None else query.where(Worker.model == model)))
 
 
-def forget_the_dead(engine: sa.Engine) -> None:
+def remove_dead_workers(engine: sa.Engine) -> None:
     """Remove workers that have shown no sign of life for ten minutes."""
     with transaction(engine) as session:
         delete_dead = sa.delete(Worker).where(Worker.until < clock() - _FORGOTTEN_AFTER)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from encoders.console import Console
 from encoders.document import Encoder, EncoderSpec
 from encoders.errors import BadInput, MissingPart, StoreError
-from encoders.methods.combined import BETWEEN
+from encoders.methods.combined import SEPARATOR
 from encoders.session import Device, available_cores, resolved_device
 from indexer.ledger.database import connect, is_away, shown
 from indexer.settings import Settings
@@ -172,7 +172,7 @@ class _Pool:
 
 
 def _warn_of_int8(reference: str) -> None:
-    for encoder_name in reference.split(BETWEEN):
+    for encoder_name in reference.split(SEPARATOR):
         config = find_model(encoder_name, Console(quiet=True)).config
         if config.precision == "int8":
             logger.warning(

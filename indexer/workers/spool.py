@@ -13,21 +13,21 @@ from encoders.document import Document
 _LEVEL = 3
 
 
-def packed(documents: Sequence[Document]) -> bytes:
+def pack(documents: Sequence[Document]) -> bytes:
     """Documents → bytes; an unpaired surrogate in a text survives as an escape."""
     lines = "\n".join(json.dumps(asdict(document)) for document in documents)
     return zstandard.ZstdCompressor(level=_LEVEL).compress(lines.encode("ascii"))
 
 
-def packed_ids(documents: Sequence[Document]) -> bytes:
+def pack_ids(documents: Sequence[Document]) -> bytes:
     """Ids and languages of stored documents → bytes; the texts are left out, because workers read them in the store.
 
     The revision is lower than any other: if such a document were stored, the store would keep its own.
     """
-    return packed([Document(document.doc_id, document.lang, "", revision=-1) for document in documents])
+    return pack([Document(document.doc_id, document.lang, "", revision=-1) for document in documents])
 
 
-def unpacked(spool: bytes) -> list[Document]:
+def unpack(spool: bytes) -> list[Document]:
     """Bytes → documents."""
     lines = zstandard.ZstdDecompressor().decompress(spool).decode("ascii")
     return [Document(**json.loads(line)) for line in lines.split("\n") if line]

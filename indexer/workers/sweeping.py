@@ -20,7 +20,7 @@ from indexer.stores.factory import open_store
 from indexer.workers.hints import Hints
 from indexer.workers.leases import DIED, IS_PENDING
 from indexer.workers.logs import logger
-from indexer.workers.registry import forget_the_dead
+from indexer.workers.registry import remove_dead_workers
 
 MOST_AT_ONCE = 1_000
 """Most messages that one sweep sends; the next sweep sends more."""
@@ -51,8 +51,8 @@ def sweep(
     """
     if not _take_turn(engine, model, every):
         return []
-    forget_the_dead(engine)
-    give_out(engine, hints, model)
+    remove_dead_workers(engine)
+    send_hints(engine, hints, model)
     with transaction(engine) as session:
         ended = list(session.scalars(sa.select(IndexRun).where(*_IS_GOING, IndexRun.model == model, ~_HAS_OPEN_CHUNKS)))
     return [run.id for run in ended if _end_run(engine, settings, run, failed)]
@@ -68,7 +68,7 @@ def _end_run(engine: sa.Engine, settings: Settings, run: IndexRun, failed: Faile
     return True
 
 
-def give_out(engine: sa.Engine, hints: Hints, model: str) -> None:
+def send_hints(engine: sa.Engine, hints: Hints, model: str) -> None:
     """Free the chunks of ended leases, and send messages until every free chunk has one, up to a limit."""
     with transaction(engine) as session:
         # Skip rows that another worker has locked: a statement that locks many rows must never wait for a lock.
@@ -76,7 +76,7 @@ def give_out(engine: sa.Engine, hints: Hints, model: str) -> None:
         is_ended = sa.tuple_(Chunk.run_id, Chunk.number).in_(ended_leases.with_for_update(skip_locked=True))
         release = sa.update(Chunk).where(is_ended, Chunk.state == LEASED).values(state=PENDING, error=DIED)
         session.execute(release, execution_options={"synchronize_session": False})
-    runs = [run.id for run in going(engine, model)]
+    runs = [run.id for run in active_runs(engine, model)]
     with transaction(engine) as session:
         pending = sa.select(Chunk.run_id, Chunk.number).where(Chunk.run_id.in_(runs), IS_PENDING)
         count = sa.select(sa.func.count()).select_from(pending.limit(_ENOUGH).subquery())
@@ -96,7 +96,7 @@ def _take_turn(engine: sa.Engine, model: str, every: float) -> bool:
         return bool(session.execute(claim_turn, execution_options={"synchronize_session": False}).rowcount)  # type: ignore[attr-defined]
 
 
-def going(engine: sa.Engine, model: str | None = None) -> list[IndexRun]:
+def active_runs(engine: sa.Engine, model: str | None = None) -> list[IndexRun]:
     """Runs that workers should work on, of one model or of all."""
     query = sa.select(IndexRun).where(*_IS_GOING).order_by(IndexRun.id)
     with transaction(engine) as session:

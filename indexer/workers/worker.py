@@ -18,7 +18,7 @@ from encoders.document import Document, Encoder
 from encoders.errors import DragomanError, MissingPart, StoreError
 from indexer.collection import collection as collections
 from indexer.collection.collection import Collection
-from indexer.indexing.storing import existing_documents, put_beside, put_encoded
+from indexer.indexing.storing import add_vectors, existing_documents, put_encoded
 from indexer.ledger.database import is_away, owner_of
 from indexer.ledger.ledger import storable
 from indexer.ledger.tables import IndexRun
@@ -32,7 +32,7 @@ from indexer.workers.logs import logger, of
 from indexer.workers.metrics import Metrics
 from indexer.workers.registry import Identity
 from indexer.workers.shutdown import StopSignal
-from indexer.workers.sweeping import going, sweep
+from indexer.workers.sweeping import active_runs, sweep
 
 BEATS = 4
 """Signs of life that a worker writes during one lease."""
@@ -164,7 +164,7 @@ class ChunkWorker:
             self._log_lost(lease)
             return
         if run.again:
-            outcome = put_beside(store, self._encoder, documents, encoded)
+            outcome = add_vectors(store, self._encoder, documents, encoded)
         else:
             outcome = put_encoded(store, self.who.model, documents, encoded)
         started = self._metrics.spent("put", started)
@@ -214,7 +214,7 @@ class ChunkWorker:
     def _decline(self, run: int, number: int) -> None:
         """Send a chunk of another model to the queue of that model's workers; logged once per run."""
         with suppress(StoreError):
-            for active_run in going(self._engine):
+            for active_run in active_runs(self._engine):
                 if active_run.id == run and active_run.model != self.who.model:
                     self._hints.send(active_run.model, [(run, number)])
                     self._log_declined(active_run)
@@ -302,7 +302,7 @@ class ChunkWorker:
             try:
                 for ended_run_id in sweep(self._engine, self._settings, self._hints, self.who.model, every):
                     logger.info("the run is done", extra={"run": ended_run_id})
-                for active_run in going(self._engine):  # messages for other models go to other queues
+                for active_run in active_runs(self._engine):  # messages for other models go to other queues
                     if active_run.model != self.who.model:
                         self._log_declined(active_run)
             except DragomanError as error:

@@ -46,7 +46,7 @@ class Base:
     recipe: Recipe | None = None
 
 
-def frozen(reference: str, settings: Settings, device: Device, console: Console) -> Base:
+def open_frozen(reference: str, settings: Settings, device: Device, console: Console) -> Base:
     """Open an exported folder, or the default encoder, with frozen weights.
 
     Raises:
@@ -58,7 +58,7 @@ def frozen(reference: str, settings: Settings, device: Device, console: Console)
     return Base(lower, folder.config, folder=folder)
 
 
-def trained(reference: str, settings: Settings, device: Device, console: Console) -> Base:
+def open_trained(reference: str, settings: Settings, device: Device, console: Console) -> Base:
     """Load the default encoder's weights, or a Hugging Face folder or name, for training.
 
     Raises:

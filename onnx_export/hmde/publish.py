@@ -23,7 +23,7 @@ from onnx_export.hmde.lower_encoders.adapters import merge_adapters
 from onnx_export.hmde.model import Upper
 from onnx_export.hmde.weights import digest, save
 from onnx_export.huggingface import source as huggingface
-from onnx_export.huggingface.export import gate, judged, prefixed, write_graph
+from onnx_export.huggingface.export import check_graph, prefixed, require_parity, write_graph
 
 _CARD, _PARITY = "MODEL_CARD.md", "parity.json"
 _HEADING = "\n## Documents (HMDE)\n"
@@ -84,7 +84,7 @@ def publish(
         }
         _write_json(draft / ABOUT, facts)
         report = _compare_both(upper, folder, texts, lower_reference, precision)
-        judged(report, f"the upper encoder in {precision}", console, force=force)
+        require_parity(report, f"the upper encoder in {precision}", console, force=force)
         _write_json(draft / ABOUT, {**facts, "parity": report.as_json()})
         for name, data in extra.items():
             (draft / name).write_bytes(data)
@@ -106,7 +106,7 @@ def _write_lower(
     console.say(f"writing the lower graph in {folder.config.precision}")
     write_graph(base.source, folder.path, folder.config.precision)
     reference = huggingface.reference_vectors(base.source, [prefixed(text, folder.config) for text in texts])
-    report = gate(folder, texts, reference, console, force=force)
+    report = check_graph(folder, texts, reference, console, force=force)
     _write_json(folder.path / _PARITY, report.as_json())
     return reference
 

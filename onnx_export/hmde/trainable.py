@@ -128,7 +128,9 @@ def open_trainable(
     if method not in METHODS:
         raise BadInput(f"a document encoder by method {method} can't be trained; give --method {' or '.join(METHODS)}")
     if method == LONGFORMER:
-        return _open_longformer(bases.trained(checkpoint or reference, Settings(), device, console), budget, device)
+        return _open_longformer(
+            bases.open_trained(checkpoint or reference, Settings(), device, console), budget, device
+        )
     folder = find_model(reference, console)
     upper, lower_weights = weights.load(folder) if is_hmde(folder) else (None, {})
     upper = upper if method == Hmde.method else None
@@ -136,7 +138,7 @@ def open_trainable(
     if upper is not None:
         settings = Settings(budget=budget, sentences=upper.shape.sentences, tokens=upper.shape.tokens)
     source = checkpoint or _default_checkpoint(folder, reference)
-    base = bases.trained(source, settings, device, console)
+    base = bases.open_trained(source, settings, device, console)
     _restore_lower(base, lower_weights, folder, source)
     lower = cast("TrainedLower", base.lower)
     if upper is not None:

@@ -62,7 +62,7 @@ def export_model(
     with publishing(target, config, instead="with -o") as draft:
         console.say(f"writing the graph in {precision}")
         write_graph(source, draft, precision)
-        report = gate(ModelFolder(draft, config), texts, reference, console, force=force)
+        report = check_graph(ModelFolder(draft, config), texts, reference, console, force=force)
         parity_json = json.dumps(report.as_json(), indent=2, ensure_ascii=False, allow_nan=False)
         (draft / "parity.json").write_text(parity_json + "\n", encoding="utf-8")
         (draft / "MODEL_CARD.md").write_text(model_card(model, config, recipe, report), encoding="utf-8")
@@ -129,7 +129,7 @@ def prefixed(text: GateText, config: ModelConfig) -> str:
     return (config.query_prefix if text.role == "query" else config.document_prefix) + text.text
 
 
-def gate(
+def check_graph(
     folder: ModelFolder, texts: Sequence[GateText], reference: FloatArray, console: Console, *, force: bool
 ) -> ParityReport:
     """Compare a folder's graph with torch's vectors of the texts, show the report, and refuse a graph below the bar.
@@ -138,10 +138,10 @@ def gate(
         BadInput: parity is below the bar and not forced.
     """
     report = check_parity(folder, texts, reference)
-    return judged(report, f"{folder.config.name} in {report.precision}", console, force=force)
+    return require_parity(report, f"{folder.config.name} in {report.precision}", console, force=force)
 
 
-def judged(report: ParityReport, what: str, console: Console, *, force: bool) -> ParityReport:
+def require_parity(report: ParityReport, what: str, console: Console, *, force: bool) -> ParityReport:
     """Show a report, and refuse its graph, which ``what`` names, below the bar; return the report.
 
     Raises:

@@ -19,7 +19,7 @@ from encoders.tlaser.settings import NAMES, TlaserPlan
 from onnx_export.graphs.bilstm_graph import build_bilstm
 from onnx_export.graphs.parity import GateText, ParityReport
 from onnx_export.graphs.precision import convert
-from onnx_export.huggingface.export import gate
+from onnx_export.huggingface.export import check_graph
 from onnx_export.huggingface.source import export_token_graph
 from onnx_export.tlaser.batches import encoder_input, padded
 from onnx_export.tlaser.model import Translator, UnitVectors
@@ -86,7 +86,7 @@ def publish(
             write_graph(model, plan, graph)
             convert(graph, draft / "model.onnx", precision)
         (draft / config.tokenizer_name).write_text(tokenizer.to_str(), encoding="utf-8")
-        report = gate(ModelFolder(draft, config), texts, reference, console, force=force)
+        report = check_graph(ModelFolder(draft, config), texts, reference, console, force=force)
         (draft / "parity.json").write_text(
             json.dumps(report.as_json(), indent=2, ensure_ascii=False, allow_nan=False) + "\n", encoding="utf-8"
         )

@@ -55,7 +55,7 @@ class Pairs(Candidates):
 
 
 @dataclass(frozen=True)
-class Neighbourhood:
+class NeighbourMeans:
     """Mean cosine of each document to its nearest documents on the other side.
 
     Attributes:
@@ -87,20 +87,20 @@ def align(x: FloatArray, y: FloatArray, *, k: int = 4, margin: Margin = "ratio",
     """
     check(x, y, k, threshold)
     if not (len(x) and len(y)):
-        return in_order([])
+        return merged_rounds([])
     means = neighbourhood(x, y, k) if margin != "absolute" else _zero_means(len(x), len(y))
     rows, cols = np.arange(len(x)), np.arange(len(y))
     rounds: list[Candidates] = []
     per_document = KEPT
     while len(rows) and len(cols):
         free_x, free_y = (x, y) if not rounds else (x[rows], y[cols])
-        free_means = Neighbourhood(means.forward[rows], means.backward[cols])
+        free_means = NeighbourMeans(means.forward[rows], means.backward[cols])
         matched, waiting = _match(_best_pairs(free_x, free_y, free_means, margin, per_document), threshold)
         cosines = _cosines(free_x, free_y, matched.rows, matched.cols)
         rounds.append(Candidates(rows[matched.rows], cols[matched.cols], cosines, matched.scores))
         rows, cols = rows[waiting[0]], cols[waiting[1]]
         per_document = max(KEPT, min(2 * per_document, _PAIRS_AT_ONCE // max(1, len(rows) + len(cols))))
-    return in_order(rounds)
+    return merged_rounds(rounds)
 
 
 def check(x: FloatArray, y: FloatArray, k: int, threshold: float) -> None:
@@ -120,17 +120,17 @@ def check(x: FloatArray, y: FloatArray, k: int, threshold: float) -> None:
             raise BadInput(f"the {name} side's vector {bad_rows[0]} has a value that is no number; encode it again")
 
 
-def neighbourhood(x: FloatArray, y: FloatArray, k: int) -> Neighbourhood:
+def neighbourhood(x: FloatArray, y: FloatArray, k: int) -> NeighbourMeans:
     """Mean cosine of each row's and each column's k nearest on the other side; of all where there are fewer than k."""
     forward, backward = _Best(len(x), min(k, len(y))), _Best(len(y), min(k, len(x)))
     for row, col, tile in _tiles(x, y):
         forward.offer(tile, row, col)
         backward.offer(tile, col, row, across=True)
-    return Neighbourhood(forward.values.mean(axis=1), backward.values.mean(axis=1))
+    return NeighbourMeans(forward.values.mean(axis=1), backward.values.mean(axis=1))
 
 
 def candidates(
-    x: FloatArray, y: FloatArray, means: Neighbourhood, *, margin: Margin = "ratio", kept: int = KEPT
+    x: FloatArray, y: FloatArray, means: NeighbourMeans, *, margin: Margin = "ratio", kept: int = KEPT
 ) -> Candidates:
     """The ``kept`` pairs with the largest margins of each row and of each column, each pair once, by row and column."""
     best = _best_pairs(x, y, means, margin, kept)
@@ -147,10 +147,10 @@ def match(scored: Candidates, threshold: float = -math.inf) -> Pairs:
     n, m = (int(side.max(initial=-1)) + 1 for side in (scored.rows, scored.cols))
     floors = (np.full(size, -np.inf, np.float32) for size in (n, m))
     matched, _ = _match(_BestPairs(scored.rows, scored.cols, scored.scores, *floors), threshold)
-    return in_order([Candidates(matched.rows, matched.cols, scored.cosines[matched.positions], matched.scores)])
+    return merged_rounds([Candidates(matched.rows, matched.cols, scored.cosines[matched.positions], matched.scores)])
 
 
-def in_turn(x: FloatArray, y: FloatArray, rows: IntArray, cols: IntArray) -> Candidates:
+def match_in_turn(x: FloatArray, y: FloatArray, rows: IntArray, cols: IntArray) -> Candidates:
     """Give each row the nearest column that no earlier row took: one pass, however many scores are equal.
 
     Args:
@@ -171,7 +171,7 @@ def in_turn(x: FloatArray, y: FloatArray, rows: IntArray, cols: IntArray) -> Can
     return Candidates(rows, cols[chosen], cosines, cosines)
 
 
-def in_order(parts: list[Candidates]) -> Pairs:
+def merged_rounds(parts: list[Candidates]) -> Pairs:
     """The pairs of several rounds as one list, best first."""
     if not parts:
         no_rows = np.zeros(0, np.int64)
@@ -242,11 +242,11 @@ def _unsettled(states: bytearray, floor: npt.NDArray[np.floating]) -> BoolArray:
     return result
 
 
-def _zero_means(n: int, m: int) -> Neighbourhood:
-    return Neighbourhood(np.zeros(n, np.float32), np.zeros(m, np.float32))
+def _zero_means(n: int, m: int) -> NeighbourMeans:
+    return NeighbourMeans(np.zeros(n, np.float32), np.zeros(m, np.float32))
 
 
-def _best_pairs(x: FloatArray, y: FloatArray, means: Neighbourhood, margin: Margin, per_document: int) -> _BestPairs:
+def _best_pairs(x: FloatArray, y: FloatArray, means: NeighbourMeans, margin: Margin, per_document: int) -> _BestPairs:
     by_row, by_col = _Best(len(x), min(per_document, len(y))), _Best(len(y), min(per_document, len(x)))
     divisors = np.empty(_ROWS * _COLS, np.float32)
     for row, col, tile in _tiles(x, y):

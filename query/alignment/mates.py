@@ -15,7 +15,7 @@ from encoders.errors import BadInput
 from encoders.maps import nca
 from encoders.maps.lca import LCA, source_path
 from encoders.maps.lcc import LCC
-from encoders.maps.mates import Mates, mates, mean
+from encoders.maps.mates import Mates, mates, mean_mates
 from encoders.maps.nca import Network
 from encoders.maps.networks import Networks, read_mapping
 from encoders.maps.parallel import ConceptSplit, Parallel
@@ -31,7 +31,7 @@ Comparer = Callable[[str, str, Parallel], tuple[FloatArray, FloatArray]]
 """From a language of queries, a language of documents, and concepts: comparable rows of both languages."""
 
 
-def learnt(method: Method, split: ConceptSplit, dimensions: int | None = None, seed: int = 0) -> Comparer:
+def learn_comparer(method: Method, split: ConceptSplit, dimensions: int | None = None, seed: int = 0) -> Comparer:
     """A comparer learnt from the training concepts, its ridge chosen on the validation concepts.
 
     Args:
@@ -133,10 +133,10 @@ def by_pair(comparer: Comparer, parallel: Parallel) -> dict[tuple[str, str], Mat
 
 def over_pairs(comparer: Comparer, parallel: Parallel) -> Mates:
     """Mate retrieval as the mean over all ordered pairs of languages."""
-    return mean(list(by_pair(comparer, parallel).values()))
+    return mean_mates(list(by_pair(comparer, parallel).values()))
 
 
-def measured(folder: Path, parallel: Parallel, model: str) -> tuple[dict[str, Mates], list[str]]:
+def mates_by_method(folder: Path, parallel: Parallel, model: str) -> tuple[dict[str, Mates], list[str]]:
     """Mate retrieval over all ordered pairs of languages by method, and the languages that the mapping does not know.
 
     The methods are raw, centred, and the mapping's method, each over all documents. Linear maps are applied to vectors

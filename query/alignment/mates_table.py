@@ -10,9 +10,9 @@ import numpy as np
 
 from encoders.console import Console
 from encoders.errors import BadInput
-from encoders.maps.mates import Mates, mean
+from encoders.maps.mates import Mates, mean_mates
 from encoders.maps.parallel import ConceptSplit, Parallel
-from query.alignment.mates import Method, by_pair, learnt
+from query.alignment.mates import Method, by_pair, learn_comparer
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -99,7 +99,7 @@ class Point:
         }
 
 
-def swept(parallel: Parallel, sweep: Sweep, console: Console) -> list[Point]:
+def run_sweep(parallel: Parallel, sweep: Sweep, console: Console) -> list[Point]:
     """Evaluate every method at every value, over all splits.
 
     Raises:
@@ -119,7 +119,7 @@ def swept(parallel: Parallel, sweep: Sweep, console: Console) -> list[Point]:
             for number, split in enumerate(splits):
                 cut = split.shortened(value) if sweep.pairs and value else split
                 dimensions = value if sweep.dimensions else None
-                results.append(by_pair(learnt(method, cut, dimensions, sweep.seed + number), split.test))
+                results.append(by_pair(learn_comparer(method, cut, dimensions, sweep.seed + number), split.test))
                 advance(1)
             points.append(_point(method, value, results))
     return points
@@ -127,10 +127,10 @@ def swept(parallel: Parallel, sweep: Sweep, console: Console) -> list[Point]:
 
 def _point(method: Method, value: int | None, results: Sequence[dict[tuple[str, str], Mates]]) -> Point:
     """The point of a method at a value, from the mates of each split by pair of languages."""
-    means = [mean(list(result.values())) for result in results]
+    means = [mean_mates(list(result.values())) for result in results]
     rates, mrrs = [mates.rate for mates in means], [mates.mrr for mates in means]
-    pairs = {pair: mean([result[pair] for result in results]) for pair in results[0]}
-    overall = mean(means)
+    pairs = {pair: mean_mates([result[pair] for result in results]) for pair in results[0]}
+    overall = mean_mates(means)
     return Point(method, value, overall.rate, overall.mrr, float(np.std(rates)), float(np.std(mrrs)), pairs)
 
 

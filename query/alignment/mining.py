@@ -12,14 +12,14 @@ from query.alignment.coverage import coverage
 from query.alignment.matching import (
     Candidates,
     IntArray,
-    Neighbourhood,
+    NeighbourMeans,
     Pairs,
     align,
     candidates,
     check,
-    in_order,
-    in_turn,
     match,
+    match_in_turn,
+    merged_rounds,
     neighbourhood,
 )
 from query.alignment.pair_map import clear_pairs, helpful_maps
@@ -111,8 +111,8 @@ class _PassageScores:
         scored: the candidates with the scores that they are matched by.
     """
 
-    vector_means: Neighbourhood
-    coverage_means: Neighbourhood
+    vector_means: NeighbourMeans
+    coverage_means: NeighbourMeans
     scored: Candidates
 
     @classmethod
@@ -128,7 +128,7 @@ class _PassageScores:
 def _matched_by_passages(x: Side, y: Side, plan: AlignmentPlan, passage_scores: _PassageScores | None) -> Pairs:
     """Match candidates; documents whose candidates are all matched get new candidates among the unmatched."""
     if not (x.doc_ids and y.doc_ids):
-        return in_order([])
+        return merged_rounds([])
     passage_scores = passage_scores or _PassageScores.of(x, y, plan)
     vector_means, coverage_means = passage_scores.vector_means, passage_scores.coverage_means
     scored = passage_scores.scored
@@ -138,7 +138,7 @@ def _matched_by_passages(x: Side, y: Side, plan: AlignmentPlan, passage_scores: 
         if not (len(rows) and len(cols)):
             break
         if attempt:
-            free_means = Neighbourhood(vector_means.forward[rows], vector_means.backward[cols])
+            free_means = NeighbourMeans(vector_means.forward[rows], vector_means.backward[cols])
             pairs = candidates(x.vectors[rows], y.vectors[cols], free_means, margin=plan.margin)
             pairs = Candidates(rows[pairs.rows], cols[pairs.cols], pairs.cosines, pairs.scores)
             coverages = coverage(x.passages, y.passages, pairs.rows, pairs.cols)
@@ -150,28 +150,30 @@ def _matched_by_passages(x: Side, y: Side, plan: AlignmentPlan, passage_scores: 
         rows, cols = np.setdiff1d(rows, matched.rows), np.setdiff1d(cols, matched.cols)
     else:
         rounds.append(_matched_in_turn(x, y, plan, coverage_means, rows, cols))
-    return in_order(rounds)
+    return merged_rounds(rounds)
 
 
 def _matched_in_turn(
-    x: Side, y: Side, plan: AlignmentPlan, coverage_means: Neighbourhood, rows: IntArray, cols: IntArray
+    x: Side, y: Side, plan: AlignmentPlan, coverage_means: NeighbourMeans, rows: IntArray, cols: IntArray
 ) -> Pairs:
     """Match the remaining documents by their vectors, and score these pairs by their passages like all other pairs."""
-    pairs = in_turn(x.vectors, y.vectors, rows, cols)
+    pairs = match_in_turn(x.vectors, y.vectors, rows, cols)
     coverages = coverage(x.passages, y.passages, pairs.rows, pairs.cols)
     return match(_with_margins(pairs, coverages, coverage_means, plan.margin), plan.threshold)
 
 
 def _with_margins(
-    pairs: Candidates, coverages: FloatArray, coverage_means: Neighbourhood, margin: Margin
+    pairs: Candidates, coverages: FloatArray, coverage_means: NeighbourMeans, margin: Margin
 ) -> Candidates:
     scores = margin_of(coverages, coverage_means.forward[pairs.rows], coverage_means.backward[pairs.cols], margin, 1.0)
     return Candidates(pairs.rows, pairs.cols, pairs.cosines, scores)
 
 
-def _neighbourhood_of(pairs: Candidates, coverages: FloatArray, size: tuple[int, int], k: int) -> Neighbourhood:
+def _neighbourhood_of(pairs: Candidates, coverages: FloatArray, size: tuple[int, int], k: int) -> NeighbourMeans:
     """Mean of each document's k largest coverages among its candidates."""
-    return Neighbourhood(_best_means(pairs.rows, coverages, size[0], k), _best_means(pairs.cols, coverages, size[1], k))
+    return NeighbourMeans(
+        _best_means(pairs.rows, coverages, size[0], k), _best_means(pairs.cols, coverages, size[1], k)
+    )
 
 
 def _best_means(owners: IntArray, values: FloatArray, size: int, k: int) -> FloatArray:

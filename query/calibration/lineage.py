@@ -12,10 +12,10 @@ from indexer.collection.collection import Collection
 from indexer.ledger.ledger import encoding_again
 from indexer.workers.controlling import cancel
 from query.calibration import table as calibration_table
-from query.calibration.table import KeptCalibration
+from query.calibration.table import StoredCalibration
 
 
-def before(kept: KeptCalibration | None, model: str) -> str:
+def calibration_to_return_to(kept: StoredCalibration | None, model: str) -> str:
     """Id of the calibration to return to from a migration to a model; ``none`` if there is none.
 
     A repeated migration to the same model returns to the same calibration as the first.
@@ -25,14 +25,14 @@ def before(kept: KeptCalibration | None, model: str) -> str:
     return kept.summary.maps.before if kept.summary.maps and leads_to(kept, model) else kept.id
 
 
-def leads_to(kept: KeptCalibration | None, model: str) -> bool:
+def leads_to(kept: StoredCalibration | None, model: str) -> bool:
     """Whether a calibration is a migration to a model."""
     return kept is not None and kept.summary.maps is not None and kept.summary.maps.to == model
 
 
 def origin(engine: sa.Engine, collection: Collection) -> str:
     """Id of the calibration that a collection had before its first migration; ``none`` if it had none."""
-    calibrations = {stored.id: stored for stored in calibration_table.every(engine, collection.name)}
+    calibrations = {stored.id: stored for stored in calibration_table.all_calibrations(engine, collection.name)}
     kept = calibration_table.active(engine, collection)
     while kept and kept.summary.maps and (previous := kept.summary.maps.before):
         kept = calibrations.get(previous)

@@ -9,7 +9,7 @@ from query.calibration import table as calibration_table
 from query.calibration.calibration import Calibration
 from query.calibration.mapped_calibration import MappedCalibration
 from query.calibration.summary import SecondField
-from query.calibration.table import KeptCalibration
+from query.calibration.table import StoredCalibration
 from query.calibration.two_fields import TwoFields
 
 
@@ -30,18 +30,18 @@ def load(engine: sa.Engine, collection: Collection, wanted: str = "") -> Calibra
     return TwoFields.beside(calibration, calibration_table.read(engine, collection.name, kept.id))
 
 
-def place(collection: Collection) -> SecondField:
+def second_field_key(collection: Collection) -> SecondField:
     """Identifies a second field: the collection's generation and the model of its own vectors."""
     return SecondField(collection.generation, collection.model)
 
 
-def second_field(engine: sa.Engine, collection: Collection, model: str = "") -> KeptCalibration | None:
+def second_field(engine: sa.Engine, collection: Collection, model: str = "") -> StoredCalibration | None:
     """The calibration of the collection's second field, of any model unless given; none if there is no such field."""
     return next(
         (
             kept
-            for kept in reversed(calibration_table.every(engine, collection.name))
-            if kept.active and model in {"", kept.model} and kept.summary.second_field == place(collection)
+            for kept in reversed(calibration_table.all_calibrations(engine, collection.name))
+            if kept.active and model in {"", kept.model} and kept.summary.second_field == second_field_key(collection)
         ),
         None,
     )

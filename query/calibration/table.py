@@ -46,7 +46,7 @@ class CalibrationRow(Base):
 
 
 @dataclass(frozen=True)
-class KeptCalibration:
+class StoredCalibration:
     """A stored calibration without its vectors.
 
     Attributes:
@@ -64,7 +64,7 @@ class KeptCalibration:
     summary: Summary
 
 
-def keep(engine: sa.Engine, collection: str, calibration: Calibration, summary: Summary) -> KeptCalibration:
+def keep(engine: sa.Engine, collection: str, calibration: Calibration, summary: Summary) -> StoredCalibration:
     """Store a calibration and make it the active one; a calibration that is stored already is only made active."""
     row = CalibrationRow(
         collection=collection,
@@ -85,16 +85,16 @@ def _update_model(collection: str, model: str) -> sa.Update:
     return sa.update(CalibrationRow).where(CalibrationRow.collection == collection, CalibrationRow.model == model)
 
 
-def every(engine: sa.Engine, collection: str) -> list[KeptCalibration]:
+def all_calibrations(engine: sa.Engine, collection: str) -> list[StoredCalibration]:
     """A collection's calibrations, oldest first."""
     query = sa.select(CalibrationRow).where(CalibrationRow.collection == collection)
     with transaction(engine) as session:
         return [_kept(row) for row in session.scalars(query.order_by(CalibrationRow.created, CalibrationRow.id))]
 
 
-def active(engine: sa.Engine, collection: Collection) -> KeptCalibration | None:
+def active(engine: sa.Engine, collection: Collection) -> StoredCalibration | None:
     """The active calibration for a collection's present model; none if there is none."""
-    stored = every(engine, collection.name)
+    stored = all_calibrations(engine, collection.name)
     return next((kept for kept in stored if kept.active and kept.model == collection.model), None)
 
 
@@ -130,7 +130,7 @@ def read(engine: sa.Engine, collection: str, calibration_id: str) -> Calibration
         return read_calibration(session.execute(query).scalar_one())
 
 
-def use(engine: sa.Engine, name: str, wanted: str) -> KeptCalibration | None:
+def use(engine: sa.Engine, name: str, wanted: str) -> StoredCalibration | None:
     """Make the calibration whose id begins with ``wanted`` the active one of a collection's model; ``none``: none.
 
     Raises:
@@ -165,8 +165,8 @@ NONE = "none"
 """The id that stands for ranking without a calibration."""
 
 
-def _named(engine: sa.Engine, collection: str, wanted: str) -> KeptCalibration:
-    stored = every(engine, collection)
+def _named(engine: sa.Engine, collection: str, wanted: str) -> StoredCalibration:
+    stored = all_calibrations(engine, collection)
     matches = [kept for kept in stored if kept.id.startswith(wanted)]
     if len(matches) != 1:
         ids = ", ".join(kept.id for kept in stored) or "none yet"
@@ -177,5 +177,5 @@ def _named(engine: sa.Engine, collection: str, wanted: str) -> KeptCalibration:
     return matches[0]
 
 
-def _kept(row: CalibrationRow) -> KeptCalibration:
-    return KeptCalibration(row.id, row.model, row.created, row.active, Summary.from_json(row.summary))
+def _kept(row: CalibrationRow) -> StoredCalibration:
+    return StoredCalibration(row.id, row.model, row.created, row.active, Summary.from_json(row.summary))

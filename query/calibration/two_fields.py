@@ -57,16 +57,16 @@ class TwoFields(MappedCalibration):
         """Map (n, old dim + new dim) documents of several languages to the new encoder's space: unit rows."""
         fresh, width = self.is_fresh(vectors), self.old_width
         result = np.empty((len(vectors), self.width), dtype=np.float32)
-        result[~fresh] = self.mapped.mixed(vectors[~fresh, :width], among(languages, ~fresh), share)
-        result[fresh] = self.fresh.mixed(vectors[fresh, width:], among(languages, fresh), share)
+        result[~fresh] = self.mapped.mixed(vectors[~fresh, :width], rows_after_selection(languages, ~fresh), share)
+        result[fresh] = self.fresh.mixed(vectors[fresh, width:], rows_after_selection(languages, fresh), share)
         return result
 
     def passages(self, vectors: FloatArray, languages: Mapping[str, slice], share: float = 1.0) -> FloatArray:
         """Map passages likewise: unit rows."""
         fresh, width = self.is_fresh(vectors), self.old_width
         result = np.empty((len(vectors), self.width), dtype=np.float32)
-        result[~fresh] = self.mapped.passages(vectors[~fresh, :width], among(languages, ~fresh), share)
-        result[fresh] = self.fresh.passages(vectors[fresh, width:], among(languages, fresh), share)
+        result[~fresh] = self.mapped.passages(vectors[~fresh, :width], rows_after_selection(languages, ~fresh), share)
+        result[fresh] = self.fresh.passages(vectors[fresh, width:], rows_after_selection(languages, fresh), share)
         return result
 
     def as_stored(self, queries: FloatArray, lang: str) -> FloatArray:
@@ -74,7 +74,7 @@ class TwoFields(MappedCalibration):
         return np.concatenate([super().as_stored(queries, lang), queries], axis=1)
 
 
-def among(languages: Mapping[str, slice], chosen: BoolArray) -> dict[str, slice]:
+def rows_after_selection(languages: Mapping[str, slice], chosen: BoolArray) -> dict[str, slice]:
     """Rows of each language after only the chosen rows are kept."""
     counts = np.concatenate(([0], np.cumsum(chosen)))
     return {lang: slice(int(counts[rows.start]), int(counts[rows.stop])) for lang, rows in languages.items()}

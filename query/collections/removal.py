@@ -42,5 +42,5 @@ def remove_collection(
             collections.remove(engine, collection, settings, forget=forget)
     history.forget(engine, collection.name)
     calibration_table.forget(engine, collection.name)
-    judged_queries.forget(engine, collection.name)
+    judged_queries.delete_searches(engine, collection.name)
     return detached

@@ -22,7 +22,7 @@ def describe(engine: sa.Engine, collection: Collection, settings: Settings) -> d
     searchable, _ = _count(collection, settings, collection.model)
     runs = ledger.runs(engine, collection.name)
     notes = ledger.findings(engine, [run.id for run in runs])
-    calibrations = calibration_table.every(engine, collection.name)
+    calibrations = calibration_table.all_calibrations(engine, collection.name)
     return {
         "collection": collection.name,
         "store": collection.store or settings.home_store,

@@ -102,7 +102,7 @@ def command(
             console.result(
                 f"{name} is searched with {f'calibration {calibration.id}' if calibration else 'plain cosine'} now"
             )
-        show_calibrations(calibration_table.every(engine, name), collection, console)
+        show_calibrations(calibration_table.all_calibrations(engine, name), collection, console)
         return
     if mapping and rank:
         raise click.UsageError("--map and --rank don't go together: maps are of what the mean's removal leaves")

@@ -11,9 +11,9 @@ import click
 from encoders.console import Console
 from encoders.errors import BadInput
 from encoders.folder import ModelFolder
-from encoders.methods.combined import BETWEEN
+from encoders.methods.combined import SEPARATOR
 from encoders.methods.registry import METHODS
-from onnx_export.models import DEFAULT, default_path, exported, find_model
+from onnx_export.models import DEFAULT, default_path, exported_models, find_model
 from query.commands.options import output_options
 
 
@@ -29,7 +29,7 @@ def command(context: click.Context) -> None:
 @output_options
 def list_command(console: Console) -> None:
     """List the encoders in the cache; folders elsewhere are encoders too."""
-    folders = exported()
+    folders = exported_models()
     for folder in folders:
         console.emit({**_description(folder), "default": folder.path == default_path()})
     rows = [
@@ -54,7 +54,7 @@ def list_command(console: Console) -> None:
 @output_options
 def show_command(name: str, words: str, k: int, console: Console) -> None:
     """Show what an encoder is: its card, its settings and the id of its build; of combined ones each."""
-    folders = [find_model(part_name, console) for part_name in name.split(BETWEEN)]
+    folders = [find_model(part_name, console) for part_name in name.split(SEPARATOR)]
     if words:
         query_words = [word.strip() for word in words.split(",") if word.strip()]
         if not query_words:
@@ -75,7 +75,7 @@ def _show_words(folders: Sequence[ModelFolder], words: Sequence[str], k: int, co
 
     cr5_folder = next(filter(is_cr5, folders), None)
     if cr5_folder is None:
-        names = BETWEEN.join(folder.config.name for folder in folders)
+        names = SEPARATOR.join(folder.config.name for folder in folders)
         raise BadInput(f"{names} has no vectors of words; make some: dragoman train cr5 SOURCE… -o FOLDER")
     words_found = neighbours(load_model(cr5_folder), words, k)
     if unknown := sorted(set(words) - {word_found.asked for word_found in words_found}):

@@ -11,7 +11,7 @@ import click
 
 from encoders.console import Console
 from encoders.errors import BadInput
-from encoders.methods.combined import BETWEEN
+from encoders.methods.combined import SEPARATOR
 from encoders.methods.registry import METHODS
 from encoders.session import Device
 from indexer.index import index, publish
@@ -85,7 +85,7 @@ def command(
     With --broker the sources are read here, and workers (dragoman worker, on any machine) encode and store. The run
     goes on without this command: Ctrl-C then only ends looking on.
     """
-    encoder, method = BETWEEN.join(encoders) or None, BETWEEN.join(methods) or None
+    encoder, method = SEPARATOR.join(encoders) or None, SEPARATOR.join(methods) or None
     if settings.broker:
         with _hint_if_interrupted(console):
             run = publish(

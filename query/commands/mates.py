@@ -13,8 +13,8 @@ from encoders.maps.mates import Mates
 from encoders.maps.parallel import Parallel
 from encoders.wording import counted
 from indexer.training.mapping_sources import AlignedSources
-from query.alignment.mates import Method, measured
-from query.alignment.mates_table import Sweep, mates_figure, swept
+from query.alignment.mates import Method, mates_by_method
+from query.alignment.mates_table import Sweep, mates_figure, run_sweep
 from query.commands.options import aligned_options, output_options, place_options, reading_options, sweep_options
 from query.evaluation.plots import save_figure
 
@@ -55,18 +55,18 @@ def command(
     documents, spec = aligned.load(console)
     parallel = documents.parallel()
     if mapping:
-        mates_by_method, unknown_langs = measured(mapping, parallel, spec.model)
+        measured, unknown_langs = mates_by_method(mapping, parallel, spec.model)
         if unknown_langs:
             console.warn(f"the maps know nothing of {', '.join(unknown_langs)}, so they say little here")
-        _show_mapping(mates_by_method, spec.name, parallel, console)
+        _show_mapping(measured, spec.name, parallel, console)
         return
     run(parallel, spec.name, Sweep(methods, dimensions, pairs, splits, seed), plot, console)
 
 
-def _show_mapping(mates_by_method: Mapping[str, Mates], name: str, parallel: Parallel, console: Console) -> None:
+def _show_mapping(measured: Mapping[str, Mates], name: str, parallel: Parallel, console: Console) -> None:
     console.table(
         ["method", ">rate", ">MRR"],
-        [[method, f"{mates.rate:.3f}", f"{mates.mrr:.3f}"] for method, mates in mates_by_method.items()],
+        [[method, f"{mates.rate:.3f}", f"{mates.mrr:.3f}"] for method, mates in measured.items()],
         title=f"Mate retrieval of {name}: {len(parallel.rows)} languages, all of "
         + counted(len(parallel.concepts), "concept"),
     )
@@ -75,9 +75,7 @@ def _show_mapping(mates_by_method: Mapping[str, Mates], name: str, parallel: Par
             "encoder": name,
             "languages": list(parallel.rows),
             "concepts": len(parallel.concepts),
-            "points": [
-                {"method": method, "rate": mates.rate, "mrr": mates.mrr} for method, mates in mates_by_method.items()
-            ],
+            "points": [{"method": method, "rate": mates.rate, "mrr": mates.mrr} for method, mates in measured.items()],
         }
     )
 
@@ -86,7 +84,7 @@ def run(parallel: Parallel, name: str, sweep: Sweep, plot: Path | None, console:
     """Measure the methods of a sweep, print their table and, if asked, draw their figure."""
     if plot and not plot.suffix:
         raise BadInput(f"{plot} has no ending of a picture that can be drawn; name it .png, .svg or .pdf")
-    points = swept(parallel, sweep, console)
+    points = run_sweep(parallel, sweep, console)
     rows = [
         [
             point.method,

@@ -39,7 +39,7 @@ def command(
         if watched and name:
             watch(engine, last_run(engine, name).id, every, console)
             return
-        selected = [collections.require(engine, name)] if name else collections.every(engine)
+        selected = [collections.require(engine, name)] if name else collections.all_collections(engine)
         statuses = [describe(engine, collection, settings) for collection in selected]
     for status in statuses:
         console.emit(status)

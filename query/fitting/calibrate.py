@@ -19,9 +19,9 @@ from query.calibration.lineage import cancel_abandoned_migration
 from query.calibration.mapped_calibration import MappedCalibration, check_model
 from query.calibration.setting import DEFAULT, Setting, TriedSetting
 from query.calibration.summary import MapSummary, Separation, Summary
-from query.calibration.table import KeptCalibration
+from query.calibration.table import StoredCalibration
 from query.fitting.decision import CalibrationInput, Decision, JudgedTopics, check_setting, decide
-from query.fitting.drift import changes
+from query.fitting.drift import changed_hits
 from query.fitting.open_collection import OpenCollection
 from query.fitting.separability import Separability
 from query.fitting.statistics import CalibrationSamples, draw_samples, fit_statistics
@@ -45,7 +45,7 @@ class CalibrationReport:
         maps_left: whether the previous calibration ranked with maps and the new one does not.
     """
 
-    kept: KeptCalibration
+    kept: StoredCalibration
     setting: Setting
     decided_by: str
     taken_over: bool
@@ -125,7 +125,7 @@ def _keep(
     """Make a calibration the active one, and measure its drift from the previous one."""
     name = opened.collection.name
     comparable = previous is not None and query_encoder_spec(previous) == query_encoder_spec(fitted)
-    changed = changes(opened.store, previous, fitted) if previous and comparable else {}
+    changed = changed_hits(opened.store, previous, fitted) if previous and comparable else {}
     drift = {lang: float((counts > 0).mean()) for lang, counts in changed.items()}
     summary = Summary.of(
         fitted,

@@ -15,7 +15,7 @@ from encoders.wording import counted
 from query.calibration.calibration import Calibration
 from query.calibration.mapped_calibration import MappedCalibration
 from query.calibration.setting import DEFAULT, Setting, TriedSetting
-from query.calibration.table import KeptCalibration
+from query.calibration.table import StoredCalibration
 from query.fitting import evidence
 from query.fitting.bias import VectorSample
 from query.fitting.open_collection import OpenCollection
@@ -56,7 +56,7 @@ class CalibrationInput:
     maps: SpaceMaps | Networks | None = None
 
     @classmethod
-    def of(cls, kept: KeptCalibration, calibration: Calibration | None) -> CalibrationInput:
+    def of(cls, kept: StoredCalibration, calibration: Calibration | None) -> CalibrationInput:
         """The input to a calibration; if the calibration can't be read (none), only its setting."""
         asked = {
             lang: unit_rows(statistics.bank[[not doc_id for doc_id in statistics.sources]])

@@ -56,11 +56,11 @@ def beyond_chance(
         second: moments of the second half's documents, by language.
     """
     halves = (with_documents(active, half) for half in (first, second))
-    chance = changes(store, *halves)
+    chance = changed_hits(store, *halves)
     today = with_documents(active, {lang: moments + second[lang] for lang, moments in first.items()})
     return {
         lang: float((changed > np.quantile(chance[lang], _CHANCE, method="higher")).mean())
-        for lang, changed in changes(store, active, today).items()
+        for lang, changed in changed_hits(store, active, today).items()
         if lang in chance
     }
 
@@ -81,7 +81,7 @@ def with_documents(active: Calibration, moments: Mapping[str, PartMoments]) -> C
     return replace(active, languages=languages, pooled=shrunk.pooled(active.rank))
 
 
-def changes(store: VectorStore, before: Calibration, after: Calibration) -> dict[str, npt.NDArray[np.intp]]:
+def changed_hits(store: VectorStore, before: Calibration, after: Calibration) -> dict[str, npt.NDArray[np.intp]]:
     """By language, (pseudo-queries,) how many of the first ten documents differ between two calibrations.
 
     The pseudo-queries are those of ``before``. Passages are not compared, because their statistics do not change.

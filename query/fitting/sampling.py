@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from indexer.stores.contract import VectorStore
 
 
-def drawn(store: VectorStore, model: str, count: int, *, seed: int = 0) -> dict[str, list[str]]:
+def draw(store: VectorStore, model: str, count: int, *, seed: int = 0) -> dict[str, list[str]]:
     """Ids of ``count`` documents with vectors of a model, by language; at least one of each language."""
     return {
         lang: store.sample(model, lang, share, seed=seed) for lang, share in shares(store.count(model), count).items()

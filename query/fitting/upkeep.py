@@ -41,7 +41,7 @@ def is_calibrated(name: str, settings: Settings) -> bool:
     try:
         collection = collections.require(engine, name)
         if calibration_table.active(engine, collection) is None:
-            return bool(calibration_table.every(engine, name))
+            return bool(calibration_table.all_calibrations(engine, name))
         active = calibration_table.load(engine, collection)
         store = collection.open_store(settings)
         try:
@@ -67,7 +67,9 @@ def keep_calibrated(
     try:
         collection = collections.require(engine, name)
         kept = calibration_table.active(engine, collection)
-        if kept is None and any(stored.model == collection.model for stored in calibration_table.every(engine, name)):
+        if kept is None and any(
+            stored.model == collection.model for stored in calibration_table.all_calibrations(engine, name)
+        ):
             return UpkeepReport(None, "it is searched without a calibration, as you chose")
         active, reason = None, "it had none"
         if kept:

@@ -96,7 +96,7 @@ _Fit = Callable[[MapRecipe], FloatArray]
 """Learns the documents' weights by a recipe."""
 
 
-def learnt(samples: Mapping[str, PairedSample], seen: Mapping[str, BoolArray]) -> _Fit:
+def map_learner(samples: Mapping[str, PairedSample], seen: Mapping[str, BoolArray]) -> _Fit:
     """Return the function that learns weights from old to new document vectors by a recipe.
 
     Each language's means are taken out.
@@ -142,7 +142,7 @@ def _groups(sample: PairedSample) -> list[str]:
     ]
 
 
-def chosen(samples: Mapping[str, PairedSample], seed: int) -> tuple[MapRecipe, Mates, MapQuality]:
+def choose_recipe(samples: Mapping[str, PairedSample], seed: int) -> tuple[MapRecipe, Mates, MapQuality]:
     """Return the recipe that ranks held-out pseudo-queries best, and its quality.
 
     A fifth of the concepts is held out, of at most 2,000 documents. Every second held-out concept chooses the recipe;
@@ -157,7 +157,7 @@ def chosen(samples: Mapping[str, PairedSample], seed: int) -> tuple[MapRecipe, M
     held_out = _held_out([group for names in groups.values() for group in names], seed)
     halves = {group: number % 2 for number, group in enumerate(held_out)}
     seen = {lang: np.array([group not in halves for group in names]) for lang, names in groups.items()}
-    fit = learnt(samples, seen)
+    fit = map_learner(samples, seen)
 
     def centred(field: str) -> FloatArray:
         return np.concatenate([_centred(getattr(sample, field), seen[lang]) for lang, sample in samples.items()])

@@ -24,17 +24,17 @@ from indexer.settings import Settings
 from onnx_export.models import absolute, find_model
 from query.calibration import table as calibration_table
 from query.calibration.calibration import Calibration
-from query.calibration.lineage import before
+from query.calibration.lineage import calibration_to_return_to
 from query.calibration.mapped_calibration import MappedCalibration
 from query.calibration.setting import DEFAULT, Setting
-from query.calibration.table import KeptCalibration
+from query.calibration.table import StoredCalibration
 from query.fitting.calibrate import calibrate
 from query.fitting.decision import CalibrationInput
 from query.fitting.open_collection import OpenCollection
 from query.fitting.statistics import draw_samples, fit_statistics
-from query.migration.candidate_maps import MapQuality, MapRecipe, chosen, learnt
+from query.migration.candidate_maps import MapQuality, MapRecipe, choose_recipe, map_learner
 from query.migration.overlap import ComparedQueries, overlap
-from query.migration.sample import both_of
+from query.migration.sample import paired_samples
 from query.ranking.choice import Choice
 from query.ranking.searcher import Searcher
 
@@ -68,7 +68,7 @@ class MigrationReport:
     overlap: float
     queries: int
     logged: bool
-    calibration: KeptCalibration | None
+    calibration: StoredCalibration | None
 
 
 def migrate(
@@ -116,10 +116,10 @@ def migrate(
                 f"collection {name} holds vectors of {encoder} by {new.spec.method} already; name another encoder"
             )
         active = calibration_table.active(opened.engine, opened.collection)
-        samples = both_of(opened.store, opened.encoder, new, sample, seed, console)
-        recipe, mates, quality = chosen(samples, seed)
+        samples = paired_samples(opened.store, opened.encoder, new, sample, seed, console)
+        recipe, mates, quality = choose_recipe(samples, seed)
         every = {lang: np.ones(len(paired.old), dtype=np.bool_) for lang, paired in samples.items()}
-        weights = learnt(samples, every)(recipe)
+        weights = map_learner(samples, every)(recipe)
     finally:
         opened.close()
     documents = {lang: len(paired.documents) for lang, paired in samples.items()}
@@ -127,7 +127,7 @@ def migrate(
         "method": f"migration to {encoder} by {new.spec.method}",
         **asdict(recipe),
         "documents": sum(documents.values()),
-        "before": before(active, new.spec.model),
+        "before": calibration_to_return_to(active, new.spec.model),
         "to": new.spec.model,
         **asdict(quality),
     }
@@ -158,7 +158,7 @@ def _ranking_by(searcher: Searcher, calibration: Calibration, setting: Setting, 
     return replace(searcher, encoder=encoder, calibration=adjusted, choice=Choice.of(adjusted))
 
 
-def _input_with_maps(maps: SpaceMaps, active: KeptCalibration | None) -> CalibrationInput:
+def _input_with_maps(maps: SpaceMaps, active: StoredCalibration | None) -> CalibrationInput:
     """Calibration input: the new maps with the collection's present setting."""
     if active is None:
         return CalibrationInput(maps=maps)

@@ -11,7 +11,7 @@ from encoders.document import Document
 from encoders.errors import BadInput
 from indexer.settings import Settings
 from indexer.stores.contract import VectorStore
-from query.fitting.sampling import drawn
+from query.fitting.sampling import draw
 from query.fitting.statistics import pseudo_queries
 from query.query_log.judged_queries import logged_queries
 from query.ranking.searcher import Searcher
@@ -37,7 +37,7 @@ class ComparedQueries:
         try:
             logged = logged_queries(name, settings)
         except BadInput:
-            doc_ids = [doc_id for ids in drawn(store, model, _QUERIES, seed=1).values() for doc_id in ids]
+            doc_ids = [doc_id for ids in draw(store, model, _QUERIES, seed=1).values() for doc_id in ids]
             return cls(pseudo_queries(store.get(doc_ids)), False)
         return cls([logged[row] for row in np.random.default_rng(0).permutation(len(logged))[:_QUERIES]], True)
 

@@ -44,10 +44,10 @@ from query.calibration.lineage import cancel_abandoned_migration, leads_to, orig
 from query.calibration.summary import Summary
 from query.fitting.calibrate import calibrate
 from query.fitting.decision import CalibrationInput
-from query.fitting.sampling import drawn
+from query.fitting.sampling import draw
 from query.fitting.statistics import draw_samples, fit_statistics
 from query.migration.overlap import ComparedQueries, overlap
-from query.query_log.judged_queries import most_asked
+from query.query_log.judged_queries import most_shown
 from query.ranking.options import RankingOptions
 from query.ranking.query_encoder import open_specified, query_encoder_spec
 from query.ranking.searcher import Searcher
@@ -196,11 +196,11 @@ class _SecondFieldRun:
         if loading.second_field(self.engine, self.collection, self.asker.model) is None:
             self._encode(self._sample(), only_first=True)
             calibrate_second_field(self.engine, self.collection, self.store, self.encoder, self.active, self.console)
-        first = most_asked(self.engine, self.collection.name)
+        first = most_shown(self.engine, self.collection.name)
         return self._by_workers(first, hints) if hints else self._encode(first)
 
     def _sample(self) -> list[str]:
-        return [doc_id for ids in drawn(self.store, self.collection.model, SAMPLE).values() for doc_id in ids]
+        return [doc_id for ids in draw(self.store, self.collection.model, SAMPLE).values() for doc_id in ids]
 
     def _encode(self, first: Sequence[str], *, only_first: bool = False) -> IndexReport:
         return reencode(
@@ -260,7 +260,7 @@ def calibrate_second_field(
     """Take statistics of the new vectors in the store; from then on they are searched."""
     samples = draw_samples(store, encoder, console=console)
     fitted = fit_statistics(samples, encoder.spec.model).with_choice(balance=active.balance, margin=active.margin)
-    summary = Summary.of(fitted, "the migration", few=samples.few(), second_field=loading.place(collection))
+    summary = Summary.of(fitted, "the migration", few=samples.few(), second_field=loading.second_field_key(collection))
     calibration_table.keep(engine, collection.name, fitted, summary)
 
 

@@ -14,7 +14,7 @@ from encoders.document import Document, Encoder, FloatArray, Passages
 from encoders.errors import BadInput
 from encoders.wording import counted
 from indexer.stores.contract import VectorStore
-from query.fitting.sampling import drawn
+from query.fitting.sampling import draw
 from query.fitting.statistics import pseudo_queries
 from query.migration.candidate_maps import FEWEST, PairedSample
 
@@ -29,7 +29,7 @@ _PASSAGES = 8
 """Maximum passages of a document: passages teach a map more than as many documents would (docs/methods.md)."""
 
 
-def both_of(
+def paired_samples(
     store: VectorStore, old: Encoder, new: Encoder, sample: int, seed: int, console: Console
 ) -> dict[str, PairedSample]:
     """Draw a sample of a collection's documents, evenly over its languages, and encode it: by language.
@@ -45,7 +45,7 @@ def both_of(
     Raises:
         BadInput: the sample has too few documents to learn a map from.
     """
-    doc_ids = drawn(store, old.spec.model, sample, seed=seed)
+    doc_ids = draw(store, old.spec.model, sample, seed=seed)
     count = sum(map(len, doc_ids.values()))
     if count < FEWEST:
         raise BadInput(

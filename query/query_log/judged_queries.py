@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 _LATEST = 10_000
-"""Latest searches from which ``most_asked`` counts the documents shown."""
+"""Latest searches from which ``most_shown`` counts the documents shown."""
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ def logged_searches(collection: str, settings: Settings) -> list[LoggedSearch]:
     return [LoggedSearch(row.id, row.created, row.query, row.lang, row.hits, opened) for row, opened in rows.values()]
 
 
-def judged(searches: Iterable[LoggedSearch], qrels: Iterable[Qrel]) -> list[LoggedSearch]:
+def with_judgements(searches: Iterable[LoggedSearch], qrels: Iterable[Qrel]) -> list[LoggedSearch]:
     """The searches whose queries have a relevant document by the judgements, with those documents as relevant."""
     relevant: dict[str, list[str]] = {}
     for qrel in qrels:
@@ -93,7 +93,7 @@ def judged(searches: Iterable[LoggedSearch], qrels: Iterable[Qrel]) -> list[Logg
     return [replace(search, relevant=relevant[search.qid]) for search in searches if search.qid in relevant]
 
 
-def most_asked(engine: sa.Engine, collection: str) -> list[str]:
+def most_shown(engine: sa.Engine, collection: str) -> list[str]:
     """Ids of the documents that the latest searches showed, by the number of searches, most first."""
     query = sa.select(SearchRow.hits).where(SearchRow.collection == collection).order_by(SearchRow.created.desc())
     with transaction(engine) as session:
@@ -123,7 +123,7 @@ def require_searches(collection: str, settings: Settings) -> list[LoggedSearch]:
     return searches
 
 
-def forget(engine: sa.Engine, collection: str) -> None:
+def delete_searches(engine: sa.Engine, collection: str) -> None:
     """Delete the logged searches of a collection and their clicks."""
     with transaction(engine) as session:
         search_ids = sa.select(SearchRow.id).where(SearchRow.collection == collection)
@@ -163,7 +163,7 @@ def logged_topic_set(
     searches = require_searches(collection, settings)
     if judgements:
         qrels = read_qrels(judgements)
-        searches = judged(searches, qrels)
+        searches = with_judgements(searches, qrels)
         if not searches:
             raise BadInput(
                 f"the qrels find nothing relevant for a query of {collection}'s log; "

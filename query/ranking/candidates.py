@@ -13,7 +13,7 @@ from encoders.document import BoolArray, FloatArray, Passages
 from encoders.methods.vector_parts import VectorParts
 from indexer.stores.contract import Candidates
 from indexer.stores.matrix import largest
-from query.ranking.fusion import fuse, lexical_scores, strongest
+from query.ranking.fusion import best_lexical_score, fuse, lexical_scores
 from query.ranking.hits import Detail, Ranking
 
 Words = Mapping[str, Sequence[tuple[str, float]]]
@@ -55,7 +55,7 @@ class Documents:
     def fused(self, rows: Rows, scores: FloatArray, words: Words) -> Rows:
         """Ranked rows, reordered within each language by dense and lexical scores (``fuse``)."""
         lexical = lexical_scores([self.doc_ids[int(row)] for row in rows], words)
-        return rows[fuse([self.langs[int(row)] for row in rows], scores, lexical, strongest(words))]
+        return rows[fuse([self.langs[int(row)] for row in rows], scores, lexical, best_lexical_score(words))]
 
     def ranking(self, rows: Rows, scores: FloatArray, details: Sequence[Detail] | None) -> Ranking:
         """The ranking of the documents in the rows."""

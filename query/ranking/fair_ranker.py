@@ -32,7 +32,7 @@ from query.ranking.candidates import (
     Words,
 )
 from query.ranking.choice import Choice
-from query.ranking.fusion import DEPTH, lexical_scores, strongest
+from query.ranking.fusion import DEPTH, best_lexical_score, lexical_scores
 from query.ranking.hits import Detail, Parts, Ranking
 
 STRETCHES = (50, 1_000, 10_000)
@@ -328,7 +328,7 @@ def _parts(
         best, opening = (cosines[:, 0] for cosines in documents.passage_cosines(corrected[None]))
     lexical = None
     if words is not None:
-        lexical = lexical_scores(documents.doc_ids, words) / max(strongest(words), _SMALLEST_BM25)
+        lexical = lexical_scores(documents.doc_ids, words) / max(best_lexical_score(words), _SMALLEST_BM25)
     return [
         Parts(
             cosine=float(documents.parts.plain_cosines(documents.raw[row : row + 1], raw[None])[0, 0]),

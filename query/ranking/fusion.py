@@ -35,8 +35,8 @@ def fuse(langs: Sequence[str], scores: FloatArray, lexical: FloatArray, best: fl
         langs: (n,) languages of the documents, best first: all candidates of dense and lexical search.
         scores: (n,) dense scores, descending; on any scale, because only differences within a language count.
         lexical: (n,) BM25 scores, 0 for a document that shares no term with the query (``lexical_scores``).
-        best: the largest BM25 score of any language, also of languages that are not ranked (``strongest``); the largest
-            of ``lexical`` unless given.
+        best: the largest BM25 score of any language, also of languages that are not ranked (``best_lexical_score``);
+            the largest of ``lexical`` unless given.
 
     Returns:
         (n,) for each rank, the index in ``langs`` of the document that takes it.
@@ -71,7 +71,7 @@ def lexical_scores(doc_ids: Sequence[str], hits: Mapping[str, Sequence[tuple[str
     return np.array([scores.get(doc_id, 0.0) for doc_id in doc_ids], dtype=np.float32)
 
 
-def strongest(hits: Mapping[str, Sequence[tuple[str, float]]]) -> float:
+def best_lexical_score(hits: Mapping[str, Sequence[tuple[str, float]]]) -> float:
     """The largest BM25 score of any language; 0 without hits.
 
     The hits must include the query's own language, even if its documents are not wanted: without it the few words that

@@ -18,7 +18,7 @@ def query_encoder_spec(calibration: Calibration | None) -> QueryEncoderSpec | No
     return calibration.maps.asker if isinstance(calibration, MappedCalibration) else None
 
 
-def asked_by(collection: Collection, calibration: Calibration | None) -> QueryEncoderSpec:
+def effective_query_encoder(collection: Collection, calibration: Calibration | None) -> QueryEncoderSpec:
     """The spec of the encoder of a collection's queries under a calibration."""
     return query_encoder_spec(calibration) or QueryEncoderSpec(
         collection.encoder, collection.method, collection.model, collection.dim

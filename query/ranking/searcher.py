@@ -12,7 +12,7 @@ from encoders.console import Console
 from encoders.document import Document, Encoder, EncoderSpec, FloatArray, ReadsSoFar, short_hash, unit_rows
 from encoders.errors import BadInput, StoreError
 from encoders.languages import UNDETERMINED, normalise
-from encoders.methods.combined import BETWEEN
+from encoders.methods.combined import SEPARATOR
 from encoders.methods.vector_parts import VectorParts
 from encoders.session import Device
 from encoders.text.segmentation import sentences
@@ -292,10 +292,10 @@ class Searcher:
 
     def _counting_encoders(self) -> str:
         """The name of the encoder of queries; of combined encoders, the names of those with a weight above 0."""
-        names, weights = self.spec.name.split(BETWEEN), self.parts.weights
+        names, weights = self.spec.name.split(SEPARATOR), self.parts.weights
         if len(names) != len(weights):
             return self.spec.name
-        return BETWEEN.join(name for name, weight in zip(names, weights, strict=True) if weight > 0)
+        return SEPARATOR.join(name for name, weight in zip(names, weights, strict=True) if weight > 0)
 
     def targets(self, to: Sequence[str] | None) -> list[str]:
         """Target languages: the languages of ``to``, normalised, or all of the collection's.

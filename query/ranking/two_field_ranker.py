@@ -14,7 +14,7 @@ import numpy as np
 from encoders.document import BoolArray, FloatArray, Passages
 from indexer.stores.contract import Filters, LexicalQuery, VectorStore
 from query.calibration.margin import FLOOR
-from query.calibration.two_fields import TwoFields, among
+from query.calibration.two_fields import TwoFields, rows_after_selection
 from query.ranking.candidates import ONE_SCALE, CandidatesByLanguage, Documents, ScoreScale, Words
 from query.ranking.choice import Choice
 from query.ranking.fair_ranker import FairRanker
@@ -120,7 +120,7 @@ class TwoFieldRanker(FairRanker):
         doc_ids = _selected(documents.doc_ids, fresh)
         stamps = self._store.stamps(model, doc_ids)
         has_old = np.array([doc_id in stamps for doc_id in doc_ids], dtype=np.bool_)
-        languages = among(among(documents.languages, fresh), has_old)
+        languages = rows_after_selection(rows_after_selection(documents.languages, fresh), has_old)
         vectors = self._store.vectors(model, _selected(doc_ids, has_old))
         cosines = np.full((len(queries), len(doc_ids)), _EXCLUDED, dtype=np.float32)
         cosines[:, has_old] = documents.parts.cosines(

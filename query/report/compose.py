@@ -20,7 +20,7 @@ from indexer.stores.contract import VectorStore
 from query import __version__
 from query.calibration import table as calibration_table
 from query.calibration.calibration import Calibration
-from query.calibration.table import KeptCalibration
+from query.calibration.table import StoredCalibration
 from query.evaluation.experiment import languages_of
 from query.evaluation.file_patterns import writable, write_lines
 from query.evaluation.qrels import read_qrels
@@ -29,7 +29,7 @@ from query.report import sections
 from query.report.evaluations import ShownEvaluation, by_topic, evaluations, main_measure
 from query.report.first_hits import FirstHits
 from query.report.language_pairs import PairTable, logged_rankings, map_by_pair, shares_by_pair
-from query.report.page import ReportPage, Section, Table, html
+from query.report.page import ReportPage, Section, Table, render
 
 _SECTIONS = 5
 
@@ -42,7 +42,7 @@ class _Subject:
     collection: Collection
     store: VectorStore
     calibration: Calibration | None
-    stored_calibration: KeptCalibration | None
+    stored_calibration: StoredCalibration | None
     evaluations: Sequence[ShownEvaluation]
     qrels: Sequence[Path]
 
@@ -88,7 +88,7 @@ def report(
                     f"collection {collection} holds no documents; put some in: dragoman index SOURCE -c {collection}"
                 )
             subject = _Subject(engine, row, store, calibration, stored_calibration, shown_evaluations, qrels)
-            write_lines(out, [html(_page(subject, console))])
+            write_lines(out, [render(_page(subject, console))])
         finally:
             store.close()
     finally:
@@ -122,7 +122,7 @@ def _page(subject: _Subject, console: Console) -> ReportPage:
 
 
 def _how_to_calibrate(subject: _Subject) -> str:
-    calibrations = calibration_table.every(subject.engine, subject.name)
+    calibrations = calibration_table.all_calibrations(subject.engine, subject.name)
     if any(calibration.model == subject.collection.model for calibration in calibrations):
         return (
             "It is searched without a calibration, as was chosen; for the picture of after choose one: "

@@ -55,7 +55,7 @@ class ReportPage:
     footer: str
 
 
-def html(page: ReportPage) -> str:
+def render(page: ReportPage) -> str:
     """The page as HTML."""
     facts = "".join(f"<dt>{escape(label)}</dt><dd>{escape(value)}</dd>\n" for label, value in page.facts.items())
     return f"""<!DOCTYPE html>

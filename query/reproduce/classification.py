@@ -177,7 +177,7 @@ def labelled_documents(sources: Sequence[str], console: Console, languages: Sequ
     return list(labelled.values())
 
 
-def stored(documents: Sequence[Document], taught: str) -> LabelledSplit:
+def stored_split(documents: Sequence[Document], taught: str) -> LabelledSplit:
     """The split that the documents' field ``split`` states.
 
     Raises:
@@ -188,7 +188,7 @@ def stored(documents: Sequence[Document], taught: str) -> LabelledSplit:
     return _by_part(documents, [str(document.fields.get("split", "")) for document in documents], taught)
 
 
-def by_concept(documents: Sequence[Document], taught: str, seed: int) -> LabelledSplit:
+def split_by_concept(documents: Sequence[Document], taught: str, seed: int) -> LabelledSplit:
     """A split by the field ``concept``: half to learn from, a tenth to choose by, translations in the same part.
 
     Raises:
@@ -197,7 +197,7 @@ def by_concept(documents: Sequence[Document], taught: str, seed: int) -> Labelle
     return _by_part(documents, split(documents, seed), taught)
 
 
-def drawn(whole: LabelledSplit, seed: int) -> LabelledSplit:
+def subsampled(whole: LabelledSplit, seed: int) -> LabelledSplit:
     """The same split with a random 80 % of its training documents."""
     order = np.random.default_rng(seed).permutation(len(whole.train))[: max(2, round(_SHARE * len(whole.train)))]
     return replace(whole, train=[whole.train[index] for index in order.tolist()])

@@ -103,7 +103,7 @@ class HoldOutPlan:
     settings: Cr5Settings
 
 
-def documents(
+def retrieve_documents(
     data: Wikipedia, langs: Sequence[str], plan: HoldOutPlan, console: Console
 ) -> tuple[dict[tuple[str, str], Cr5Model], list[Retrieved]]:
     """Table 1: train without the queries' concepts, and rank each query's article among those of the other language.
@@ -193,7 +193,7 @@ def _encoded(data: Wikipedia, model: Cr5Model, lang: str, wanted_concepts: set[s
     return np.concatenate([np.zeros((0, model.dim), np.float32), *blocks]), row_concepts
 
 
-def sentences(
+def retrieve_sentences(
     model: Cr5Model, langs: tuple[str, str], texts: tuple[Sequence[str], Sequence[str]], queries: int, candidates: int
 ) -> list[Retrieved]:
     """Table 3: each sentence's translation among all candidates of the other language, both directions."""
@@ -210,7 +210,9 @@ def sentences(
     return results
 
 
-def words(model: Cr5Model, langs: tuple[str, str], dictionary: Mapping[str, set[str]], queries: int) -> list[Retrieved]:
+def retrieve_words(
+    model: Cr5Model, langs: tuple[str, str], dictionary: Mapping[str, set[str]], queries: int
+) -> list[Retrieved]:
     """Table 4: each word's translation among the vocabulary of the other language, both directions.
 
     A word that the model does not have counts as not found.

@@ -93,7 +93,7 @@ def encode_all(
     return list(vectors), np.array(list(vectors.values()), dtype=np.float32).reshape(len(vectors), encoder.spec.dim)
 
 
-def asked_about(lang: str, topics: Mapping[str, Sequence[Topic]], qrels: Sequence[Qrel]) -> dict[str, list[Topic]]:
+def topics_about(lang: str, topics: Mapping[str, Sequence[Topic]], qrels: Sequence[Qrel]) -> dict[str, list[Topic]]:
     """Topics in other languages with a relevant document, by language; a language without such topics is left out."""
     judged = relevant_topics(qrels)
     topics_by_lang = {
@@ -127,7 +127,7 @@ def retrieve(
     """
     measures = parse_measures(["AP"])
     scored_pairs = []
-    for query_lang, lang_topics in asked_about(lang, topics, qrels).items():
+    for query_lang, lang_topics in topics_about(lang, topics, qrels).items():
         parts = ("title",) if title_only else ("title", "description")
         queries = encoder.encode_queries([Document(topic.qid, query_lang, topic.text(parts)) for topic in lang_topics])
         rankings = {}

@@ -86,7 +86,7 @@ class Caller:
     authorization: str = field(default="", repr=False)
 
 
-def known(tokens: Iterable[Token], authorization: str) -> Token | None:
+def matching_token(tokens: Iterable[Token], authorization: str) -> Token | None:
     """The token of an ``Authorization`` header: ``Bearer TOKEN``, or ``Basic`` with the token as password."""
     scheme, _, credentials = authorization.partition(" ")
     secret = credentials.strip()

@@ -39,7 +39,7 @@ _STATE = (
 _NAMES = sa.select(Collection.name).order_by(Collection.name)
 
 
-def now(engine: sa.Engine, name: str) -> tuple[Any, ...] | None:
+def state_of(engine: sa.Engine, name: str) -> tuple[Any, ...] | None:
     """What decides how a collection is searched, the last two items of its calibration; none: no such collection."""
     with engine.connect() as connection:
         row = connection.execute(_STATE, {"name": name}).one_or_none()

@@ -10,7 +10,7 @@ from fastapi.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from query.service import refusals
-from query.service.access import Caller, Rates, known
+from query.service.access import Caller, Rates, matching_token
 from query.service.admission import Refused
 from query.service.metrics import Metrics
 from query.service.options import ServiceOptions
@@ -100,7 +100,7 @@ class AccessMiddleware:
                 elastic and authorization and self._cluster is not None and await self._cluster.secured()
             )
             return Caller(address, writes=True, authorization=authorization if elastic_credentials else "")
-        token = known(self._options.tokens, authorization)
+        token = matching_token(self._options.tokens, authorization)
         if token is not None:
             return Caller(token.name, token.writes)
         if elastic and authorization and self._cluster is not None:

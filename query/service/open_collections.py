@@ -23,7 +23,7 @@ from query.calibration import loading
 from query.calibration.calibration import Calibration
 from query.calibration.table import NONE
 from query.ranking.options import RankingOptions
-from query.ranking.query_encoder import asked_by, open_query_encoder
+from query.ranking.query_encoder import effective_query_encoder, open_query_encoder
 from query.ranking.searcher import Searcher, choose
 from query.service import collection_state
 from query.service.metrics import Metrics
@@ -127,7 +127,7 @@ class OpenCollections:
         """The rows of all collections that are served."""
         return [
             collection
-            for collection in collections.every(self._engine)
+            for collection in collections.all_collections(self._engine)
             if not self._names or collection.name in self._names
         ]
 
@@ -157,7 +157,7 @@ class OpenCollections:
             self._release(opened)
 
     def _acquire(self, name: str) -> _OpenCollection:
-        state = collection_state.now(self._engine, name)
+        state = collection_state.state_of(self._engine, name)
         if state is None:
             with self._lock:
                 self._retire(self._open.pop(name, None))
@@ -213,7 +213,7 @@ class OpenCollections:
 
     def _query_encoder(self, collection: Collection, calibration: Calibration | None) -> QueryBatcher:
         """The encoder of a collection's queries under a calibration; loaded once."""
-        encoder_spec = asked_by(collection, calibration)
+        encoder_spec = effective_query_encoder(collection, calibration)
         key = (encoder_spec.encoder, encoder_spec.method)
         with self._lock:
             batcher = self._encoders.get(key)

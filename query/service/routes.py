@@ -16,7 +16,7 @@ from query.calibration import table as calibration_table
 from query.ranking.choice import Choice
 from query.ranking.hits import Hit, as_json
 from query.ranking.options import RankingOptions
-from query.ranking.query_encoder import asked_by
+from query.ranking.query_encoder import effective_query_encoder
 from query.ranking.searcher import Searcher, choose
 from query.service.admission import Refused, SearchThreads
 from query.service.messages import (
@@ -187,7 +187,7 @@ class Api:
             try:
                 with self._open_collections.searcher(row.name) as searcher:
                     languages = dict(searcher.languages)
-                    asker = asked_by(row, searcher.calibration)
+                    asker = effective_query_encoder(row, searcher.calibration)
                 active = calibration_table.active(self._open_collections.engine, row)
             except DragomanError as error:
                 away[row.name] = str(refusal(error))

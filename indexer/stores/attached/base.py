@@ -87,7 +87,7 @@ class JoinedStore(ElasticStore, ABC):
         """By shard of the users' index, the last complete write; a refresh makes all writes up to it visible."""
 
         def ask() -> Mapping[int, changes.ShardPosition]:
-            tops = changes.tops(self._client, self.address.server, self.users.name)[self.users.name].shards
+            tops = changes.last_writes(self._client, self.address.server, self.users.name)[self.users.name].shards
             self._client.indices.refresh(index=self.users.name)
             return tops
 

@@ -142,7 +142,7 @@ class CompanionStore(JoinedStore):
         )
         return {
             hit["_id"]: ServerDocument(hit["_source"], hit["_seq_no"], hit["_primary_term"])
-            for hit in connection.found(self.address.server, self.index, answer.body["docs"])
+            for hit in connection.existing_documents(self.address.server, self.index, answer.body["docs"])
         }
 
     def forget(self, doc_ids: Sequence[str]) -> int:

@@ -272,7 +272,7 @@ def _empty_all(client: Elasticsearch, server: str, index: str, layout: Layout) -
     total = 0
     body = {"query": {"bool": {"must": [{"exists": {"field": layout.name("id")}}]}}, "source": False, "version": True}
     while True:
-        tops = writing.patiently(server, partial(changes.tops, client, server, index))[index].shards
+        tops = writing.patiently(server, partial(changes.last_writes, client, server, index))[index].shards
         with connection.guarded(server):
             client.indices.refresh(index=index)
         emptied = kept = 0

@@ -15,7 +15,7 @@ from indexer.elastic import connection, errors
 from indexer.elastic.ours import is_ours
 from indexer.elastic.paging import pages
 from indexer.elastic.readable import refuse_partial
-from indexer.elastic.values import joined, steps, values, without
+from indexer.elastic.values import join_texts, steps, values, without_paths
 from indexer.readers.record import make_document
 from indexer.readers.source import ReadOptions, Refusal
 from indexer.stores.attached.address import Attachment
@@ -154,8 +154,8 @@ class UsersIndex:
         langs = field_values.get("lang", [])
         record = {
             "id": "-",
-            "title": joined(field_values.get("title", []), " "),
-            "text": joined(field_values["text"], "\n\n") or "",
+            "title": join_texts(field_values.get("title", []), " "),
+            "text": join_texts(field_values["text"], "\n\n") or "",
             "lang": next(iter(langs), None),
         }
         if len(langs) > 1:
@@ -166,7 +166,9 @@ class UsersIndex:
         lang = document.lang
         if lang == UNDETERMINED:
             lang = assumed or self._detector.detect(document.content).lang
-        return replace(document, doc_id=doc_id, lang=lang, fields=without(source, [*self.paths.values(), *self.ours]))
+        return replace(
+            document, doc_id=doc_id, lang=lang, fields=without_paths(source, [*self.paths.values(), *self.ours])
+        )
 
     @cached_property
     def _detector(self) -> Detector:
@@ -177,7 +179,7 @@ class UsersIndex:
         document = self.document(doc_id, source, assumed=lang)
         if isinstance(document, Document):
             return document
-        return Document(doc_id, lang, "", "", without(source, [*self.paths.values(), *self.ours]))
+        return Document(doc_id, lang, "", "", without_paths(source, [*self.paths.values(), *self.ours]))
 
     def sources(self, doc_ids: Sequence[str], *, excludes: Sequence[str] = ()) -> dict[str, dict[str, Any]]:
         """Current sources by id, also before a refresh; ids without a document are left out."""
@@ -194,7 +196,7 @@ class UsersIndex:
         for page in pages(doc_ids):
             with connection.guarded(self.attachment.server):
                 answer = self._client.mget(index=self.name, ids=page, **options)
-            documents += connection.found(self.attachment.server, self.name, answer["docs"])
+            documents += connection.existing_documents(self.attachment.server, self.name, answer["docs"])
         return documents
 
 

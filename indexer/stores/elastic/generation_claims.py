@@ -124,7 +124,7 @@ def refuse_altered(client: Elasticsearch, server: str, index: str, layout: Layou
         )
 
 
-def behind(client: Elasticsearch, server: str, alias: str, claim: Claim, layout: Layout) -> set[str]:
+def aliased_indices(client: Elasticsearch, server: str, alias: str, claim: Claim, layout: Layout) -> set[str]:
     """The indices that an alias of ours stands for.
 
     Raises:

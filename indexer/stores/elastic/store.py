@@ -189,7 +189,9 @@ class ElasticStore:
 
     def _refuse_taken_alias(self) -> set[str]:
         """The indices behind the collection's alias; all of them must be ours."""
-        return generation_claims.behind(self._client, self.address.server, self.alias, self._claim, self._layout)
+        return generation_claims.aliased_indices(
+            self._client, self.address.server, self.alias, self._claim, self._layout
+        )
 
     def _refuse_red(self) -> None:
         """Wait until the shards of a new index start; refuse an index whose shards have no node."""
@@ -331,7 +333,7 @@ class ElasticStore:
                 for name, encoded in document["_source"][self._layout.ours]["models"].items()
                 if name != model and "vector" in encoded
             }
-            for document in connection.found(self.address.server, self.index, answer.body["docs"])
+            for document in connection.existing_documents(self.address.server, self.index, answer.body["docs"])
         }
 
     def stamps(self, model: str, doc_ids: Sequence[str]) -> dict[str, Stamp]:

@@ -104,7 +104,7 @@ def read(
     answer = client.mget(index=index, docs=requests, source_includes=list(fields), source_excludes=list(excludes))
     return {
         hit["_id"]: ServerDocument(hit.get("_source", {}), hit["_seq_no"], hit["_primary_term"], hit["_version"])
-        for hit in connection.found(server, index, answer["docs"])
+        for hit in connection.existing_documents(server, index, answer["docs"])
     }
 
 
@@ -139,7 +139,7 @@ def patiently(server: str, act: Callable[[], T]) -> T:
             with connection.guarded(server):
                 return act()
         except StoreError as error:
-            if not errors.passes(error):
+            if not errors.is_temporary(error):
                 raise
             patience.wait(error)
 
@@ -209,7 +209,7 @@ def _write(
             if limit := _too_large(error, [actions[doc_id] for doc_id in later if doc_id in actions], broken):
                 groups += _halves(later, limit, outcome)
                 continue
-            if not errors.passes(error):
+            if not errors.is_temporary(error):
                 given_up.set()
                 raise
         if len(later) < len(pending):
@@ -232,7 +232,7 @@ def _too_large(error: StoreError, sent: Sequence[Action], broken: Counter[str]) 
         return _MEMORY
     if getattr(error.__cause__, "status_code", None) == _TOO_LARGE:
         return _REQUEST
-    if not (sent and errors.broke(error)):
+    if not (sent and errors.connection_broke(error)):
         return ""
     if len(sent) > 1:
         return _REQUEST

@@ -9,7 +9,7 @@ from encoders.console import Console
 from encoders.methods.vector_parts import shown_weights
 from encoders.wording import counted
 from indexer.collection.collection import Collection
-from query.calibration.table import KeptCalibration
+from query.calibration.table import StoredCalibration
 from query.fitting.calibrate import CalibrationReport
 from query.fitting.upkeep import UpkeepReport
 
@@ -108,7 +108,7 @@ def show_upkeep(upkeep: UpkeepReport, name: str, console: Console) -> None:
         console.say(f"{name} keeps its calibration: {upkeep.reason}")
 
 
-def show_calibrations(calibrations: Sequence[KeptCalibration], collection: Collection, console: Console) -> None:
+def show_calibrations(calibrations: Sequence[StoredCalibration], collection: Collection, console: Console) -> None:
     """List the calibrations of a collection."""
     name = collection.name
     active = {
@@ -157,11 +157,11 @@ def show_calibrations(calibrations: Sequence[KeptCalibration], collection: Colle
         console.say(f"none is active: plain cosine; choose one with: dragoman calibrate --use ID -c {name}")
 
 
-def _weights(calibration: KeptCalibration) -> str:
+def _weights(calibration: StoredCalibration) -> str:
     return shown_weights(calibration.summary.setting.weights)
 
 
-def _state(calibration: KeptCalibration, active: set[str], model: str) -> str:
+def _state(calibration: StoredCalibration, active: set[str], model: str) -> str:
     if calibration.id in active:
         return "active"
     return "" if calibration.model == model else "of another model"

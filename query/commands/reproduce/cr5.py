@@ -74,17 +74,17 @@ def command(
     entries = read_dictionary(dictionary, first, second) if dictionary else None
     settings = Cr5Settings(dimensions, ridge, pairs, tuple(normalise(code) for code in pivots))
     plan = tables.HoldOutPlan(queries, candidates, settings)
-    models, results = tables.documents(data, languages, plan, console)
+    models, results = tables.retrieve_documents(data, languages, plan, console)
     paper: dict[tuple[str, str], Published] = {}
     for (lang, other_lang), (forward, backward) in tables.PAPER[pairs].items():
         paper |= {(lang, other_lang): forward, (other_lang, lang): backward}
     _show_table(f"Documents, {pairs} training", results, paper, console)
     model = models[first, second]
     if texts:
-        sentence_results = tables.sentences(model, (first, second), texts, 2 * queries, candidates)
+        sentence_results = tables.retrieve_sentences(model, (first, second), texts, 2 * queries, candidates)
         _show_table("Sentences of Europarl", sentence_results, tables.PAPER_SENTENCES, console)
     if entries:
-        _show_table("Words", tables.words(model, (first, second), entries, 1500), tables.PAPER_WORDS, console)
+        _show_table("Words", tables.retrieve_words(model, (first, second), entries, 1500), tables.PAPER_WORDS, console)
 
 
 def _show_table(

@@ -77,7 +77,7 @@ def command(
         if topic.lang in query_langs:
             topics_by_lang[topic.lang].append(topic)
     judgements = {lang: read_qrels(files) for lang, files in qrels.items()}
-    if not any(hmde_clef.asked_about(lang, topics_by_lang, judgements[lang]) for lang in documents):
+    if not any(hmde_clef.topics_about(lang, topics_by_lang, judgements[lang]) for lang in documents):
         raise BadInput("no topic in another language than the documents' is judged; give topics in several languages")
     loaded = open_method(encoder, method, cast("Device", device), console)
     results: list[PairScore] = []

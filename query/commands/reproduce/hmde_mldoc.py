@@ -71,7 +71,7 @@ def command(
     encoder with a linear layer, beside it, as the paper does. --draws and --splits do so several times and tell the
     spread.
     """
-    from query.reproduce.classification import by_concept, drawn, stored  # noqa: PLC0415 - not needed by --help
+    from query.reproduce.classification import split_by_concept, stored_split, subsampled  # noqa: PLC0415 - not needed by --help
 
     if bool(mldoc) == bool(documents):
         raise click.UsageError("name the data: --mldoc DIR, or --documents SOURCE")
@@ -82,10 +82,10 @@ def command(
     texts = _labelled_documents(mldoc, documents, console)
     taught = normalise(taught)
     if splits:
-        labelled_splits = [by_concept(texts, taught, seed) for seed in range(splits)]
+        labelled_splits = [split_by_concept(texts, taught, seed) for seed in range(splits)]
     else:
-        stored_split = stored(texts, taught)
-        labelled_splits = [drawn(stored_split, seed) for seed in range(draws)] if draws else [stored_split]
+        whole = stored_split(texts, taught)
+        labelled_splits = [subsampled(whole, seed) for seed in range(draws)] if draws else [whole]
     loaded = open_method(encoder, method, cast("Device", device), console, checkpoint)
     trainable = _trainable(loaded, encoder, checkpoint, cast("Device", device), console) if fine_tuned else None
     accuracies = {"frozen": _frozen(labelled_splits, loaded, console)}

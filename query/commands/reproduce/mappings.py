@@ -13,10 +13,10 @@ from encoders.document import Document, Encoder
 from encoders.languages import normalise
 from encoders.methods.registry import METHODS, open_encoder
 from encoders.session import Device
-from indexer.training.aligned_documents import ByConcept, encoded
+from indexer.training.aligned_documents import ByConcept, add_encoded
 from onnx_export.models import DEFAULT, find_model
 from query.alignment.mates import Method
-from query.alignment.mates_table import Point, Sweep, mates_figure, swept
+from query.alignment.mates_table import Point, Sweep, mates_figure, run_sweep
 from query.commands.options import device_option, output_options, sweep_options
 from query.evaluation.plots import save_figure
 from query.reproduce.mappings_data import read_jrc, read_wikicomp
@@ -99,8 +99,8 @@ def _show_table(
     paper: dict[str, dict[Method, tuple[float, float]]],
     console: Console,
 ) -> list[Point]:
-    parallel = encoded(ByConcept(), documents, encoder, console).only(()).parallel()
-    points = swept(parallel, sweep, console)
+    parallel = add_encoded(ByConcept(), documents, encoder, console).only(()).parallel()
+    points = run_sweep(parallel, sweep, console)
     rows, points_json = [], list[dict[str, Any]]()
     for point in points:
         paper_figures = {model: table.get(point.method) for model, table in paper.items()}

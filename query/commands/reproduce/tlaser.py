@@ -15,7 +15,7 @@ from encoders.cr5.encoder import BagsOfWords, is_cr5
 from encoders.document import Document, Encoder
 from encoders.errors import BadInput
 from encoders.languages import language_list
-from encoders.methods.combined import BETWEEN
+from encoders.methods.combined import SEPARATOR
 from encoders.methods.first import First
 from encoders.methods.registry import SENTENCE_METHODS
 from encoders.session import Device
@@ -202,8 +202,8 @@ def _parts(encoded: Labelled, of_lang: np.ndarray, parts: np.ndarray) -> dict[Pa
 
 def _whole_text_method(reference: str, console: Console) -> str:
     """Names of the methods by which the encoders of a reference encode a whole text as one sentence."""
-    folders = [find_model(name, console) for name in reference.split(BETWEEN)]
-    return BETWEEN.join(BagsOfWords.method if is_cr5(folder) else First.method for folder in folders)
+    folders = [find_model(name, console) for name in reference.split(SEPARATOR)]
+    return SEPARATOR.join(BagsOfWords.method if is_cr5(folder) else First.method for folder in folders)
 
 
 def _similarity_search(

@@ -10,7 +10,7 @@ import click
 from encoders.console import Console
 from encoders.languages import normalise
 from encoders.wording import counted
-from indexer.training.mapping import LearntMaps, MappingPlan, free, learn, write
+from indexer.training.mapping import LearntMaps, MappingPlan, learn, require_writable, write
 from indexer.training.mapping_sources import AlignedSources
 from indexer.training.nca import LearntNetworks, learn_networks
 from query.commands.options import aligned_options, output_options, place_options, reading_options
@@ -64,7 +64,7 @@ def command(
     """
     if method == "nca" and (pivot or dimensions is not None or ridge is not None):
         raise click.UsageError("--ridge, --pivot and --dimensions are of lca and lcc; leave them out with nca")
-    free(output)
+    require_writable(output)
     documents, spec = aligned.load(console)
     if method == "nca":
         networks = learn_networks(documents, spec, seed, console)

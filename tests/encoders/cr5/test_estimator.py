@@ -13,7 +13,7 @@ from encoders.cr5.algebra.ridge_choice import mate_rank
 from encoders.cr5.algebra.solver import solve
 from encoders.cr5.corpus import Corpus
 from encoders.cr5.estimator import Cr5
-from encoders.cr5.selection import dealt, linked, of_fitting_length
+from encoders.cr5.selection import linked_rows, rows_within_limits, transitive_rows
 from encoders.cr5.settings import Cr5Settings, WordLimits
 from encoders.document import Document
 from encoders.errors import BadInput
@@ -108,7 +108,7 @@ def test_short_documents_are_left_out_where_enough_others_are_there() -> None:
     for number in range(10):
         for lang in ("de", "en"):
             seen.count(lang, str(number), [f"w{part}" for part in range(3 if number < 4 else 60)])
-    rows, remark = of_fitting_length(seen.counts(), WordLimits())
+    rows, remark = rows_within_limits(seen.counts(), WordLimits())
     assert remark == ""
     assert {lang: len(those) for lang, those in rows.items()} == {"de": 6, "en": 6}
 
@@ -191,8 +191,8 @@ def test_transitive_training_links_languages_by_the_pivot_alone_and_still_aligns
     for document in documents:
         seen.add(document)
     counts = seen.counts()
-    rows, _ = of_fitting_length(counts, WordLimits())
-    kept = linked(counts, dealt(counts, rows, ["en"]))
+    rows, _ = rows_within_limits(counts, WordLimits())
+    kept = linked_rows(counts, transitive_rows(counts, rows, ["en"]))
     concepts = {lang: set(counts[lang].concepts[those].tolist()) for lang, those in kept.items()}
     assert not concepts["da"] & concepts["vi"]
     assert len(concepts["da"]) == len(concepts["vi"]) == 42

@@ -11,7 +11,7 @@ from encoders.cr5.settings import Cr5Settings
 from encoders.document import Document
 from encoders.errors import BadInput
 from encoders.folder import ModelFolder
-from encoders.methods.combined import BETWEEN, Combined, nearest_spans
+from encoders.methods.combined import SEPARATOR, Combined, nearest_spans
 from encoders.methods.registry import open_encoder
 from onnx_export.cr5_folder import publish
 from onnx_export.models import absolute, open_named
@@ -79,7 +79,7 @@ def test_a_combination_is_opened_by_its_name_from_anywhere(
     folders: list[ModelFolder], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(folders[0].path.parent)
-    name = absolute(BETWEEN.join(("wide", "narrow")))
+    name = absolute(SEPARATOR.join(("wide", "narrow")))
     monkeypatch.chdir("/")
     opened = open_named(name, None, Console(quiet=True))
     assert opened.spec.method == "cr5 + cr5"
@@ -100,4 +100,4 @@ def test_what_is_no_combination_is_one_sentence(
 ) -> None:
     place: Path = folders[0].path.parent
     with pytest.raises(BadInput, match=said):
-        open_named(BETWEEN.join(str(place / name) for name in names), method, Console(quiet=True))
+        open_named(SEPARATOR.join(str(place / name) for name in names), method, Console(quiet=True))

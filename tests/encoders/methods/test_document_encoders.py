@@ -31,7 +31,7 @@ def _with_upper(folder: ModelFolder, target: Path) -> ModelFolder:
     from onnx_export.hmde.publish import publish
     from onnx_export.hmde.settings import PRESETS
 
-    base = bases.frozen(str(folder.path), PRESETS["small"], "cpu", Console(quiet=True))
+    base = bases.open_frozen(str(folder.path), PRESETS["small"], "cpu", Console(quiet=True))
     torch.manual_seed(0)
     upper = Upper(UpperShape(dim=folder.config.dim, feed_forward=64, form="weighted"))
     untaught = {"documents": 0, "languages": {}, "best": 0, "steps": 0, "validated": False}

@@ -341,7 +341,7 @@ def test_chunks_end_where_the_sources_say_not_where_time_does(bench: Bench) -> N
 def test_a_source_that_is_not_there_makes_no_collection(settings: Settings, default_folder: ModelFolder) -> None:
     with pytest.raises(BadInput, match="does not exist"):
         index(["nowhere.jsonl"], "c", settings=settings)
-    assert collections.every(connect(settings.database)) == []
+    assert collections.all_collections(connect(settings.database)) == []
 
 
 def test_another_encoder_or_method_is_refused_by_both_names(settings: Settings, default_folder: ModelFolder) -> None:

@@ -6,14 +6,14 @@ from pathlib import Path
 import pytest
 
 from encoders.errors import BadInput
-from indexer.parallel import AlignedSentence, find, read_parallel
+from indexer.parallel import AlignedSentence, find_files, read_parallel
 from indexer.parallel.scripts import wrong_script
 from indexer.readers.source import Refusal
 from indexer.training.aligned_corpus import choose_pivots, gather, hold_out
 
 
 def _read(*paths: Path) -> tuple[list[dict[str, str]], list[Refusal]]:
-    readings = list(read_parallel(find([str(path) for path in paths])))
+    readings = list(read_parallel(find_files([str(path) for path in paths])))
     rows = [dict(reading.texts) for reading in readings if isinstance(reading, AlignedSentence)]
     return rows, [reading for reading in readings if isinstance(reading, Refusal)]
 
@@ -117,9 +117,9 @@ def test_a_folder_of_a_file_a_language_is_joined_by_id(tmp_path: Path) -> None:
 def test_what_is_no_parallel_text_is_refused_at_once(tmp_path: Path, name: str, content: str, said: str) -> None:
     (tmp_path / name).write_text(content, encoding="utf-8")
     with pytest.raises(BadInput, match=said):
-        find([str(tmp_path / name)])
+        find_files([str(tmp_path / name)])
     with pytest.raises(BadInput, match="does not exist"):
-        find([str(tmp_path / "nowhere")])
+        find_files([str(tmp_path / "nowhere")])
 
 
 def test_empty_sides_and_other_scripts_are_left_out_with_their_places() -> None:

@@ -209,7 +209,7 @@ def test_a_source_that_changes_between_two_looks_is_not_taken_for_the_planned_on
     with pytest.raises(RuntimeError, match="the power went out"):
         index(place, settings, engine, encoder)
     encoder.broken_at = -1
-    unchanged = elastic.state(place.source)
+    unchanged = elastic.index_fingerprint(place.source)
     place.write({"d0003": "moved to the end"})
     monkeypatch.setattr(elastic, "state", lambda _: unchanged)
     with pytest.raises(StoreError, match="its sources are cut otherwise than when it began"):
@@ -220,14 +220,14 @@ def test_a_source_that_changes_between_two_looks_is_not_taken_for_the_planned_on
 
 def test_a_source_says_its_server_or_the_environment_does(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(BadInput, match="set DRAGOMAN_ELASTIC_URL"):
-        elastic.absolute("elastic:news")
+        elastic.with_server("elastic:news")
     monkeypatch.setenv("DRAGOMAN_ELASTIC_URL", place.server.replace("://", "://user:secret@"))
-    assert elastic.absolute("elastic:news") == f"elastic:{place.server}/news"
-    assert elastic.absolute(place.source) == place.source
+    assert elastic.with_server("elastic:news") == f"elastic:{place.server}/news"
+    assert elastic.with_server(place.source) == place.source
     with pytest.raises(BadInput, match="leave the credentials out of the source") as refused:
-        elastic.absolute("elastic:https://user:secret@host:9200/news")
+        elastic.with_server("elastic:https://user:secret@host:9200/news")
     assert "secret" not in str(refused.value)
     with pytest.raises(BadInput, match="names no index"):
-        elastic.absolute("elastic:https://host:9200/")
+        elastic.with_server("elastic:https://host:9200/")
     with pytest.raises(BadInput, match="has no index"):
         read(f"{place.source}-nowhere", place.options)

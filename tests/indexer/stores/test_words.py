@@ -64,7 +64,7 @@ def test_a_build_that_was_killed_half_way_goes_on_and_loses_no_write_of_the_mean
     monkeypatch.setattr(words, "_BATCH", 2)
     store.put(MODEL, [item(f"d{at}", f"stone{at}") for at in range(7)])
     with store._writing() as connection:
-        words.take_in(connection)
+        words.index_batch(connection)
     store.close()
     other = EmbeddedStore(store.path.parent, "c")
     other.put(MODEL, [item("d0", "opal"), item("d5", "pearl"), item("d7", "quartz")])

@@ -30,7 +30,7 @@ from encoders.methods.sentences import Sentences
 from indexer.settings import Settings
 from indexer.training import hmde_material
 from indexer.training.hmde import concepts_held_out
-from indexer.training.hmde_material import prepared
+from indexer.training.hmde_material import load_or_prepare
 from onnx_export.hmde.settings import PRESETS, settings_of
 from query import Searcher
 from query.cli import run
@@ -213,12 +213,12 @@ def test_kept_vectors_that_are_damaged_are_made_again(
 
     lower = FrozenLower(SentenceEncoder(small, device="cpu"), 32, 128, "cpu")
     documents, file = [Document("1", "de", "Die Ziege frisst.", "Ziegen")], tmp_path / "part.npz"
-    whole = prepared(documents, lower, file, "id", Console())
+    whole = load_or_prepare(documents, lower, file, "id", Console())
     data = file.read_bytes()
     for damaged in (data[:-100], data.replace(b"digest", b"dagist"), b"nothing", b""):
         file.write_bytes(damaged)
         capsys.readouterr()
-        again = prepared(documents, lower, file, "id", Console())
+        again = load_or_prepare(documents, lower, file, "id", Console())
         assert "part.npz can't be read" in capsys.readouterr().err
         assert again.keys() == whole.keys()
         assert file.read_bytes() == data
@@ -379,7 +379,7 @@ def test_what_documents_were_prepared_from_is_not_kept_beside_them_while_trainin
     alive: list[int] = []
 
     def remembered(*given: Any) -> Any:
-        part = prepared(*given)
+        part = load_or_prepare(*given)
         kept.extend(weakref.ref(array) for array in part.values())
         return part
 
@@ -387,7 +387,7 @@ def test_what_documents_were_prepared_from_is_not_kept_beside_them_while_trainin
         alive.append(sum(array() is not None for array in kept))
         raise BadInput("enough")
 
-    monkeypatch.setattr(hmde_material, "prepared", remembered)
+    monkeypatch.setattr(hmde_material, "load_or_prepare", remembered)
     monkeypatch.setattr(Training, "run", stopped)
     assert run(["train", "hmde", *SOURCES, "-o", str(tmp_path / "x"), *over_small, "-q"]) == 1
     assert kept

@@ -30,7 +30,7 @@ from indexer.stores.contract import VectorStore
 from indexer.stores.factory import open_store
 from indexer.workers.controlling import cancel
 from indexer.workers.serving import WorkerPlan
-from indexer.workers.spool import packed_ids, unpacked
+from indexer.workers.spool import pack_ids, unpack
 from indexer.workers.sweeping import sweep
 from query.commands import worker as worker_command
 from tests.indexer.workers.conftest import Field, records
@@ -274,6 +274,6 @@ def test_pruning_afterwards_removes_what_the_sources_lost(indexed: Field, new: C
 
 def test_what_is_handed_out_overwrites_nothing_should_it_be_put_as_it_is(indexed: Field) -> None:
     before = held(indexed.store, indexed.model)
-    documents = unpacked(packed_ids(indexed.store.get(list(before))))
+    documents = unpack(pack_ids(indexed.store.get(list(before))))
     assert put_encoded(indexed.store, indexed.model, documents, indexed.encoder.encode_documents(documents)).stored == 0
     assert held(indexed.store, indexed.model) == before

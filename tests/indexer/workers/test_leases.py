@@ -18,7 +18,7 @@ from indexer.ledger.tables import DONE, LEASED, PENDING, SPLIT, Chunk
 from indexer.workers import sweeping
 from indexer.workers.controlling import cancel, pause, resume
 from indexer.workers.leases import DIED, MOST_ATTEMPTS, MOST_ATTEMPTS_OF_A_PART, Lease, Leases
-from indexer.workers.sweeping import give_out, sweep
+from indexer.workers.sweeping import send_hints, sweep
 from tests.indexer.workers.conftest import Field, records
 
 Taker = Callable[..., Leases]
@@ -82,7 +82,7 @@ def test_a_chunk_whose_lease_is_over_is_another_s_and_its_first_worker_counts_no
     slow, quick = taker("slow", seconds=-1), taker("quick")
     first = slow.take(run, 0)
     assert first is not None
-    give_out(field.engine, field.hints, field.model)
+    send_hints(field.engine, field.hints, field.model)
     second = quick.take(run, 0)
     assert second is not None
     assert (second.attempts, second.error) == (2, DIED)
@@ -135,7 +135,7 @@ def test_a_document_that_its_workers_die_of_is_found_and_refused_though_none_of_
     while lease := mortal.take(run, 0):
         if 40 in lease.todo:
             deaths += 1  # it is gone with its lease
-            give_out(field.engine, field.hints, field.model)
+            send_hints(field.engine, field.hints, field.model)
         else:
             assert mortal.done(lease, len(lease.todo), [])
     assert immortal.take(run, 0) is None
@@ -222,7 +222,7 @@ def test_a_sweep_waits_for_no_chunk_that_another_has_just_now(field: Field, take
     with ThreadPoolExecutor() as aside, transaction(field.engine) as session:
         session.execute(sa.update(Chunk).where(Chunk.number == 0).values(until=0.0))
         other = connect(field.settings.database)
-        aside.submit(give_out, other, field.hints, field.model).result(10)
+        aside.submit(send_hints, other, field.hints, field.model).result(10)
         other.dispose()
     assert states(field) == {0: LEASED, 1: PENDING}
 
@@ -246,7 +246,7 @@ def test_messages_that_got_lost_are_sent_again_and_no_more_than_chunks_wait(fiel
 def test_resuming_brings_back_what_a_broker_lost(field: Field) -> None:
     field.write(records(3 * CHUNK_DOCUMENTS))
     field.spool()
-    give_out(field.engine, field.hints, field.model)
+    send_hints(field.engine, field.hints, field.model)
     field.drop_messages()
     assert field.hints.waiting(field.model) == 0
     resume(field.engine, "c", field.hints)
@@ -258,7 +258,7 @@ def test_messages_that_wait_are_never_more_than_workers_can_need(field: Field, m
     field.write(records(6 * CHUNK_DOCUMENTS))
     field.spool()
     for _ in range(2):
-        give_out(field.engine, field.hints, field.model)
+        send_hints(field.engine, field.hints, field.model)
         assert field.hints.waiting(field.model) == 4
 
 

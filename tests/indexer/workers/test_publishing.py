@@ -33,8 +33,8 @@ from indexer.settings import Settings
 from indexer.stores.factory import open_store
 from indexer.workers import sweeping
 from indexer.workers.controlling import cancel
-from indexer.workers.publishing import flags, spool
-from indexer.workers.spool import packed, unpacked
+from indexer.workers.publishing import spool, wanted_documents
+from indexer.workers.spool import pack, unpack
 from indexer.workers.sweeping import sweep
 from tests.indexer.workers.conftest import Field, records
 from trials.counting_encoder import CountingEncoder
@@ -60,7 +60,7 @@ def database(either_database: str) -> str:
     )
 )
 def test_documents_come_out_of_the_spool_as_they_went_in(documents: list[Document]) -> None:
-    assert unpacked(packed(documents)) == documents
+    assert unpack(pack(documents)) == documents
 
 
 def end(field: Field) -> None:
@@ -154,10 +154,10 @@ def test_bad_documents_of_every_kind_are_refused_as_one_process_refuses_them(fie
 
 def test_of_documents_with_one_revision_the_last_counts_wherever_the_others_stand() -> None:
     old, new = Document("a", "en", "old"), Document("a", "en", "new")
-    assert flags([old, new], {}, {}) == ([False, True], {})
-    assert flags([new], {}, {"a": (3, [(7, old)])}) == ([True], {"a": [7]})
+    assert wanted_documents([old, new], {}, {}) == ([False, True], {})
+    assert wanted_documents([new], {}, {"a": (3, [(7, old)])}) == ([True], {"a": [7]})
     newer = Document("a", "en", "newer", revision=2)
-    assert flags([new], {}, {"a": (3, [(7, newer)])}) == ([False], {})
+    assert wanted_documents([new], {}, {"a": (3, [(7, newer)])}) == ([False], {})
 
 
 def test_workers_begin_when_the_sources_are_read_and_an_interrupted_reader_goes_on(

@@ -34,7 +34,7 @@ def folder(small: ModelFolder, tmp_path: Path) -> ModelFolder:
     from onnx_export.hmde.publish import publish
     from onnx_export.hmde.settings import PRESETS
 
-    base = bases.frozen(str(small.path), PRESETS["small"], "cpu", Console(quiet=True))
+    base = bases.open_frozen(str(small.path), PRESETS["small"], "cpu", Console(quiet=True))
     torch.manual_seed(0)
     upper = Upper(UpperShape(dim=small.config.dim, feed_forward=64, sentences=8))
     said = {"settings": {"frozen": True}, "documents": 0, "languages": {}, "best": 0, "steps": 0, "validated": False}

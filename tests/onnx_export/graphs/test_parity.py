@@ -17,7 +17,7 @@ from encoders.errors import BadInput
 from encoders.folder import ModelFolder, Precision
 from encoders.languages import normalise
 from onnx_export.graphs.parity import BARS, GateText, check_parity, compare, encode, read_texts, top_agreement
-from onnx_export.huggingface.export import judged
+from onnx_export.huggingface.export import require_parity
 
 TEXTS = [GateText("en", "query" if at % 4 == 0 else "document", f"text {at}") for at in range(60)]
 
@@ -140,7 +140,7 @@ def test_a_text_longer_than_the_model_takes_is_cut(name: str, request: pytest.Fi
 
 def test_the_table_is_shown_to_a_person_who_did_not_ask_for_quiet(capsys: pytest.CaptureFixture[str]) -> None:
     report = compare("int8", TEXTS, vectors(), vectors())
-    judged(report, "the graph", Console(), force=False)
+    require_parity(report, "the graph", Console(), force=False)
     assert "the graph against torch" in capsys.readouterr().out
-    judged(report, "the graph", Console(quiet=True), force=False)
+    require_parity(report, "the graph", Console(quiet=True), force=False)
     assert capsys.readouterr() == ("", "")

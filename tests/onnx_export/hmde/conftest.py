@@ -63,7 +63,7 @@ def training_of(
     from onnx_export.hmde import base
     from onnx_export.hmde.training import Training
 
-    lower = base.trained(str(model), settings, "cpu", Console(quiet=True)).lower
+    lower = base.open_trained(str(model), settings, "cpu", Console(quiet=True)).lower
     lower.take([lower.prepare(pages)])
     triples = Triples([page_of(page.lang, page.fields) for page in pages], 0, away)
     held_out = np.array([row for row, page in enumerate(pages) if page.fields["concept"] in away], np.int64)

@@ -52,7 +52,7 @@ def hmde(small_model: Path, tmp_path_factory: pytest.TempPathFactory) -> ModelFo
     from onnx_export.hmde.model import Upper
     from onnx_export.hmde.publish import publish
 
-    base = bases.trained(str(small_model), Settings(), "cpu", QUIET)
+    base = bases.open_trained(str(small_model), Settings(), "cpu", QUIET)
     torch.manual_seed(3)
     with torch.no_grad():
         for weight in base.lower.parameters():
@@ -171,7 +171,7 @@ def test_an_upper_encoder_over_one_that_learnt_before_keeps_its_weights(
     from onnx_export.hmde.publish import publish
 
     before = (hmde.path / "weights.safetensors").read_bytes()
-    base = bases.frozen(str(hmde.path), Settings(frozen=True), "cpu", QUIET)
+    base = bases.open_frozen(str(hmde.path), Settings(frozen=True), "cpu", QUIET)
     made, _ = publish(Upper(UpperShape(64, layers=1, heads=1)), base, tmp_path / "again", "fp32", SAID, {}, QUIET)
     assert opened(made, "segments", small_model).config.weights == hmde.config.weights
     assert (hmde.path / "weights.safetensors").read_bytes() == before

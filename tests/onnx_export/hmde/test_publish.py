@@ -43,7 +43,7 @@ def test_both_graphs_pass_the_gate_and_the_folder_is_an_encoder(
         training.run(Console(quiet=True))
     else:
         training = finished("paper")
-    base = bases.trained(str(small_model), settings, "cpu", Console(quiet=True))
+    base = bases.open_trained(str(small_model), settings, "cpu", Console(quiet=True))
     base.lower.restore(training.lower.state())
     with torch.no_grad():
         for weight in base.lower.parameters():
@@ -52,7 +52,7 @@ def test_both_graphs_pass_the_gate_and_the_folder_is_an_encoder(
     said = {**SAID, "validated": True, "untrained": 0.4, "score": 0.5}
     folder, report = publish(training.upper, base, tmp_path / "made", precision, said, {}, Console(quiet=True))
     assert report.passed
-    untouched = bases.trained(str(small_model), SETTINGS, "cpu", Console(quiet=True))
+    untouched = bases.open_trained(str(small_model), SETTINGS, "cpu", Console(quiet=True))
     assert untouched.source is not None
     assert folder.config.weights != untouched.source.weights
     encoder = open_encoder(folder, device="cpu")
@@ -68,7 +68,7 @@ def test_a_document_of_ten_thousand_sentences_is_the_mean_of_its_windows(small_m
     from onnx_export.hmde.model import Upper
     from onnx_export.hmde.publish import publish
 
-    base = bases.trained(str(small_model), SETTINGS, "cpu", Console(quiet=True))
+    base = bases.open_trained(str(small_model), SETTINGS, "cpu", Console(quiet=True))
     said = {**SAID, "validated": False}
     upper = Upper(UpperShape(64, 1, 1, 32))
     folder, _ = publish(upper, base, tmp_path / "made", "fp32", said, {}, Console(quiet=True))

@@ -10,7 +10,7 @@ from encoders.document import FloatArray
 from encoders.errors import BadInput
 from encoders.maps.parallel import ConceptSplit, Parallel
 from indexer.settings import Settings
-from query.alignment.mates import METHODS, learnt, over_pairs
+from query.alignment.mates import METHODS, learn_comparer, over_pairs
 from query.cli import run
 
 
@@ -49,8 +49,8 @@ def test_too_few_concepts_are_said() -> None:
 @pytest.mark.parametrize("method", [method for method in METHODS if method not in {"raw", "nca"}])
 def test_what_is_learnt_finds_more_mates_than_the_raw_vectors(method: str) -> None:
     split = ConceptSplit.of(rotated(200), 0)
-    raw = over_pairs(learnt("raw", split), split.test)
-    found = over_pairs(learnt(method, split, 12), split.test)  # type: ignore[arg-type]
+    raw = over_pairs(learn_comparer("raw", split), split.test)
+    found = over_pairs(learn_comparer(method, split, 12), split.test)  # type: ignore[arg-type]
     assert found.mrr > raw.mrr
     if method != "centred":
         assert found.rate > 0.95
@@ -60,8 +60,8 @@ def test_what_is_learnt_finds_more_mates_than_the_raw_vectors(method: str) -> No
 def test_networks_are_trained_exported_and_run_without_torch() -> None:
     pytest.importorskip("torch")
     split = ConceptSplit.of(rotated(300), 0)
-    found = over_pairs(learnt("nca", split), split.test)
-    assert found.rate > over_pairs(learnt("raw", split), split.test).rate
+    found = over_pairs(learn_comparer("nca", split), split.test)
+    assert found.rate > over_pairs(learn_comparer("raw", split), split.test).rate
 
 
 def test_the_command_sweeps_and_draws(

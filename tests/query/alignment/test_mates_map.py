@@ -14,7 +14,7 @@ from encoders.maps.parallel import Parallel
 from indexer.training.aligned_documents import ByConcept
 from indexer.training.mapping import MappingPlan, learn, write
 from indexer.training.nca import LearntNetworks, learn_networks
-from query.alignment.mates import measured
+from query.alignment.mates import mates_by_method
 from tests.query.alignment.test_mates import rotated
 
 SPEC = EncoderSpec("rotated", "segments", 12, (), "rotated", "rotated")
@@ -54,14 +54,14 @@ def test_networks_find_mates_of_concepts_that_did_not_teach(
     ):
         np.testing.assert_array_equal(found, expected)
     others = Parallel(both[1].concepts, {lang: both[1].rows[lang] for lang in ("en", "de")})
-    points, unknown = measured(tmp_path / "m", others, "rotated")
+    points, unknown = mates_by_method(tmp_path / "m", others, "rotated")
     assert not unknown
     assert list(points) == ["raw", "centred", "nca"]
     assert points["nca"].mrr > points["centred"].mrr
     with pytest.raises(BadInput, match="has no network from en to fr"):
-        measured(tmp_path / "m", both[1], "rotated")
+        mates_by_method(tmp_path / "m", both[1], "rotated")
     with pytest.raises(ModelMismatch, match="is for vectors of model rotated"):
-        measured(tmp_path / "m", others, "another")
+        mates_by_method(tmp_path / "m", others, "another")
 
 
 @pytest.mark.torch
@@ -72,11 +72,11 @@ def test_linear_maps_take_the_place_of_networks_and_the_other_way_round(
     others = Parallel(both[1].concepts, {lang: both[1].rows[lang] for lang in ("en", "de")})
     for maps, method in ((learnt.networks, "nca"), (linear, "lca"), (learnt.networks, "nca"), (linear, "lca")):
         write(maps, tmp_path / "m")
-        assert list(measured(tmp_path / "m", others, "rotated")[0])[2] == method
-    points, unknown = measured(tmp_path / "m", others, "rotated")
+        assert list(mates_by_method(tmp_path / "m", others, "rotated")[0])[2] == method
+    points, unknown = mates_by_method(tmp_path / "m", others, "rotated")
     assert points["lca"].rate > 0.9
     assert not unknown
-    assert measured(tmp_path / "m", both[1], "rotated")[1] == ["fr"]
+    assert mates_by_method(tmp_path / "m", both[1], "rotated")[1] == ["fr"]
 
 
 @pytest.mark.torch
@@ -85,7 +85,7 @@ def test_what_cannot_be_read_or_compared_gets_one_sentence(
 ) -> None:
     write(learnt.networks, tmp_path / "m")
     with pytest.raises(BadInput, match="there is nothing to find"):
-        measured(tmp_path / "m", both[1].only(np.arange(0)), "rotated")
+        mates_by_method(tmp_path / "m", both[1].only(np.arange(0)), "rotated")
     (tmp_path / "m" / "nca" / "de-en.onnx").unlink()
     with pytest.raises(BadInput, match="make them again: dragoman train mapping --method nca"):
         read_mapping(tmp_path / "m")

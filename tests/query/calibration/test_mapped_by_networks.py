@@ -37,10 +37,10 @@ def rows(lang: str) -> FloatArray:
 @pytest.fixture(scope="module")
 def networks() -> Networks:
     """Between German and English only, of a trained network's form: no network knows French."""
-    from onnx_export.nca import graph_of
+    from onnx_export.nca import build_graph
 
     graphs = {
-        (source, target): graph_of(
+        (source, target): build_graph(
             {
                 name: np.random.default_rng([number, at]).standard_normal(shape, dtype=np.float32) / 8
                 for at, (name, shape) in enumerate(SHAPES.items())

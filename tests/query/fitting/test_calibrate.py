@@ -43,8 +43,8 @@ def real(tmp_path: Path, calibrated: Settings) -> Settings:
     return copied(calibrated.home, tmp_path)
 
 
-def kept(settings: Settings) -> list[calibration_table.KeptCalibration]:
-    return calibration_table.every(connect(settings.database), "demo")
+def kept(settings: Settings) -> list[calibration_table.StoredCalibration]:
+    return calibration_table.all_calibrations(connect(settings.database), "demo")
 
 
 def documents(path: Path, lang: str, texts: list[str]) -> Path:
@@ -334,7 +334,7 @@ def test_an_index_run_calibrates_by_itself(
     assert run(["index", str(DEMO / "docs.tr.jsonl"), *place]) == 0
     assert "c is calibrated anew: new languages: tr" in capsys.readouterr().err
     assert run(["delete", "--all", "-y", *place]) == 0
-    assert calibration_table.every(connect(settings.database), "c") == []
+    assert calibration_table.all_calibrations(connect(settings.database), "c") == []
 
 
 @pytest.mark.parametrize("each", [1, 2, pytest.param(5, marks=pytest.mark.parts)])

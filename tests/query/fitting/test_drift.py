@@ -48,7 +48,7 @@ def test_two_samples_of_the_same_documents_have_next_to_no_drift(
         )
         for half in halves
     )
-    differ = [(changed > 0).mean() for changed in drifting.changes(store, one, other).values()]
+    differ = [(changed > 0).mean() for changed in drifting.changed_hits(store, one, other).values()]
     assert max(differ) > 0.3
     assert max(drift(store, one).values()) < 0.15
 

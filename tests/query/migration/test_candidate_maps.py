@@ -7,7 +7,7 @@ import pytest
 
 from encoders.document import Document, FloatArray, unit_rows
 from query.fitting.sampling import shares
-from query.migration.candidate_maps import MapQuality, MapRecipe, PairedSample, chosen, learnt
+from query.migration.candidate_maps import MapQuality, MapRecipe, PairedSample, choose_recipe, map_learner
 
 LANGS = ("de", "en", "fr")
 EACH, DIM = 120, 24
@@ -39,7 +39,7 @@ TURN = np.linalg.qr(noise(40, 5, 40))[0][:DIM].astype(np.float32)
 
 @pytest.mark.parametrize("concepts", [True, False])
 def test_an_encoder_that_turns_its_vectors_is_mapped_to_without_loss(concepts: bool) -> None:
-    _, found, worth = chosen(sampled(lambda rows: rows @ TURN, concepts=concepts), 0)
+    _, found, worth = choose_recipe(sampled(lambda rows: rows @ TURN, concepts=concepts), 0)
     assert worth.kind == ("concepts" if concepts else "titles")
     assert worth.kept > 0.97
     assert found.rate > 0.95
@@ -51,7 +51,7 @@ def test_categories_for_concepts_hold_nothing_out_so_documents_are_held_out_by_t
     for one in both.values():
         for at, document in enumerate(one.documents):
             document.fields["concept"] = "news" if at % 2 else "sport"  # type: ignore[index]
-    _, found, worth = chosen(both, 0)
+    _, found, worth = choose_recipe(both, 0)
     assert (worth.kind, worth.queries) == ("titles", 36)
     assert found.rate > 0.95
 
@@ -63,7 +63,7 @@ def random_vectors(rows: FloatArray) -> FloatArray:
 
 @pytest.mark.parametrize("concepts", [True, False])
 def test_vectors_that_say_nothing_are_not_worth_migrating_to(concepts: bool) -> None:
-    _, found, worth = chosen(sampled(random_vectors, concepts=concepts), 0)
+    _, found, worth = choose_recipe(sampled(random_vectors, concepts=concepts), 0)
     assert not worth.pays
     assert worth.mapped < 0.1 < worth.old
     assert found.rate < 0.1
@@ -76,7 +76,7 @@ def oracle(both: dict[str, PairedSample], way: MapRecipe, seed: int) -> MapQuali
     reports = {int(name.split()[1]) for name in held[1::2]}
     away = {int(name.split()[1]) for name in held}
     seen = np.array([at not in away for at in range(EACH)])
-    weights = learnt(both, dict.fromkeys(LANGS, seen))(way)
+    weights = map_learner(both, dict.fromkeys(LANGS, seen))(way)
 
     def unit(name: str, turned: FloatArray | None = None) -> FloatArray:
         rows = np.concatenate([getattr(one, name) - getattr(one, name)[seen].mean(axis=0) for one in both.values()])
@@ -101,7 +101,7 @@ def oracle(both: dict[str, PairedSample], way: MapRecipe, seed: int) -> MapQuali
 
 def test_what_is_reported_is_of_queries_that_did_not_choose_among_all_documents() -> None:
     both = sampled(lambda rows: rows @ TURN + 0.2 * noise(len(rows), 3, 40))
-    way, _, worth = chosen(both, 4)
+    way, _, worth = choose_recipe(both, 4)
     expected = oracle(both, way, 4)
     assert (worth.queries, worth.kind) == (expected.queries, expected.kind)
     for name in ("old", "new", "mapped"):

@@ -138,12 +138,12 @@ def test_rollback_says_by_whom_a_collection_is_asked_after_two_migrations(
 
 def test_a_dry_run_reports_and_changes_nothing(home: Settings, words: str) -> None:
     engine = connect(home.database)
-    before = calibration_table.every(engine, "demo")
+    before = calibration_table.all_calibrations(engine, "demo")
     searched = first(home, "Bienen im Garten")
     report = migrate("demo", words, "first", home, sample=100, dry_run=True, device="cpu")
     assert report.calibration is None
     assert report.worth.queries > 0
-    assert calibration_table.every(engine, "demo") == before
+    assert calibration_table.all_calibrations(engine, "demo") == before
     assert first(home, "Bienen im Garten") == searched
     done = migrate("demo", words, "first", home, sample=100, anyway=True, device="cpu")
     assert (report.logged, report.queries) == (False, done.queries)
@@ -189,7 +189,7 @@ def test_an_encoder_that_says_nothing_is_advised_against_and_nothing_changes(
 ) -> None:
     monkeypatch.setattr("query.migration.migrate.open_encoder", lambda *_, **__: Random())
     engine = connect(home.database)
-    before = calibration_table.every(engine, "demo")
+    before = calibration_table.all_calibrations(engine, "demo")
     searched = first(home, "Bienen im Garten")
     assert run(["migrate", "-c", "demo", "--encoder", words]) == 0
     said = capsys.readouterr()
@@ -197,7 +197,7 @@ def test_an_encoder_that_says_nothing_is_advised_against_and_nothing_changes(
     assert "pseudo-queries" in said.err
     assert "would be the same as before" in said.err
     assert "the advice is that of 19 queries; a larger --sample says more" in said.err
-    assert calibration_table.every(engine, "demo") == before
+    assert calibration_table.all_calibrations(engine, "demo") == before
     assert first(home, "Bienen im Garten") == searched
 
 

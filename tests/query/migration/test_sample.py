@@ -14,7 +14,7 @@ from encoders.document import Document, Encoded, EncoderSpec, FloatArray, Passag
 from indexer.stores.contract import StoredDocument
 from indexer.stores.embedded import EmbeddedStore
 from query.migration.candidate_maps import PairedSample
-from query.migration.sample import both_of
+from query.migration.sample import paired_samples
 
 DOCUMENTS = [
     Document(f"d{at}", "en", f"{at} bees live in a hive of {at} rooms and {at * at} doors") for at in range(60)
@@ -78,7 +78,7 @@ def sampled(tmp_path: Path, old: Cutting, new: Cutting) -> PairedSample:
     store.create(old.spec.model, old.spec.dim)
     encoded = old.encode_documents(DOCUMENTS)
     store.put(old.spec.model, [StoredDocument.of(one, encoded, at) for at, one in enumerate(DOCUMENTS)])
-    both = both_of(store, old, new, 60, 0, Console(quiet=True))["en"]
+    both = paired_samples(store, old, new, 60, 0, Console(quiet=True))["en"]
     store.close()
     return both
 

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from encoders.document import FloatArray
-from query.ranking.fusion import DEPTH, fuse, lexical_scores, strongest
+from query.ranking.fusion import DEPTH, best_lexical_score, fuse, lexical_scores
 
 
 def floats(*values: float) -> FloatArray:
@@ -42,8 +42,8 @@ def test_equal_dense_scores_leave_the_order_to_the_words() -> None:
 def test_what_was_found_by_words_is_lined_up_with_the_documents() -> None:
     found: dict[str, list[tuple[str, float]]] = {"de": [("a", 7.5), ("b", 2.0)], "en": [("c", 3.0)], "fr": []}
     assert lexical_scores(["c", "x", "a"], found).tolist() == [3.0, 0.0, 7.5]
-    assert strongest(found) == 7.5
-    assert strongest({"fr": []}) == strongest({}) == 0.0
+    assert best_lexical_score(found) == 7.5
+    assert best_lexical_score({"fr": []}) == best_lexical_score({}) == 0.0
 
 
 ranked = st.lists(

@@ -11,7 +11,7 @@ import pytest
 from encoders.document import Document, unit_rows
 from encoders.errors import BadInput
 from query.cli import run
-from query.reproduce.classification import by_concept, drawn, stored
+from query.reproduce.classification import split_by_concept, stored_split, subsampled
 from query.reproduce.hmde_clef import PAPER_CLIR, PAPER_XLDC, Labelled, classify
 from query.reproduce.mldoc_data import read_mldoc
 
@@ -254,15 +254,15 @@ def test_a_split_by_concept_has_translations_on_one_side_and_differs_by_seed() -
         for lang in ("en", "de")
         for n in range(200)
     ]
-    first, second = by_concept(documents, "en", 0), by_concept(documents, "en", 1)
+    first, second = split_by_concept(documents, "en", 0), split_by_concept(documents, "en", 1)
     taught = {one.fields["concept"] for one in (*first.train, *first.dev)}
     assert not taught & {one.fields["concept"] for some in first.tests.values() for one in some}
     assert {one.doc_id for one in first.train} != {one.doc_id for one in second.train}
 
 
 def test_a_draw_takes_four_fifths_of_the_training_part(mldoc: Path) -> None:
-    whole = stored([*read_mldoc(mldoc)] * 5, "en")
-    first, second = drawn(whole, 0), drawn(whole, 1)
+    whole = stored_split([*read_mldoc(mldoc)] * 5, "en")
+    first, second = subsampled(whole, 0), subsampled(whole, 1)
     assert len(first.train) == 8
     assert [id(one) for one in first.train] != [id(one) for one in second.train]
     assert (first.dev, first.tests) == (whole.dev, whole.tests)

@@ -120,7 +120,7 @@ def test_a_collection_that_has_migrated_is_asked_by_its_new_encoder(
     shutil.copytree(migrated_by_words.home, tmp_path / "home")
     settings = Settings.read(home=tmp_path / "home")
     with opened(settings.database) as engine:
-        first, second = calibration_table.every(engine, "demo")
+        first, second = calibration_table.all_calibrations(engine, "demo")
         calibration_table.use(engine, "demo", first.id)
         asked_by_another(settings, lambda: calibration_table.use(engine, "demo", second.id))
 

@@ -12,7 +12,7 @@ from elasticsearch import Elasticsearch
 from encoders.document import Document, Encoded
 from encoders.errors import StoreError
 from indexer.elastic.address import Address, Credentials
-from indexer.elastic.errors import SearchRefused, TemporaryFailure, passes
+from indexer.elastic.errors import SearchRefused, TemporaryFailure, is_temporary
 from indexer.indexing import pipeline
 from indexer.ledger.database import connect
 from indexer.readers import ReadOptions, count_records, fingerprint, read
@@ -93,7 +93,7 @@ def test_documents_of_a_shard_that_is_away_are_not_taken_for_deleted(elastic: El
     else:
         with pytest.raises(SearchRefused, match="can't search now") as refused:
             list(store.scan("model-c"))
-        assert passes(refused.value)
+        assert is_temporary(refused.value)
         with pytest.raises(StoreError, match="is not ready"):
             store.count()
     store.close()

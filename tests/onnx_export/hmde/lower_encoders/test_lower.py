@@ -18,7 +18,7 @@ def lower_of(model: Path, pages: list[Document], *, budget: int, adapters: int =
     from onnx_export.hmde import base
     from onnx_export.hmde.settings import Settings
 
-    lower = base.trained(
+    lower = base.open_trained(
         str(model), Settings(budget=budget, adapters=adapters, sentences=4), "cpu", Console(quiet=True)
     ).lower
     lower.take([lower.prepare(pages[:7]), lower.prepare(pages[7:])])
