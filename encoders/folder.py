@@ -21,7 +21,7 @@ from typing import Literal, get_args
 
 import platformdirs
 
-from encoders.document import short_hash
+from encoders.document import EncoderSpec, short_hash
 from encoders.errors import DISK_FULL, BadInput, MissingPart
 
 Pooling = Literal["mean", "cls", "cls-dense-tanh", "max", "sum"]
@@ -80,6 +80,17 @@ class ModelConfig:
             method,
             json.dumps(settings, sort_keys=True),
             *([self.graph] if self.forced else []),
+        )
+
+    def spec(self, method: str, **settings: object) -> EncoderSpec:
+        """Spec of a document encoder over this model, by its method and the settings that decide its vectors."""
+        return EncoderSpec(
+            name=self.name,
+            method=method,
+            dim=self.dim,
+            languages=self.languages,
+            model=self.model_id(method, **settings),
+            build=self.build_id,
         )
 
     @property

@@ -9,16 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from encoders.cr5.model import Cr5Model, Table
-from encoders.document import (
-    Document,
-    Encoded,
-    EncoderSpec,
-    FloatArray,
-    Int32Array,
-    Passages,
-    int8_rows,
-    unit_rows,
-)
+from encoders.document import Document, Encoded, FloatArray, Int32Array, Passages, int8_rows, unit_rows
 from encoders.errors import BadInput
 from encoders.folder import ModelFolder, file_hash
 from encoders.text.segmentation import windows
@@ -47,15 +38,7 @@ class BagsOfWords:
             BadInput: the folder is damaged.
         """
         self.model = load_model(folder)
-        config = folder.config
-        self.spec = EncoderSpec(
-            name=config.name,
-            method=self.method,
-            dim=config.dim,
-            languages=config.languages,
-            model=config.model_id(self.method, window=_WINDOW * _PIECE, overlap=_OVERLAP * _PIECE),
-            build=config.build_id,
-        )
+        self.spec = folder.config.spec(self.method, window=_WINDOW * _PIECE, overlap=_OVERLAP * _PIECE)
 
     def encode_documents(self, documents: Sequence[Document]) -> Encoded:
         """Encode documents and their windows; a text in a language that the model lacks is unknown."""

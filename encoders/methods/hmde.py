@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from encoders.document import Document, Encoded, FloatArray, short_hash
+from encoders.document import Document, Encoded, short_hash
 from encoders.hmde.upper import UpperSession
 from encoders.methods.sentence import SentenceEncoder
 from encoders.methods.sentences import Sentences
 
 
-class Hmde:
+class Hmde(Sentences):
     """Document encoder of a folder that ``dragoman train hmde`` made (HMDE §2.1).
 
     The upper encoder takes the passages as they are stored, so that another upper encoder, trained over the same lower
@@ -23,22 +23,16 @@ class Hmde:
     def __init__(self, sentence: SentenceEncoder, upper: UpperSession) -> None:
         """Take the loaded lower and upper encoder of one folder."""
         shape = upper.file.shape
-        self._sentences = Sentences(sentence, shape.tokens - sentence.tokenizer.document_overhead)
+        super().__init__(sentence, shape.tokens - sentence.tokenizer.document_overhead)
         self._upper = upper
-        spec = sentence.spec(self.method, upper=upper.file.weights, sentences=shape.sentences, tokens=shape.tokens)
+        spec = sentence.folder.config.spec(
+            self.method, upper=upper.file.weights, sentences=shape.sentences, tokens=shape.tokens
+        )
         self.spec = replace(spec, build=short_hash(spec.build, upper.file.graph))
 
     def encode_documents(self, documents: Sequence[Document]) -> Encoded:
         """Encode documents; each sentence is a passage."""
-        encoded = self._sentences.encode_documents(documents)
+        encoded = super().encode_documents(documents)
         return replace(
             encoded, vectors=self._upper.documents([passages.unit_vectors() for passages in encoded.passages])
         )
-
-    def encode_queries(self, queries: Sequence[Document]) -> FloatArray:
-        """Queries → (queries, dim) float32 unit rows, by the lower encoder."""
-        return self._sentences.encode_queries(queries)
-
-    def read_to(self, query: Document) -> int:
-        """Number of characters of a query that fit into the model."""
-        return self._sentences.read_to(query)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from encoders.document import Document, Encoded, FloatArray, unit_rows
+from encoders.document import Document, Encoded, unit_rows
 from encoders.errors import BadInput
 from encoders.folder import ModelFolder, link_files, publishing
 from encoders.methods.density import DensityWeights
@@ -19,7 +19,7 @@ _FILE = "lawdr.npz"
 _CARD = "MODEL_CARD.md"
 
 
-class Lawdr:
+class Lawdr(Sentences):
     """Document encoder over weighted sentences (LAWDR eq. 3); *sentences* is the same without weights.
 
     The sum is over the passages as they are stored, so that a density fitted later could weigh an index again without
@@ -31,26 +31,18 @@ class Lawdr:
 
     def __init__(self, sentence: SentenceEncoder, density: DensityWeights) -> None:
         """Take a loaded sentence encoder and the density of its sentences."""
-        self._sentences = Sentences(sentence)
+        super().__init__(sentence)
         self._density = density
-        self.spec = sentence.spec(self.method, density=density.id)
+        self.spec = sentence.folder.config.spec(self.method, density=density.id)
 
     def encode_documents(self, documents: Sequence[Document]) -> Encoded:
         """Encode documents; each sentence is a passage."""
-        encoded = self._sentences.encode_documents(documents)
+        encoded = super().encode_documents(documents)
         sums = np.zeros_like(encoded.vectors)
         for row, passages in enumerate(encoded.passages):
             vectors = passages.unit_vectors()
             sums[row] = self._density.weights(vectors) @ vectors
         return replace(encoded, vectors=unit_rows(sums))
-
-    def encode_queries(self, queries: Sequence[Document]) -> FloatArray:
-        """Queries → (queries, dim) float32 unit rows."""
-        return self._sentences.encode_queries(queries)
-
-    def read_to(self, query: Document) -> int:
-        """Number of characters of a query that fit into the model."""
-        return self._sentences.read_to(query)
 
 
 def has_density(folder: ModelFolder) -> bool:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from encoders.document import Document, Encoded, FloatArray
-from encoders.methods.sentence import SentenceEncoder
+from encoders.document import Document, Encoded
+from encoders.methods.sentence import SentenceEncoder, SentenceMethod
 from encoders.text.segmentation import windows
 
 
-class Segments:
+class Segments(SentenceMethod):
     """Document encoder over the whole text: windows of 128 tokens that overlap by a third, mean of their vectors.
 
     Attributes:
@@ -21,21 +21,13 @@ class Segments:
 
     def __init__(self, sentence: SentenceEncoder, window: int = 128) -> None:
         """Take a loaded sentence encoder and the window's size in tokens."""
-        self._sentence = sentence
+        super().__init__(sentence)
         self.window = min(window, sentence.folder.config.max_tokens)
         self._text = self.window - sentence.tokenizer.document_overhead
         self.overlap = self._text // 3
-        self.spec = sentence.spec(self.method, window=self.window, overlap=self.overlap)
+        self.spec = sentence.folder.config.spec(self.method, window=self.window, overlap=self.overlap)
 
     def encode_documents(self, documents: Sequence[Document]) -> Encoded:
         """Encode documents; each window is a passage."""
-        tokens = self._sentence.tokenizer.tokenize([document.content for document in documents])
+        tokens = self._tokenize(documents)
         return self._sentence.encode_spans(tokens, [windows(len(text), self._text, self.overlap) for text in tokens])
-
-    def encode_queries(self, queries: Sequence[Document]) -> FloatArray:
-        """Queries → (queries, dim) float32 unit rows."""
-        return self._sentence.encode_queries(queries)
-
-    def read_to(self, query: Document) -> int:
-        """Number of characters of a query that fit into the model."""
-        return self._sentence.read_to(query)

@@ -39,18 +39,6 @@ class SentenceEncoder:
             self.tokenizer = Tokenizer(folder)
             self.session = session.result()
 
-    def spec(self, method: str, **settings: object) -> EncoderSpec:
-        """Spec of a document encoder over this model, by its method and the settings that decide its vectors."""
-        config = self.folder.config
-        return EncoderSpec(
-            name=config.name,
-            method=method,
-            dim=config.dim,
-            languages=config.languages,
-            model=config.model_id(method, **settings),
-            build=config.build_id,
-        )
-
     @property
     def segment_limit(self) -> int:
         """Number of tokens of a document's text that fit into the model at once."""
@@ -102,3 +90,24 @@ class SentenceEncoder:
             passages.append(Passages(int8_rows(segment_vectors), np.array(offsets, dtype=np.int32).reshape(-1, 2)))
         known = np.array([[text.known] for text in tokens], dtype=np.bool_).reshape(-1, 1)
         return Encoded(unit_rows(means), passages, known)
+
+
+class SentenceMethod:
+    """Base of the document encoders over a sentence encoder, which also encodes the queries."""
+
+    spec: EncoderSpec
+
+    def __init__(self, sentence: SentenceEncoder) -> None:
+        """Take a loaded sentence encoder."""
+        self._sentence = sentence
+
+    def encode_queries(self, queries: Sequence[Document]) -> FloatArray:
+        """Queries → (queries, dim) float32 unit rows."""
+        return self._sentence.encode_queries(queries)
+
+    def read_to(self, query: Document) -> int:
+        """Number of characters of a query that fit into the model."""
+        return self._sentence.read_to(query)
+
+    def _tokenize(self, documents: Sequence[Document]) -> list[Tokens]:
+        return self._sentence.tokenizer.tokenize([document.content for document in documents])

@@ -6,35 +6,27 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from encoders.document import Document, Encoded, FloatArray
-from encoders.methods.sentence import SentenceEncoder
+from encoders.document import Document, Encoded
+from encoders.methods.sentence import SentenceEncoder, SentenceMethod
 from encoders.text.segmentation import sentences, windows
 from encoders.text.tokens import Tokens
 
 
-class Sentences:
+class Sentences(SentenceMethod):
     """Document encoder over the whole text, sentence by sentence; the title is a sentence too."""
 
     method = "sentences"
 
     def __init__(self, sentence: SentenceEncoder, tokens: int | None = None) -> None:
         """Take a loaded sentence encoder and the maximum tokens of a sentence; the default is all that fit."""
-        self._sentence = sentence
+        super().__init__(sentence)
         self._limit = min(tokens or sentence.segment_limit, sentence.segment_limit)
-        self.spec = sentence.spec(self.method)
+        self.spec = sentence.folder.config.spec(self.method)
 
     def encode_documents(self, documents: Sequence[Document]) -> Encoded:
         """Encode documents; each sentence is a passage, and a sentence longer than the limit is several."""
-        tokens = self._sentence.tokenizer.tokenize([document.content for document in documents])
+        tokens = self._tokenize(documents)
         return self._sentence.encode_spans(tokens, sentence_spans(documents, tokens, self._limit))
-
-    def encode_queries(self, queries: Sequence[Document]) -> FloatArray:
-        """Queries → (queries, dim) float32 unit rows."""
-        return self._sentence.encode_queries(queries)
-
-    def read_to(self, query: Document) -> int:
-        """Number of characters of a query that fit into the model."""
-        return self._sentence.read_to(query)
 
 
 def sentence_spans(documents: Sequence[Document], tokens: Sequence[Tokens], limit: int) -> list[list[tuple[int, int]]]:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import torch
 
-from encoders.document import Document, Encoded, EncoderSpec, FloatArray, Passages, int8_rows, short_hash
+from encoders.document import Document, Encoded, FloatArray, Passages, int8_rows, short_hash
 from encoders.text.tokens import Tokenizer
 from onnx_export.hmde.trainable import Trainable, part_of
 
@@ -23,10 +24,8 @@ class TorchEncoder:
         """Take the encoder and the name of its method."""
         self.trainable = encoder
         config = encoder.config
-        model = config.model_id(method, tokens=config.max_tokens)
-        self.spec = EncoderSpec(
-            config.name, method, config.dim, config.languages, model, short_hash(config.weights, "torch")
-        )
+        spec = config.spec(method, tokens=config.max_tokens)
+        self.spec = replace(spec, build=short_hash(config.weights, "torch"))
 
     def encode_documents(self, documents: Sequence[Document]) -> Encoded:
         """Documents → (documents, dim) unit rows; a text without known words has a zero row."""
