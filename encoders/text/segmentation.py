@@ -38,7 +38,7 @@ def sentences(text: str, lang: str) -> list[tuple[int, int]]:
     for line in text.splitlines(keepends=True):
         position = start
         for sentence in _segmented(line, lang.split("-", maxsplit=1)[0]):
-            for begin, end in _shortened(sentence):
+            for begin, end in cut_at_blanks(sentence, 1, _LONGEST_SENTENCE, " "):
                 spans.append((position + begin, position + end))
             position += len(sentence)
         start += len(line)
@@ -56,15 +56,19 @@ def _segmented(line: str, lang: str) -> list[str]:
     return list(segment(line))
 
 
-def _shortened(sentence: str) -> list[tuple[int, int]]:
+def cut_at_blanks(text: str, shortest: int, longest: int, blanks: str) -> list[tuple[int, int]]:
+    """Start and end of consecutive pieces of at most ``longest`` characters, each cut before a blank if there is one.
+
+    A blank nearer than ``shortest`` characters to the piece's start is no place to cut.
+    """
     pieces = []
     start = 0
-    while len(sentence) - start > _LONGEST_SENTENCE:
-        cut = sentence.rfind(" ", start + 1, start + _LONGEST_SENTENCE)
-        end = cut if cut > 0 else start + _LONGEST_SENTENCE
+    while len(text) - start > longest:
+        cut = max(text.rfind(blank, start + shortest, start + longest) for blank in blanks)
+        end = cut if cut > 0 else start + longest
         pieces.append((start, end))
         start = end
-    return [*pieces, (start, len(sentence))]
+    return [*pieces, (start, len(text))]
 
 
 def _stripped(text: str, start: int, end: int) -> tuple[int, int]:

@@ -11,6 +11,7 @@ import tokenizers
 from encoders.document import Int32Array
 from encoders.errors import BadInput
 from encoders.folder import ModelFolder
+from encoders.text.segmentation import cut_at_blanks
 
 _BLOCK = 50_000
 """Characters tokenised at once; a longer text, say a line of five megabytes, is cut at blanks if it has any."""
@@ -68,7 +69,7 @@ class Tokenizer:
 
     def tokenize(self, texts: Sequence[str]) -> list[Tokens]:
         """All tokens of each text."""
-        blocks = [_blocks(text) for text in texts]
+        blocks = [cut_at_blanks(text, _BLOCK // 2, _BLOCK, " \n") for text in texts]
         flat = [text[start:end] for text, spans in zip(texts, blocks, strict=True) for start, end in spans]
         encodings = iter(self._tokenizer.encode_batch(flat, add_special_tokens=False))
         return [self._join([(start, next(encodings)) for start, _ in spans]) for spans in blocks]
@@ -105,16 +106,3 @@ class Tokenizer:
 
 def _around_text(before: Sequence[int], after: Sequence[int]) -> tuple[Int32Array, Int32Array]:
     return np.array(before, dtype=np.int32), np.array(after, dtype=np.int32)
-
-
-def _blocks(text: str) -> list[tuple[int, int]]:
-    spans = []
-    start = 0
-    while len(text) - start > _BLOCK:
-        cut = max(
-            text.rfind(" ", start + _BLOCK // 2, start + _BLOCK), text.rfind("\n", start + _BLOCK // 2, start + _BLOCK)
-        )
-        end = cut if cut > 0 else start + _BLOCK
-        spans.append((start, end))
-        start = end
-    return [*spans, (start, len(text))]
