@@ -13,8 +13,10 @@ import numpy as np
 import numpy.typing as npt
 
 FloatArray = npt.NDArray[np.float32]
+Float64Array = npt.NDArray[np.float64]
 Int8Array = npt.NDArray[np.int8]
 Int32Array = npt.NDArray[np.int32]
+IntArray = npt.NDArray[np.int64]
 BoolArray = npt.NDArray[np.bool_]
 
 

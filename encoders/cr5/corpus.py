@@ -6,14 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 from scipy.sparse import csr_array
 
 from encoders.cr5.vocabulary import BagCounter
-from encoders.document import Document
+from encoders.document import Document, IntArray
 from encoders.text.words import words
 
-IntArray = npt.NDArray[np.int64]
 CONCEPT = "concept"
 
 

@@ -6,10 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from encoders.cr5.model import UNKNOWN, Cr5Model
-from encoders.document import unit_rows
+from encoders.document import Int32Array, unit_rows
 from encoders.errors import BadInput
 from encoders.text.words import folded, words
 
@@ -62,7 +61,7 @@ class _KnownWord:
     asked: str
     word: str
     lang: str
-    rows: npt.NDArray[np.int32]
+    rows: Int32Array
 
 
 def _known_word(model: Cr5Model, text: str, lang: str) -> _KnownWord | None:

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-import numpy.typing as npt
 
 from encoders.cr5.corpus import Counts
 from encoders.cr5.settings import WordLimits
+from encoders.document import IntArray
 from encoders.errors import BadInput
 
-IntArray = npt.NDArray[np.int64]
 Rows = Mapping[str, IntArray]
 """Rows of each language's documents."""
 

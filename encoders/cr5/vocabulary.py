@@ -13,12 +13,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 from scipy.sparse import csr_array
 
-from encoders.document import FloatArray
-
-IntArray = npt.NDArray[np.int64]
+from encoders.document import FloatArray, Int32Array, IntArray
 
 
 class BagCounter:
@@ -90,7 +87,7 @@ def fit_vocabulary(counts: csr_array, words: Sequence[str], size: int, least: in
     return vocabulary, _weighted(counts, new_columns, idf)
 
 
-def _weighted(counts: csr_array, new_columns: npt.NDArray[np.int32], idf: FloatArray) -> csr_array:
+def _weighted(counts: csr_array, new_columns: Int32Array, idf: FloatArray) -> csr_array:
     columns = new_columns[counts.indices]
     in_vocabulary = columns >= 0
     rows = np.repeat(np.arange(counts.shape[0]), np.diff(counts.indptr))[in_vocabulary]

@@ -6,9 +6,9 @@ from typing import Self
 
 import numpy as np
 
-from encoders.document import FloatArray
+from encoders.document import Float64Array, FloatArray
 from encoders.maps.ridge import AlignedMoments, RidgePath, require_pairs
-from encoders.methods.moments import Float64Array, principal_axes
+from encoders.methods.moments import principal_axes
 
 
 class LCA:

@@ -7,10 +7,9 @@ from typing import Self
 
 import numpy as np
 
-from encoders.document import FloatArray
+from encoders.document import Float64Array, FloatArray
 from encoders.errors import BadInput
 from encoders.maps.ridge import AlignedMoments, RidgePath, require_pairs
-from encoders.methods.moments import Float64Array
 
 
 class LCC:

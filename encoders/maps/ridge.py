@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from encoders.document import FloatArray
+from encoders.document import Float64Array, FloatArray
 from encoders.errors import BadInput
-from encoders.methods.moments import Float64Array, Moments
+from encoders.methods.moments import Moments
 from encoders.wording import counted
 
 RIDGES = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)

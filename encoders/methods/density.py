@@ -8,15 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
-from encoders.document import FloatArray, short_hash
+from encoders.document import Float64Array, FloatArray, short_hash
 from encoders.errors import BadInput
 
 if TYPE_CHECKING:
     from scipy.spatial import cKDTree
-
-Float64Array = npt.NDArray[np.float64]
 
 DIMENSIONS = 16
 """Principal components the density is estimated in (LAWDR, supplement)."""

@@ -5,12 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
-import numpy.typing as npt
 
-from encoders.document import FloatArray
+from encoders.document import Float64Array, FloatArray
 from encoders.methods.vector_parts import VectorParts
-
-Float64Array = npt.NDArray[np.float64]
 
 
 @dataclass

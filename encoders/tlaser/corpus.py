@@ -6,12 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 import tokenizers
 
-from encoders.document import Int32Array, short_hash
-
-Rows = npt.NDArray[np.int64]
+from encoders.document import Int32Array, IntArray, short_hash
 
 _BLOCK = 4096
 
@@ -27,7 +24,7 @@ class Direction:
 
     source: str
     target: str
-    rows: Rows
+    rows: IntArray
 
 
 class Sentences:
@@ -58,7 +55,7 @@ class Sentences:
         return ids
 
     @property
-    def lengths(self) -> Rows:
+    def lengths(self) -> IntArray:
         """(sentences,) number of tokens of each sentence."""
         return np.diff(self.starts)
 

@@ -6,11 +6,8 @@ from collections.abc import Mapping
 from itertools import permutations
 
 import numpy as np
-import numpy.typing as npt
 
-from encoders.document import FloatArray
-
-BoolArray = npt.NDArray[np.bool_]
+from encoders.document import BoolArray, FloatArray
 
 
 def search_error(queries: FloatArray, candidates: FloatArray) -> float:

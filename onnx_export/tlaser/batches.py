@@ -6,15 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-from encoders.document import Int32Array
+from encoders.document import Int32Array, IntArray
 from encoders.session import token_batches
 from encoders.tlaser.corpus import Corpus, Direction
 from encoders.tlaser.settings import Variant
 from encoders.tlaser.vocabulary import END_ID, PAD_ID, TAG_ID
-
-Ids = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -30,10 +27,10 @@ class Batch:
         tokens: number of labels, without padding.
     """
 
-    source: Ids
-    target: Ids
-    given: Ids
-    wanted: Ids
+    source: IntArray
+    target: IntArray
+    given: IntArray
+    wanted: IntArray
     language: int
     tokens: int
 
@@ -45,7 +42,7 @@ def encoder_input(ids: Int32Array, variant: Variant) -> Int32Array:
     return np.concatenate((np.array([TAG_ID], dtype=np.int32), ids))
 
 
-def padded(rows: Sequence[Int32Array]) -> Ids:
+def padded(rows: Sequence[Int32Array]) -> IntArray:
     """Rows padded at their ends to the length of the longest, (rows, tokens)."""
     result = np.full((len(rows), max(map(len, rows))), PAD_ID, dtype=np.int64)
     for index, row in enumerate(rows):

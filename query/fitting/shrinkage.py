@@ -7,8 +7,8 @@ from functools import cached_property
 
 import numpy as np
 
-from encoders.document import FloatArray
-from encoders.methods.moments import Float64Array, Moments, PartMoments, principal_axes
+from encoders.document import Float64Array, FloatArray
+from encoders.methods.moments import Moments, PartMoments, principal_axes
 from query.calibration.calibration import Component
 
 _FULL = 32

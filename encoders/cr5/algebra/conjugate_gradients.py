@@ -8,9 +8,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy.linalg import LinAlgError, cho_solve, cholesky, qr, solve_triangular
 
-from encoders.document import FloatArray
+from encoders.document import Float64Array, FloatArray
 
-Float64Array = npt.NDArray[np.float64]
 Columns = npt.NDArray[np.floating]
 Operator = Callable[[Columns], Columns]
 """(n, columns) → (n, columns) in the same precision."""

@@ -6,13 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from encoders.console import Progress
 from encoders.cr5.algebra.conjugate_gradients import orthonormal
-from encoders.document import FloatArray
-
-Float64Array = npt.NDArray[np.float64]
+from encoders.document import Float64Array, FloatArray
 
 
 @dataclass(frozen=True)

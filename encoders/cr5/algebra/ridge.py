@@ -8,8 +8,8 @@ import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 from scipy.sparse import csr_array
 
-from encoders.cr5.algebra.conjugate_gradients import TOLERANCE, Columns, Float64Array, solve
-from encoders.document import FloatArray
+from encoders.cr5.algebra.conjugate_gradients import TOLERANCE, Columns, solve
+from encoders.document import Float64Array, FloatArray
 
 DIRECT = 4_000
 """Documents, or words if they are fewer, up to which a system is factorised; larger systems are solved iteratively."""

@@ -10,11 +10,10 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise, permutations
 
 import numpy as np
-import numpy.typing as npt
 from scipy.sparse import csr_array
 
 from encoders.cr5.algebra.solver import Block, solve
-from encoders.document import FloatArray, unit_rows
+from encoders.document import FloatArray, IntArray, unit_rows
 
 RIDGES = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
 CONCEPTS = 600
@@ -26,8 +25,6 @@ _FEWEST = 30
 """Minimum number of concepts for a cross-validation."""
 DEFAULT = 0.3
 """λ for fewer concepts."""
-
-IntArray = npt.NDArray[np.int64]
 
 
 def choose_ridge(

@@ -17,18 +17,14 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 import numpy as np
-import numpy.typing as npt
 from scipy.sparse import csr_array
 from threadpoolctl import threadpool_limits
 
 from encoders.cr5.algebra import conjugate_gradients, eigenvectors
 from encoders.cr5.algebra.eigenvectors import Leading
 from encoders.cr5.algebra.ridge import DIRECT, Ridge, ridge
-from encoders.document import FloatArray
+from encoders.document import Float64Array, FloatArray, IntArray
 from encoders.session import available_cores
-
-Float64Array = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
 
 T = TypeVar("T")
 

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from encoders.document import Document, int8_rows
+from encoders.document import Document, Int8Array, IntArray, int8_rows
 from encoders.methods.sentence import SentenceEncoder
 from encoders.methods.sentences import sentence_spans
 from encoders.text.tokens import Tokens
@@ -33,11 +33,11 @@ class Lower(Protocol):
         """Load all prepared documents; they are numbered in this order."""
         ...
 
-    def lengths(self) -> npt.NDArray[np.int64]:
+    def lengths(self) -> IntArray:
         """Sentences of each document, (documents,)."""
         ...
 
-    def openings(self) -> npt.NDArray[np.int64]:
+    def openings(self) -> IntArray:
         """Number of each document's sentences that belong to its title, (documents,)."""
         ...
 
@@ -109,11 +109,11 @@ class FrozenLower:
         self._vectors = np.concatenate([part["vectors"] for part in parts])
         self._queries = np.concatenate([part["queries"] for part in parts])
 
-    def lengths(self) -> npt.NDArray[np.int64]:
+    def lengths(self) -> IntArray:
         """Sentences of each document, (documents,)."""
         return self._counts
 
-    def openings(self) -> npt.NDArray[np.int64]:
+    def openings(self) -> IntArray:
         """Number of each document's sentences that belong to its title, (documents,)."""
         return self._openings
 
@@ -139,18 +139,18 @@ class FrozenLower:
     def restore(self, state: Mapping[str, torch.Tensor]) -> None:
         """Do nothing."""
 
-    def _unit(self, rows: npt.NDArray[np.int8]) -> torch.Tensor:
+    def _unit(self, rows: Int8Array) -> torch.Tensor:
         return torch.nn.functional.normalize(torch.from_numpy(rows).to(self._device, torch.float32), dim=1)
 
 
-def ends(counts: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+def ends(counts: IntArray) -> IntArray:
     """Start of each of consecutive groups of ``counts`` rows, and the end of the last, (groups + 1,)."""
     return np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
 
 
 def title_sentences(
     documents: Sequence[Document], tokens: Sequence[Tokens], spans: Sequence[Sequence[tuple[int, int]]]
-) -> npt.NDArray[np.int64]:
+) -> IntArray:
     """Number of each document's sentences that end within its title; 0 if all of its sentences do, (documents,)."""
     counts = [
         sum(text.offsets[end - 1, 1] <= len(document.title) for _, end in text_spans)

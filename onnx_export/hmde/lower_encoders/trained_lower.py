@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
-import numpy.typing as npt
 import torch
 
-from encoders.document import Document
+from encoders.document import Document, Int32Array, IntArray
 from encoders.methods.sentences import sentence_spans
 from encoders.session import token_batches
 from encoders.text.tokens import Tokenizer
@@ -101,11 +100,11 @@ class TrainedLower:
         self._texts = _Ragged([part["ids"] for part in parts], [part["lengths"] for part in parts])
         self._titles = _Ragged([part["title_ids"] for part in parts], [part["title_lengths"] for part in parts])
 
-    def lengths(self) -> npt.NDArray[np.int64]:
+    def lengths(self) -> IntArray:
         """Sentences of each document, (documents,)."""
         return self._counts
 
-    def openings(self) -> npt.NDArray[np.int64]:
+    def openings(self) -> IntArray:
         """Number of each document's sentences that belong to its title, (documents,)."""
         return self._openings
 
@@ -113,7 +112,7 @@ class TrainedLower:
         """Vectors by the current weights."""
         return self._vectors([ids for row in rows for ids in self.tokens(row)], training)
 
-    def tokens(self, row: int) -> list[npt.NDArray[np.int32]]:
+    def tokens(self, row: int) -> list[Int32Array]:
         """Token ids of each sentence of a document, as the module takes them."""
         return [self._texts.row(position) for position in range(self._ends[row], self._ends[row + 1])]
 
@@ -143,7 +142,7 @@ class TrainedLower:
                 if weight.requires_grad:
                     weight.copy_(state[name])
 
-    def _vectors(self, texts: Sequence[npt.NDArray[np.int32]], training: int | None) -> torch.Tensor:
+    def _vectors(self, texts: Sequence[Int32Array], training: int | None) -> torch.Tensor:
         batches = token_batches([len(text_ids) for text_ids in texts], self._budget)
         with torch.no_grad():
             batch_vectors = [self._encode(texts, batch, training, number) for number, batch in enumerate(batches)]
@@ -162,7 +161,7 @@ class TrainedLower:
         return vectors
 
     def _encode(
-        self, texts: Sequence[npt.NDArray[np.int32]], batch: Sequence[int], training: int | None, number: int
+        self, texts: Sequence[Int32Array], batch: Sequence[int], training: int | None, number: int
     ) -> torch.Tensor:
         self.module.train(training is not None)
         if training is not None:
@@ -185,11 +184,11 @@ class _Ragged:
 
     def __init__(
         self,
-        ids: Sequence[npt.NDArray[np.int32]] = (),
-        lengths: Sequence[npt.NDArray[np.int64]] = (),
+        ids: Sequence[Int32Array] = (),
+        lengths: Sequence[IntArray] = (),
     ) -> None:
         self._ids = np.concatenate([np.zeros(0, np.int32), *ids])
         self._ends = ends(np.concatenate([np.zeros(0, np.int64), *lengths]))
 
-    def row(self, index: int) -> npt.NDArray[np.int32]:
+    def row(self, index: int) -> Int32Array:
         return self._ids[self._ends[index] : self._ends[index + 1]]

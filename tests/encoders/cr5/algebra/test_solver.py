@@ -7,11 +7,11 @@ from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
 from encoders.cr5.algebra import solver
-from encoders.cr5.algebra.conjugate_gradients import Columns, Float64Array, Operator, _block, orthonormal
+from encoders.cr5.algebra.conjugate_gradients import Columns, Operator, _block, orthonormal
 from encoders.cr5.algebra.conjugate_gradients import solve as solve_block
 from encoders.cr5.algebra.eigenvectors import BLOCK, leading
 from encoders.cr5.algebra.solver import Block, solve
-from encoders.document import FloatArray
+from encoders.document import Float64Array, FloatArray
 from tests.encoders.cr5.paper import embedding, random_blocks
 
 WORDS = {"de": 80, "en": 15, "fi": 60}
