@@ -20,7 +20,7 @@ from indexer.collection import collection as collections
 from indexer.elastic.address import Address, Credentials
 from indexer.ledger.database import connect
 from indexer.settings import Settings
-from indexer.stores.contract import StoredDocument, VectorStore
+from indexer.stores.contract import StoredDocument, VectorQuery, VectorStore
 from indexer.stores.elastic.store import ElasticStore
 from query.calibration import table as calibration_table
 from query.calibration.calibration import Calibration
@@ -101,7 +101,7 @@ def found_share(place: Place, store: VectorStore, exact: dict[str, tuple[list[st
         bank = unit_rows(place.calibration.languages[lang].bank[:_ASKED].astype(np.float32))
         corrected = place.calibration.queries(bank, lang)
         asked = {target: place.calibration.asked(corrected, target) for target in exact}
-        candidates = store.search(place.model, asked, k)
+        candidates = store.search(VectorQuery(place.model, asked, k))
         for target, (doc_ids, vectors) in exact.items():
             best = np.argsort(-(corrected @ vectors.T), axis=1, kind="stable")[:, :10]
             for row, one in zip(best, candidates[target], strict=True):
@@ -130,17 +130,11 @@ def latency(place: Place, store: ElasticStore, client: Elasticsearch) -> tuple[f
     asked = [{target: place.calibration.asked(query, target) for target in store.count()} for query in queries]
     through, by_hand = [], []
     for one in [*asked[:_WARM], *asked]:
+        asked_with_vectors = VectorQuery(place.model, one, STRETCHES[0], with_vectors=True)
         started = time.perf_counter()
-        store.search(place.model, one, STRETCHES[0], with_vectors=True)
+        store.search(asked_with_vectors)
         through.append(time.perf_counter() - started)
-        bodies = [
-            part
-            for target, query in one.items()
-            for part in (
-                {"index": store.index},
-                store.request(place.model, target, query[0], STRETCHES[0], with_vectors=True),
-            )
-        ]
+        bodies = [part for body in store.bodies(asked_with_vectors) for part in ({"index": store.index}, body)]
         started = time.perf_counter()
         client.msearch(searches=bodies)
         by_hand.append(time.perf_counter() - started)

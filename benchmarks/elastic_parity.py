@@ -18,6 +18,7 @@ from benchmarks.elastic import Place, copied
 from benchmarks.fairness import Row, asked, judged, scored
 from encoders.document import Document, FloatArray
 from indexer.settings import Settings
+from indexer.stores.contract import VectorQuery
 from indexer.stores.elastic.store import ElasticStore
 from query.ranking.choice import PLAIN, Choice
 from query.ranking.fair_ranker import STRETCHES
@@ -104,14 +105,8 @@ def _with_ids(bodies: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _bodies(searcher: Searcher, store: ElasticStore, vector: FloatArray) -> list[dict[str, Any]]:
-    return [
-        part
-        for lang in searcher.languages
-        for part in (
-            {"index": store.index},
-            store.request(searcher.spec.model, lang, vector[0], STRETCHES[0], with_vectors=True),
-        )
-    ]
+    query = VectorQuery(searcher.spec.model, dict.fromkeys(searcher.languages, vector), STRETCHES[0], with_vectors=True)
+    return [part for body in store.bodies(query) for part in ({"index": store.index}, body)]
 
 
 def main() -> None:

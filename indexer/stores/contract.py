@@ -124,20 +124,50 @@ class OnServer(Protocol):
 
 
 @dataclass(frozen=True)
-class LexicalQuery:
-    """A query of the lexical arm.
+class VectorQuery:
+    """Queries for the nearest documents of each language.
 
     Attributes:
-        texts: queries, in any language.
-        langs: languages of the documents.
+        model: id of the model whose vectors are searched.
+        vectors: (queries, dim) float32 by target language: the same queries, corrected for each language.
+        k: maximum documents for each query and language.
+        filters: the user's fields that a document must have.
+        with_vectors: return the documents' vectors as well.
+        lacking: id of another model; documents with a vector of that model are left out.
+    """
+
+    model: str
+    vectors: Mapping[str, FloatArray]
+    k: int
+    filters: Filters | None = None
+    with_vectors: bool = False
+    lacking: str = ""
+
+
+@dataclass(frozen=True)
+class LexicalQuery:
+    """Queries of the lexical arm of a hybrid search.
+
+    Attributes:
+        texts: queries, in any language; each language's analyser makes its terms.
+        langs: languages of the documents; a language without documents has no hits.
         k: maximum hits for each text and language.
-        models: only documents with a vector of at least one of these models are returned.
+        filters: the user's fields that a document must have.
+        models: only documents with a vector of at least one of these models are returned; if empty, all documents.
     """
 
     texts: Sequence[str]
     langs: Sequence[str]
     k: int
-    models: Sequence[str]
+    filters: Filters | None = None
+    models: Sequence[str] = ()
+
+
+LexicalHits = dict[str, list[tuple[str, float]]]
+"""By language, ids with BM25 scores above 0, best first, equal scores by id.
+
+Scores are comparable across the languages of one store, and with nothing else.
+"""
 
 
 class VectorStore(Protocol):
@@ -167,65 +197,18 @@ class VectorStore(Protocol):
         """Stamps of the documents that have a vector of this model, by id; unknown ids are left out."""
         ...
 
-    def search(
-        self,
-        model: str,
-        queries: Mapping[str, FloatArray],
-        k: int,
-        *,
-        filters: Filters | None = None,
-        with_vectors: bool = False,
-        lacking: str = "",
-    ) -> dict[str, list[Candidates]]:
-        """For each target language the nearest documents to each of its queries.
+    def search(self, query: VectorQuery) -> dict[str, list[Candidates]]:
+        """For each target language the nearest documents to each of its queries."""
+        ...
 
-        Args:
-            model: id of the model whose vectors are searched.
-            queries: (queries, dim) float32 by target language: the same queries, corrected for each language.
-            k: maximum documents for each query and language.
-            filters: the user's fields that a document must have.
-            with_vectors: return the documents' vectors as well.
-            lacking: id of another model; documents with a vector of that model are left out.
-        """
+    def lexical(self, query: LexicalQuery) -> list[LexicalHits]:
+        """For each text the documents with the best BM25."""
         ...
 
     def search_with_words(
-        self,
-        model: str,
-        queries: Mapping[str, FloatArray],
-        k: int,
-        wording: LexicalQuery,
-        *,
-        filters: Filters | None = None,
-        lacking: str = "",
-    ) -> tuple[dict[str, list[Candidates]], list[dict[str, list[tuple[str, float]]]]]:
-        """``search``, and ``lexical`` for each text; a server gets both in one request.
-
-        Args:
-            model: id of the model whose vectors are searched.
-            queries: (queries, dim) float32 by target language.
-            k: maximum documents for each query and language.
-            wording: the query of the lexical arm.
-            filters: the user's fields that a document must have, in both arms.
-            lacking: id of another model; ``search`` leaves out documents with its vector, ``lexical`` does not.
-        """
-        ...
-
-    def lexical(
-        self, text: str, langs: Sequence[str], k: int, *, filters: Filters | None = None
-    ) -> dict[str, list[tuple[str, float]]]:
-        """For each language the k documents with the best BM25 for a text: the lexical arm of a hybrid search.
-
-        Args:
-            text: the query, in any language; each language's analyser makes its terms.
-            langs: languages of the documents; a language without documents has no hits.
-            k: maximum hits for each language.
-            filters: the user's fields that a document must have.
-
-        Returns:
-            Ids with BM25 scores above 0, best first, equal scores by id. Scores are comparable across the languages of
-            one store, and with nothing else.
-        """
+        self, query: VectorQuery, lexical: LexicalQuery
+    ) -> tuple[dict[str, list[Candidates]], list[LexicalHits]]:
+        """``search`` and ``lexical``; a server gets both in one request."""
         ...
 
     def vectors(self, model: str, doc_ids: Sequence[str]) -> FloatArray:

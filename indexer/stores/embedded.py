@@ -19,7 +19,16 @@ from encoders.document import Document, FloatArray, Passages
 from encoders.errors import BadInput, ModelMismatch, StoreError
 from indexer.stores import words
 from indexer.stores.admission import admit
-from indexer.stores.contract import Candidates, Filters, LexicalQuery, PutReport, Stamp, StoredDocument
+from indexer.stores.contract import (
+    Candidates,
+    Filters,
+    LexicalHits,
+    LexicalQuery,
+    PutReport,
+    Stamp,
+    StoredDocument,
+    VectorQuery,
+)
 from indexer.stores.matrix import VectorMatrix
 
 _SCHEMAS = (words.WITHOUT_WORDS, words.WITH_WORDS)
@@ -232,50 +241,27 @@ class EmbeddedStore:
             rows = connection.execute(_STAMPS, {"model": model, **_listed(doc_ids)}).all()
         return {row.doc_id: Stamp(row.lang, row.text_hash, row.fields_hash, row.revision) for row in rows}
 
-    def search(
-        self,
-        model: str,
-        queries: Mapping[str, FloatArray],
-        k: int,
-        *,
-        filters: Filters | None = None,
-        with_vectors: bool = False,
-        lacking: str = "",
-    ) -> dict[str, list[Candidates]]:
+    def search(self, query: VectorQuery) -> dict[str, list[Candidates]]:
         """Exact nearest documents in each target language."""
-        matrix = self._matrix(model)
+        matrix = self._matrix(query.model)
         allowed = None
-        if filters:
+        if query.filters:
             with self._reading() as connection:
-                matching = connection.execute(_matching(filters, _documents.c.doc_id)).scalars().all()
+                matching = connection.execute(_matching(query.filters, _documents.c.doc_id)).scalars().all()
             allowed = matrix.rows_of(matching)
-        if lacking:
-            without_model = ~matrix.rows_of(self._matrix(lacking).doc_ids)
+        if query.lacking:
+            without_model = ~matrix.rows_of(self._matrix(query.lacking).doc_ids)
             allowed = without_model if allowed is None else allowed & without_model
-        return matrix.search(queries, k, allowed, with_vectors=with_vectors)
+        return matrix.search(query.vectors, query.k, allowed, with_vectors=query.with_vectors)
 
     def search_with_words(
-        self,
-        model: str,
-        queries: Mapping[str, FloatArray],
-        k: int,
-        wording: LexicalQuery,
-        *,
-        filters: Filters | None = None,
-        lacking: str = "",
-    ) -> tuple[dict[str, list[Candidates]], list[dict[str, list[tuple[str, float]]]]]:
-        """``lexical`` for each text, then ``search``."""
-        by_text = [self.lexical(text, wording.langs, wording.k, filters=filters) for text in wording.texts]
-        doc_ids = list({doc_id for by_lang in by_text for hits in by_lang.values() for doc_id, _ in hits})
-        encoded = {doc_id for name in wording.models for doc_id in self.stamps(name, doc_ids)}
-        lexical_hits = [
-            {lang: [hit for hit in hits if hit[0] in encoded] for lang, hits in by_lang.items()} for by_lang in by_text
-        ]
-        return self.search(model, queries, k, filters=filters, lacking=lacking), lexical_hits
+        self, query: VectorQuery, lexical: LexicalQuery
+    ) -> tuple[dict[str, list[Candidates]], list[LexicalHits]]:
+        """``lexical``, then ``search``."""
+        lexical_hits = self.lexical(lexical)
+        return self.search(query), lexical_hits
 
-    def lexical(
-        self, text: str, langs: Sequence[str], k: int, *, filters: Filters | None = None
-    ) -> dict[str, list[tuple[str, float]]]:
+    def lexical(self, query: LexicalQuery) -> list[LexicalHits]:
         """BM25 by FTS5; the first call on a file indexes the file's words, in about 1 ms a document."""
         with self._reading() as connection:
             complete = words.are_complete(connection)
@@ -284,14 +270,18 @@ class EmbeddedStore:
                 words.index_batch(connection)
                 complete = words.are_complete(connection)
         with self._snapshot() as connection:
-            allowed = connection.execute(_matching(filters, _documents.c.row)).scalars().all() if filters else None
-            hits_by_lang = {lang: words.search(connection, text, lang, k, allowed) for lang in langs}
-            rows = [row for hits in hits_by_lang.values() for row, _ in hits]
+            matching = _matching(query.filters, _documents.c.row) if query.filters else None
+            allowed = connection.execute(matching).scalars().all() if matching is not None else None
+            hits_by_text = [
+                {lang: words.search(connection, text, lang, query.k, allowed) for lang in query.langs}
+                for text in query.texts
+            ]
+            rows = list({row for by_lang in hits_by_text for hits in by_lang.values() for row, _ in hits})
             doc_ids = {row.row: row.doc_id for row in connection.execute(_IDS, _listed(rows))}
-        return {
-            lang: sorted(((doc_ids[row], score) for row, score in hits), key=lambda hit: (-hit[1], hit[0]))
-            for lang, hits in hits_by_lang.items()
-        }
+        if query.models:
+            encoded = {doc_id for model in query.models for doc_id in self.stamps(model, list(doc_ids.values()))}
+            doc_ids = {row: doc_id for row, doc_id in doc_ids.items() if doc_id in encoded}
+        return [{lang: _ranked(hits, doc_ids) for lang, hits in by_lang.items()} for by_lang in hits_by_text]
 
     def _matrix(self, model: str) -> VectorMatrix:
         """The model's vectors, read again if the file has changed; other threads wait during the reading."""
@@ -529,6 +519,12 @@ def _unpacked_passages(vectors: bytes, offsets: bytes, dim: int) -> Passages:
     return Passages(
         np.frombuffer(vectors, dtype=np.int8).reshape(-1, dim), np.frombuffer(offsets, dtype=np.int32).reshape(-1, 2)
     )
+
+
+def _ranked(hits: Sequence[tuple[int, float]], doc_ids: Mapping[int, str]) -> list[tuple[str, float]]:
+    """Hits by id, best first, equal scores by id; rows without an id are left out."""
+    scored = [(doc_ids[row], score) for row, score in hits if row in doc_ids]
+    return sorted(scored, key=lambda hit: (-hit[1], hit[0]))
 
 
 def _restored(row: tuple[Any, ...], dim: int) -> StoredDocument:

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from encoders.document import Document, Encoder, FloatArray, unit_rows
-from indexer.stores.contract import VectorStore
+from indexer.stores.contract import VectorQuery, VectorStore
 from query.fitting.statistics import CalibrationSamples
 
 if TYPE_CHECKING:
@@ -137,7 +137,7 @@ def _members(store: VectorStore, model: str, concepts: Sequence[str]) -> list[st
     """
     zero = np.zeros((1, store.models()[model]), dtype=np.float32)
     limit = max(POOL, 2 * len(concepts))
-    members = store.search(model, dict.fromkeys(store.count(), zero), limit, filters={"concept": concepts})
+    members = store.search(VectorQuery(model, dict.fromkeys(store.count(), zero), limit, {"concept": concepts}))
     return [doc_id for candidates in members.values() for doc_id in candidates[0].doc_ids]
 
 

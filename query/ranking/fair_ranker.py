@@ -17,7 +17,7 @@ import numpy as np
 
 from encoders.document import BoolArray, FloatArray, Int32Array, Passages, unit_rows
 from encoders.methods.vector_parts import VectorParts
-from indexer.stores.contract import Filters, LexicalQuery, VectorStore
+from indexer.stores.contract import Filters, LexicalQuery, VectorQuery, VectorStore
 from indexer.stores.matrix import largest
 from query.calibration.calibration import Calibration
 from query.calibration.margin import centring, exponent, margin, neighbourhood
@@ -93,7 +93,7 @@ class FairRanker:
         corrected = self.calibration.queries(queries, lang, self._share)
         ends = self._ends(k)
         langs = list(dict.fromkeys([*targets, lang]))  # the query's own language sets the scale of BM25 scores
-        lexical = LexicalQuery(texts, langs, DEPTH, self._models) if self.choice.hybrid and texts else None
+        lexical = LexicalQuery(texts, langs, DEPTH, filters, self._models) if self.choice.hybrid and texts else None
         nearest, words = self._search(corrected, targets, ends[-1], filters, lexical)
         candidates, members, by_words = self._candidates(nearest, words, ends)
         scored = self._scored(candidates, corrected, lang, members)
@@ -128,11 +128,11 @@ class FairRanker:
     ) -> tuple[CandidatesByLanguage, Sequence[Words]]:
         """The documents of each language nearest to corrected queries, and each query's lexical hits."""
         raw_queries = {target: self.calibration.asked(queries, target, self._share) for target in targets}
-        model = self.calibration.model
+        with_vectors = lexical is None and len(queries) == 1
+        query = VectorQuery(self.calibration.model, raw_queries, k, filters, with_vectors)
         if lexical is None:
-            nearest = self._store.search(model, raw_queries, k, filters=filters, with_vectors=len(queries) == 1)
-            return list(nearest.items()), []
-        nearest, words = self._store.search_with_words(model, raw_queries, k, lexical, filters=filters)
+            return list(self._store.search(query).items()), []
+        nearest, words = self._store.search_with_words(query, lexical)
         return list(nearest.items()), words
 
     @property

@@ -19,7 +19,7 @@ from encoders.text.segmentation import sentences
 from indexer.collection import collection as collections
 from indexer.ledger.database import connect
 from indexer.settings import Settings
-from indexer.stores.contract import EditedDocument, Filters, VectorStore
+from indexer.stores.contract import EditedDocument, Filters, LexicalQuery, VectorStore
 from indexer.text.language_detection import Detection, Detector
 from query.calibration import loading
 from query.calibration import table as calibration_table
@@ -365,7 +365,7 @@ def _index_words(store: VectorStore, languages: Mapping[str, int], console: Cons
         f"taking in the words of {count:,} documents, once, for --hybrid: about {count / _DOCUMENTS_A_SECOND:,.0f} s …"
     )
     with console.if_slow(message):
-        store.lexical("a", list(languages)[:1], 1)
+        store.lexical(LexicalQuery(["a"], list(languages)[:1], 1))
 
 
 def choose(collection: str, calibration: Calibration | None, ranking: RankingOptions) -> Choice:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from encoders.document import BoolArray, FloatArray, Passages
-from indexer.stores.contract import Filters, LexicalQuery, VectorStore
+from indexer.stores.contract import Filters, LexicalQuery, VectorQuery, VectorStore
 from query.calibration.margin import FLOOR
 from query.calibration.two_fields import TwoFields, rows_after_selection
 from query.ranking.candidates import ONE_SCALE, CandidatesByLanguage, Documents, ScoreScale, Words
@@ -41,13 +41,12 @@ class TwoFieldRanker(FairRanker):
         old_queries = {lang: self.calibration.asked(queries, lang, self._share) for lang in targets}
         new_queries = {lang: self.calibration.fresh.asked(queries, lang, self._share) for lang in targets}
         words: Sequence[Words] = []
+        old_query = VectorQuery(old, old_queries, k, filters, lacking=new)
         if lexical is None:
-            nearest_old = self._store.search(old, old_queries, k, filters=filters, lacking=new)
+            nearest_old = self._store.search(old_query)
         else:
-            nearest_old, words = self._store.search_with_words(
-                old, old_queries, k, lexical, filters=filters, lacking=new
-            )
-        nearest_new = self._store.search(new, new_queries, k, filters=filters)
+            nearest_old, words = self._store.search_with_words(old_query, lexical)
+        nearest_new = self._store.search(VectorQuery(new, new_queries, k, filters))
         return [(lang, nearest[lang]) for lang in targets for nearest in (nearest_old, nearest_new)], words
 
     @property

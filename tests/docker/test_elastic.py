@@ -19,7 +19,7 @@ import pytest
 from encoders.document import Document, Passages, int8_rows, unit_rows
 from encoders.errors import StoreError
 from indexer.elastic.address import Address, Credentials
-from indexer.stores.contract import StoredDocument
+from indexer.stores.contract import StoredDocument, VectorQuery
 from indexer.stores.elastic.store import ElasticStore
 from tests.conftest import skip_or_fail
 from tests.docker.files import DOCKER, compose, readme_commands
@@ -225,7 +225,7 @@ def test_the_account_stores_and_searches_and_has_no_rights_elsewhere(
     store.put("model-a", [_stored(number) for number in range(5)])
     store.publish()
     assert store.count() == {"en": 5}
-    assert store.search("model-a", {"en": _stored(3).vector[None]}, 1)["en"][0].doc_ids == ["d3"]
+    assert store.search(VectorQuery("model-a", {"en": _stored(3).vector[None]}, 1))["en"][0].doc_ids == ["d3"]
     store.close()
     started, ca = server
     elsewhere = Address.parse(f"{started.url}/accounts")

@@ -9,12 +9,12 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Self
 
-from encoders.document import Document, FloatArray
+from encoders.document import Document
 from encoders.errors import BadInput
 from indexer.elastic import changes
 from indexer.stores.attached import entry_checks
 from indexer.stores.attached.users_index import UsersIndex
-from indexer.stores.contract import Candidates, Filters, Stamp
+from indexer.stores.contract import Candidates, Filters, Stamp, VectorQuery
 from indexer.stores.elastic.layout import Layout
 from indexer.stores.elastic.store import ElasticStore, Hits
 
@@ -140,10 +140,8 @@ class JoinedStore(ElasticStore, ABC):
             without: number of documents in the users' index to which nothing is attached.
         """
 
-    def _candidates(
-        self, model: str, queries: Mapping[str, FloatArray], answers: Iterator[Hits], *, with_vectors: bool
-    ) -> dict[str, list[Candidates]]:
-        candidates = super()._candidates(model, queries, answers, with_vectors=with_vectors)
+    def _candidates(self, query: VectorQuery, answers: Iterator[Hits]) -> dict[str, list[Candidates]]:
+        candidates = super()._candidates(query, answers)
         self._layout.seen.brought = [
             doc_id for by_query in candidates.values() for hits in by_query for doc_id in hits.doc_ids
         ]

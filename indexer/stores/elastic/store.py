@@ -21,11 +21,12 @@ from indexer.elastic.paging import PAGE, pages
 from indexer.stores.admission import admit
 from indexer.stores.contract import (
     Candidates,
-    Filters,
+    LexicalHits,
     LexicalQuery,
     PutReport,
     Stamp,
     StoredDocument,
+    VectorQuery,
 )
 from indexer.stores.elastic import generation_claims, writing
 from indexer.stores.elastic.generation_claims import Claim
@@ -347,98 +348,59 @@ class ElasticStore:
             if model in self._layout.models_of(document.source) and (stamp := self._layout.stamp(document.source))
         }
 
-    def search(
-        self,
-        model: str,
-        queries: Mapping[str, FloatArray],
-        k: int,
-        *,
-        filters: Filters | None = None,
-        with_vectors: bool = False,
-        lacking: str = "",
-    ) -> dict[str, list[Candidates]]:
+    def search(self, query: VectorQuery) -> dict[str, list[Candidates]]:
         """Approximate nearest documents in each target language, with exact cosines."""
         self._refresh()
-        bodies = self._knn_bodies(model, queries, k, filters=filters, with_vectors=with_vectors, lacking=lacking)
-        return self._candidates(model, queries, iter(self._msearch(bodies)), with_vectors=with_vectors)
+        return self._candidates(query, iter(self._msearch(self.bodies(query))))
+
+    def lexical(self, query: LexicalQuery) -> list[LexicalHits]:
+        """The server's BM25 over the terms that Dragoman indexed, all languages in one request."""
+        self._refresh()
+        bodies = self._lexical_bodies(query)
+        return _lexical_hits(query, bodies, iter(self._msearch([body for body in bodies if body])))
 
     def search_with_words(
-        self,
-        model: str,
-        queries: Mapping[str, FloatArray],
-        k: int,
-        wording: LexicalQuery,
-        *,
-        filters: Filters | None = None,
-        lacking: str = "",
-    ) -> tuple[dict[str, list[Candidates]], list[dict[str, list[tuple[str, float]]]]]:
+        self, query: VectorQuery, lexical: LexicalQuery
+    ) -> tuple[dict[str, list[Candidates]], list[LexicalHits]]:
         """``search`` and ``lexical`` in one request."""
         self._refresh()
-        knn_bodies = self._knn_bodies(model, queries, k, filters=filters, with_vectors=False, lacking=lacking)
-        lexical_bodies = [
-            self._lexical_bodies(text, wording.langs, wording.k, filters, wording.models) for text in wording.texts
-        ]
-        answers = iter(self._msearch([*knn_bodies, *(body for bodies in lexical_bodies for body in bodies.values())]))
-        candidates = self._candidates(model, queries, answers, with_vectors=False)
-        return candidates, [_scored_ids(wording.langs, bodies, answers) for bodies in lexical_bodies]
+        bodies, lexical_bodies = self.bodies(query), self._lexical_bodies(lexical)
+        answers = iter(self._msearch([*bodies, *(body for body in lexical_bodies if body)]))
+        return self._candidates(query, answers), _lexical_hits(lexical, lexical_bodies, answers)
 
-    def _knn_bodies(
-        self,
-        model: str,
-        queries: Mapping[str, FloatArray],
-        k: int,
-        *,
-        filters: Filters | None,
-        with_vectors: bool,
-        lacking: str,
-    ) -> list[dict[str, Any]]:
-        return [
-            self.request(model, lang, query, k, filters=filters, with_vectors=with_vectors, lacking=lacking)
-            for lang, rows in queries.items()
-            for query in rows
-        ]
+    def bodies(self, query: VectorQuery) -> list[dict[str, Any]]:
+        """The bodies of the searches of a query, language by language."""
+        return [self._knn_body(query, lang, vector) for lang, vectors in query.vectors.items() for vector in vectors]
 
-    def _candidates(
-        self, model: str, queries: Mapping[str, FloatArray], answers: Iterator[Hits], *, with_vectors: bool
-    ) -> dict[str, list[Candidates]]:
-        dim = self._field(model).dim
-        candidates: dict[str, list[Candidates]] = {lang: [] for lang in queries}
-        for lang, rows in queries.items():
-            for query in rows:
+    def _candidates(self, query: VectorQuery, answers: Iterator[Hits]) -> dict[str, list[Candidates]]:
+        dim = self._field(query.model).dim
+        candidates: dict[str, list[Candidates]] = {lang: [] for lang in query.vectors}
+        for lang, vectors in query.vectors.items():
+            for vector in vectors:
                 hits = next(answers)
-                vectors = self._hit_vectors(model, hits, dim) if with_vectors else None
-                norm = float(np.linalg.norm(query))
+                stored_vectors = self._hit_vectors(query.model, hits, dim) if query.with_vectors else None
+                norm = float(np.linalg.norm(vector))
                 scores = [(2.0 * hit["_score"] - 1.0) * norm if norm else 0.0 for hit in hits]
                 doc_ids = [hit["_id"] for hit in hits]
-                candidates[lang].append(Candidates(doc_ids, np.array(scores, dtype=np.float32), vectors))
+                candidates[lang].append(Candidates(doc_ids, np.array(scores, dtype=np.float32), stored_vectors))
         return candidates
 
-    def request(
-        self,
-        model: str,
-        lang: str,
-        query: FloatArray,
-        k: int,
-        *,
-        filters: Filters | None = None,
-        with_vectors: bool = False,
-        lacking: str = "",
-    ) -> dict[str, Any]:
-        """The body of a search for the documents of one language nearest to one query, (dim,) float32."""
-        vector_field = self._field(model)
-        field, clauses = self._layout.vector(model), self._layout.filters(lang, filters)
-        if lacking:
-            clauses.append({"bool": {"must_not": [{"exists": {"field": self._layout.vector(lacking)}}]}})
-        columns = [{"field": field, "format": "binary"}] if with_vectors else []
-        body: dict[str, Any] = {"size": k, "track_total_hits": False, **self._bare(columns)}
-        norm = np.linalg.norm(query)
+    def _knn_body(self, query: VectorQuery, lang: str, vector: FloatArray) -> dict[str, Any]:
+        """The body of a search for the documents of one language nearest to one vector, (dim,) float32."""
+        vector_field = self._field(query.model)
+        field, clauses = self._layout.vector(query.model), self._layout.filters(lang, query.filters)
+        if query.lacking:
+            clauses.append({"bool": {"must_not": [{"exists": {"field": self._layout.vector(query.lacking)}}]}})
+        columns = [{"field": field, "format": "binary"}] if query.with_vectors else []
+        body: dict[str, Any] = {"size": query.k, "track_total_hits": False, **self._bare(columns)}
+        norm = np.linalg.norm(vector)
         if norm == 0:  # a zero query is equally near to every document
             return {**body, "query": {"bool": {"filter": [*clauses, {"exists": {"field": field}}]}}}
         body["knn"] = {
             "field": field,
-            "query_vector": packed_vector((query / norm).astype(np.float32)),
-            "k": max(k, _MIN_RESCORED),
-            "num_candidates": min(max(2 * k, _MIN_CANDIDATES), 10_000),
+            "query_vector": packed_vector((vector / norm).astype(np.float32)),
+            "k": max(query.k, _MIN_RESCORED),
+            "num_candidates": min(max(2 * query.k, _MIN_CANDIDATES), 10_000),
             "filter": clauses,
         }
         if not vector_field.kind.startswith("bbq"):  # bbq indices oversample and rescore by default
@@ -494,26 +456,12 @@ class ElasticStore:
             self._client.indices.refresh(index=self.index)
         return True
 
-    def lexical(
-        self, text: str, langs: Sequence[str], k: int, *, filters: Filters | None = None
-    ) -> dict[str, list[tuple[str, float]]]:
-        """The server's BM25 over the terms that Dragoman indexed, all languages in one request."""
-        self._refresh()
-        bodies = self._lexical_bodies(text, langs, k, filters)
-        return _scored_ids(langs, bodies, iter(self._msearch(list(bodies.values()))))
+    def _lexical_bodies(self, query: LexicalQuery) -> list[dict[str, Any] | None]:
+        """The body of a search for each text and language; None if the text has no terms in the language."""
+        return [self._lexical_body(query, text, lang) for text in query.texts for lang in query.langs]
 
-    def _lexical_bodies(
-        self, text: str, langs: Sequence[str], k: int, filters: Filters | None, models: Sequence[str] = ()
-    ) -> dict[str, dict[str, Any]]:
-        return {lang: body for lang in langs if (body := self._lexical_body(text, lang, k, filters, models))}
-
-    def _lexical_body(
-        self, text: str, lang: str, k: int, filters: Filters | None, models: Sequence[str]
-    ) -> dict[str, Any] | None:
-        """The body of a search for documents of one language that share terms with a text; None without terms.
-
-        If models are named, a document must have a vector of at least one of them.
-        """
+    def _lexical_body(self, query: LexicalQuery, text: str, lang: str) -> dict[str, Any] | None:
+        """The body of a search for documents of one language that share terms with a text; None without terms."""
         field = self._layout.words(lang)
         terms = analyser(lang).query_terms(text)
         term_clauses = [
@@ -522,13 +470,12 @@ class ElasticStore:
         ]
         if not term_clauses:
             return None
-        clauses = self._layout.filters(lang, filters)
-        if models:
-            clauses.append(
-                {"bool": {"should": [{"exists": {"field": self._layout.vector(model)}} for model in models]}}
-            )
+        clauses = self._layout.filters(lang, query.filters)
+        if query.models:
+            has_vector = [{"exists": {"field": self._layout.vector(model)}} for model in query.models]
+            clauses.append({"bool": {"should": has_vector}})
         return {
-            "size": k,
+            "size": query.k,
             "track_total_hits": False,
             **self._bare(),
             "query": {"bool": {"should": term_clauses, "minimum_should_match": 1, "filter": clauses}},
@@ -789,12 +736,10 @@ def _index(alias: str, generation: int) -> str:
     return f"{alias}-{generation:06d}"
 
 
-def _scored_ids(
-    langs: Sequence[str], bodies: Mapping[str, object], answers: Iterator[Hits]
-) -> dict[str, list[tuple[str, float]]]:
-    """Ids with BM25 scores by language; a language without a search body has none."""
-    scored = {lang: [(hit["_id"], float(hit["_score"])) for hit in next(answers)] for lang in bodies}
-    return {lang: scored.get(lang, []) for lang in langs}
+def _lexical_hits(query: LexicalQuery, bodies: Iterable[object | None], answers: Iterator[Hits]) -> list[LexicalHits]:
+    """Ids with BM25 scores for each text and language; none where there was no body of a search."""
+    scored = ([(hit["_id"], float(hit["_score"])) for hit in next(answers)] if body else [] for body in bodies)
+    return [{lang: next(scored) for lang in query.langs} for _ in query.texts]
 
 
 def _unfit(item: StoredDocument) -> str | None:

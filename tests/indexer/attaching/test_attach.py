@@ -26,6 +26,7 @@ from indexer.stores.attached.address import Attachment, is_attached
 from indexer.stores.attached.base import JoinedStore
 from indexer.stores.attached.same_index import detach as detach_from
 from indexer.stores.attached.users_index import UsersIndex, only_index
+from indexer.stores.contract import LexicalQuery, VectorQuery
 from indexer.stores.factory import drop_store, open_attached, open_store
 from trials.counting_encoder import CountingEncoder
 from trials.servers.elastic import client_of
@@ -257,7 +258,7 @@ def test_a_copy_with_our_vector_in_it_is_found_by_its_own_id_before_it_is_follow
     in_place.write("b", answer["_source"], refresh=True)
     store, model = in_place.open(), in_place.encoder.spec.model
     query = {"en": in_place.encoder.encode_queries([Document("query", "en", "one")])}
-    (candidates,) = store.search(model, query, 5, with_vectors=True)["en"]
+    (candidates,) = store.search(VectorQuery(model, query, 5, with_vectors=True))["en"]
     store.close()
     assert sorted(candidates.doc_ids) == ["a", "b"]
 
@@ -280,8 +281,8 @@ def test_another_language_takes_the_words_of_the_first_with_it(owner: Owner) -> 
     assert owner.encoded_by_following() == ["a"]
     store = owner.open()
     assert store.count() == {"de": 1}
-    assert store.lexical("gift", ["en"], 5)["en"] == []
-    assert [doc_id for doc_id, _ in store.lexical("gift", ["de"], 5)["de"]] == ["a"]
+    assert store.lexical(LexicalQuery(["gift"], ["en"], 5))[0]["en"] == []
+    assert [doc_id for doc_id, _ in store.lexical(LexicalQuery(["gift"], ["de"], 5))[0]["de"]] == ["a"]
     store.close()
 
 
@@ -342,12 +343,12 @@ def test_hits_are_filtered_by_the_owners_fields_and_shown_with_them(owner: Owner
     query = {"en": CountingEncoder().encode_queries([Document("q", "en", "text")])}
 
     def found(**filters: Any) -> list[str]:
-        return sorted(store.search("model-c", query, 10, filters=filters)["en"][0].doc_ids)
+        return sorted(store.search(VectorQuery("model-c", query, 10, filters))["en"][0].doc_ids)
 
     assert found(section="news") == ["d0", "d1", "d3", "d5"]
     assert found(section="news", year="1991") == ["d1"]
     assert found(year=[1992, 1993]) == ["d2", "d3"]
-    assert [doc_id for doc_id, _ in store.lexical("text", ["en"], 9, filters={"year": 1992})["en"]] == ["d2"]
+    assert [doc_id for doc_id, _ in store.lexical(LexicalQuery(["text"], ["en"], 9, {"year": 1992}))[0]["en"]] == ["d2"]
     assert dict(store.get(["d2"])[0].fields) == {"section": "help", "year": 1992}
     assert store.get(["d2"])[0].title == "title of text 2"
     assert set(store.stamps("model-c", ["d2", "nobody"])) == {"d2"}
@@ -363,7 +364,7 @@ def test_a_document_deleted_since_is_left_out_when_the_search_is_made_again(owne
     for at in range(20):
         owner.client.delete(index=owner.index, id=f"d{at}")
     for _ in range(3):
-        ids = list(store.search("model-c", query, 10)["en"][0].doc_ids)[:5]
+        ids = list(store.search(VectorQuery("model-c", query, 10))["en"][0].doc_ids)[:5]
         try:
             assert len(store.get(ids)) == 5
             break

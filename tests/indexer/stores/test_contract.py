@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from encoders.document import Document, FloatArray, Passages, int8_rows, unit_rows
 from encoders.errors import BadInput, ModelMismatch
-from indexer.stores.contract import LexicalQuery, Stamp, StoredDocument, VectorStore
+from indexer.stores.contract import LexicalQuery, Stamp, StoredDocument, VectorQuery, VectorStore
 from indexer.stores.factory import open_store
 
 MODEL, DIM = "model-a", 8
@@ -140,7 +140,7 @@ def test_search_finds_the_nearest_of_each_language_with_a_query_of_its_own(store
     items = [item(f"{lang}{number}", lang) for lang in ("de", "en", "zh-Hant") for number in range(40)]
     store.put(MODEL, items)
     queries = {lang: random_vectors(3, seed) for seed, lang in enumerate(("de", "en", "zh-Hant", "fr"))}
-    found = store.search(MODEL, queries, k, with_vectors=True)
+    found = store.search(VectorQuery(MODEL, queries, k, with_vectors=True))
     assert found.keys() == queries.keys()
     assert [len(candidates.doc_ids) for candidates in found["fr"]] == [0, 0, 0]
     for lang in ("de", "en", "zh-Hant"):
@@ -154,17 +154,17 @@ def test_search_finds_the_nearest_of_each_language_with_a_query_of_its_own(store
 
 def test_search_without_vectors_brings_none(store: VectorStore) -> None:
     store.put(MODEL, [item("a")])
-    assert store.search(MODEL, {"en": random_vectors(1)}, 5)["en"][0].vectors is None
+    assert store.search(VectorQuery(MODEL, {"en": random_vectors(1)}, 5))["en"][0].vectors is None
 
 
 def test_search_sees_what_was_put_and_deleted_since(store: VectorStore) -> None:
     query = {"en": random_vectors(1)}
     store.put(MODEL, [item("a")])
-    assert list(store.search(MODEL, query, 5)["en"][0].doc_ids) == ["a"]
+    assert list(store.search(VectorQuery(MODEL, query, 5))["en"][0].doc_ids) == ["a"]
     store.put(MODEL, [item("b")])
-    assert sorted(store.search(MODEL, query, 5)["en"][0].doc_ids) == ["a", "b"]
+    assert sorted(store.search(VectorQuery(MODEL, query, 5))["en"][0].doc_ids) == ["a", "b"]
     store.delete(["a"])
-    assert list(store.search(MODEL, query, 5)["en"][0].doc_ids) == ["b"]
+    assert list(store.search(VectorQuery(MODEL, query, 5))["en"][0].doc_ids) == ["b"]
 
 
 def test_filters_let_through_what_has_the_field(store: VectorStore) -> None:
@@ -180,7 +180,7 @@ def test_filters_let_through_what_has_the_field(store: VectorStore) -> None:
     query = {"en": random_vectors(1)}
 
     def found(**filters: object) -> list[str]:
-        return sorted(store.search(MODEL, query, 10, filters=filters)["en"][0].doc_ids)
+        return sorted(store.search(VectorQuery(MODEL, query, 10, filters))["en"][0].doc_ids)
 
     assert found(label="news") == ["a", "c"]
     assert found(label=["news", "help"]) == ["a", "b", "c"]
@@ -194,7 +194,7 @@ def test_filters_compare_as_text_and_look_into_lists(store: VectorStore) -> None
     query = {"en": random_vectors(1)}
 
     def found(**filters: object) -> list[str]:
-        return sorted(store.search(MODEL, query, 10, filters=filters)["en"][0].doc_ids)
+        return sorted(store.search(VectorQuery(MODEL, query, 10, filters))["en"][0].doc_ids)
 
     assert (
         found(draft=True) == found(draft="true") == found(tags="y") == found(year=1994) == found(score="0.5") == ["a"]
@@ -242,7 +242,7 @@ def test_scan_and_ids_give_everything_once_in_order(store: VectorStore) -> None:
 def test_vectors_of_a_model_never_created_are_refused(store: VectorStore) -> None:
     for ask in (
         lambda: store.put("model-b", [item("a")]),
-        lambda: store.search("model-b", {"en": random_vectors(1)}, 5),
+        lambda: store.search(VectorQuery("model-b", {"en": random_vectors(1)}, 5)),
     ):
         with pytest.raises(ModelMismatch, match=r"no vectors of model model-b \(it holds: model-a\)"):
             ask()
@@ -297,7 +297,7 @@ def test_any_order_of_writes_leaves_what_the_rules_say(store: VectorStore, write
 
 
 def found(store: VectorStore, text: str, lang: str, k: int = 10, **filters: object) -> list[str]:
-    return [doc_id for doc_id, _ in store.lexical(text, [lang], k, filters=filters or None)[lang]]
+    return [doc_id for doc_id, _ in store.lexical(LexicalQuery([text], [lang], k, filters or None))[0][lang]]
 
 
 def test_names_and_numbers_are_found_by_their_words_in_title_and_text(store: VectorStore) -> None:
@@ -317,7 +317,7 @@ def test_names_and_numbers_are_found_by_their_words_in_title_and_text(store: Vec
 
 def test_words_are_found_with_scores_that_fall_and_at_most_k(store: VectorStore) -> None:
     store.put(MODEL, [item(f"d{at}", text="river " * (1 + at % 3) + "flood") for at in range(9)] + _others(20))
-    scored = store.lexical("river", ["en"], 5)["en"]
+    scored = store.lexical(LexicalQuery(["river"], ["en"], 5))[0]["en"]
     assert [doc_id for doc_id, _ in scored] == ["d2", "d5", "d8", "d1", "d4"]
     scores = [score for _, score in scored]
     assert scores == sorted(scores, reverse=True)
@@ -336,7 +336,7 @@ def test_words_of_one_language_are_not_found_in_another(store: VectorStore) -> N
     assert found(store, "gift", "en") == ["b"]
     assert found(store, "禮物", "zh-Hant") == ["c"]
     assert found(store, "gift", "fr") == []
-    together = store.lexical("gift", ["en", "fr", "de"], 5)
+    together = store.lexical(LexicalQuery(["gift"], ["en", "fr", "de"], 5))[0]
     assert {lang: [doc_id for doc_id, _ in hits] for lang, hits in together.items()} == {
         "en": ["b"],
         "fr": [],
@@ -385,7 +385,7 @@ def test_any_order_of_writes_leaves_the_words_of_the_texts(
     expected: dict[str, tuple[str, str]] = {}
     for at, (doc_id, lang, word, action) in enumerate(writes):
         if at == asked_after:
-            store.lexical("amber", ["en"], 1)
+            store.lexical(LexicalQuery(["amber"], ["en"], 1))
         if action == "delete":
             store.delete([doc_id])
             expected.pop(doc_id, None)
@@ -404,16 +404,16 @@ def test_words_are_asked_for_together_with_vectors(store: VectorStore) -> None:
     queries = dict.fromkeys(("de", "en"), random_vectors(2))
     store.create("model-b", DIM)
     store.put("model-b", [item("of another model", text="gift")])
-    wording = LexicalQuery(["gift", "nothing there", "!"], ["en", "de", "fr"], 5, [MODEL])
     for filters in (None, {"year": 1}):
-        near, words = store.search_with_words(MODEL, queries, 5, wording, filters=filters)
-        alone = store.search(MODEL, queries, 5, filters=filters)
+        wording = LexicalQuery(["gift", "nothing there", "!"], ["en", "de", "fr"], 5, filters, [MODEL])
+        near, words = store.search_with_words(VectorQuery(MODEL, queries, 5, filters), wording)
+        alone = store.search(VectorQuery(MODEL, queries, 5, filters))
         assert [{lang: sorted(doc_id for doc_id, _ in hits) for lang, hits in one.items()} for one in words] == [
             {"en": ["a"] if filters else ["a", "b"], "de": ["c"], "fr": []},
             *[{"en": [], "de": [], "fr": []}] * 2,
         ]
         scores = {doc_id: score for hits in words[0].values() for doc_id, score in hits}
-        by_words = store.lexical("gift", wording.langs, wording.k, filters=filters)
+        (by_words,) = store.lexical(LexicalQuery(["gift"], wording.langs, wording.k, filters))
         everything = {doc_id: score for hits in by_words.values() for doc_id, score in hits}
         assert scores == {doc_id: everything[doc_id] for doc_id in scores}
         for lang, lists in near.items():
@@ -430,7 +430,7 @@ def test_documents_without_a_vector_of_another_model_can_be_asked_alone(store: V
     store.put("model-b", items[:1])
 
     def found(lacking: str = "") -> list[str]:
-        lists = store.search(MODEL, query, 5, lacking=lacking).values()
+        lists = store.search(VectorQuery(MODEL, query, 5, lacking=lacking)).values()
         return sorted(doc_id for (one,) in lists for doc_id in one.doc_ids)
 
     assert found() == ["a", "b", "c"]

@@ -11,7 +11,7 @@ import pytest
 from encoders.document import Document, Passages
 from encoders.errors import StoreError
 from indexer.stores import words
-from indexer.stores.contract import StoredDocument
+from indexer.stores.contract import LexicalQuery, StoredDocument
 from indexer.stores.embedded import EmbeddedStore
 from indexer.stores.factory import open_store
 
@@ -39,7 +39,7 @@ def tables(store: EmbeddedStore) -> set[str]:
 def test_a_store_keeps_no_words_before_somebody_looks_for_them(store: EmbeddedStore) -> None:
     store.put(MODEL, [item("a", "river")])
     assert tables(store) == set()
-    assert store.lexical("river", ["en"], 5)["en"][0][0] == "a"
+    assert store.lexical(LexicalQuery(["river"], ["en"], 5))[0]["en"][0][0] == "a"
     assert "lexical_en" in tables(store)
 
 
@@ -51,10 +51,10 @@ def test_a_file_of_before_there_were_words_gets_them_when_they_are_looked_for(tm
     with closing(sqlite3.connect(before.path)) as connection:
         assert connection.execute("PRAGMA user_version").fetchone() == (1,)
     after = open_store(tmp_path.as_uri(), "c")
-    assert [doc_id for doc_id, _ in after.lexical("rivers", ["en"], 5)["en"]] == ["a"]
+    assert [doc_id for doc_id, _ in after.lexical(LexicalQuery(["rivers"], ["en"], 5))[0]["en"]] == ["a"]
     after.close()
     again = open_store(tmp_path.as_uri(), "c")
-    assert [doc_id for doc_id, _ in again.lexical("rivers", ["en"], 5)["en"]] == ["a"]
+    assert [doc_id for doc_id, _ in again.lexical(LexicalQuery(["rivers"], ["en"], 5))[0]["en"]] == ["a"]
     again.close()
 
 
@@ -70,9 +70,9 @@ def test_a_build_that_was_killed_half_way_goes_on_and_loses_no_write_of_the_mean
     other.put(MODEL, [item("d0", "opal"), item("d5", "pearl"), item("d7", "quartz")])
     other.delete(["d1", "d6"])
     everything = "opal pearl quartz " + " ".join(f"stone{at}" for at in range(7))
-    hits = other.lexical(everything, ["en"], 99)["en"]
+    hits = other.lexical(LexicalQuery([everything], ["en"], 99))[0]["en"]
     assert sorted(doc_id for doc_id, _ in hits) == ["d0", "d2", "d3", "d4", "d5", "d7"]
-    assert other.lexical("stone0 stone1 stone5 stone6", ["en"], 99)["en"] == []
+    assert other.lexical(LexicalQuery(["stone0 stone1 stone5 stone6"], ["en"], 99))[0]["en"] == []
     other.close()
 
 
@@ -80,7 +80,7 @@ def test_a_put_that_fails_leaves_documents_and_words_as_they_were(
     store: EmbeddedStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store.put(MODEL, [item("a", "river"), item("b", "lake")])
-    store.lexical("river", ["en"], 5)["en"]
+    store.lexical(LexicalQuery(["river"], ["en"], 5))[0]["en"]
 
     def fail(*_: object) -> None:
         raise sqlite3.OperationalError("database or disk is full")
@@ -89,14 +89,14 @@ def test_a_put_that_fails_leaves_documents_and_words_as_they_were(
         patch.setattr("indexer.stores.embedded._count_change", fail)
         with pytest.raises(StoreError, match=r"full.*see that the disk has room"):
             store.put(MODEL, [item("a", "ocean"), item("c", "ocean")])
-    assert store.lexical("ocean", ["en"], 5)["en"] == []
-    assert [doc_id for doc_id, _ in store.lexical("river", ["en"], 5)["en"]] == ["a"]
+    assert store.lexical(LexicalQuery(["ocean"], ["en"], 5))[0]["en"] == []
+    assert [doc_id for doc_id, _ in store.lexical(LexicalQuery(["river"], ["en"], 5))[0]["en"]] == ["a"]
     assert store.get(["a"])[0].text == "river"
 
 
 def test_a_field_that_changes_does_not_touch_the_words(store: EmbeddedStore) -> None:
     store.put(MODEL, [item("a", "river")])
-    store.lexical("river", ["en"], 5)["en"]
+    store.lexical(LexicalQuery(["river"], ["en"], 5))[0]["en"]
     with closing(sqlite3.connect(store.path)) as connection:
         before = connection.execute("SELECT * FROM lexical_en_data").fetchall()
     same = item("a", "river")

@@ -14,6 +14,7 @@ from encoders.errors import BadInput
 from encoders.folder import ModelFolder
 from indexer.index import index
 from indexer.settings import Settings
+from indexer.stores.contract import VectorQuery
 from indexer.stores.embedded import EmbeddedStore
 from query import Searcher
 from query.calibration.calibration import Calibration
@@ -52,9 +53,9 @@ def test_where_a_language_has_many_documents_twice_as_many_candidates_make_the_f
     vector = searcher.encoder.encode_queries([query])
     search, asked = searcher.store.search, []
 
-    def counted(model: str, queries: Any, k: int, **more: Any) -> Any:
-        asked.append(k)
-        return search(model, queries, k, **more)
+    def counted(query: VectorQuery) -> Any:
+        asked.append(query.k)
+        return search(query)
 
     monkeypatch.setattr(searcher.store, "search", counted)
     for documents in (ranking_module.MANY, ranking_module.MANY + 1):

@@ -36,7 +36,7 @@ from indexer.ledger.ledger import runs
 from indexer.ledger.tables import DONE, Chunk
 from indexer.settings import Settings
 from indexer.stores.attached.address import Attachment
-from indexer.stores.contract import StoredDocument, VectorStore
+from indexer.stores.contract import StoredDocument, VectorQuery, VectorStore
 from indexer.stores.elastic import writing
 from indexer.stores.elastic.store import ElasticStore
 from indexer.stores.factory import open_store
@@ -148,7 +148,7 @@ def test_a_user_with_rights_on_one_prefix_does_all_of_it_and_nothing_else(secure
     store.publish()
     holds_exactly(store, items(range(10)))
     assert store.delete(["d00000"]) == 1
-    assert len(store.search(MODEL, {"en": items(range(1))[0].vector[None]}, 3)["en"][0].doc_ids) == 3
+    assert len(store.search(VectorQuery(MODEL, {"en": items(range(1))[0].vector[None]}, 3))["en"][0].doc_ids) == 3
     with pytest.raises(StoreError, match=r"does not allow it \(security_exception.*give the user these rights"):
         secured_store(prefix="elsewhere")
 

@@ -20,7 +20,7 @@ from indexer.elastic.address import INDEX_TYPES, Address, Credentials, without_c
 from indexer.ledger.database import opened
 from indexer.readers import ReadOptions, read
 from indexer.settings import Settings
-from indexer.stores.contract import StoredDocument
+from indexer.stores.contract import StoredDocument, VectorQuery
 from indexer.stores.elastic.layout import Layout
 from indexer.stores.elastic.store import ElasticStore
 from indexer.stores.factory import drop_store, open_store, stored_generations
@@ -241,7 +241,7 @@ def test_a_mapping_holds_the_stated_type_of_index(elastic_url: str, client: Elas
     vector = described["mappings"]["properties"]["ours"]["properties"]["models"]["properties"][MODEL]["properties"]
     assert vector["vector"]["index_options"]["type"] == "hnsw"
     assert described["settings"]["index"]["number_of_shards"] == "2"
-    assert list(store.search(MODEL, {"en": item("a").vector[None]}, 3)["en"][0].doc_ids) == ["a"]
+    assert list(store.search(VectorQuery(MODEL, {"en": item("a").vector[None]}, 3))["en"][0].doc_ids) == ["a"]
     store.close()
 
 
@@ -254,7 +254,7 @@ def test_cosines_are_exact_whatever_the_type_of_index(elastic_url: str, kind: st
     store.create(MODEL, 64)
     passages = Passages(np.ones((1, 64), np.int8), np.zeros((1, 2), np.int32))
     store.put(MODEL, [StoredDocument(Document(str(at), "en", "t"), row, passages) for at, row in enumerate(vectors)])
-    for query, found in zip(queries, store.search(MODEL, {"en": queries}, 20)["en"], strict=True):
+    for query, found in zip(queries, store.search(VectorQuery(MODEL, {"en": queries}, 20))["en"], strict=True):
         assert len(found.doc_ids) == 20
         exact = vectors[[int(doc_id) for doc_id in found.doc_ids]] @ query
         np.testing.assert_allclose(found.scores / np.linalg.norm(query), exact / np.linalg.norm(query), atol=1e-5)
@@ -279,7 +279,7 @@ def test_the_ten_nearest_of_real_vectors_are_found(
         held[lang] = {one.doc_id: row for one, row in zip(texts, encoded.vectors, strict=True)}
         queries[lang] = encoder.encode_queries([Document(one.doc_id, lang, one.title) for one in texts[: pages // 4]])
     for lang, other in (("en", queries["ja"]), ("ja", queries["en"])):
-        for query, near in zip(other, store.search(model, {lang: other}, 10)[lang], strict=True):
+        for query, near in zip(other, store.search(VectorQuery(model, {lang: other}, 10))[lang], strict=True):
             tenth = np.sort(np.stack(list(held[lang].values())) @ query)[-10]
             found += sum(held[lang][doc_id] @ query >= tenth - 1e-6 for doc_id in near.doc_ids)
     store.close()
@@ -289,7 +289,7 @@ def test_the_ten_nearest_of_real_vectors_are_found(
 def test_an_index_that_vanished_is_said(store: ElasticStore, client: Elasticsearch, elastic_url: str) -> None:
     store.put(MODEL, [item("a")])
     client.indices.delete(index=store.index)
-    for ask in (store.count, lambda: store.search(MODEL, {"en": item("a").vector[None]}, 3)):
+    for ask in (store.count, lambda: store.search(VectorQuery(MODEL, {"en": item("a").vector[None]}, 3))):
         with pytest.raises(StoreError, match="is gone from http"):
             ask()
     with pytest.raises(StoreError, match="see that it is still there"):
