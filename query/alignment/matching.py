@@ -33,14 +33,14 @@ _PAIRS_AT_ONCE = 32_000_000
 
 
 @dataclass(frozen=True)
-class Candidates:
-    """Pairs that may be matched.
+class Pairs:
+    """Pairs of documents: candidates for a match, or matched pairs by descending score.
 
     Attributes:
-        rows: (c,) positions of documents in the first side.
-        cols: (c,) positions in the second side.
-        cosines: (c,) float32.
-        scores: (c,) float32 margins.
+        rows: (pairs,) positions of documents in the first side.
+        cols: (pairs,) positions in the second side.
+        cosines: (pairs,) float32.
+        scores: (pairs,) float32 margins.
     """
 
     rows: IntArray
@@ -48,10 +48,9 @@ class Candidates:
     cosines: FloatArray
     scores: FloatArray
 
-
-@dataclass(frozen=True)
-class Pairs(Candidates):
-    """Matched pairs by descending score; each document is in one pair at most."""
+    def at(self, positions: IntArray) -> Pairs:
+        """The pairs at some positions, in the order of the positions."""
+        return Pairs(self.rows[positions], self.cols[positions], self.cosines[positions], self.scores[positions])
 
 
 @dataclass(frozen=True)
@@ -88,17 +87,22 @@ def align(x: FloatArray, y: FloatArray, *, k: int = 4, margin: Margin = "ratio",
     check(x, y, k, threshold)
     if not (len(x) and len(y)):
         return merged_rounds([])
-    means = neighbourhood(x, y, k) if margin != "absolute" else _zero_means(len(x), len(y))
+    if margin == "absolute":
+        means = NeighbourMeans(np.zeros(len(x), np.float32), np.zeros(len(y), np.float32))
+    else:
+        means = neighbourhood(x, y, k)
     rows, cols = np.arange(len(x)), np.arange(len(y))
-    rounds: list[Candidates] = []
+    rounds: list[Pairs] = []
     per_document = KEPT
     while len(rows) and len(cols):
         free_x, free_y = (x, y) if not rounds else (x[rows], y[cols])
         free_means = NeighbourMeans(means.forward[rows], means.backward[cols])
-        matched, waiting = _match(_best_pairs(free_x, free_y, free_means, margin, per_document), threshold)
-        cosines = _cosines(free_x, free_y, matched.rows, matched.cols)
-        rounds.append(Candidates(rows[matched.rows], cols[matched.cols], cosines, matched.scores))
-        rows, cols = rows[waiting[0]], cols[waiting[1]]
+        best = _best_pairs(free_x, free_y, free_means, margin, per_document)
+        matched, waiting_rows, waiting_cols = _match(best, threshold)
+        matched_rows, matched_cols = rows[best.rows[matched]], cols[best.cols[matched]]
+        cosines = _cosines(x, y, matched_rows, matched_cols)
+        rounds.append(Pairs(matched_rows, matched_cols, cosines, best.scores[matched]))
+        rows, cols = rows[waiting_rows], cols[waiting_cols]
         per_document = max(KEPT, min(2 * per_document, _PAIRS_AT_ONCE // max(1, len(rows) + len(cols))))
     return merged_rounds(rounds)
 
@@ -131,26 +135,26 @@ def neighbourhood(x: FloatArray, y: FloatArray, k: int) -> NeighbourMeans:
 
 def candidates(
     x: FloatArray, y: FloatArray, means: NeighbourMeans, *, margin: Margin = "ratio", kept: int = KEPT
-) -> Candidates:
+) -> Pairs:
     """The ``kept`` pairs with the largest margins of each row and of each column, each pair once, by row and column."""
     best = _best_pairs(x, y, means, margin, kept)
     _, firsts = np.unique(best.rows * len(y) + best.cols, return_index=True)
     rows, cols = best.rows[firsts], best.cols[firsts]
-    return Candidates(rows, cols, _cosines(x, y, rows, cols), best.scores[firsts])
+    return Pairs(rows, cols, _cosines(x, y, rows, cols), best.scores[firsts])
 
 
-def match(scored: Candidates, threshold: float = -math.inf) -> Pairs:
+def match(scored: Pairs, threshold: float = -math.inf) -> Pairs:
     """Match competitively: take the best pair, then the best pair of the remaining documents, and so on.
 
     A document stays without a pair if all of its candidates are in other pairs.
     """
-    n, m = (int(side.max(initial=-1)) + 1 for side in (scored.rows, scored.cols))
-    floors = (np.full(size, -np.inf, np.float32) for size in (n, m))
-    matched, _ = _match(_BestPairs(scored.rows, scored.cols, scored.scores, *floors), threshold)
-    return merged_rounds([Candidates(matched.rows, matched.cols, scored.cosines[matched.positions], matched.scores)])
+    sizes = (int(side.max(initial=-1)) + 1 for side in (scored.rows, scored.cols))
+    floors = (np.full(size, -np.inf, np.float32) for size in sizes)
+    matched, _, _ = _match(_BestPairs(scored.rows, scored.cols, scored.scores, *floors), threshold)
+    return merged_rounds([scored.at(matched)])
 
 
-def match_in_turn(x: FloatArray, y: FloatArray, rows: IntArray, cols: IntArray) -> Candidates:
+def match_in_turn(x: FloatArray, y: FloatArray, rows: IntArray, cols: IntArray) -> Pairs:
     """Give each row the nearest column that no earlier row took: one pass, however many scores are equal.
 
     Args:
@@ -168,22 +172,19 @@ def match_in_turn(x: FloatArray, y: FloatArray, rows: IntArray, cols: IntArray) 
         for position, row_cosines in enumerate(tile, start):
             chosen[position] = (row_cosines + penalties).argmax()
             cosines[position], penalties[chosen[position]] = row_cosines[chosen[position]], -np.inf
-    return Candidates(rows, cols[chosen], cosines, cosines)
+    return Pairs(rows, cols[chosen], cosines, cosines)
 
 
-def merged_rounds(parts: list[Candidates]) -> Pairs:
+def merged_rounds(rounds: list[Pairs]) -> Pairs:
     """The pairs of several rounds as one list, best first."""
-    if not parts:
-        no_rows = np.zeros(0, np.int64)
-        return Pairs(no_rows, no_rows, np.zeros(0, np.float32), np.zeros(0, np.float32))
-    scores = np.concatenate([part.scores for part in parts])
-    order = np.argsort(-scores, kind="stable")
-    return Pairs(
-        np.concatenate([part.rows for part in parts])[order],
-        np.concatenate([part.cols for part in parts])[order],
-        np.concatenate([part.cosines for part in parts])[order],
-        scores[order],
+    no_rows, no_scores = np.zeros(0, np.int64), np.zeros(0, np.float32)
+    pairs = Pairs(
+        np.concatenate([no_rows, *(part.rows for part in rounds)]),
+        np.concatenate([no_rows, *(part.cols for part in rounds)]),
+        np.concatenate([no_scores, *(part.cosines for part in rounds)]),
+        np.concatenate([no_scores, *(part.scores for part in rounds)]),
     )
+    return pairs.at(np.argsort(-pairs.scores, kind="stable"))
 
 
 @dataclass(frozen=True)
@@ -197,21 +198,11 @@ class _BestPairs:
     col_floor: FloatArray
 
 
-@dataclass(frozen=True)
-class _Matched:
-    """Matched pairs, and their positions among the kept pairs."""
-
-    positions: IntArray
-    rows: IntArray
-    cols: IntArray
-    scores: FloatArray
-
-
 _FREE, _MATCHED, _WAITS = 0, 1, 2
 
 
-def _match(best: _BestPairs, threshold: float) -> tuple[_Matched, tuple[BoolArray, BoolArray]]:
-    """Match as far as the kept pairs decide; returns the matched pairs, and which rows and columns need another round.
+def _match(best: _BestPairs, threshold: float) -> tuple[IntArray, BoolArray, BoolArray]:
+    """Match as far as the kept pairs decide; returns the matched pairs, and the rows and columns for another round.
 
     A pair is matched only if no pair that was not kept can have a higher score. A document whose kept pairs are used up
     waits, and so does every document whose best remaining pair is with a waiting document.
@@ -221,7 +212,7 @@ def _match(best: _BestPairs, threshold: float) -> tuple[_Matched, tuple[BoolArra
     order = order[best.scores[order] >= threshold]
     row_state, col_state = bytearray(len(row_floor)), bytearray(len(col_floor))
     row_bounds, col_bounds = row_floor.tolist(), col_floor.tolist()
-    matched_positions = []
+    matched = []
     columns = (values[order].tolist() for values in (best.rows, best.cols, best.scores))
     for position, row, col, score in zip(order.tolist(), *columns, strict=True):
         if row_state[row] == _MATCHED or col_state[col] == _MATCHED:
@@ -230,20 +221,14 @@ def _match(best: _BestPairs, threshold: float) -> tuple[_Matched, tuple[BoolArra
             row_state[row] = col_state[col] = _WAITS
         else:
             row_state[row] = col_state[col] = _MATCHED
-            matched_positions.append(position)
-    positions = np.array(matched_positions, dtype=np.int64)
-    matched = _Matched(positions, best.rows[positions], best.cols[positions], best.scores[positions])
-    return matched, (_unsettled(row_state, row_floor), _unsettled(col_state, col_floor))
+            matched.append(position)
+    return np.array(matched, dtype=np.int64), _unsettled(row_state, row_floor), _unsettled(col_state, col_floor)
 
 
 def _unsettled(states: bytearray, floor: npt.NDArray[np.floating]) -> BoolArray:
     codes = np.frombuffer(states, dtype=np.uint8)
     result: BoolArray = (codes == _WAITS) | ((codes == _FREE) & np.isfinite(floor))
     return result
-
-
-def _zero_means(n: int, m: int) -> NeighbourMeans:
-    return NeighbourMeans(np.zeros(n, np.float32), np.zeros(m, np.float32))
 
 
 def _best_pairs(x: FloatArray, y: FloatArray, means: NeighbourMeans, margin: Margin, per_document: int) -> _BestPairs:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
 from encoders.document import FloatArray
 from query.alignment.coverage import coverage
 from query.alignment.matching import (
-    Candidates,
     IntArray,
     NeighbourMeans,
     Pairs,
@@ -24,8 +24,7 @@ from query.alignment.matching import (
 )
 from query.alignment.pair_map import clear_pairs, helpful_maps
 from query.alignment.side import Side, debiased, mapped
-from query.calibration.margin import Margin
-from query.calibration.margin import margin as margin_of
+from query.calibration.margin import Margin, margin
 
 _ROUNDS = 8
 """Rounds in which the unmatched documents get new candidates. Documents that are all alike have the same candidates and
@@ -77,103 +76,89 @@ def mine(a: Side, b: Side, plan: AlignmentPlan) -> Mined:
     check(a.vectors, b.vectors, plan.k, plan.threshold)
     smaller = min(len(a.doc_ids), len(b.doc_ids))
     plan = replace(plan, k=max(1, min(plan.k, smaller // 4)))  # a mean over most documents is near 0
-    plain = x, y = debiased(a, plan.debias), debiased(b, plan.debias)
-    learnt_from = 0
-    passage_scores: _PassageScores | None = None
+    x, y = debiased(a, plan.debias), debiased(b, plan.debias)
+    comparison, learnt_from = _Comparison(x, y, plan), 0
     for _ in range(plan.rounds if a.doc_ids and b.doc_ids else 0):
-        if plan.passages:
-            passage_scores = _PassageScores.of(x, y, plan)
-            scored = passage_scores.scored
-        else:
-            means = neighbourhood(x.vectors, y.vectors, plan.k)
-            scored = candidates(x.vectors, y.vectors, means, margin=plan.margin)
+        scored = comparison.scored
         clear = clear_pairs(scored, len(x.doc_ids), len(y.doc_ids))
-        maps = helpful_maps(plain[0].vectors[scored.rows[clear]], plain[1].vectors[scored.cols[clear]])
+        maps = helpful_maps(x.vectors[scored.rows[clear]], y.vectors[scored.cols[clear]])
         if maps is None:
             break
-        learnt_from, passage_scores = len(clear), None
-        x, y = mapped(plain[0], maps.x), mapped(plain[1], maps.y)
-    if plan.passages:
-        pairs = _matched_by_passages(x, y, plan, passage_scores)
-    else:
-        pairs = align(x.vectors, y.vectors, k=plan.k, margin=plan.margin, threshold=plan.threshold)
+        comparison, learnt_from = _Comparison(mapped(x, maps.x), mapped(y, maps.y), plan), len(clear)
+    pairs = comparison.matched()
     cosines = np.einsum("ij,ij->i", a.vectors[pairs.rows], b.vectors[pairs.cols])
-    return Mined(Pairs(pairs.rows, pairs.cols, cosines, pairs.scores), learnt_from, plan.k)
+    return Mined(replace(pairs, cosines=cosines), learnt_from, plan.k)
 
 
 @dataclass(frozen=True)
-class _PassageScores:
-    """Two sides' candidates, scored by their passages.
+class _Comparison:
+    """Two sides, compared by their documents' vectors; if the plan says so, the passages score the candidates."""
 
-    Attributes:
-        vector_means: mean cosines of the nearest documents' vectors.
-        coverage_means: mean coverages of the nearest documents' passages.
-        scored: the candidates with the scores that they are matched by.
-    """
+    x: Side
+    y: Side
+    plan: AlignmentPlan
 
-    vector_means: NeighbourMeans
-    coverage_means: NeighbourMeans
-    scored: Candidates
+    @cached_property
+    def _vector_means(self) -> NeighbourMeans:
+        return neighbourhood(self.x.vectors, self.y.vectors, self.plan.k)
 
-    @classmethod
-    def of(cls, x: Side, y: Side, plan: AlignmentPlan) -> _PassageScores:
-        """Find the candidates of two sides by their vectors, and score them by their passages."""
-        vector_means = neighbourhood(x.vectors, y.vectors, plan.k)
-        pairs = candidates(x.vectors, y.vectors, vector_means, margin=plan.margin)
-        coverages = coverage(x.passages, y.passages, pairs.rows, pairs.cols)
-        coverage_means = _neighbourhood_of(pairs, coverages, (len(x.doc_ids), len(y.doc_ids)), plan.k)
-        return cls(vector_means, coverage_means, _with_margins(pairs, coverages, coverage_means, plan.margin))
+    @cached_property
+    def _nearest(self) -> Pairs:
+        """The candidates by their vectors."""
+        return candidates(self.x.vectors, self.y.vectors, self._vector_means, margin=self.plan.margin)
 
+    @cached_property
+    def _coverages(self) -> FloatArray:
+        """How well the candidates' passages cover each other."""
+        return coverage(self.x.passages, self.y.passages, self._nearest.rows, self._nearest.cols)
 
-def _matched_by_passages(x: Side, y: Side, plan: AlignmentPlan, passage_scores: _PassageScores | None) -> Pairs:
-    """Match candidates; documents whose candidates are all matched get new candidates among the unmatched."""
-    if not (x.doc_ids and y.doc_ids):
-        return merged_rounds([])
-    passage_scores = passage_scores or _PassageScores.of(x, y, plan)
-    vector_means, coverage_means = passage_scores.vector_means, passage_scores.coverage_means
-    scored = passage_scores.scored
-    rows, cols = np.arange(len(x.doc_ids)), np.arange(len(y.doc_ids))
-    rounds: list[Candidates] = []
-    for attempt in range(_ROUNDS):
-        if not (len(rows) and len(cols)):
-            break
-        if attempt:
-            free_means = NeighbourMeans(vector_means.forward[rows], vector_means.backward[cols])
-            pairs = candidates(x.vectors[rows], y.vectors[cols], free_means, margin=plan.margin)
-            pairs = Candidates(rows[pairs.rows], cols[pairs.cols], pairs.cosines, pairs.scores)
-            coverages = coverage(x.passages, y.passages, pairs.rows, pairs.cols)
-            scored = _with_margins(pairs, coverages, coverage_means, plan.margin)
-        matched = match(scored, plan.threshold)
-        if not len(matched.rows):
-            break
-        rounds.append(matched)
-        rows, cols = np.setdiff1d(rows, matched.rows), np.setdiff1d(cols, matched.cols)
-    else:
-        rounds.append(_matched_in_turn(x, y, plan, coverage_means, rows, cols))
-    return merged_rounds(rounds)
+    @cached_property
+    def _coverage_means(self) -> NeighbourMeans:
+        """Mean of each document's k largest coverages among its candidates."""
+        return NeighbourMeans(
+            _best_means(self._nearest.rows, self._coverages, len(self.x.doc_ids), self.plan.k),
+            _best_means(self._nearest.cols, self._coverages, len(self.y.doc_ids), self.plan.k),
+        )
 
+    @cached_property
+    def scored(self) -> Pairs:
+        """The candidates with the scores that they are matched by."""
+        return self._with_margins(self._nearest, self._coverages) if self.plan.passages else self._nearest
 
-def _matched_in_turn(
-    x: Side, y: Side, plan: AlignmentPlan, coverage_means: NeighbourMeans, rows: IntArray, cols: IntArray
-) -> Pairs:
-    """Match the remaining documents by their vectors, and score these pairs by their passages like all other pairs."""
-    pairs = match_in_turn(x.vectors, y.vectors, rows, cols)
-    coverages = coverage(x.passages, y.passages, pairs.rows, pairs.cols)
-    return match(_with_margins(pairs, coverages, coverage_means, plan.margin), plan.threshold)
+    def matched(self) -> Pairs:
+        """One-to-one pairs, best first."""
+        plan = self.plan
+        if plan.passages and self.x.doc_ids and self.y.doc_ids:
+            return merged_rounds(self._rounds())
+        return align(self.x.vectors, self.y.vectors, k=plan.k, margin=plan.margin, threshold=plan.threshold)
 
+    def _rounds(self) -> list[Pairs]:
+        """Match candidates; documents whose candidates are all matched get new candidates among the unmatched."""
+        rows, cols = np.arange(len(self.x.doc_ids)), np.arange(len(self.y.doc_ids))
+        rounds: list[Pairs] = []
+        for attempt in range(_ROUNDS):
+            if not (len(rows) and len(cols)):
+                return rounds
+            matched = match(self._scored_among(rows, cols) if attempt else self.scored, self.plan.threshold)
+            if not len(matched.rows):
+                return rounds
+            rounds.append(matched)
+            rows, cols = np.setdiff1d(rows, matched.rows), np.setdiff1d(cols, matched.cols)
+        in_turn = match_in_turn(self.x.vectors, self.y.vectors, rows, cols)
+        return [*rounds, match(self._by_passages(in_turn), self.plan.threshold)]
 
-def _with_margins(
-    pairs: Candidates, coverages: FloatArray, coverage_means: NeighbourMeans, margin: Margin
-) -> Candidates:
-    scores = margin_of(coverages, coverage_means.forward[pairs.rows], coverage_means.backward[pairs.cols], margin, 1.0)
-    return Candidates(pairs.rows, pairs.cols, pairs.cosines, scores)
+    def _scored_among(self, rows: IntArray, cols: IntArray) -> Pairs:
+        means = NeighbourMeans(self._vector_means.forward[rows], self._vector_means.backward[cols])
+        pairs = candidates(self.x.vectors[rows], self.y.vectors[cols], means, margin=self.plan.margin)
+        return self._by_passages(replace(pairs, rows=rows[pairs.rows], cols=cols[pairs.cols]))
 
+    def _by_passages(self, pairs: Pairs) -> Pairs:
+        return self._with_margins(pairs, coverage(self.x.passages, self.y.passages, pairs.rows, pairs.cols))
 
-def _neighbourhood_of(pairs: Candidates, coverages: FloatArray, size: tuple[int, int], k: int) -> NeighbourMeans:
-    """Mean of each document's k largest coverages among its candidates."""
-    return NeighbourMeans(
-        _best_means(pairs.rows, coverages, size[0], k), _best_means(pairs.cols, coverages, size[1], k)
-    )
+    def _with_margins(self, pairs: Pairs, coverages: FloatArray) -> Pairs:
+        means = self._coverage_means
+        scores = margin(coverages, means.forward[pairs.rows], means.backward[pairs.cols], self.plan.margin, 1.0)
+        return replace(pairs, scores=scores)
 
 
 def _best_means(owners: IntArray, values: FloatArray, size: int, k: int) -> FloatArray:

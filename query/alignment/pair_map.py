@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from encoders.document import FloatArray, unit_rows
-from query.alignment.matching import Candidates, IntArray, neighbourhood
+from query.alignment.matching import IntArray, Pairs, neighbourhood
 
 _RIDGE = 0.3
 _SHARE = 0.5
@@ -38,7 +38,7 @@ class PairMaps:
     y: FloatArray
 
 
-def clear_pairs(scored: Candidates, n: int, m: int) -> IntArray:
+def clear_pairs(scored: Pairs, n: int, m: int) -> IntArray:
     """Positions of the candidates of n × m documents that are each other's best: the half with the higher scores."""
     best_x, best_y = np.full(n, -np.inf, np.float32), np.full(m, -np.inf, np.float32)
     np.maximum.at(best_x, scored.rows, scored.scores)

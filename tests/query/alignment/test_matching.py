@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from encoders.document import FloatArray, unit_rows
 from encoders.errors import BadInput
 from query.alignment import matching
-from query.alignment.matching import Candidates, align, candidates, match, neighbourhood
+from query.alignment.matching import Pairs, align, candidates, match, neighbourhood
 from query.calibration.margin import MARGINS, Margin
 from query.calibration.margin import margin as margin_of
 
@@ -41,7 +41,7 @@ def competitive(scores: FloatArray) -> dict[int, int]:
     return pairs
 
 
-def as_dict(found: Candidates) -> dict[int, int]:
+def as_dict(found: Pairs) -> dict[int, int]:
     return dict(zip(found.rows.tolist(), found.cols.tolist(), strict=True))
 
 
@@ -113,8 +113,8 @@ def test_candidates_hold_the_best_of_each_row_and_column_once() -> None:
 def test_matching_a_list_leaves_without_a_pair_whose_candidates_are_taken() -> None:
     rows, cols = np.array([0, 0, 1, 2]), np.array([0, 1, 0, 0])
     scores = np.array([0.9, 0.5, 0.8, 0.7], np.float32)
-    assert as_dict(match(Candidates(rows, cols, scores, scores))) == {0: 0}
-    assert as_dict(match(Candidates(rows[1:], cols[1:], scores[1:], scores[1:]))) == {1: 0, 0: 1}
+    assert as_dict(match(Pairs(rows, cols, scores, scores))) == {0: 0}
+    assert as_dict(match(Pairs(rows[1:], cols[1:], scores[1:], scores[1:]))) == {1: 0, 0: 1}
 
 
 def test_equal_vectors_zero_vectors_and_no_vectors_get_an_answer() -> None:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from encoders.document import FloatArray, Passages, int8_rows, unit_rows
 from query.alignment import coverage as coverage_module
 from query.alignment.coverage import PassageRows, coverage
-from query.alignment.matching import Candidates, NeighbourMeans, candidates
+from query.alignment.matching import NeighbourMeans, Pairs, candidates
 from query.alignment.mining import AlignmentPlan, mine
 from query.alignment.pair_map import clear_pairs, fit_pair_maps, helpful_maps
 from query.alignment.side import Side, debiased
@@ -98,7 +98,7 @@ def test_maps_leave_equal_sides_as_they_are() -> None:
 
 def test_clear_pairs_are_the_better_half_of_mutual_best_ones() -> None:
     scores = np.array([0.9, 0.8, 0.7, 0.95], np.float32)
-    found = Candidates(np.array([0, 1, 2, 0]), np.array([0, 1, 2, 3]), scores, scores)
+    found = Pairs(np.array([0, 1, 2, 0]), np.array([0, 1, 2, 3]), scores, scores)
     assert clear_pairs(found, 3, 4).tolist() == [3, 1]
 
 
@@ -161,7 +161,7 @@ def test_documents_that_are_all_alike_are_paired_in_a_bounded_number_of_rounds(
     """Each round finds the same sixteen candidates for all of them."""
     rounds: list[int] = []
 
-    def counted(x: FloatArray, y: FloatArray, around: NeighbourMeans, *, margin: Margin) -> Candidates:
+    def counted(x: FloatArray, y: FloatArray, around: NeighbourMeans, *, margin: Margin) -> Pairs:
         rounds.append(len(x))
         return candidates(x, y, around, margin=margin)
 
