@@ -9,12 +9,11 @@ from __future__ import annotations
 import argparse
 import resource
 import statistics
-import time
 
 import numpy as np
 import psutil
 
-from benchmarks import results
+from benchmarks import harness
 from encoders.document import FloatArray, Passages, int8_rows, unit_rows
 from query.alignment.coverage import PassageRows
 from query.alignment.matching import align
@@ -52,15 +51,14 @@ def by_default(x: FloatArray, y: FloatArray) -> list[str]:
     """One run of the whole plan."""
     a, b = with_passages("a", x, 1), with_passages("b", y, 2)
     before = psutil.Process().memory_info().rss / 2**20
-    started, cpu = time.perf_counter(), time.process_time()
-    mined = mine(a, b, AlignmentPlan())
-    seconds, cpu = time.perf_counter() - started, time.process_time() - cpu
+    with harness.Stopwatch() as watch:
+        mined = mine(a, b, AlignmentPlan())
     grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024 - before
     right = float((mined.pairs.rows == mined.pairs.cols).mean())
     maps = f"maps of {mined.learnt_from:,} pairs" if mined.learnt_from else "maps tried and declined"
     return [
         f"| the default plan, {PASSAGES} passages a document, {maps}; {right:.1%} of all pairs are right "
-        f"| **{seconds:.0f}** ({cpu:.0f} of processor time) | {grown:,.0f} |"
+        f"| **{watch.seconds:.0f}** ({watch.cpu:.0f} of processor time) | {grown:,.0f} |"
     ]
 
 
@@ -75,19 +73,18 @@ def by_vectors(x: FloatArray, y: FloatArray) -> tuple[float, float]:
 def large(count: int) -> None:
     """Align once, and write a section of its own."""
     x, y = sides(count)
-    started, cpu = time.perf_counter(), time.process_time()
-    found, grown = by_vectors(x, y)
-    seconds, cpu = time.perf_counter() - started, time.process_time() - cpu
+    with harness.Stopwatch() as watch:
+        found, grown = by_vectors(x, y)
     lines = [
         "| documents, 384 numbers each | s | of processor time, s | memory of the two sides, MB | peak over them, MB |",
         "|---|---:|---:|---:|---:|",
-        f"| {count:,} × {count:,} | {seconds:,.0f} | {cpu:,.0f} "
+        f"| {count:,} × {count:,} | {watch.seconds:,.0f} | {watch.cpu:,.0f} "
         f"| {(x.nbytes + y.nbytes) / 2**20:,.0f} | {grown:,.0f} |",
         "",
         f"Three quarters of the documents have a mate: {found:.1%} of all pairs are right. The whole "
         f"matrix would take {4 * count**2 / 2**30:,.0f} GB.",
     ]
-    results.write("Alignment, large", f"python -m benchmarks.alignment large --count {count}", lines)
+    harness.write("Alignment, large", f"python -m benchmarks.alignment large --count {count}", lines)
 
 
 def main() -> None:
@@ -106,8 +103,8 @@ def main() -> None:
     default = by_default(x, y)
     whole = np.empty((count, count), np.float32)
     jobs = {"align": lambda: align(x, y), "product": lambda: np.matmul(x, y.T, out=whole)}
-    seconds = results.in_turn(jobs, arguments.rounds)
-    results.write(
+    seconds = harness.in_turn(jobs, arguments.rounds)
+    harness.write(
         "Alignment",
         "python -m benchmarks.alignment",
         [
@@ -119,7 +116,7 @@ def main() -> None:
             f"| one numpy product of the same shape, nothing kept but the matrix "
             f"| {statistics.median(seconds['product']):.1f} | {whole.nbytes / 2**20:,.0f} |",
             "",
-            f"{results.ratio(seconds['align'], seconds['product'])} times the product; alignment takes two of them and "
+            f"{harness.ratio(seconds['align'], seconds['product'])} times the product; alignment takes two of them and "
             f"never holds the matrix. Three quarters of the documents have a mate: {found:.1%} of all pairs are right.",
         ],
     )

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import argparse
 import tempfile
-import time
 from pathlib import Path
 
-from benchmarks import results
+from benchmarks import harness
 from trials.attach_race import race
 from trials.servers.elastic import running
 
@@ -24,17 +23,16 @@ def main() -> None:
     ]
     with running() as server, tempfile.TemporaryDirectory() as folder:
         for name, companion in (("in place", False), ("companion", True)):
-            started = time.monotonic()
             place = name.replace(" ", "-")
             database = f"sqlite:///{Path(folder) / place}.db"
-            one = race(server.url, place, database, arguments.writes, companion=companion, seed=arguments.seed)
-            seconds = time.monotonic() - started
+            with harness.Stopwatch() as watch:
+                one = race(server.url, place, database, arguments.writes, companion=companion, seed=arguments.seed)
             lines.append(
                 f"| {name} | {sum(one.writes.values()):,} | {one.conflicts:,} | {one.looks:,} | {one.encoded:,} "
-                f"| {one.documents:,} | {len(one.lost)} | {len(one.wrong)} | {seconds:,.0f} |"
+                f"| {one.documents:,} | {len(one.lost)} | {len(one.wrong)} | {watch.seconds:,.0f} |"
             )
             print(lines[-1], one.lost[:5], one.wrong[:5], dict(one.writes))
-    results.write(
+    harness.write(
         "An owner's writes racing with attach",
         "python -m benchmarks.attach_race",
         [

@@ -11,18 +11,13 @@ from pathlib import Path
 import numpy as np
 from ir_measures import Qrel
 
-from benchmarks import results
-from benchmarks.fairness import _Remembered
+from benchmarks import harness
 from encoders.document import Document, Encoder
 from encoders.methods.moments import Moments, PartMoments
 from encoders.methods.vector_parts import VectorParts
 from indexer.settings import Settings
 from indexer.stores.embedded import EmbeddedStore
 from query.calibration.calibration import Calibration
-from query.evaluation.measures import evaluate, parse_measures
-from query.evaluation.qrels import read_qrels
-from query.evaluation.topics import read_topics
-from query.evaluation.trec_run import Run
 from query.fitting.drift import beyond_chance, changed_hits, with_documents
 from query.fitting.statistics import document_moments, draw_samples, fit_statistics
 from query.ranking.choice import PLAIN, Choice
@@ -62,12 +57,7 @@ def average_precision(
 ) -> float:
     """MAP of the first thousand by documents' vectors."""
     rankings = replace(searcher, calibration=made).rank(queries, choice=VECTORS)
-    run = {
-        query.doc_id: list(zip(one.doc_ids, map(float, one.scores), strict=True))
-        for query, one in zip(queries, rankings, strict=True)
-    }
-    means = evaluate(Run("r", run), qrels, parse_measures(["AP"]), {query.doc_id for query in queries}).means
-    return means["AP"]
+    return harness.mean(harness.average_precisions(queries, rankings, qrels))
 
 
 def moments(searcher: Searcher, doc_ids: Mapping[str, Sequence[str]]) -> dict[str, PartMoments]:
@@ -135,16 +125,15 @@ def same_language(
         "the default": (calibrated, Choice.of(made)),
         "the default with --hybrid": (calibrated, replace(Choice.of(made), hybrid=True)),
     }
+    own = [qrel for qrel in qrels if qrel.doc_id.split(":")[1] == qrel.query_id.rpartition(".")[2]]
     lines = ["| same-language search, the mean of nine languages' topics together | MAP |", "|---|---:|"]
     for name, (way, choice) in ways.items():
-        found: dict[str, list[tuple[str, float]]] = {}
+        precisions: dict[str, float] = {}
         for lang in searcher.languages:
-            some = [query for query in queries if query.lang == lang]
-            for query, one in zip(some, way.rank(some, to=[lang], choice=choice), strict=True):
-                found[query.doc_id] = list(zip(one.doc_ids, map(float, one.scores), strict=True))
-        own = [qrel for qrel in qrels if qrel.doc_id.split(":")[1] == qrel.query_id.rpartition(".")[2]]
-        means = evaluate(Run("r", found), own, parse_measures(["AP"]), found.keys()).means
-        lines.append(f"| {name} | {means['AP']:.4f} |")
+            queries_of_lang = [query for query in queries if query.lang == lang]
+            rankings = way.rank(queries_of_lang, to=[lang], choice=choice)
+            precisions |= harness.average_precisions(queries_of_lang, rankings, own)
+        lines.append(f"| {name} | {harness.mean(precisions):.4f} |")
         print(lines[-1], flush=True)
     return lines
 
@@ -156,22 +145,17 @@ def main() -> None:
     parser.add_argument("--news", type=Path, required=True, help="Where ntrex is, likewise.")
     parser.add_argument("--every", type=int, default=6, help="Take every n-th topic.")
     arguments = parser.parse_args()
-    folder = results.DATA / "lohelp"
     plain = RankingOptions(calibration="none")
     with Searcher.open("lohelp", Settings.read(home=arguments.home), device="cpu", ranking=plain) as searcher:
         langs = sorted(searcher.languages)
-        topics = read_topics(folder / "topics.index.tsv")
-        kept = set(sorted({topic.qid for topic in topics})[:: arguments.every])
-        queries = [
-            Document(f"{topic.qid}.{topic.lang}", topic.lang, topic.text(("title", "description")))
-            for topic in topics
-            if topic.qid in kept and topic.lang in langs
-        ]
-        judged = read_qrels([folder / f"qrels.index.{lang}.txt" for lang in langs])
-        qrels = [qrel._replace(query_id=f"{qrel.query_id}.{lang}") for lang in langs for qrel in judged]
+        topics, judged = harness.topics("lohelp", "index", langs)
+        chosen = set(sorted({topic.qid for topic in topics})[:: arguments.every])
+        queries = harness.queries(topic for topic in topics if topic.qid in chosen)
+        qrels = harness.judgements(judged, langs)
         samples = draw_samples(searcher.store, searcher.encoder)
         made = fit_statistics(samples, searcher.spec.model).with_choice(balance=0.75, margin="ratio")
-        encoder, searcher.encoder = searcher.encoder, _Remembered(searcher.encoder, queries)
+        encoder, searcher.encoder = searcher.encoder, harness.StoredEncoder(searcher.encoder)
+        searcher.encoder.encode_queries(queries)
         lines = reach(searcher, made, queries)
         print(lines[0], flush=True)
         lines += ["| margin, by documents' vectors | MAP |", "|---|---:|"]
@@ -184,7 +168,7 @@ def main() -> None:
         lines += ["", *same_language(searcher, made, queries, qrels)]
         with Searcher.open("ntrex", Settings.read(home=arguments.news), device="cpu", ranking=plain) as news:
             lines += ["", *drifts(searcher, made, news)]
-    results.write(
+    harness.write(
         "What ranking's constants stand on",
         f"python -m benchmarks.choices --home HOME --news HOME --every {arguments.every}",
         lines,

@@ -8,12 +8,12 @@ from __future__ import annotations
 import argparse
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
-from benchmarks import results
+from benchmarks import harness
 from benchmarks.cr5_quality import (
     TESTED,
     TRAINED,
@@ -27,12 +27,12 @@ from benchmarks.cr5_quality import (
     trained,
     vectors,
 )
-from encoders.document import Document, Encoded, Encoder, EncoderSpec, FloatArray, unit_rows
+from encoders.document import Document, Encoder, unit_rows
 from encoders.folder import ModelFolder
 from encoders.methods.combined import Combined
 from encoders.methods.registry import open_encoder
 from indexer.settings import Settings
-from indexer.stores.contract import StoredDocument, VectorStore
+from indexer.stores.contract import StoredDocument
 from indexer.stores.embedded import EmbeddedStore
 from indexer.text.language_detection import Detector
 from query.calibration.setting import Setting
@@ -47,41 +47,9 @@ _PLAIN = RankingOptions(calibration="none")
 E5, CR5, BOTH = "multilingual-E5-small", "Cr5", "both"
 
 
-@dataclass
-class Kept:
-    """An encoder whose documents are in a store already; queries are encoded once."""
-
-    encoder: Encoder
-    store: VectorStore
-    _asked: dict[tuple[str, str], FloatArray] = field(default_factory=dict)
-
-    @property
-    def spec(self) -> EncoderSpec:
-        """The encoder's."""
-        return self.encoder.spec
-
-    def encode_documents(self, documents: Sequence[Document]) -> Encoded:
-        """What the store holds of them."""
-        doc_ids = [document.doc_id for document in documents]
-        vectors = self.store.vectors(self.spec.model, doc_ids)
-        return Encoded(vectors, self.store.passages(self.spec.model, doc_ids), np.ones((len(doc_ids), 1), np.bool_))
-
-    def encode_queries(self, queries: Sequence[Document]) -> FloatArray:
-        """As the encoder does."""
-        named = [(query.lang, query.content) for query in queries]
-        new = {name: query for name, query in zip(named, queries, strict=True) if name not in self._asked}
-        if new:
-            self._asked |= dict(zip(new, self.encoder.encode_queries(list(new.values())), strict=True))
-        return np.stack([self._asked[name] for name in named])
-
-
 def documents(records: Records) -> list[Document]:
-    """The records as a reader gives them."""
-    return [
-        Document(one["id"], lang, one["text"], one["title"], {"concept": one["concept"]})
-        for lang, some in records.items()
-        for one in some
-    ]
+    """Records of several languages as documents."""
+    return [page for lang, own in records.items() for page in harness.documents(own, lang)]
 
 
 def searcher(encoder: Encoder, pages: Sequence[Document], folder: Path) -> Searcher:
@@ -112,7 +80,9 @@ def figures(found: Searcher) -> tuple[dict[str, float], Setting]:
     return told, setting
 
 
-def alone_and_together(kept: Kept, cr5: Path, pages: Sequence[Document]) -> Iterator[tuple[str, Mapping[str, float]]]:
+def alone_and_together(
+    kept: harness.StoredEncoder, cr5: Path, pages: Sequence[Document]
+) -> Iterator[tuple[str, Mapping[str, float]]]:
     """MAP of each encoder and of both."""
     words = open_encoder(ModelFolder.open(cr5))
     for name, encoder in ((E5, kept), (CR5, words), (BOTH, Combined([kept, words]))):
@@ -122,7 +92,7 @@ def alone_and_together(kept: Kept, cr5: Path, pages: Sequence[Document]) -> Iter
         yield name, told
 
 
-def split_rows(kept: Kept, records: Records, splits: int) -> list[str]:
+def split_rows(kept: harness.StoredEncoder, records: Records, splits: int) -> list[str]:
     """Several splits by concept."""
     every = concepts(records)
     told: dict[str, list[Mapping[str, float]]] = {}
@@ -152,7 +122,7 @@ def split_rows(kept: Kept, records: Records, splits: int) -> list[str]:
     return lines
 
 
-def curve_rows(kept: Kept, records: Records, sizes: Sequence[int], seed: int = 0) -> list[str]:
+def curve_rows(kept: harness.StoredEncoder, records: Records, sizes: Sequence[int], seed: int = 0) -> list[str]:
     """By the number of training concepts, over the same unseen pages."""
     order = np.random.default_rng(seed).permutation(concepts(records)).tolist()
     unseen = documents(only(records, TESTED, set(order[: len(order) // 4])))
@@ -211,10 +181,10 @@ def main() -> None:
     if arguments.part == "transfer":
         lines = transfer_rows(records, arguments.home, arguments.collection)
         command = f"python -m benchmarks.combined transfer --home HOME --collection {arguments.collection}"
-        results.write(f"Combined vectors elsewhere, {arguments.collection}", command, lines)
+        harness.write(f"Combined vectors elsewhere, {arguments.collection}", command, lines)
         return
     with Searcher.open("lohelp", Settings.read(home=arguments.home), device="cpu", ranking=_PLAIN) as whole:
-        kept = Kept(whole.encoder, whole.store)
+        kept = harness.StoredEncoder(whole.encoder, whole.store)
         if arguments.part == "splits":
             name, lines = "Combined vectors", split_rows(kept, records, arguments.splits)
             option = f"--splits {arguments.splits}"
@@ -222,7 +192,7 @@ def main() -> None:
             sizes = [int(size) for size in arguments.sizes.split(",")]
             name, lines = "Combined vectors by training concepts", curve_rows(kept, records, sizes)
             option = f"--sizes {arguments.sizes}"
-    results.write(name, f"python -m benchmarks.combined {arguments.part} --home HOME {option}", lines)
+    harness.write(name, f"python -m benchmarks.combined {arguments.part} --home HOME {option}", lines)
 
 
 if __name__ == "__main__":

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import gzip
 import json
 import resource
 import tempfile
@@ -12,7 +11,6 @@ from fractions import Fraction
 from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
-from time import perf_counter, process_time
 
 import numpy as np
 import numpy.typing as npt
@@ -22,7 +20,7 @@ from scipy.sparse import vstack as stacked
 from scipy.sparse.linalg import LinearOperator, cg, eigsh
 from threadpoolctl import threadpool_limits
 
-from benchmarks import results
+from benchmarks import harness
 from benchmarks.encoding import documents
 from encoders.cr5.algebra.ridge_choice import mate_rank, split
 from encoders.cr5.algebra.solver import Block, Solution, solve
@@ -36,7 +34,7 @@ from encoders.methods.registry import open_encoder
 from encoders.text.words import words
 from indexer.index import index
 from indexer.settings import Settings
-from indexer.training.cr5 import train_cr5
+from indexer.training.cr5 import Cr5Report, train_cr5
 
 Vector = npt.NDArray[np.float64]
 LAM = 0.3
@@ -121,9 +119,8 @@ def lohelp(langs: tuple[str, str]) -> dict[str, Block]:
     """Two languages' help pages."""
     corpus = Corpus()
     for lang in langs:
-        with gzip.open(results.DATA / "lohelp" / f"docs.{lang}.jsonl.gz", "rt", encoding="utf-8") as lines:
-            for record in map(json.loads, lines):
-                corpus.count(lang, record["concept"], words(f"{record['title']}\n{record['text']}", lang))
+        for record in harness.read("lohelp", lang):
+            corpus.count(lang, record["concept"], words(f"{record['title']}\n{record['text']}", lang))
     return {
         lang: Block(fit_vocabulary(one.matrix, one.words, 200_000, 3)[1], one.concepts)
         for lang, one in corpus.counts().items()
@@ -149,25 +146,22 @@ def training() -> list[str]:
         concepts = np.unique(np.concatenate([block.concepts for block in blocks.values()]))
         drawn = np.random.default_rng(0).permutation(concepts)
         trained, held_out = split(blocks, drawn, drawn[: len(drawn) // 10])
-        found, ours = timed(lambda: solve(trained, DIMENSIONS, LAM, direct=direct, small=size))  # noqa: B023
-        with threadpool_limits(1):
-            theirs, published_in = timed(lambda: published(trained, DIMENSIONS))  # noqa: B023
-        reached = [mate_rank(solution.columns, held_out) for solution in (theirs, found)]
-        wall, cpu = (slow / fast for slow, fast in zip(published_in, ours, strict=True))
+        with harness.Stopwatch() as ours:
+            solution = columns_of(solve(trained, DIMENSIONS, LAM, direct=direct, small=size))
+        with threadpool_limits(1), harness.Stopwatch() as theirs:
+            published_solution = columns_of(published(trained, DIMENSIONS))
+        ranks = [mate_rank(columns, held_out) for columns in (published_solution, solution)]
         lines.append(
-            f"| {name} | {published_in[0]:.1f} ({published_in[1]:.1f}) | {ours[0]:.2f} ({ours[1]:.2f}) | "
-            f"{wall:.1f} ({cpu:.1f}) | {reached[0]:.3f} | {reached[1]:.3f} |"
+            f"| {name} | {theirs.seconds:.1f} ({theirs.cpu:.1f}) | {ours.seconds:.2f} ({ours.cpu:.2f}) | "
+            f"{theirs.seconds / ours.seconds:.1f} ({theirs.cpu / ours.cpu:.1f}) | {ranks[0]:.3f} | {ranks[1]:.3f} |"
         )
         print(lines[-1], flush=True)
     return lines
 
 
-def timed(work: Callable[[], Solution]) -> tuple[Solution, tuple[float, float]]:
-    """What it finds, with its columns made, its seconds and its CPU seconds."""
-    started, spent = perf_counter(), process_time()
-    found = work()
-    made = Solution({lang: found.columns[lang] for lang in found.columns}, found.dimensions, found.eigenvalues)
-    return made, (perf_counter() - started, process_time() - spent)
+def columns_of(solution: Solution) -> dict[str, FloatArray]:
+    """Each language's columns; a solution computes them when they are read."""
+    return {lang: solution.columns[lang] for lang in solution.columns}
 
 
 def grown(share: float, langs: int, dimensions: int) -> tuple[int, int, float, float, float]:
@@ -176,11 +170,10 @@ def grown(share: float, langs: int, dimensions: int) -> tuple[int, int, float, f
         sizes = int(100_000 * share), int(200_000 * share)
         blocks = on_disk(synthetic(*sizes, langs, length=300), Path(place))
         entries = sum(block.matrix.nnz for block in blocks.values())
-        started, spent = perf_counter(), process_time()
-        solution = solve(blocks, dimensions, LAM)
-        words_learnt = sum(len(solution.columns[lang]) for lang in blocks)
-        seconds, spent = perf_counter() - started, process_time() - spent
-    return words_learnt, entries, spent, seconds, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+        with harness.Stopwatch() as watch:
+            solution = solve(blocks, dimensions, LAM)
+            words_learnt = sum(len(solution.columns[lang]) for lang in blocks)
+    return words_learnt, entries, watch.cpu, watch.seconds, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
 
 
 def growth(cases: Sequence[str], dimensions: int) -> list[str]:
@@ -249,7 +242,7 @@ def encoding_rows(folder: Path, rounds: int) -> list[str]:
             for way in _WAYS:
                 (batches, *_) = pool.map(Job.run, [(way, number) for number in range(4)], chunksize=1)
                 every = [(way, number) for number in range(batches)]
-                times = results.in_turn({way: partial(pool.map, Job.run, every, 1)}, rounds)
+                times = harness.in_turn({way: partial(pool.map, Job.run, every, 1)}, rounds)
                 rates[way, processes] = size / min(times[way])
     lines += [f"| {way} | {rates[way, 1]:,.0f} | {rates[way, 2]:,.0f} |" for way in _WAYS]
     return [
@@ -274,10 +267,10 @@ def rates(folder: ModelFolder, rounds: int) -> list[str]:
         for encode in (encoder.encode_queries, encoder.encode_documents, by_graph(folder)):
             spent = []
             for _ in range(1 + rounds):
-                started = process_time()
-                for batch in batches:
-                    encode(batch)
-                spent.append(process_time() - started)
+                with harness.Stopwatch() as watch:
+                    for batch in batches:
+                        encode(batch)
+                spent.append(watch.cpu)
             found.append(counted(some) / min(spent[1:]))
         lines.append(f"| {name} | {' | '.join(f'{value:,.0f}' for value in found)} |")
     return lines
@@ -303,33 +296,39 @@ def by_graph(folder: ModelFolder) -> Callable[[Sequence[Document]], FloatArray]:
 
 def rate(rounds: int) -> list[str]:
     """The same of a model of help pages in nine languages."""
-    langs = ("en", "de", "fr", "it", "es", "ru", "fi", "ja", "zh")
     with tempfile.TemporaryDirectory() as place:
-        sources = [str(results.DATA / "lohelp" / f"docs.{lang}.jsonl.gz") for lang in langs]
-        (report,) = train_cr5(sources, Path(place) / "cr5", settings=Cr5Settings(ridge=LAM))
+        report = trained(Path(place))
         with threadpool_limits(1):
             return rates(report.folder, rounds)
 
 
+def trained(folder: Path) -> Cr5Report:
+    """Train a model of help pages in nine languages."""
+    sources = [str(harness.DATA / "lohelp" / f"docs.{lang}.jsonl.gz") for lang in harness.LANGUAGES]
+    (report,) = train_cr5(sources, folder / "cr5", settings=Cr5Settings(ridge=LAM))
+    return report
+
+
 def encoding(rounds: int) -> list[str]:
     """Words a second, and documents a second through the whole of indexing, beside E5-small."""
-    langs = ("en", "de", "fr", "it", "es", "ru", "fi", "ja", "zh")
     with tempfile.TemporaryDirectory() as place:
-        sources = [str(results.DATA / "lohelp" / f"docs.{lang}.jsonl.gz") for lang in langs]
-        started = perf_counter()
-        (report,) = train_cr5(sources, Path(place) / "cr5", settings=Cr5Settings(ridge=LAM))
-        seconds = perf_counter() - started
+        with harness.Stopwatch() as watch:
+            report = trained(Path(place))
         few = documents(12)
-        lines = [f"Trained on {report.read:,} help pages in nine languages, reading included, in {seconds:.1f} s.", ""]
+        lines = [
+            f"Trained on {report.read:,} help pages in nine languages, reading included, in {watch.seconds:.1f} s.",
+            "",
+        ]
         lines += encoding_rows(report.folder.path, rounds)
         source = Path(place) / "some.jsonl"
         records = ({"id": text.doc_id, "lang": text.lang, "title": text.title, "text": text.text} for text in few)
         source.write_text("".join(json.dumps(record) + "\n" for record in records), encoding="utf-8")
         indexed = {}
         for name, reference in (("multilingual-E5-small", None), ("Cr5", str(report.folder.path))):
-            started = perf_counter()
-            index([str(source)], "c", settings=Settings.read(home=Path(place) / name), encoder=reference, device="cpu")
-            indexed[name] = perf_counter() - started
+            settings = Settings.read(home=Path(place) / name)
+            with harness.Stopwatch() as watch:
+                index([str(source)], "c", settings=settings, encoder=reference, device="cpu")
+            indexed[name] = watch.seconds
     lines += ["", "| indexing, stored too | documents/s |", "|---|---:|"]
     lines += [f"| {name} | {len(few) / value:,.1f} |" for name, value in indexed.items()]
     return lines
@@ -345,15 +344,15 @@ def main() -> None:
     arguments = parser.parse_args()
     command = f"python -m benchmarks.cr5 {arguments.part}"
     if arguments.part == "training":
-        results.write("Cr5: training against the published algorithm", command, training())
+        harness.write("Cr5: training against the published algorithm", command, training())
     elif arguments.part == "growth":
         lines = growth(arguments.cases.split(","), arguments.dimensions)
         command += f" --cases {arguments.cases} --dimensions {arguments.dimensions}"
-        results.write("Cr5: training as it grows", command, lines)
+        harness.write("Cr5: training as it grows", command, lines)
     elif arguments.part == "rate":
-        results.write("Cr5: words a CPU second", f"{command} --rounds {arguments.rounds}", rate(arguments.rounds))
+        harness.write("Cr5: words a CPU second", f"{command} --rounds {arguments.rounds}", rate(arguments.rounds))
     else:
-        results.write("Cr5: encoding", f"{command} --rounds {arguments.rounds}", encoding(arguments.rounds))
+        harness.write("Cr5: encoding", f"{command} --rounds {arguments.rounds}", encoding(arguments.rounds))
 
 
 if __name__ == "__main__":

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import gzip
 import json
 import shutil
 import tempfile
@@ -14,19 +13,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from benchmarks import results
+from benchmarks import harness
 from encoders.cr5.settings import Cr5Settings
-from encoders.document import Document, FloatArray
+from encoders.document import FloatArray
 from encoders.methods.registry import open_encoder
 from encoders.text.words import folded
 from indexer.index import index
 from indexer.settings import Settings
 from indexer.training.cr5 import train_cr5
-from query.evaluation.fairness import own_language_share
-from query.evaluation.measures import evaluate, parse_measures
-from query.evaluation.qrels import read_qrels
-from query.evaluation.topics import read_topics
-from query.evaluation.trec_run import Run
 from query.fitting.calibrate import calibrate
 from query.ranking.choice import PLAIN, Choice
 from query.ranking.searcher import Searcher
@@ -42,13 +36,9 @@ Records = Mapping[str, Sequence[dict[str, str]]]
 """Records of a collection by language."""
 
 
-def read(collection: str, langs: Sequence[str]) -> dict[str, list[dict[str, str]]]:
-    """A collection's records."""
-    found = {}
-    for lang in langs:
-        with gzip.open(results.DATA / collection / f"docs.{lang}.jsonl.gz", "rt", encoding="utf-8") as lines:
-            found[lang] = [json.loads(line) for line in lines]
-    return found
+def read(collection: str, langs: Sequence[str]) -> dict[str, list[harness.Record]]:
+    """A collection's records by language."""
+    return {lang: list(harness.read(collection, lang)) for lang in langs}
 
 
 def concepts(records: Records) -> list[str]:
@@ -76,12 +66,7 @@ def vectors(encoder_folder: Path, records: Records) -> dict[str, FloatArray]:
     from encoders.folder import ModelFolder
 
     encoder = open_encoder(ModelFolder.open(encoder_folder))
-    return {
-        lang: encoder.encode_documents(
-            [Document(record["id"], lang, record["text"], record["title"]) for record in some]
-        ).vectors
-        for lang, some in records.items()
-    }
+    return {lang: encoder.encode_documents(harness.documents(some, lang)).vectors for lang, some in records.items()}
 
 
 def mates(encoder_folder: Path, records: Records) -> Precision:
@@ -111,30 +96,12 @@ def only(records: Records, langs: Sequence[str], chosen: set[str]) -> dict[str, 
 
 def ranked(searcher: Searcher, choice: Choice) -> tuple[float, float]:
     """MAP over all topics and languages, and the share of the first n hits in the query's own of n languages."""
-    folder = results.DATA / "lohelp"
     langs = sorted(searcher.languages)
-    present = set(searcher.store.ids())
-    asked = [topic for topic in read_topics(folder / "topics.index.tsv") if topic.lang in langs]
-    queries = [
-        Document(f"{topic.qid}.{topic.lang}", topic.lang, topic.text(("title", "description"))) for topic in asked
-    ]
-    judged = [
-        one for one in read_qrels([folder / f"qrels.index.{lang}.txt" for lang in langs]) if one.doc_id in present
-    ]
-    qrels = [one._replace(query_id=f"{one.query_id}.{lang}") for lang in langs for one in judged]
-    with_pages = {one.query_id for one in qrels if one.relevance > 0}
-    queries = [query for query in queries if query.doc_id in with_pages]
-    rankings = searcher.rank(queries, choice=choice)
-    run = Run(
-        "cr5",
-        {
-            query.doc_id: list(zip(one.doc_ids, map(float, one.scores), strict=True))
-            for query, one in zip(queries, rankings, strict=True)
-        },
+    topics, judged = harness.topics("lohelp", "index", langs)
+    queries, qrels = harness.answerable(
+        harness.queries(topics), harness.judgements(judged, langs), set(searcher.store.ids())
     )
-    means = evaluate(run, qrels, parse_measures(["AP"]), {query.doc_id for query in queries}).means
-    own = [own_language_share(one.langs, query.lang, len(langs)) for query, one in zip(queries, rankings, strict=True)]
-    return means["AP"], float(np.mean(own))
+    return harness.scores(queries, searcher.rank(queries, choice=choice), qrels, len(langs))
 
 
 def topics(encoder: str, records: Records, folder: Path) -> dict[str, tuple[float, float]]:
@@ -143,7 +110,12 @@ def topics(encoder: str, records: Records, folder: Path) -> dict[str, tuple[floa
     settings = Settings.read(home=folder / "home")
     index([source], "unseen", settings=settings, encoder=encoder, device="cpu")
     calibrate("unseen", settings, device="cpu")
-    with Searcher.open("unseen", settings, device="cpu") as searcher:
+    return by_choice("unseen", settings)
+
+
+def by_choice(collection: str, settings: Settings) -> dict[str, tuple[float, float]]:
+    """MAP and own-language share by plain cosine, centred, and by the collection's calibration."""
+    with Searcher.open(collection, settings, device="cpu") as searcher:
         return {
             "plain cosine": ranked(searcher, PLAIN),
             "centred": ranked(searcher, Choice(0.5, "ratio", passages=False)),
@@ -158,12 +130,7 @@ def without(home: Path, unseen: set[str], folder: Path) -> dict[str, tuple[float
     with Searcher.open("lohelp", settings, device="cpu") as searcher:
         searcher.store.delete([doc_id for doc_id in searcher.store.ids() if doc_id not in unseen])
     calibrate("lohelp", settings, device="cpu")
-    with Searcher.open("lohelp", settings, device="cpu") as searcher:
-        return {
-            "plain cosine": ranked(searcher, PLAIN),
-            "centred": ranked(searcher, Choice(0.5, "ratio", passages=False)),
-            "default calibration": ranked(searcher, searcher.choice),
-        }
+    return by_choice("lohelp", settings)
 
 
 def spread(values: Sequence[float]) -> str:
@@ -258,7 +225,7 @@ def transfer_rows(records: Records) -> list[str]:
     with tempfile.TemporaryDirectory() as place:
         folder = trained(records, set(concepts(records)), Path(place))
         for name in ("ntrex", "ddtp"):
-            theirs = read(name, [lang for lang in TESTED if (results.DATA / name / f"docs.{lang}.jsonl.gz").is_file()])
+            theirs = read(name, [lang for lang in TESTED if (harness.DATA / name / f"docs.{lang}.jsonl.gz").is_file()])
             found = mates(folder, theirs)
             cells = " | ".join(f"{some[k]:.3f}" for some in (found.cosine, found.csls) for k in RANKS)
             lines.append(f"| {name}, {len(theirs)} languages | {cells} |")
@@ -301,7 +268,7 @@ def word_rows(records: Records) -> list[str]:
 def dictionaries() -> dict[str, dict[str, set[str]]]:
     """FreeDict's translations of English words by language, folded as the model's words are."""
     entries: dict[str, dict[str, set[str]]] = {}
-    for lang, word, translations in lines_of("freedict/en-x.tsv.gz"):
+    for lang, word, translations in harness.tsv("freedict/en-x.tsv.gz"):
         own = entries.setdefault(lang, {}).setdefault(folded(word, "en"), set())
         own.update(folded(one, lang) for one in translations.split("|"))
     return entries
@@ -317,15 +284,9 @@ def news(lang: str) -> tuple[list[str], list[str]]:
     return [line for one in both for line in english[one]], [line for one in both for line in theirs[one]]
 
 
-def lines_of(file: str) -> list[list[str]]:
-    """Columns of a TSV file, its header left out."""
-    with gzip.open(results.DATA / file, "rt", encoding="utf-8") as lines:
-        return [line.rstrip("\n").split("\t") for line in lines][1:]
-
-
 def columns(file: str) -> dict[str, str]:
     """Sentences by their number."""
-    return {sid: text for sid, text, *_ in lines_of(file)}
+    return {sid: text for sid, text, *_ in harness.tsv(file)}
 
 
 def shown(kind: str, one: Retrieved) -> str:
@@ -364,7 +325,7 @@ def main() -> None:
         name, lines = "Cr5: words and sentences", word_rows(records)
     else:
         name, lines = "Cr5 elsewhere", transfer_rows(records)
-    results.write(name, command, lines)
+    harness.write(name, command, lines)
 
 
 if __name__ == "__main__":

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ import numpy as np
 from elasticsearch import Elasticsearch
 from numpy.lib.stride_tricks import sliding_window_view
 
-from benchmarks import results
+from benchmarks import harness
 from encoders.document import FloatArray, Passages, unit_rows
 from indexer.collection import collection as collections
 from indexer.elastic.address import Address, Credentials
@@ -128,17 +128,14 @@ def latency(place: Place, store: ElasticStore, client: Elasticsearch) -> tuple[f
     bank = unit_rows(place.calibration.languages[lang].bank.astype(np.float32))
     queries = [place.calibration.queries(bank[at : at + 1], lang) for at in range(len(bank))]
     asked = [{target: place.calibration.asked(query, target) for target in store.count()} for query in queries]
-    through, by_hand = [], []
-    for one in [*asked[:_WARM], *asked]:
-        asked_with_vectors = VectorQuery(place.model, one, STRETCHES[0], with_vectors=True)
-        started = time.perf_counter()
-        store.search(asked_with_vectors)
-        through.append(time.perf_counter() - started)
-        bodies = [part for body in store.bodies(asked_with_vectors) for part in ({"index": store.index}, body)]
-        started = time.perf_counter()
-        client.msearch(searches=bodies)
-        by_hand.append(time.perf_counter() - started)
-    return float(np.median(through[_WARM:]) * 1000), float(np.median(by_hand[_WARM:]) * 1000)
+    watches = harness.Stopwatches(_WARM)
+    for vectors in [*asked[:_WARM], *asked]:
+        query = VectorQuery(place.model, vectors, STRETCHES[0], with_vectors=True)
+        watches.step("store", partial(store.search, query))
+        bodies = [part for body in store.bodies(query) for part in ({"index": store.index}, body)]
+        watches.step("by hand", partial(client.msearch, searches=bodies))
+    medians = watches.medians()
+    return medians["store"], medians["by hand"]
 
 
 def by_type(place: Place, server: str, longest: int, kinds: Sequence[str]) -> list[str]:
@@ -149,10 +146,10 @@ def by_type(place: Place, server: str, longest: int, kinds: Sequence[str]) -> li
     exact: dict[str, tuple[list[str], FloatArray]] = {}
     with Elasticsearch(server) as client:
         for kind in kinds:
-            started = time.perf_counter()
             url = f"{server}/bench?vectors={kind}&replicas=0"
-            with closing(copied(place, url, kind.replace("_", "-"), longest=longest)) as store:
-                seconds = time.perf_counter() - started
+            with harness.Stopwatch() as watch:
+                copy = copied(place, url, kind.replace("_", "-"), longest=longest)
+            with closing(copy) as store:
                 if not table:
                     exact = corrected_vectors(place, store)
                     documents = sum(len(doc_ids) for doc_ids, _ in exact.values())
@@ -170,7 +167,7 @@ def by_type(place: Place, server: str, longest: int, kinds: Sequence[str]) -> li
                 disk = primaries["store"]["size_in_bytes"] / 1e6
                 walked = _walked(primaries["dense_vector"]["off_heap"]) / 1e6
                 times_ms = f"{through:.1f} | {by_hand:.1f}"
-                table.append(f"| {kind} | {shares} | {times_ms} | {seconds:.0f} | {disk:.0f} | {walked:.0f} |")
+                table.append(f"| {kind} | {shares} | {times_ms} | {watch.seconds:.0f} | {disk:.0f} | {walked:.0f} |")
                 print(table[-1], flush=True)
                 store.drop()
     return table
@@ -192,7 +189,7 @@ def main() -> None:
     arguments = parser.parse_args()
     with Place.opened(arguments.home, arguments.collection) as place, running() as server:
         table = by_type(place, server.url, arguments.runs, arguments.types.split(","))
-    results.write(
+    harness.write(
         f"Elasticsearch by type of index, {arguments.collection}"
         + (f", runs of up to {arguments.runs} passages" if arguments.runs else ""),
         f"python -m benchmarks.elastic --home HOME --runs {arguments.runs} --types {arguments.types}",

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks import results
+from benchmarks import harness
 from encoders.document import Document, Passages, int8_rows, unit_rows
 from indexer.elastic.address import Address, Credentials
 from indexer.stores.contract import StoredDocument
@@ -108,7 +108,7 @@ def main() -> None:
         happened = trial(server, arguments.documents, arguments.revisions, arguments.accidents, arguments.seed)
         wrong = differences(server, arguments.documents, arguments.revisions)
     told = ", ".join(f"{times} × {accident}" for accident, times in happened.items())
-    results.write(
+    harness.write(
         "Accidents on Elasticsearch",
         f"python -m benchmarks.elastic_accidents --documents {arguments.documents} --accidents {arguments.accidents} "
         f"--seed {arguments.seed}",

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import argparse
-import gzip
 import itertools
+import json
 import statistics
 import tempfile
-import time
 from collections import deque
 from contextlib import closing
 from pathlib import Path
 
 from elasticsearch import Elasticsearch, helpers
 
-from benchmarks import results
+from benchmarks import harness
 from benchmarks.elastic import Place
 from indexer import index as indexing
 from indexer.elastic.address import Address, Credentials
@@ -32,11 +31,11 @@ def by_store(server: str, place: Place, documents: list[StoredDocument], name: s
     """Seconds of putting them through the store."""
     with closing(ElasticStore(Address.parse(f"{server}/load?replicas=0"), name, Credentials())) as store:
         store.create(place.model, place.dim)
-        started = time.perf_counter()
-        for start in range(0, len(documents), _PUT):
-            store.put(place.model, documents[start : start + _PUT])
-        store.publish()
-        return time.perf_counter() - started
+        with harness.Stopwatch() as watch:
+            for start in range(0, len(documents), _PUT):
+                store.put(place.model, documents[start : start + _PUT])
+            store.publish()
+        return watch.seconds
 
 
 def by_helper(server: str, place: Place, documents: list[StoredDocument], name: str) -> float:
@@ -46,24 +45,23 @@ def by_helper(server: str, place: Place, documents: list[StoredDocument], name: 
         store.create(place.model, place.dim)
         store.put(place.model, list({one.document.lang: one for one in documents}.values()))  # all words are mapped
         index = store.index
-    with Elasticsearch(server, request_timeout=120) as client:
-        started = time.perf_counter()
+    with Elasticsearch(server, request_timeout=120) as client, harness.Stopwatch() as watch:
         actions = (
             {"_index": index, "_id": one.document.doc_id, "_source": layout.source(place.model, one)}
             for one in documents
         )
         deque(helpers.parallel_bulk(client, actions, thread_count=_THREADS, chunk_size=_PUT), maxlen=0)
         client.indices.refresh(index=index)
-        return time.perf_counter() - started
+    return watch.seconds
 
 
 def indexed(store: str | None, source: Path) -> float:
     """Seconds of a whole index run, its encoder included."""
     with tempfile.TemporaryDirectory() as home:
         settings = Settings.read(home=home, store=store)
-        started = time.perf_counter()
-        indexing.index([str(source)], "run", settings=settings, device="cpu")
-        return time.perf_counter() - started
+        with harness.Stopwatch() as watch:
+            indexing.index([str(source)], "run", settings=settings, device="cpu")
+        return watch.seconds
 
 
 def main() -> None:
@@ -83,8 +81,8 @@ def main() -> None:
             ours.append(by_store(server.url, place, documents, f"s{number}"))
             theirs.append(by_helper(server.url, place, documents, f"h{number}"))
         source = Path(scratch) / "docs.jsonl"
-        with gzip.open(results.DATA / "lohelp" / "docs.en.jsonl.gz", "rt", encoding="utf-8") as lines:
-            source.write_text("".join(itertools.islice(lines, arguments.encoded)), encoding="utf-8")
+        records = harness.read("lohelp", "en", arguments.encoded)
+        source.write_text("".join(json.dumps(record) + "\n" for record in records), encoding="utf-8")
         embedded, elastic = [], []
         for _ in range(arguments.rounds):
             embedded.append(indexed(None, source))
@@ -93,7 +91,7 @@ def main() -> None:
                 client.indices.delete(index="run-run-000001")
     ratios = [helper / store for store, helper in zip(ours, theirs, strict=True)]
     runs = [far / near for near, far in zip(embedded, elastic, strict=True)]
-    results.write(
+    harness.write(
         "Putting documents into Elasticsearch",
         f"python -m benchmarks.elastic_load --home HOME --documents {arguments.documents}",
         [

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import argparse
-import statistics
-import time
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from elasticsearch import Elasticsearch
 
-from benchmarks import results
+from benchmarks import harness
 from benchmarks.elastic import Place, copied
 from benchmarks.fairness import Row, asked, judged, scored
 from encoders.document import Document, FloatArray
@@ -62,26 +61,17 @@ def latency(searcher: Searcher, store: ElasticStore, texts: Sequence[str]) -> li
         "calibrated": searcher.choice,
         "calibrated, --hybrid": replace(searcher.choice, hybrid=True),
     }
-    spent: dict[str, list[float]] = {name: [] for name in ("encoding", _WITH_IDS, _BY_HAND, *ways)}
+    watches = harness.Stopwatches(_WARMING * len(texts))
     with Elasticsearch(store.address.server) as client:
-        for at, text in enumerate([*(list(texts) * _WARMING), *texts]):
-            taken = {}
-            started = time.perf_counter()
-            vector = searcher.encoder.encode_queries([Document("query", "en", text)])
-            taken["encoding"] = time.perf_counter() - started
+        for text in [*(list(texts) * _WARMING), *texts]:
+            query = Document("query", "en", text)
+            vector = watches.step("encoding", partial(searcher.encoder.encode_queries, [query]))
             bodies = _bodies(searcher, store, vector)
             for name, searches in ((_WITH_IDS, _with_ids(bodies)), (_BY_HAND, bodies)):
-                started = time.perf_counter()
-                client.msearch(searches=searches)
-                taken[name] = time.perf_counter() - started
+                watches.step(name, partial(client.msearch, searches=searches))
             for name, choice in ways.items():
-                started = time.perf_counter()
-                searcher.search(text, lang="en", choice=choice)
-                taken[name] = time.perf_counter() - started
-            if at >= _WARMING * len(texts):
-                for name, seconds in taken.items():
-                    spent[name].append(seconds)
-    medians = {name: 1000 * statistics.median(seconds) for name, seconds in spent.items()}
+                watches.step(name, partial(searcher.search, text, lang="en", choice=choice))
+    medians = watches.medians()
     usual, ours = (medians["encoding"] + medians[name] for name in (_WITH_IDS, _BY_HAND))
     table = [
         f"| warm query, ten hits with title and passage, p50 | ms | over encoding + {_WITH_IDS} | over encoding + "
@@ -129,7 +119,7 @@ def main() -> None:
         topics, _ = judged(arguments.collection, embedded)
         texts = [topic.title for topic in topics if topic.lang == "en"][:_TIMED]
         lines += ["", *latency(elastic, store, texts)]
-    results.write(
+    harness.write(
         f"Elasticsearch beside the embedded store, {arguments.collection}",
         f"python -m benchmarks.elastic_parity --home HOME --every {arguments.every}",
         lines,

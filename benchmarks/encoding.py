@@ -3,32 +3,26 @@
 from __future__ import annotations
 
 import argparse
-import gzip
-import json
 import statistics
 import tempfile
 from pathlib import Path
 
 import numpy as np
 
-from benchmarks import results
+from benchmarks import harness
 from encoders.console import Console
 from encoders.document import Document, FloatArray, unit_rows
 from encoders.methods.registry import open_encoder
 from encoders.text.tokens import Tokenizer
 from onnx_export.models import DEFAULT, find_model
 
-LANGUAGES = ("en", "de", "fr", "it", "es", "ru", "fi", "ja", "zh")
-
 
 def documents(per_language: int) -> list[Document]:
     """The same number of help pages in each of nine languages, spread over each file."""
     chosen = []
-    for lang in LANGUAGES:
-        with gzip.open(results.DATA / "lohelp" / f"docs.{lang}.jsonl.gz", "rt", encoding="utf-8") as lines:
-            records = [json.loads(line) for line in lines]
-        spread = records[:: len(records) // per_language][:per_language]
-        chosen += [Document(record["id"], lang, record["text"], record["title"]) for record in spread]
+    for lang in harness.LANGUAGES:
+        records = list(harness.read("lohelp", lang))
+        chosen += harness.documents(records[:: len(records) // per_language][:per_language], lang)
     return chosen
 
 
@@ -71,7 +65,7 @@ def main() -> None:
 
         jobs = {"ours": lambda: ours.encode_documents(texts)}
         jobs |= {f"batch {size}": lambda size=size: theirs(size) for size in (8, 16, 32)}  # type: ignore[misc]
-        seconds = results.in_turn(jobs, arguments.rounds)
+        seconds = harness.in_turn(jobs, arguments.rounds)
         agreement = (theirs(32) * encoded.vectors).sum(axis=1)
     best = min((name for name in seconds if name != "ours"), key=lambda name: statistics.median(seconds[name]))
     lines = [
@@ -83,15 +77,15 @@ def main() -> None:
     ]
     for name in sorted(set(seconds) - {"ours"}):
         speed = tokens / statistics.median(seconds[name])
-        ratio = results.ratio(seconds[name], seconds["ours"])
+        ratio = harness.ratio(seconds[name], seconds["ours"])
         lines.append(f"| sentence-transformers, fp32, {name} | {speed:,.0f} | {ratio} |")
     lines += [
         "",
-        f"Against the best batch size ({best}): **{results.ratio(seconds[best], seconds['ours'])}** times faster.",
+        f"Against the best batch size ({best}): **{harness.ratio(seconds[best], seconds['ours'])}** times faster.",
         f"Cosine of the document vectors: {agreement.mean():.4f} in the mean, {agreement.min():.4f} at least.",
     ]
     command = f"python -m benchmarks.encoding --documents {arguments.documents} --rounds {arguments.rounds}"
-    results.write("Encoding against sentence-transformers", command, lines)
+    harness.write("Encoding against sentence-transformers", command, lines)
 
 
 if __name__ == "__main__":

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -11,19 +10,14 @@ from pathlib import Path
 import numpy as np
 from ir_measures import Qrel
 
-from benchmarks import results
-from benchmarks.sample import records
-from encoders.document import Document, Encoded, Encoder, EncoderSpec, FloatArray
+from benchmarks import harness
+from encoders.document import Document
 from encoders.errors import BadInput
 from indexer.settings import Settings
 from query.calibration.calibration import Calibration
 from query.calibration.margin import MARGINS
 from query.calibration.setting import Setting
-from query.evaluation.fairness import own_language_share
-from query.evaluation.measures import evaluate, parse_measures
-from query.evaluation.qrels import read_qrels
-from query.evaluation.topics import Topic, read_topics
-from query.evaluation.trec_run import Run
+from query.evaluation.topics import Topic
 from query.fitting.evidence import from_judgements
 from query.fitting.probe import BALANCES, RANKS, probe
 from query.fitting.statistics import draw_samples, fit_statistics
@@ -31,8 +25,8 @@ from query.ranking.choice import PLAIN, Choice
 from query.ranking.options import RankingOptions
 from query.ranking.searcher import Searcher
 
-NAMES = {"lohelp": "index", "ntrex": "headline", "ddtp": None}
-"""Collection → the name of its topics; where it has none a title asks for its document in all languages."""
+COLLECTIONS = (*harness.KINDS, "ddtp")
+"""Without topics, as ddtp, each title asks for its document in all languages."""
 
 
 @dataclass(frozen=True)
@@ -42,21 +36,6 @@ class Row:
     name: str
     calibration: Calibration | None
     choice: Choice
-
-
-class _Remembered:
-    """An encoder that encodes the topics once for all rows."""
-
-    def __init__(self, encoder: Encoder, queries: Sequence[Document]) -> None:
-        self.spec: EncoderSpec = encoder.spec
-        self._encoder = encoder
-        self._vectors = dict(zip([query.doc_id for query in queries], encoder.encode_queries(queries), strict=True))
-
-    def encode_documents(self, documents: Sequence[Document]) -> Encoded:
-        return self._encoder.encode_documents(documents)
-
-    def encode_queries(self, queries: Sequence[Document]) -> FloatArray:
-        return np.stack([self._vectors[query.doc_id] for query in queries])
 
 
 def rows(mean: Calibration, subspace: Calibration) -> list[Row]:
@@ -83,12 +62,9 @@ def rows(mean: Calibration, subspace: Calibration) -> list[Row]:
 
 def judged(name: str, searcher: Searcher) -> tuple[list[Topic], list[Qrel]]:
     """Topics and judgements of what is indexed of a collection."""
-    folder, kind = results.DATA / name, NAMES[name]
-    if kind:
-        files = [folder / f"qrels.{kind}.{lang}.txt" for lang in searcher.languages]
-        topics = read_topics(folder / f"topics.{kind}.tsv")
-        return [topic for topic in topics if topic.lang in searcher.languages], read_qrels(files)
-    every = list(records(name))
+    if name in harness.KINDS:
+        return harness.topics(name, harness.KINDS[name], list(searcher.languages))
+    every = list(harness.read_all(name))
     stored = searcher.store.stamps(searcher.spec.model, [record["id"] for record in every])
     indexed = [record for record in every if record["id"] in stored]
     return (
@@ -99,25 +75,16 @@ def judged(name: str, searcher: Searcher) -> tuple[list[Topic], list[Qrel]]:
 
 def asked(searcher: Searcher, topics: Sequence[Topic], qrels: Sequence[Qrel]) -> tuple[list[Document], list[Qrel]]:
     """Topics as queries ``qid.lang``, encoded once, and their judgements."""
-    queries = [
-        Document(f"{topic.qid}.{topic.lang}", topic.lang, topic.text(("title", "description"))) for topic in topics
-    ]
-    searcher.encoder = _Remembered(searcher.encoder, queries)
-    langs = sorted(searcher.languages)
-    return queries, [qrel._replace(query_id=f"{qrel.query_id}.{lang}") for lang in langs for qrel in qrels]
+    queries = harness.queries(topics)
+    searcher.encoder = harness.StoredEncoder(searcher.encoder)
+    searcher.encoder.encode_queries(queries)
+    return queries, harness.judgements(qrels, sorted(searcher.languages))
 
 
 def scored(searcher: Searcher, row: Row, queries: Sequence[Document], qrels: Sequence[Qrel]) -> tuple[float, float]:
     """MAP, and the share of the first hits in the query's language."""
     rankings = replace(searcher, calibration=row.calibration).rank(queries, choice=row.choice)
-    found = {
-        query.doc_id: list(zip(one.doc_ids, map(float, one.scores), strict=True))
-        for query, one in zip(queries, rankings, strict=True)
-    }
-    means = evaluate(Run("r", found), qrels, parse_measures(["AP"]), found).means
-    depth = len(searcher.languages)
-    own = [own_language_share(one.langs, query.lang, depth) for query, one in zip(queries, rankings, strict=True)]
-    return means["AP"], float(np.mean(own))
+    return harness.scores(queries, rankings, qrels, len(searcher.languages))
 
 
 def measured(searcher: Searcher, topics: Sequence[Topic], judgements: Sequence[Qrel]) -> list[str]:
@@ -127,9 +94,9 @@ def measured(searcher: Searcher, topics: Sequence[Topic], judgements: Sequence[Q
     queries, qrels = asked(searcher, topics, judgements)
     table = ["| ranking | MAP | own-language share | s |", "|---|---:|---:|---:|"]
     for row in rows(*made):
-        started = time.perf_counter()
-        mean, own = scored(searcher, row, queries, qrels)
-        table.append(f"| {row.name} | {mean:.3f} | {own:.1%} | {time.perf_counter() - started:.0f} |")
+        with harness.Stopwatch() as watch:
+            mean, own = scored(searcher, row, queries, qrels)
+        table.append(f"| {row.name} | {mean:.3f} | {own:.1%} | {watch.seconds:.0f} |")
         print(table[-1], flush=True)
     return table
 
@@ -172,7 +139,7 @@ def probed(searcher: Searcher, topics: Sequence[Topic], judgements: Sequence[Qre
 def main() -> None:
     """Measure, and write the section."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("collection", choices=list(NAMES))
+    parser.add_argument("collection", choices=COLLECTIONS)
     parser.add_argument("--home", type=Path, required=True, help="Where it is indexed, under its own name.")
     parser.add_argument("--every", type=int, default=1, help="Take every n-th topic.")
     parser.add_argument("--probe", action="store_true", help="What the probe decides by odd topics, on the even ones.")
@@ -188,7 +155,7 @@ def main() -> None:
             table = measured(searcher, [topic for topic in topics if topic.qid in some], judgements)
             title = f"Fair ranking, {name}"
     options = f"--home HOME --every {every}" + (" --probe" if arguments.probe else "")
-    results.write(title, f"python -m benchmarks.fairness {name} {options}", table)
+    harness.write(title, f"python -m benchmarks.fairness {name} {options}", table)
 
 
 if __name__ == "__main__":

@@ -15,15 +15,14 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from time import perf_counter
 
 import numpy as np
 from ir_measures import Qrel
 
-from benchmarks import hmde_table, results
-from benchmarks.combined import Kept
+from benchmarks import harness, hmde_table
+from benchmarks.harness import LANGUAGES
 from benchmarks.hmde_table import COLLECTIONS, SPLITS, WAYS
-from benchmarks.hmde_vectors import BASELINES, LANGUAGES, METHODS, Vectors, documents, seen
+from benchmarks.hmde_vectors import BASELINES, METHODS, Vectors, documents, seen
 from encoders.console import Console
 from encoders.document import Document, Encoded, Encoder, FloatArray, Passages, unit_rows
 from encoders.folder import ModelFolder
@@ -37,10 +36,6 @@ from onnx_export.hmde.lower_encoders.lower import Part
 from onnx_export.hmde.settings import PRESETS, Settings
 from onnx_export.models import DEFAULT
 from query.calibration.setting import Setting
-from query.evaluation.measures import evaluate, parse_measures
-from query.evaluation.qrels import read_qrels
-from query.evaluation.topics import read_topics
-from query.evaluation.trec_run import Run
 from query.fitting import evidence
 from query.fitting.probe import probe
 from query.fitting.statistics import draw_samples, fit_statistics
@@ -107,9 +102,9 @@ def train(settings: Settings, collections: Sequence[str], target: Path, vectors:
         base.lower, shape, triples, validation, settings, place=target.with_name(f"{target.name}.checkpoint")
     )
     training.resume(repr((settings, collections)))
-    began = perf_counter()
-    curve = training.run(Console())
-    print(f"{target.name}: {perf_counter() - began:.0f} s for {training.step} steps", flush=True)
+    with harness.Stopwatch() as watch:
+        curve = training.run(Console())
+    print(f"{target.name}: {watch.seconds:.0f} s for {training.step} steps", flush=True)
     drawn = triples.languages(triples.draw(0, training.step * settings.batch * settings.accumulate))
     langs = Counter(page.lang for page in pages)
     publish(
@@ -144,16 +139,8 @@ def encoded(collection: str, lang: str, system: str, vectors: Vectors) -> list[t
 
 def judged(collection: str, present: set[str]) -> tuple[list[Document], list[Qrel]]:
     """Topics in each language that have a page, and their judgements."""
-    place, kind = results.DATA / collection, {"lohelp": "index", "ntrex": "headline"}[collection]
-    topics = [topic for topic in read_topics(place / f"topics.{kind}.tsv") if topic.lang in LANGUAGES]
-    files = [place / f"qrels.{kind}.{lang}.txt" for lang in LANGUAGES]
-    here = [one for one in read_qrels(files) if one.doc_id in present]
-    qrels = [one._replace(query_id=f"{one.query_id}.{lang}") for lang in LANGUAGES for one in here]
-    answered = {one.query_id for one in qrels if one.relevance > 0}
-    queries = [
-        Document(f"{topic.qid}.{topic.lang}", topic.lang, topic.text(("title", "description"))) for topic in topics
-    ]
-    return [query for query in queries if query.doc_id in answered], qrels
+    topics, judged = harness.topics(collection, harness.KINDS[collection], LANGUAGES)
+    return harness.answerable(harness.queries(topics), harness.judgements(judged, LANGUAGES), present)
 
 
 def searched(
@@ -170,7 +157,7 @@ def searched(
                 pages, rows, own = zip(*found[start : start + 64], strict=True)
                 both = Encoded(np.stack(rows), own, np.ones((len(own), 1), np.bool_))
                 store.put(model, [StoredDocument.of(page, both, at) for at, page in enumerate(pages)])
-        asking = Kept(encoder, store, memory)
+        asking = harness.StoredEncoder(encoder, store, memory)
         with Searcher("unseen", asking, store, store.count(), Detector(store.count().keys())) as searcher:
             samples = draw_samples(store, asking)
             known = evidence.from_concepts(store, model, samples)
@@ -184,16 +171,9 @@ def searched(
                 ("calibrated", made, Choice.of(made)),
             ):
                 ranked = replace(searcher, calibration=calibrated).rank(queries, choice=choice)
-                run = Run(
-                    system,
-                    {
-                        query.doc_id: list(zip(one.doc_ids, map(float, one.scores), strict=True))
-                        for query, one in zip(queries, ranked, strict=True)
-                    },
-                )
-                scores = evaluate(run, qrels, parse_measures(["AP"]), {query.doc_id for query in queries})
-                print(f"{system} {way} {scores.means['AP']:.4f} {setting}", flush=True)
-                yield way, {qid: values["AP"] for qid, values in scores.topics.items()}
+                precisions = harness.average_precisions(queries, ranked, qrels)
+                print(f"{system} {way} {harness.mean(precisions):.4f} {setting}", flush=True)
+                yield way, precisions
 
 
 def classified(system: str, vectors: Vectors) -> list[float]:
@@ -239,11 +219,11 @@ def main() -> None:
         command = "python -m benchmarks.hmde table --folder FOLDER"
         other = "" if arguments.encoder == DEFAULT else f", {folder.name}"
         if arguments.longformer:
-            results.write(f"HMDE's baselines{other}", f"{command} --longformer", hmde_table.lines(folder, []))
+            harness.write(f"HMDE's baselines{other}", f"{command} --longformer", hmde_table.lines(folder, []))
         else:
             told = hmde_table.lines(folder, list(names.values()))
             name = f"HMDE on unseen pages, trained on {sources}{other}"
-            results.write(name, f"{command} --sources {arguments.sources}", told)
+            harness.write(name, f"{command} --sources {arguments.sources}", told)
     else:
         systems = BASELINES if arguments.longformer else [*METHODS, *names.values()]
         measure(arguments.part, systems, vectors)

@@ -9,10 +9,9 @@ import resource
 import subprocess
 import sys
 from pathlib import Path
-from time import perf_counter
 from typing import Any
 
-from benchmarks import results
+from benchmarks import harness
 from benchmarks.hmde_vectors import documents
 from encoders.console import Console
 from encoders.document import Document
@@ -76,14 +75,14 @@ def measure(way: str, batch: int, count: int, steps: int) -> None:
     objective = Objective(upper, lower, triples, settings)
     seconds = []
     for number in range(steps + 1):
-        start = perf_counter()
-        if way == "plain":
-            lower.module.train()
-            plain(lower, upper, triples.draw(number * batch, batch), settings)
-        else:
-            objective.loss(number, number).backward()  # type: ignore[no-untyped-call]
-            lower.learn()
-        seconds.append(perf_counter() - start)
+        with harness.Stopwatch() as watch:
+            if way == "plain":
+                lower.module.train()
+                plain(lower, upper, triples.draw(number * batch, batch), settings)
+            else:
+                objective.loss(number, number).backward()  # type: ignore[no-untyped-call]
+                lower.learn()
+        seconds.append(watch.seconds)
     mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     print(json.dumps({"seconds": sum(seconds[1:]) / steps, "mb": mb}))
 
@@ -106,7 +105,7 @@ def training(batch: int, count: int, steps: int) -> None:
     times = told["plain"]["seconds"] / told["ours"]["seconds"]
     lines += ["", f"{times:.1f} times as many steps a second; {batch} triples of help pages in {len(LANGS)} languages."]
     command = f"python -m benchmarks.hmde_speed training --batch {batch} --pages {count} --steps {steps}"
-    results.write("HMDE: training speed", command, lines)
+    harness.write("HMDE: training speed", command, lines)
 
 
 def encoding(model: Path, count: int, rounds: int) -> None:
@@ -114,17 +113,17 @@ def encoding(model: Path, count: int, rounds: int) -> None:
     some = pages(count)
     folder = ModelFolder.open(model)
     whole, lower = (open_encoder(folder, method, device="cpu") for method in ("hmde", "sentences"))
-    seconds = results.in_turn(
+    seconds = harness.in_turn(
         {"hmde": lambda: whole.encode_documents(some), "sentences": lambda: lower.encode_documents(some)}, rounds
     )
-    ratio = results.ratio(seconds["hmde"], seconds["sentences"])
+    ratio = harness.ratio(seconds["hmde"], seconds["sentences"])
     lines = [
         f"{len(some)} help pages in {len(LANGS)} languages: *hmde* takes {ratio} times what *sentences* with the same "
         f"lower encoder takes; {len(some) / min(seconds['hmde']):.1f} and {len(some) / min(seconds['sentences']):.1f} "
         "pages a second."
     ]
     command = f"python -m benchmarks.hmde_speed encoding --model FOLDER --pages {count} --rounds {rounds}"
-    results.write("HMDE: encoding", command, lines)
+    harness.write("HMDE: encoding", command, lines)
 
 
 def main() -> None:

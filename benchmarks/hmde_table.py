@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.hmde_vectors import BASELINES, LANGUAGES, METHODS
+from benchmarks.harness import LANGUAGES
+from benchmarks.hmde_vectors import BASELINES, METHODS
 from query.evaluation.significance import compare, corrected
 
 WAYS = ("plain cosine", "centred", "calibrated")

@@ -13,7 +13,9 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from benchmarks.cr5_quality import read
+from benchmarks import harness
+from benchmarks.harness import LANGUAGES
+from encoders.batches import encode_in_batches
 from encoders.console import Console
 from encoders.document import Document, Encoder, Int8Array, int8_rows
 from encoders.hmde.triples import held_out
@@ -21,7 +23,6 @@ from onnx_export.hmde.settings import LONGFORMER
 from onnx_export.models import DEFAULT
 from query.reproduce.hmde_methods import open_method
 
-LANGUAGES = ("en", "de", "fr", "it", "es", "ru", "fi", "ja", "zh")
 METHODS = ("first", "segments", "sentences")
 BASELINES = (*METHODS, LONGFORMER)
 SPLIT = 2023
@@ -51,16 +52,7 @@ class Kept:
 
 def documents(collection: str, lang: str) -> list[Document]:
     """A collection's documents of one language."""
-    return [
-        Document(
-            one["id"],
-            lang,
-            one["text"],
-            one["title"],
-            {name: one[name] for name in ("concept", "label") if name in one},
-        )
-        for one in read(collection, [lang])[lang]
-    ]
+    return harness.documents(harness.read(collection, lang), lang)
 
 
 def seen(document: Document) -> bool:
@@ -106,9 +98,9 @@ class Vectors:
                 if method == "sentences" or collection == "ntrex" or not seen(one)
             ]
             found = [
-                part
-                for at in range(0, len(asked), _TOGETHER)
-                for part in encoder.encode_documents(asked[at : at + _TOGETHER]).passages
+                passages
+                for _, encoded in encode_in_batches(encoder, asked, _TOGETHER, lambda _: None)
+                for passages in encoded.passages
             ]
             np.savez(
                 file.with_suffix(".part.npz"),

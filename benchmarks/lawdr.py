@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import gzip
-import json
 from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from benchmarks import results
+from benchmarks import harness
 from encoders.console import Console
 from encoders.document import Document, FloatArray, unit_rows
 from encoders.methods.density import DensityWeights
@@ -25,10 +23,9 @@ def documents(count: int, seed: int) -> list[Document]:
     """Help pages of the same concepts in each language, one language's after the other's, concepts in one order."""
     pages: dict[str, dict[str, Document]] = {}
     for lang in LANGUAGES:
-        with gzip.open(results.DATA / "lohelp" / f"docs.{lang}.jsonl.gz", "rt", encoding="utf-8") as lines:
-            records = [json.loads(line) for line in lines]
-        pages[lang] = {one["concept"]: Document(one["id"], lang, one["text"], one["title"]) for one in records}
-    shared = sorted(set.intersection(*(set(here) for here in pages.values())))
+        own = harness.documents(harness.read("lohelp", lang), lang)
+        pages[lang] = {str(page.fields["concept"]): page for page in own}
+    shared = sorted(set.intersection(*(set(by_concept) for by_concept in pages.values())))
     chosen = np.random.default_rng(seed).permutation(shared)[:count]
     return [pages[lang][concept] for lang in LANGUAGES for concept in chosen]
 
@@ -131,7 +128,7 @@ def main() -> None:
                 f"| {name} | {taken} | {values.mean():.4f} | {against} | {first_mates(left, arguments.count):.4f} |"
             )
             print(table[-1], flush=True)
-    results.write("LAWDR's parts", f"python -m benchmarks.lawdr --count {arguments.count}", table)
+    harness.write("LAWDR's parts", f"python -m benchmarks.lawdr --count {arguments.count}", table)
 
 
 if __name__ == "__main__":

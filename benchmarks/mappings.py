@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import sys
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import permutations
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from benchmarks import results
+from benchmarks import harness
 from encoders.console import Console
 from encoders.document import Document, EncoderSpec, FloatArray
 from encoders.maps.lca import LCA
@@ -30,10 +29,7 @@ from query.calibration import loading
 from query.calibration import table as calibration_table
 from query.calibration.calibration import Calibration
 from query.calibration.mapped_calibration import MappedCalibration
-from query.evaluation.measures import evaluate, parse_measures
-from query.evaluation.qrels import read_qrels
-from query.evaluation.topics import read_topics
-from query.evaluation.trec_run import Run
+from query.ranking.hits import Ranking
 from query.ranking.options import RankingOptions
 from query.ranking.ranker import ranker_of
 from query.ranking.searcher import Searcher
@@ -107,15 +103,12 @@ def spec_of(home: Path, name: str = "lohelp") -> EncoderSpec:
 
 def topics(langs: Sequence[str]) -> tuple[list[Document], list[Qrel], dict[str, set[str]]]:
     """Queries named topic.language, qrels for them, and the relevant documents by topic."""
-    folder = results.DATA / "lohelp"
-    asked = [topic for topic in read_topics(folder / "topics.index.tsv") if topic.lang in langs]
-    queries = [Document(f"{one.qid}.{one.lang}", one.lang, one.text(("title", "description"))) for one in asked]
-    judged = [one for one in read_qrels([folder / f"qrels.index.{lang}.txt" for lang in langs]) if one.relevance > 0]
+    asked, qrels = harness.topics("lohelp", "index", langs)
+    judged = [qrel for qrel in qrels if qrel.relevance > 0]
     relevant: dict[str, set[str]] = {}
-    for one in judged:
-        relevant.setdefault(one.query_id, set()).add(one.doc_id)
-    qrels = [one._replace(query_id=f"{one.query_id}.{lang}") for lang in langs for one in judged]
-    return queries, qrels, relevant
+    for qrel in judged:
+        relevant.setdefault(qrel.query_id, set()).add(qrel.doc_id)
+    return harness.queries(asked), harness.judgements(judged, langs), relevant
 
 
 def precision(
@@ -127,18 +120,16 @@ def precision(
 ) -> dict[str, float]:
     """Average precision of each query, to a depth of fifty."""
     ranker = ranker_of(searcher.store, calibration, searcher.choice, max(searcher.languages.values()))
-    run: dict[str, list[tuple[str, float]]] = {}
+    rankings: dict[int, Ranking] = {}
     for lang in sorted({query.lang for query in queries}):
         rows = [row for row, query in enumerate(queries) if query.lang == lang]
         for start in range(0, len(rows), 64):
             block = rows[start : start + 64]
-            for row, one in zip(
-                block, ranker.rank(vectors[block], lang, sorted(searcher.languages), DEPTH), strict=True
-            ):
-                run[queries[row].doc_id] = list(zip(one.doc_ids, map(float, one.scores), strict=True))
+            ranked = ranker.rank(vectors[block], lang, sorted(searcher.languages), DEPTH)
+            rankings |= dict(zip(block, ranked, strict=True))
     names = {query.doc_id for query in queries}
-    scores = evaluate(Run("maps", run), [one for one in qrels if one.query_id in names], parse_measures(["AP"]), names)
-    return scores.values("AP")
+    own = [qrel for qrel in qrels if qrel.query_id in names]
+    return harness.average_precisions(queries, [rankings[row] for row in range(len(queries))], own)
 
 
 def search_rows(home: Path, folds: int, share: float) -> list[str]:
@@ -174,9 +165,9 @@ def search_rows(home: Path, folds: int, share: float) -> list[str]:
         networks = learn_networks(seen, spec, 0, Console(quiet=True)).networks
         variants["NCA, rescoring what is found without a map"] = MappedCalibration.on(statistics, networks)
         for name, calibration in variants.items():
-            start = time.perf_counter()
-            found.setdefault(name, {}).update(precision(searcher, calibration, asked, vectors, qrels))
-            print(name, np.mean(list(found[name].values())), f"{time.perf_counter() - start:.0f} s", flush=True)
+            with harness.Stopwatch() as watch:
+                found.setdefault(name, {}).update(precision(searcher, calibration, asked, vectors, qrels))
+            print(name, harness.mean(found[name]), f"{watch.seconds:.0f} s", flush=True)
     base = found["without a map"]
     lines = [
         f"{len(base):,} queries ({len(order)} topics in {len(LANGS)} languages), {folds} folds, balance "
@@ -202,9 +193,9 @@ def fitting_rows() -> list[str]:
     chance = np.random.default_rng(0)
     x = chance.standard_normal((100_000, 384), dtype=np.float32)
     y = x[:, ::-1] + chance.standard_normal((100_000, 384), dtype=np.float32)
-    start = time.perf_counter()
-    LCA(0.1).fit(x, y)
-    return [f"LCA of 100,000 pairs × 384: {time.perf_counter() - start:.2f} s."]
+    with harness.Stopwatch() as watch:
+        LCA(0.1).fit(x, y)
+    return [f"LCA of 100,000 pairs × 384: {watch.seconds:.2f} s."]
 
 
 def speed_rows(home: Path) -> list[str]:
@@ -235,7 +226,7 @@ def speed_rows(home: Path) -> list[str]:
 
             return ask
 
-        seconds = results.in_turn(
+        seconds = harness.in_turn(
             {
                 "encoding": lambda: [searcher.encoder.encode_queries([query]) for query in asked],
                 "what kNN is asked without a map": asking(statistics),
@@ -324,7 +315,7 @@ def migration_rows(old_home: Path, new_home: Path, encoder: str, sizes: Sequence
             if balance is not None:
                 searcher.choice = replace(searcher.choice, balance=balance)
             vectors = searcher.encoder.encode_queries(asked)
-            return float(np.mean(list(precision(searcher, searcher.calibration, asked, vectors, qrels).values())))
+            return harness.mean(precision(searcher, searcher.calibration, asked, vectors, qrels))
 
     old, again = measured(old_home), measured(new_home)
     lines = [
@@ -340,13 +331,14 @@ def migration_rows(old_home: Path, new_home: Path, encoder: str, sizes: Sequence
         with tempfile.TemporaryDirectory() as place:
             home = Path(place) / "home"
             shutil.copytree(old_home, home)
-            start = time.perf_counter()
-            report = migrate("lohelp", encoder, None, Settings.read(home=home), sample=size, anyway=True, device="cpu")
-            took = time.perf_counter() - start
+            settings = Settings.read(home=home)
+            with harness.Stopwatch() as watch:
+                report = migrate("lohelp", encoder, None, settings, sample=size, anyway=True, device="cpu")
             value, worth = measured(home), report.worth
         said = f"{worth.old:.3f}, {worth.new:.3f}, {worth.mapped:.3f}"
         lines.append(
-            f"| new encoder, map of {size:,} documents ({took:.0f} s) | {value:.3f} | {value / again:.0%} | {said} |"
+            f"| new encoder, map of {size:,} documents ({watch.seconds:.0f} s) | {value:.3f} | {value / again:.0%} "
+            f"| {said} |"
         )
         print(lines[-1], flush=True)
     return lines
@@ -390,7 +382,7 @@ def reencoding_rows(old_home: Path, new_home: Path, encoder: str, shares: Sequen
                     assert loaded is not None
                     calibration = loaded
                 vectors = searcher.encoder.encode_queries(asked)
-                value = float(np.mean(list(precision(searcher, calibration, asked, vectors, qrels).values())))
+                value = harness.mean(precision(searcher, calibration, asked, vectors, qrels))
             lines.append(f"| {part:.0%} | {value:.3f} |")
             print(lines[-1], flush=True)
         store.close()
@@ -433,7 +425,7 @@ def main() -> None:
     else:
         name, lines = "Mapped search", search_rows(arguments.home, arguments.folds, arguments.share)
     print("\n".join(lines))
-    results.write(name, _command(sys.argv[1:]), lines)
+    harness.write(name, _command(sys.argv[1:]), lines)
 
 
 _PLACES = {"--home": "HOME", "--other-home": "OTHER", "--encoder": "FOLDER"}

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import argparse
-import gzip
 import json
 import os
 import subprocess
 import sys
 import tempfile
+from itertools import islice
 from pathlib import Path
 
-from benchmarks import results
+from benchmarks import harness
 
 
 def peak(count: int, place: Path) -> float:
@@ -20,15 +20,9 @@ def peak(count: int, place: Path) -> float:
     with source.open("w", encoding="utf-8") as out:
         written = 0
         while written < count:
-            for file in sorted((results.DATA / "lohelp").glob("docs.*.jsonl.gz")):
-                with gzip.open(file, "rt", encoding="utf-8") as lines:
-                    for line in lines:
-                        if written == count:
-                            break
-                        record = json.loads(line)
-                        record |= {"id": f"{written}", "text": record["text"][:300]}
-                        out.write(json.dumps(record) + "\n")
-                        written += 1
+            for record in islice(harness.read_all("lohelp"), count - written):
+                out.write(json.dumps(record | {"id": f"{written}", "text": record["text"][:300]}) + "\n")
+                written += 1
     code = "import sys; from query.cli import run; sys.exit(run(sys.argv[1:]))"
     command = [sys.executable, "-c", code, "index", str(source), "-c", "c", "--home", str(place / f"h{count}"), "-q"]
     pid = os.posix_spawn(command[0], command, os.environ)
@@ -43,7 +37,7 @@ def main() -> None:
     argparse.ArgumentParser(description=__doc__).parse_args()
     with tempfile.TemporaryDirectory() as folder:
         small, large = (peak(count, Path(folder)) for count in (1_000, 17_000))
-    results.write(
+    harness.write(
         "Memory of indexing",
         "python -m benchmarks.memory",
         [

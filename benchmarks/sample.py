@@ -3,21 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import gzip
 import json
 import sys
-from collections.abc import Iterator
 
 import numpy as np
 
-from benchmarks import results
-
-
-def records(name: str) -> Iterator[dict[str, str]]:
-    """Every document of one of the open collections, language by language."""
-    for file in sorted((results.DATA / name).glob("docs.*.jsonl.gz")):
-        with gzip.open(file, "rt", encoding="utf-8") as lines:
-            yield from map(json.loads, lines)
+from benchmarks import harness
 
 
 def main() -> None:
@@ -27,9 +18,9 @@ def main() -> None:
     parser.add_argument("--concepts", type=int, default=400)
     parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args()
-    concepts = sorted({record["concept"] for record in records(arguments.collection)})
+    concepts = sorted({record["concept"] for record in harness.read_all(arguments.collection)})
     drawn = set(np.random.default_rng(arguments.seed).permutation(concepts)[: arguments.concepts].tolist())
-    for record in records(arguments.collection):
+    for record in harness.read_all(arguments.collection):
         if record["concept"] in drawn:
             sys.stdout.write(json.dumps(record, ensure_ascii=False) + "\n")
 

@@ -8,16 +8,16 @@ import statistics
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from unittest.mock import patch
 
 import numpy as np
 
-from benchmarks import results
+from benchmarks import harness
 from benchmarks.encoding import documents
 from encoders.console import Console
 from encoders.document import Document, Encoder, FloatArray, Passages, int8_rows, unit_rows
@@ -73,18 +73,18 @@ def calibrating(settings: Settings, encoder: Encoder) -> list[str]:
 
     def timed(self: Encoder, queries: Sequence[Document]) -> FloatArray:
         nonlocal encoding
-        started = time.perf_counter()
-        vectors: FloatArray = encode(self, queries)
-        encoding += time.perf_counter() - started
+        with harness.Stopwatch() as watch:
+            vectors: FloatArray = encode(self, queries)
+        encoding += watch.seconds
         return vectors
 
     rest, bank = [], []
     with patch.object(type(encoder), "encode_queries", timed):
         for _ in range(2):
             encoding = 0.0
-            started = time.perf_counter()
-            calibrate("large", settings, device="cpu")
-            rest.append(time.perf_counter() - started - encoding)
+            with harness.Stopwatch() as watch:
+                calibrate("large", settings, device="cpu")
+            rest.append(watch.seconds - encoding)
             bank.append(encoding)
     return [
         "",
@@ -120,28 +120,15 @@ def warm(settings: Settings, rounds: int) -> list[str]:
             "passages": FairRanker(searcher.store, made, replace(Choice.of(made), balance=0.75)),
         }
         targets = searcher.targets(None)
-        parts: dict[str, list[float]] = {}
+        watches = harness.Stopwatches(10)
         for at in range(rounds + 10):
             text = QUERIES[at % len(QUERIES)]
-            query = Document("q", "en", text)
-            times = {}
-            started = time.perf_counter()
-            vector = searcher.encoder.encode_queries([query])
-            times["encode"] = time.perf_counter() - started
-            started = time.perf_counter()
-            everything @ vector[0]
-            times["product"] = time.perf_counter() - started
-            started = time.perf_counter()
-            searcher.search(text, lang="en")
-            times["search"] = time.perf_counter() - started
+            vector = watches.step("encode", partial(searcher.encoder.encode_queries, [Document("q", "en", text)]))
+            watches.step("product", partial(np.matmul, everything, vector[0]))
+            watches.step("search", partial(searcher.search, text, lang="en"))
             for name, ranker in rankers.items():
-                started = time.perf_counter()
-                ranker.rank(vector, "en", targets, 10)
-                times[name] = time.perf_counter() - started
-            if at >= 10:
-                for name, value in times.items():
-                    parts.setdefault(name, []).append(value * 1000)
-    p50 = {name: statistics.median(values) for name, values in parts.items()}
+                watches.step(name, partial(ranker.rank, vector, "en", targets, 10))
+    p50 = watches.medians()
     rest = p50["search"] - p50["encode"] - p50["product"]
     return [
         "| 100,000 documents in 20 languages, warm, p50 | ms |",
@@ -177,7 +164,7 @@ def one_shot(settings: Settings, rounds: int) -> list[str]:
         "help": lambda: run([sys.executable, "-m", "query.cli", "--help"]),
         "python": lambda: run([sys.executable, "-c", "import numpy, onnxruntime, sqlalchemy, tokenizers"]),
     }
-    seconds = {name: statistics.median(values) for name, values in results.in_turn(jobs, rounds).items()}
+    seconds = {name: statistics.median(values) for name, values in harness.in_turn(jobs, rounds).items()}
     return [
         "",
         "| a process of its own, wall | s |",
@@ -199,7 +186,7 @@ def main() -> None:
         fill(settings, "large", 100_000)
         fill(settings, "small", 10_000)
         lines = warm(settings, arguments.rounds) + one_shot(settings, 7)
-    results.write("Search", "python -m benchmarks.search", lines)
+    harness.write("Search", "python -m benchmarks.search", lines)
 
 
 if __name__ == "__main__":

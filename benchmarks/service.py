@@ -6,20 +6,20 @@ import argparse
 import asyncio
 import random
 import shutil
-import statistics
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import httpx
 import numpy as np
 from elasticsearch import Elasticsearch, helpers
 
-from benchmarks import results
+from benchmarks import harness
 from benchmarks.search import QUERIES, fill
 from indexer.settings import Settings
 from query.fitting.calibrate import calibrate
@@ -53,7 +53,7 @@ def served(home: Path, *options: str) -> Iterator[None]:
 
 def alone(settings: Settings, rounds: int) -> list[str]:
     """p50 of the same queries, never seen before, through a warm searcher and through the service, taking turns."""
-    times: dict[str, list[float]] = {"searcher": [], "service": [], "kept": []}
+    watches = harness.Stopwatches(10)
     with Searcher.open("large", settings, device="cpu") as searcher, httpx.Client(base_url=_URL) as client:
         for at in range(rounds + 10):
             text = f"{QUERIES[at % len(QUERIES)]} {at}"
@@ -65,13 +65,10 @@ def alone(settings: Settings, rounds: int) -> list[str]:
             def search(text: str = text) -> None:
                 searcher.search(text, lang="en")
 
-            for name, act in (("searcher", search), ("service", ask), ("kept", ask)):
+            for name, job in (("searcher", search), ("service", ask), ("kept", ask)):
                 time.sleep(_PAUSE)
-                started = time.perf_counter()
-                act()
-                if at >= 10:
-                    times[name].append(time.perf_counter() - started)
-    p50 = {name: 1000 * statistics.median(values) for name, values in times.items()}
+                watches.step(name, job)
+    p50 = watches.medians()
     return [
         "| one query at a time, p50 | ms |",
         "|---|---:|",
@@ -90,10 +87,10 @@ async def _at_rate(rate: float, seconds: float) -> tuple[list[float], int]:
 
     async def ask(client: httpx.AsyncClient, at: int) -> None:
         nonlocal failed
-        started = time.perf_counter()
-        answer = await client.post("/api/search", json={"query": f"{QUERIES[at % 4]} {at} {rate}", "lang": "en"})
+        with harness.Stopwatch() as watch:
+            answer = await client.post("/api/search", json={"query": f"{QUERIES[at % 4]} {at} {rate}", "lang": "en"})
         if answer.status_code == 200:
-            times.append(time.perf_counter() - started)
+            times.append(watch.seconds)
         else:
             failed += 1
 
@@ -119,9 +116,9 @@ async def _saturated(requests: int, together: int) -> float:
             ).raise_for_status()
 
     async with httpx.AsyncClient(base_url=_URL, timeout=60) as client:
-        started = time.perf_counter()
-        await asyncio.gather(*(caller(client) for _ in range(together)))
-        return requests / (time.perf_counter() - started)
+        with harness.Stopwatch() as watch:
+            await asyncio.gather(*(caller(client) for _ in range(together)))
+    return requests / watch.seconds
 
 
 def loaded(seconds: float) -> list[str]:
@@ -145,14 +142,12 @@ def passed_through(home: Path, rounds: int) -> list[str]:
     with running() as server, Elasticsearch(server.url) as direct:
         helpers.bulk(direct, ({"_index": "pages", "body": f"page {at} of text"} for at in range(2000)), refresh=True)
         with served(home, "--elastic", server.url, "--index", "pages"), Elasticsearch(_URL) as through:
-            times: dict[str, list[float]] = {"direct": [], "through": []}
+            watches = harness.Stopwatches(50)
             for at in range(rounds + 50):
+                query = {"match": {"body": f"page {at}"}}
                 for name, client in (("direct", direct), ("through", through)):
-                    started = time.perf_counter()
-                    client.search(index="pages", query={"match": {"body": f"page {at}"}})
-                    if at >= 50:
-                        times[name].append(time.perf_counter() - started)
-    p50 = {name: 1000 * statistics.median(values) for name, values in times.items()}
+                    watches.step(name, partial(client.search, index="pages", query=query))
+    p50 = watches.medians()
     return [
         "",
         "| an ordinary search, elasticsearch-py, p50 | ms |",
@@ -180,7 +175,7 @@ def main() -> None:
         fill(Settings.read(home=small), "small", 1000)
         lines += passed_through(small, arguments.rounds)
         shutil.rmtree(small)
-    results.write("Service", "python -m benchmarks.service", lines)
+    harness.write("Service", "python -m benchmarks.service", lines)
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ from typing import Any
 import httpx
 from elasticsearch import Elasticsearch, helpers
 
-from benchmarks import results
+from benchmarks import harness
 from benchmarks.encoding import documents
 from indexer.settings import Settings
 from query.cli import run
@@ -156,7 +156,7 @@ def main() -> None:
     parser.add_argument("--each", type=int, default=40)
     arguments = parser.parse_args()
     lines, good = trial(arguments.requests, arguments.each)
-    results.write("Service under accidents", "python -m benchmarks.service_load", lines)
+    harness.write("Service under accidents", "python -m benchmarks.service_load", lines)
     if not good:
         raise SystemExit("an answer was wrong, or no honest error, or not every query was right afterwards; see above")
 

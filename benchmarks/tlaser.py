@@ -7,7 +7,6 @@ before; ``table`` makes the page's section of a file, of a model's lines the las
 from __future__ import annotations
 
 import argparse
-import gzip
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -16,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks import results
+from benchmarks import harness
 from encoders.console import Console
 from encoders.document import Document, Encoder
 from encoders.folder import ModelFolder
@@ -33,11 +32,8 @@ def sentences(languages: Sequence[str]) -> dict[str, list[dict[str, str]]]:
     """LibreOffice's sentences as rows of texts by language: ``train``, ``validation`` and ``test`` by number."""
     rows: dict[str, dict[str, str]] = {}
     for lang in languages:
-        with gzip.open(results.DATA / "lostrings" / f"{lang}.tsv.gz", "rt", encoding="utf-8") as lines:
-            next(lines)
-            for line in lines:
-                sid, _, text = line.rstrip("\n").partition("\t")
-                rows.setdefault(sid, {})[lang] = text
+        for sid, text, *_ in harness.tsv(f"lostrings/{lang}.tsv.gz"):
+            rows.setdefault(sid, {})[lang] = text
     parts: dict[str, list[dict[str, str]]] = {"train": [], "validation": [], "test": []}
     for sid, texts in sorted(rows.items()):
         parts[{0: "test", 1: "validation"}.get(int(sid[1:]) % 10, "train")].append(texts)
@@ -61,13 +57,7 @@ def test_errors(encoder: Encoder, rows: Sequence[Mapping[str, str]], languages: 
 
 def classified(encoder: Encoder, languages: Sequence[str]) -> list[Averages]:
     """Zero-shot classification of Debian's package descriptions, several splits by package."""
-    documents = []
-    for lang in languages:
-        with gzip.open(results.DATA / "ddtp" / f"docs.{lang}.jsonl.gz", "rt", encoding="utf-8") as lines:
-            for line in lines:
-                one = json.loads(line)
-                fields = {"label": one["label"], "concept": one["concept"]}
-                documents.append(Document(one["id"], lang, one["text"], one["title"], fields))
+    documents = [page for lang in languages for page in harness.documents(harness.read("ddtp", lang), lang)]
     vectors = encoder.encode_documents(documents).vectors
     labels = np.array([document.fields["label"] for document in documents])
     langs = np.array([document.lang for document in documents])
@@ -158,7 +148,7 @@ def table(file: Path) -> None:
             cells = [_spread(values) for values in zip(*(run[1:] for run in own), strict=True)]
             tokens = f"{np.mean([run.tokens for run in own]):,.0f}"
             lines.append(f"| {name} | {len(own)} | {tokens} | {' | '.join(cells)} |")
-    results.write("T-LASER", "python -m benchmarks.tlaser table", [*lines, *order(runs)])
+    harness.write("T-LASER", "python -m benchmarks.tlaser table", [*lines, *order(runs)])
 
 
 def _spread(values: Sequence[float]) -> str:

@@ -13,14 +13,13 @@ import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from time import perf_counter
 from typing import cast, get_args
 
 import tokenizers
 import torch
 from torch import Tensor
 
-from benchmarks import results
+from benchmarks import harness
 from benchmarks.tlaser import sentences
 from encoders.console import Console
 from encoders.document import Int32Array
@@ -94,25 +93,24 @@ def training_speed(job: Job, rounds: int) -> list[str]:
     """
     training = job.plan.training
     device = training_device(job.device)
-    started = perf_counter()
-    batches = Batches(job.corpus, job.plan.variant, training.batch_tokens, 0)
-    drawn = [next(batches) for _ in range(training.steps * training.accumulate)]
-    making = perf_counter() - started
+    with harness.Stopwatch() as making:
+        batches = Batches(job.corpus, job.plan.variant, training.batch_tokens, 0)
+        drawn = [next(batches) for _ in range(training.steps * training.accumulate)]
     ready = []
     for one in drawn:
         source, target, given, wanted = (
             torch.from_numpy(ids).to(device) for ids in (one.source, one.target, one.given, one.wanted)
         )
         ready.append((source, target, given, wanted, one.language))
-    seconds = results.in_turn({"bare": lambda: job.bare(ready), "ours": job.ours}, rounds)
+    seconds = harness.in_turn({"bare": lambda: job.bare(ready), "ours": job.ours}, rounds)
     ours = statistics.median(seconds["ours"])
     rate = sum(one.tokens for one in drawn) / ours
     cells = [
-        results.ratio(seconds["bare"], seconds["ours"]),
+        harness.ratio(seconds["bare"], seconds["ours"]),
         f"{rate:,.0f}",
         f"{rate * words_a_token(job.train, job.corpus):,.0f}",
     ]
-    return [*cells, f"{100 * making / ours:.0f} %"] if device.type == "cuda" else cells
+    return [*cells, f"{100 * making.seconds / ours:.0f} %"] if device.type == "cuda" else cells
 
 
 def encoding_speed(job: Job, tokenizer: tokenizers.Tokenizer, rounds: int) -> str:
@@ -145,12 +143,12 @@ def encoding_speed(job: Job, tokenizer: tokenizers.Tokenizer, rounds: int) -> st
     cores = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
-        seconds = results.in_turn(
+        seconds = harness.in_turn(
             {"torch": lambda: by_torch(encoder, rows), "graph": lambda: session.run(rows, PAD_ID)}, rounds
         )
     finally:
         torch.set_num_threads(cores)
-    return results.ratio(seconds["torch"], seconds["graph"])
+    return harness.ratio(seconds["torch"], seconds["graph"])
 
 
 def by_torch(encoder: UnitVectors, rows: Sequence[Int32Array]) -> None:
@@ -192,7 +190,7 @@ def main() -> None:
             cells.append(encoding_speed(job, tokenizer, arguments.rounds))
         lines.append(f"| {NAMES[variant]} | {' | '.join(cells)} |")
     name = f"T-LASER, speed on {torch.cuda.get_device_name()}" if on_gpu else "T-LASER, speed"
-    results.write(name, shlex.join(["python", "-m", "benchmarks.tlaser_speed", *sys.argv[1:]]), lines)
+    harness.write(name, shlex.join(["python", "-m", "benchmarks.tlaser_speed", *sys.argv[1:]]), lines)
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ import tempfile
 from contextlib import ExitStack
 from pathlib import Path
 
-from benchmarks import results
+from benchmarks import harness
 from trials.documents import poison
 from trials.servers.elastic import running as elastic_running
 from trials.servers.postgres import PostgresServer
@@ -36,7 +36,7 @@ def main() -> None:
         kinds = random.Random(arguments.seed).choices(sorted(trial.accidents()), k=arguments.accidents)
         outcome = trial.run(kinds, (0.3, 2.0))
     told = ", ".join(f"{times} × {kind}" for kind, times in outcome.happened.most_common())
-    results.write(
+    harness.write(
         f"Accidents to workers ({arguments.broker})",
         f"python -m benchmarks.worker_accidents --broker {arguments.broker} --accidents {arguments.accidents} "
         f"--documents {arguments.documents} --concurrency {arguments.concurrency} --seed {arguments.seed}",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import gzip
 import json
 import os
 import statistics
@@ -18,7 +17,7 @@ from pathlib import Path
 import numpy as np
 import sqlalchemy as sa
 
-from benchmarks import results
+from benchmarks import harness
 from encoders.console import Console
 from encoders.methods.registry import open_encoder
 from indexer.collection import collection as collections
@@ -63,14 +62,11 @@ class _Steps(Metrics):
 
 def sample(folder: Path, documents: int) -> Path:
     """Help pages in nine languages, as many of each."""
-    languages = ("en", "de", "fr", "it", "es", "ru", "fi", "ja", "zh")
     source = folder / "pages.jsonl"
     with source.open("w", encoding="utf-8") as out:
-        for lang in languages:
-            with gzip.open(results.DATA / "lohelp" / f"docs.{lang}.jsonl.gz", "rt", encoding="utf-8") as lines:
-                for _, line in zip(range(documents // len(languages)), lines, strict=False):
-                    record = json.loads(line)
-                    out.write(json.dumps({"id": record["id"], "lang": lang, "text": record["text"]}) + "\n")
+        for lang in harness.LANGUAGES:
+            for record in harness.read("lohelp", lang, documents // len(harness.LANGUAGES)):
+                out.write(json.dumps({"id": record["id"], "lang": lang, "text": record["text"]}) + "\n")
     return source
 
 
@@ -94,9 +90,9 @@ def claims(database: str) -> dict[str, list[float]]:
     seconds: dict[str, list[float]] = {"named": [], "next": []}
     for at in range(_CLAIMS):
         for kind, number in (("named", _CHUNKS - 1 - at), ("next", 0)):
-            started = time.perf_counter()
-            lease = leases.take(ledger.run.id, number)
-            seconds[kind].append(time.perf_counter() - started)
+            with harness.Stopwatch() as watch:
+                lease = leases.take(ledger.run.id, number)
+            seconds[kind].append(watch.seconds)
             assert lease is not None
     ledger.abandon()
     engine.dispose()
@@ -127,12 +123,12 @@ class Race:
 
     def together(self) -> float:
         """Seconds of two workers, the reading and spooling of the sources included."""
-        started = time.perf_counter()
-        number = self._begin(f"together{self.rounds}")
-        send_hints(self.engine, self.hints, self.model)
-        while (now := run_progress(self.engine, number)).done < now.documents:
-            time.sleep(0.05)
-        return time.perf_counter() - started
+        with harness.Stopwatch() as watch:
+            number = self._begin(f"together{self.rounds}")
+            send_hints(self.engine, self.hints, self.model)
+            while (now := run_progress(self.engine, number)).done < now.documents:
+                time.sleep(0.05)
+        return watch.seconds
 
     def _begin(self, name: str) -> int:
         collections.register(self.engine, name, self.settings, DEFAULT, self.encoder.spec)
@@ -173,11 +169,11 @@ class Race:
     def messages(self) -> float:
         """Seconds of a message by way of the broker and Celery, its look at the ledger included."""
         self.hints.send(self.model, [(10**6, number) for number in range(_MESSAGES)])
-        started = time.perf_counter()
-        waiting = self.hints.waiting(self.model)
-        while self.hints.waiting(self.model):
-            time.sleep(0.05)
-        return (time.perf_counter() - started) / waiting
+        with harness.Stopwatch() as watch:
+            waiting = self.hints.waiting(self.model)
+            while self.hints.waiting(self.model):
+                time.sleep(0.05)
+        return watch.seconds / waiting
 
 
 def _workers(settings: Settings, log: Path) -> subprocess.Popen[bytes]:
@@ -217,7 +213,7 @@ def race(documents: int, rounds: int, folder: Path, database: str, broker: str) 
     chunk = ledger + sum(statistics.mean(steps[step]) for step in ("encode", "put"))
     return [
         f"{documents:,} help pages, embedded store, ledger on PostgreSQL, messages by RabbitMQ. Two workers of one "
-        f"thread against one process with two: throughput × {results.ratio(alone, together)}.",
+        f"thread against one process with two: throughput × {harness.ratio(alone, together)}.",
         "",
         f"A chunk takes {chunk:.2f} s in one worker; its ledger and spool {1000 * ledger:.1f} ms of it, its message "
         f"{1000 * message:.1f} ms more: {100 * (ledger + message) / chunk:.1f} %.",
@@ -239,7 +235,7 @@ def main() -> None:
         taken = claims(postgres.url)
         rabbit = stack.enter_context(running(RabbitServer))
         lines = race(arguments.documents, arguments.rounds, folder, postgres.url, rabbit.url)
-    results.write(
+    harness.write(
         "Workers",
         f"python -m benchmarks.workers --documents {arguments.documents} --rounds {arguments.rounds}",
         [
