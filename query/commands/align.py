@@ -6,13 +6,12 @@ import json
 import math
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import click
 
 from encoders.console import Console
 from encoders.errors import BadInput
-from encoders.methods.registry import METHODS
 from encoders.session import Device
 from encoders.wording import counted
 from indexer.settings import Settings
@@ -22,14 +21,14 @@ from query.alignment.mining import AlignmentPlan, Mined, mine
 from query.alignment.side import Side
 from query.alignment.sides import Sides
 from query.calibration.margin import MARGINS, Margin
-from query.commands.options import device_option, output_options, place_options
+from query.commands.options import FILE, PATH, common_options, device_option, method_option
 from query.evaluation.file_patterns import writable, write_lines
 
 
 @click.command("align", short_help="Pair the documents of two languages one to one.")
 @click.argument("a", metavar="A")
 @click.argument("b", metavar="B")
-@click.option("-o", "--output", type=click.Path(path_type=Path, dir_okay=False), help="Write the pairs here.")
+@click.option("-o", "--output", type=FILE, help="Write the pairs here.")
 @click.option("--format", "format_", type=click.Choice(["tsv", "jsonl"]), default="tsv", show_default=True)
 @click.option("--threshold", type=float, help="Least score of a pair.  [default: as many pairs as there can be]")
 @click.option("--margin", type=click.Choice(MARGINS), default="ratio", show_default=True, help="Form of the score.")
@@ -44,19 +43,18 @@ from query.evaluation.file_patterns import writable, write_lines
 @click.option("--no-passages", is_flag=True, help="Score by documents' vectors alone.")
 @click.option("--no-maps", is_flag=True, help="Learn nothing from the clear pairs.")
 @click.option("--gold", metavar="FIELD", default="", help="Score the pairs: true ones share this field's value.")
-@click.option("--gold-file", type=click.Path(path_type=Path), help="Score the pairs: true ones, id_a TAB id_b a line.")
+@click.option("--gold-file", type=PATH, help="Score the pairs: true ones, id_a TAB id_b a line.")
 @click.option("--encoder", metavar="NAME|FOLDER", help=f"Encoder of files.  [default: the collection's, or {DEFAULT}]")
-@click.option("--method", type=click.Choice(METHODS), help="How a document's vector is made.")
+@method_option
 @device_option
-@place_options
-@output_options
+@common_options
 def command(
     a: str,
     b: str,
     output: Path | None,
     format_: str,
     threshold: float | None,
-    margin: str,
+    margin: Margin,
     neighbours: int,
     debias: str,
     no_passages: bool,
@@ -65,7 +63,7 @@ def command(
     gold_file: Path | None,
     encoder: str | None,
     method: str | None,
-    device: str,
+    device: Device,
     settings: Settings,
     console: Console,
 ) -> None:
@@ -74,7 +72,7 @@ def command(
     A and B are COLLECTION:LANG of indexed collections, or files and folders of documents, which are encoded on the way.
     """
     plan = AlignmentPlan(
-        margin=cast("Margin", margin),
+        margin=margin,
         k=neighbours,
         threshold=-math.inf if threshold is None else threshold,
         debias=_debias_rank(debias),
@@ -88,7 +86,7 @@ def command(
     if output:
         writable(output)
     truth = stated_pairs(gold_file) if gold_file else None
-    sides = Sides(settings, console, gold, encoder, method, cast("Device", device)).open(a, b)
+    sides = Sides(settings, console, gold, encoder, method, device).open(a, b)
     expected = truth or (shared_values(*sides, gold) if gold else None)
     with console.progress("aligning", None, "documents") as progress:
         mined = mine(*sides, plan)

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import time
 from dataclasses import asdict, replace
-from typing import cast
 from urllib.parse import urlsplit
 
 import click
 
 from encoders.console import Console
 from encoders.errors import BadInput, StoreError
-from encoders.methods.registry import METHODS
 from encoders.session import Device
 from indexer.attaching.attach import Attaching
 from indexer.attaching.catch_up import AttachReport
@@ -20,7 +18,7 @@ from indexer.elastic.errors import NoIndex, waits
 from indexer.settings import Settings
 from indexer.stores.attached.address import Attachment
 from onnx_export.models import DEFAULT
-from query.commands.options import device_option, output_options, place_options
+from query.commands.options import collection_option, common_options, device_option, method_option
 from query.commands.output.calibrations import show_upkeep
 from query.commands.output.notes import show_notes
 from query.fitting.upkeep import is_calibrated, keep_calibrated
@@ -31,9 +29,7 @@ _MIN_CHANGED_SHARE = 0.1
 
 @click.command("attach", short_help="Make an existing Elasticsearch index cross-lingual in place.")
 @click.argument("index", required=False)
-@click.option(
-    "-c", "--collection", "name", required=True, envvar="DRAGOMAN_COLLECTION", help="Name of the collection it becomes."
-)
+@collection_option("Name of the collection it becomes.")
 @click.option("--text", metavar="FIELD", help="Its field of texts, with dots into objects: content.body.")
 @click.option("--title", metavar="FIELD", default="", help="Its field of titles.")
 @click.option("--lang-field", metavar="FIELD", default="", help="Its field of languages.")
@@ -44,11 +40,10 @@ _MIN_CHANGED_SHARE = 0.1
 @click.option("--follow", is_flag=True, help="Go on keeping up with its owner's writes until interrupted.")
 @click.option("--every", type=click.FloatRange(min=0.1), default=30.0, show_default=True, help="Seconds between looks.")
 @click.option("--encoder", metavar="NAME|FOLDER", help=f"Encoder of a new collection.  [default: {DEFAULT}]")
-@click.option("--method", type=click.Choice(METHODS), help="How a document's vector is made.")
+@method_option
 @device_option
 @click.option("--no-calibration", is_flag=True, help="Leave the collection's calibration as it is, or without one.")
-@place_options
-@output_options
+@common_options
 def command(
     index: str | None,
     name: str,
@@ -63,7 +58,7 @@ def command(
     every: float,
     encoder: str | None,
     method: str | None,
-    device: str,
+    device: Device,
     no_calibration: bool,
     settings: Settings,
     console: Console,
@@ -89,12 +84,11 @@ def command(
             vectors=vectors,
             companion=address.prefix if companion else "",
         )
-    chosen_device = cast("Device", device)
     try:
         with Attaching.open(
-            name, attachment, settings=settings, encoder=encoder, method=method, device=chosen_device, console=console
+            name, attachment, settings=settings, encoder=encoder, method=method, device=device, console=console
         ) as attaching:
-            upkeep = _CalibrationUpkeep(name, settings, chosen_device, console, enabled=not no_calibration)
+            upkeep = _CalibrationUpkeep(name, settings, device, console, enabled=not no_calibration)
             _catch_up(attaching, upkeep, following=follow)
             while follow:
                 time.sleep(every)

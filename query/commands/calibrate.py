@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import cast
 
 import click
 
@@ -21,7 +20,7 @@ from query.calibration import table as calibration_table
 from query.calibration.lineage import cancel_abandoned_migration
 from query.calibration.margin import MARGINS, Margin
 from query.calibration.setting import DEFAULT, Setting
-from query.commands.options import device_option, output_options, place_options, weights_option
+from query.commands.options import PATH, collection_option, common_options, device_option, seed_option, weights_option
 from query.commands.output.calibrations import show_calibration, show_calibrations
 from query.evaluation.file_patterns import expand
 from query.evaluation.qrels import read_qrels
@@ -32,9 +31,7 @@ from query.query_log.judged_queries import logged_queries
 
 
 @click.command("calibrate", short_help="Make languages comparable: after index by itself, again when wanted.")
-@click.option(
-    "-c", "--collection", "name", required=True, envvar="DRAGOMAN_COLLECTION", help="The collection to calibrate."
-)
+@collection_option("The collection to calibrate.")
 @click.option("--list", "listing", is_flag=True, help="Show the calibrations there are; make none.")
 @click.option("--use", "wanted", default="", metavar="ID|none", help="Search with this one from now on; make none.")
 @click.option("--topics", "topic_files", multiple=True, metavar="FILE", help="Topics to decide by, with --qrels.")
@@ -58,14 +55,13 @@ from query.query_log.judged_queries import logged_queries
 @click.option(
     "--map",
     "mapping",
-    type=click.Path(path_type=Path),
+    type=PATH,
     metavar="FOLDER",
     help="Rank with maps of dragoman train mapping.",
 )
-@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of the random samples.")
+@seed_option("Of the random samples.")
 @device_option
-@place_options
-@output_options
+@common_options
 def command(
     name: str,
     listing: bool,
@@ -75,12 +71,12 @@ def command(
     log_files: tuple[str, ...],
     from_log: bool,
     balance: float | None,
-    margin: str | None,
+    margin: Margin | None,
     rank: int | None,
     weights: str,
     mapping: Path | None,
     seed: int,
-    device: str,
+    device: Device,
     settings: Settings,
     console: Console,
 ) -> None:
@@ -111,7 +107,7 @@ def command(
         raise click.UsageError("--topics decides how to rank; leave --balance, --margin, --rank and --weights out")
     setting = Setting(
         DEFAULT.rank if rank is None else rank,
-        cast("Margin", margin) if margin else DEFAULT.margin,
+        margin or DEFAULT.margin,
         DEFAULT.balance if balance is None else balance,
         parsed_weights(weights) if weights else (),
     )
@@ -126,7 +122,7 @@ def command(
         setting=setting if setting_given else None,
         given=CalibrationInput(maps=read_mapping(mapping)) if mapping else None,
         seed=seed,
-        device=cast("Device", device),
+        device=device,
         console=console,
     )
     show_calibration(report, name, console)

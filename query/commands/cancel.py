@@ -8,13 +8,12 @@ from encoders.console import Console
 from indexer.ledger.database import opened
 from indexer.settings import Settings
 from indexer.workers.controlling import cancel
-from query.commands.options import output_options, place_options
+from query.commands.options import collection_option, common_options
 
 
 @click.command("cancel", short_help="Give up a run of workers; what is stored stays.")
-@click.option("-c", "--collection", "name", required=True, help="Name of the collection.")
-@place_options
-@output_options
+@collection_option("Name of the collection.", from_environment=False)
+@common_options
 def command(name: str, settings: Settings, console: Console) -> None:
     """Give up a collection's run of workers. What is stored stays, and the next dragoman index finds it unchanged."""
     with opened(settings.database) as engine:

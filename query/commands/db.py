@@ -7,7 +7,7 @@ import click
 from encoders.console import Console
 from indexer.ledger.database import open_engine, upgrade
 from indexer.settings import Settings
-from query.commands.options import output_options, place_options
+from query.commands.options import common_options
 
 
 @click.group("db", short_help="Look after the SQL database.")
@@ -16,8 +16,7 @@ def command() -> None:
 
 
 @command.command("upgrade")
-@place_options
-@output_options
+@common_options
 def upgrade_command(
     settings: Settings,
     console: Console,

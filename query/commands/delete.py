@@ -17,18 +17,17 @@ from indexer.ledger.database import opened, owner_of
 from indexer.settings import Settings
 from indexer.stores.attached.address import is_attached
 from query.collections.removal import remove_collection
-from query.commands.options import output_options, place_options
+from query.commands.options import collection_option, common_options
 from query.commands.output.detached import show_detached
 
 
 @click.command("delete", short_help="Remove documents, or a whole collection.")
 @click.argument("doc_ids", nargs=-1, metavar="[ID…]")
-@click.option("-c", "--collection", "name", required=True, help="The collection to remove from.")
+@collection_option("The collection to remove from.", from_environment=False)
 @click.option("--all", "everything", is_flag=True, help="Remove the collection with everything that belongs to it.")
 @click.option("--forget", is_flag=True, help="With --all: leave its store where it is; the server is gone for good.")
 @click.option("-y", "--yes", is_flag=True, help="Don't ask before a whole collection goes.")
-@place_options
-@output_options
+@common_options
 def command(
     doc_ids: tuple[str, ...],
     name: str,

@@ -14,7 +14,7 @@ from indexer.index import index
 from indexer.readers import ReadOptions
 from indexer.settings import Settings
 from query.calibration.table import NONE
-from query.commands.options import output_options, place_options
+from query.commands.options import common_options
 from query.commands.output.evaluations import evaluation_json, show_evaluation
 from query.commands.output.hits import show_hits
 from query.evaluation.evaluate import evaluate_collection
@@ -51,8 +51,7 @@ _QUERIES = (
 
 
 @click.command("demo", short_help="Do the whole job on the collection that ships with Dragoman.")
-@place_options
-@output_options
+@common_options
 def command(settings: Settings, console: Console) -> None:
     """Index a small collection in ten languages, calibrate it, search it aloud, score it, and show it in pictures.
 

@@ -11,15 +11,14 @@ from indexer.ledger.database import opened
 from indexer.settings import Settings
 from indexer.stores.attached.address import is_attached
 from query.collections.removal import remove_collection
-from query.commands.options import output_options, place_options
+from query.commands.options import collection_option, common_options
 from query.commands.output.detached import show_detached
 
 
 @click.command("detach", short_help="Take back what attach added to an index.")
-@click.option("-c", "--collection", "name", required=True, help="The attached collection.")
+@collection_option("The attached collection.", from_environment=False)
 @click.option("--forget", is_flag=True, help="Leave what is attached where it is: the server is gone for good.")
-@place_options
-@output_options
+@common_options
 def command(name: str, forget: bool, settings: Settings, console: Console) -> None:
     """Empty our field in every document of an attached index, and forget the collection.
 

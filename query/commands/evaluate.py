@@ -11,7 +11,7 @@ from encoders.errors import BadInput
 from encoders.languages import language_list
 from indexer.ledger.database import opened
 from indexer.settings import Settings
-from query.commands.options import output_options, place_options, ranking_options
+from query.commands.options import FILE, collection_option, common_options, ranking_options
 from query.commands.output.evaluations import evaluation_json, show_comparisons, show_evaluation, show_weeks
 from query.evaluation import history
 from query.evaluation.evaluate import evaluate_collection
@@ -23,14 +23,12 @@ from query.evaluation.topics import PARTS, Topic
 from query.query_log.judged_queries import logged_topic_set
 from query.ranking.options import RankingOptions
 
-_FILE = click.Path(path_type=Path, dir_okay=False)
-
 
 @click.command("evaluate", short_help="Score a collection with topics and relevance judgements.")
 @click.option("--topics", "topic_files", multiple=True, metavar="FILE", help="CLEF, TREC, TSV, JSON lines.")
 @click.option("--qrels", "qrel_files", multiple=True, metavar="FILE", help="Judgements in TREC format.")
 @click.option("--from-log", is_flag=True, help="Ask what dragoman serve --log was asked; clicks judge, or --qrels.")
-@click.option("-c", "--collection", "name", required=True, envvar="DRAGOMAN_COLLECTION", help="Collection to search.")
+@collection_option("Collection to search.")
 @click.option("--langs", default="", metavar="de,en", help="Languages of topics, one run each.  [default: all]")
 @click.option("--to", metavar="fr,it", help="Languages of documents.  [default: all of the collection's]")
 @click.option("--lang", default="", help="Language of topics that name none.")
@@ -40,13 +38,12 @@ _FILE = click.Path(path_type=Path, dir_okay=False)
 @click.option(
     "--depth", type=click.IntRange(1, 10_000), default=1000, show_default=True, help="Documents ranked a topic."
 )
-@click.option("--run-file", type=_FILE, help="Write the run here as TREC does; of several languages the pooled one.")
+@click.option("--run-file", type=FILE, help="Write the run here as TREC does; of several languages the pooled one.")
 @click.option("--tag", default="", help="Name of the run.  [default: the encoder's]")
 @click.option("--compare", "baseline", default="", metavar="RUN", help="Compare with a logged run, or a TREC run file.")
 @click.option("--no-baseline", is_flag=True, help="Leave out same-language search and BM25.")
 @ranking_options
-@place_options
-@output_options
+@common_options
 def command(
     topic_files: tuple[str, ...],
     qrel_files: tuple[str, ...],

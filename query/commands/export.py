@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import get_args
 
 import click
 
 from encoders.console import Console
 from encoders.folder import Pooling, Precision
-from encoders.languages import normalise
+from encoders.languages import language_list
 from onnx_export.huggingface.layout import StatedLayout
-from query.commands.options import output_options
+from query.commands.options import PATH, force_option, output_options, precision_option
 
 
 def _languages(_context: click.Context, _option: click.Parameter, value: str | None) -> tuple[str, ...] | None:
-    return None if value is None else tuple(dict.fromkeys(normalise(code) for code in value.split(",") if code.strip()))
+    return None if value is None else tuple(dict.fromkeys(language_list(value)))
 
 
 @click.command("export")
@@ -23,16 +22,10 @@ def _languages(_context: click.Context, _option: click.Parameter, value: str | N
 @click.option(
     "-o",
     "--output",
-    type=click.Path(path_type=Path),
+    type=PATH,
     help="Folder to make.  [default: NAME-PRECISION in the model cache]",
 )
-@click.option(
-    "--precision",
-    type=click.Choice(get_args(Precision)),
-    default="int8",
-    show_default=True,
-    help="int8 for CPUs, fp16 for GPUs, q4 for little memory, fp32 to compare with.",
-)
+@precision_option("int8 for CPUs, fp16 for GPUs, q4 for little memory, fp32 to compare with.")
 @click.option(
     "--pooling", type=click.Choice(["mean", "cls", "cls-dense-tanh"]), help="Instead of what the model states."
 )
@@ -40,7 +33,7 @@ def _languages(_context: click.Context, _option: click.Parameter, value: str | N
 @click.option("--document-prefix", help="Put before documents, instead of what the model states.")
 @click.option("--languages", callback=_languages, help="Tags the model was trained for, with commas: de,fr,zh.")
 @click.option("--name", help="What to call it.  [default: the last part of MODEL]")
-@click.option("--force", is_flag=True, help="Publish below the parity bar; the report says so.")
+@force_option
 @output_options
 def command(
     model: str,

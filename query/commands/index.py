@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
-from typing import cast
 
 import click
 
@@ -20,22 +19,15 @@ from indexer.readers import ReadOptions
 from indexer.settings import Settings
 from indexer.workers.watching import watch_run
 from onnx_export.models import DEFAULT
-from query.commands.options import device_option, output_options, place_options, reading_options
+from query.commands.options import collection_option, common_options, device_option, reading_options, sources_argument
 from query.commands.output.calibrations import show_upkeep
 from query.commands.output.notes import show_notes
 from query.fitting.upkeep import is_calibrated, keep_calibrated
 
 
 @click.command("index", short_help="Read, encode and store documents; go on where it stopped.")
-@click.argument("sources", nargs=-1, required=True, metavar="SOURCE…")
-@click.option(
-    "-c",
-    "--collection",
-    "name",
-    required=True,
-    envvar="DRAGOMAN_COLLECTION",
-    help="Name of the collection to put them into.",
-)
+@sources_argument
+@collection_option("Name of the collection to put them into.")
 @click.option(
     "--encoder",
     "encoders",
@@ -60,14 +52,13 @@ from query.fitting.upkeep import is_calibrated, keep_calibrated
     "that is searched; it takes its place when it is complete. dragoman rollback returns.",
 )
 @click.option("--no-calibration", is_flag=True, help="Leave the collection's calibration as it is, or without one.")
-@place_options
-@output_options
+@common_options
 def command(
     sources: tuple[str, ...],
     name: str,
     encoders: tuple[str, ...],
     methods: tuple[str, ...],
-    device: str,
+    device: Device,
     prune: bool,
     rebuild: bool,
     no_calibration: bool,
@@ -98,7 +89,7 @@ def command(
         with _hint_if_interrupted(console):
             report = index(
                 sources, name,
-                settings=settings, options=options, encoder=encoder, method=method, device=cast("Device", device),
+                settings=settings, options=options, encoder=encoder, method=method, device=device,
                 prune=prune, rebuild=rebuild, console=console,
             )  # fmt: skip
     _show_report(report, name, console)
@@ -106,7 +97,7 @@ def command(
         raise BadInput(f"nothing of the sources could be indexed; see why: dragoman status -c {name}")
     if not no_calibration and (report.encoded or report.pruned or report.resumed or not is_calibrated(name, settings)):
         with _hint_if_interrupted(console):
-            show_upkeep(keep_calibrated(name, settings, device=cast("Device", device), console=console), name, console)
+            show_upkeep(keep_calibrated(name, settings, device=device, console=console), name, console)
 
 
 @contextmanager

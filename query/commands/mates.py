@@ -15,7 +15,7 @@ from encoders.wording import counted
 from indexer.training.mapping_sources import AlignedSources
 from query.alignment.mates import Method, mates_by_method
 from query.alignment.mates_table import Sweep, mates_figure, run_sweep
-from query.commands.options import aligned_options, output_options, place_options, reading_options, sweep_options
+from query.commands.options import PATH, aligned_options, output_options, place_options, reading_options, sweep_options
 from query.evaluation.plots import save_figure
 
 
@@ -27,7 +27,7 @@ from query.evaluation.plots import save_figure
 @click.option(
     "--map",
     "mapping",
-    type=click.Path(path_type=Path),
+    type=PATH,
     metavar="FOLDER",
     help="Learn nothing: measure a mapping of dragoman train mapping, on all documents.",
 )

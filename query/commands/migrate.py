@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import cast
 
 import click
 
@@ -12,7 +11,7 @@ from encoders.methods.registry import METHODS
 from encoders.session import Device
 from encoders.wording import counted
 from indexer.settings import Settings
-from query.commands.options import device_option, output_options, place_options
+from query.commands.options import collection_option, common_options, device_option, seed_option
 from query.migration.candidate_maps import FEWEST
 from query.migration.migrate import KEPT, SAMPLE, MigrationReport, migrate
 from query.migration.reencode import ReencodingReport, is_migrating
@@ -20,17 +19,16 @@ from query.migration.reencode import re_encode as encode_again
 
 
 @click.command("migrate", short_help="Move a collection to another encoder without encoding it again.")
-@click.option("-c", "--collection", "name", required=True, envvar="DRAGOMAN_COLLECTION", help="The collection.")
+@collection_option("The collection.")
 @click.option("--encoder", required=True, metavar="NAME|FOLDER", help="The new encoder.")
 @click.option("--method", type=click.Choice(METHODS), help="How it makes a document's vector.")
 @click.option("--sample", type=click.IntRange(1), default=SAMPLE, show_default=True, help="Documents to encode anew.")
 @click.option("--dry-run", is_flag=True, help="Say what migrating is worth, and change nothing.")
 @click.option("--anyway", is_flag=True, help="Migrate even where the sample advises to stay.")
 @click.option("--re-encode", is_flag=True, help="Encode the documents again too; broken off, the same command goes on.")
-@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of the sample.")
+@seed_option("Of the sample.")
 @device_option
-@place_options
-@output_options
+@common_options
 def command(
     name: str,
     encoder: str,
@@ -40,7 +38,7 @@ def command(
     anyway: bool,
     re_encode: bool,
     seed: int,
-    device: str,
+    device: Device,
     settings: Settings,
     console: Console,
 ) -> None:
@@ -69,13 +67,13 @@ def command(
             anyway=anyway,
             dry_run=dry_run,
             seed=seed,
-            device=cast("Device", device),
+            device=device,
             console=console,
         )
         _show_migration(report, name, console, dry_run=dry_run)
         re_encode = re_encode and report.calibration is not None
     if re_encode:
-        _show_reencoding(encode_again(name, settings, device=cast("Device", device), console=console), name, console)
+        _show_reencoding(encode_again(name, settings, device=device, console=console), name, console)
 
 
 def _show_reencoding(report: ReencodingReport, name: str, console: Console) -> None:

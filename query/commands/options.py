@@ -1,125 +1,188 @@
 """Options that several commands share, each declared once.
 
-Each decorator gives the command one value: ``settings``, ``console``, ``options``, ``ranking`` or ``aligned``. A module
-that only some commands need is imported inside their decorator, so that the other commands start faster.
+Some decorators gather options into one value: ``settings``, ``console``, ``options``, ``ranking`` or ``aligned``. A
+module that only some commands need is imported inside their decorator, so that the other commands start faster.
 """
 
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, get_args
 
 import click
 
 from encoders.console import Console
-from encoders.languages import normalise
+from encoders.folder import Precision
+from encoders.languages import language_list
 from encoders.session import Device
 from indexer.settings import Settings
 
 if TYPE_CHECKING:
-    from indexer.readers import ReadOptions
     from query.alignment.mates import Method
     from query.calibration.margin import Margin
 
-device_option = click.option("--device", type=click.Choice(["auto", "cpu", "cuda"]), default="auto", show_default=True)
+Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
+
+PATH = click.Path(path_type=Path)
+FILE = click.Path(path_type=Path, dir_okay=False)
+
+sources_argument = click.argument("sources", nargs=-1, required=True, metavar="SOURCE…")
+device_option = click.option("--device", type=click.Choice(get_args(Device)), default="auto", show_default=True)
+force_option = click.option("--force", is_flag=True, help="Publish below the parity bar; the report says so.")
 
 
-def output_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add ``--json``, ``-q/--quiet`` and ``--debug``; the command gets a ``console`` for the first two.
+def collection_option(text: str, *, from_environment: bool = True) -> Decorator:
+    """``-c/--collection``, which is required; the command gets ``name``.
 
-    ``query.cli.run``, which prints errors, reads ``--debug`` itself.
+    Args:
+        text: help.
+        from_environment: whether ``DRAGOMAN_COLLECTION`` names the collection if the option does not.
     """
+    variable = "DRAGOMAN_COLLECTION" if from_environment else None
+    return click.option("-c", "--collection", "name", required=True, envvar=variable, help=text)
 
-    @functools.wraps(command)
-    def with_console(*, as_json: bool, quiet: bool, **arguments: Any) -> Any:
-        return command(console=Console(json=as_json, quiet=quiet), **arguments)
 
-    options = (
-        click.option(
-            "--debug", is_flag=True, expose_value=False, help=_help("Show the traceback of an error.", "DEBUG")
-        ),
-        click.option(
-            "-q",
-            "--quiet",
-            is_flag=True,
-            envvar="DRAGOMAN_QUIET",
-            help=_help("No progress and no remarks.", "QUIET"),
-        ),
-        click.option(
-            "--json",
-            "as_json",
-            is_flag=True,
-            envvar="DRAGOMAN_JSON",
-            help=_help("Print JSON on stdout, nothing else.", "JSON"),
-        ),
+def languages_option(text: str | None = None, default: str = "") -> Decorator:
+    """``--languages`` with a help text; the command gets a list of tags, each once."""
+    return click.option(
+        "--languages", callback=_languages, default=default, show_default=bool(default), metavar="LANG,…", help=text
     )
-    return functools.reduce(lambda wrapped, option: option(wrapped), options, with_console)
 
 
-def place_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add ``--home``, ``--store``, ``--database`` and ``--broker``; the command gets them as ``settings``."""
+def method_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """``--method`` that makes a document's vector; the command gets None unless given."""
+    from encoders.methods.registry import METHODS  # noqa: PLC0415
 
-    @functools.wraps(command)
-    def with_settings(
-        *, home: str | None, store: str | None, database: str | None, broker: str | None, **arguments: Any
-    ) -> Any:
-        return command(settings=Settings.read(home, store, database, broker), **arguments)
+    return click.option("--method", type=click.Choice(METHODS), help="How a document's vector is made.")(command)
 
-    options = (
-        ("broker", "URL", "Broker of workers, amqp://HOST or redis://HOST; none: work in this process."),
-        ("database", "URL", "SQL database of ledger and evaluation log; default: SQLite in the home."),
-        (
-            "store",
-            "URL",
-            "Vector store: a folder, or https://HOST:9200/PREFIX of Elasticsearch; default: a folder in the home.",
-        ),
-        ("home", "DIR", "Folder of everything Dragoman keeps."),
+
+def precision_option(text: str | None = None) -> Decorator:
+    """``--precision`` of exported graphs, with a help text."""
+    return click.option(
+        "--precision", type=click.Choice(get_args(Precision)), default="int8", show_default=True, help=text
     )
-    wrapped: Callable[..., Any] = with_settings
-    for name, metavar, text in options:
-        help_ = f"{text}  [env: DRAGOMAN_{name.upper()}]"
-        wrapped = click.option(f"--{name}", metavar=metavar, help=help_)(wrapped)
-    return wrapped
+
+
+def seed_option(text: str) -> Decorator:
+    """``--seed``, 0 unless given, with a help text."""
+    return click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help=text)
+
+
+def weights_option(text: str) -> Decorator:
+    """``--weights`` with a help text; the command gets ``weights`` as typed, empty unless given."""
+    return click.option("--weights", default="", metavar="W,W…", help=text)
+
+
+def _gathered(parameter: str, make: Callable[..., Any], *options: Decorator) -> Decorator:
+    """A decorator that adds options, whose values the command gets as one value.
+
+    Args:
+        parameter: the command's parameter that gets the value.
+        make: makes the value; its parameters have the names of the options.
+        options: in the order of the help.
+    """
+    names = tuple(inspect.signature(make).parameters)
+
+    def decorator(command: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(command)
+        def with_value(**arguments: Any) -> Any:
+            value = make(**{name: arguments.pop(name) for name in names})
+            return command(**{parameter: value}, **arguments)
+
+        return _with_options(with_value, *options)
+
+    return decorator
+
+
+def _with_options(command: Callable[..., Any], *options: Decorator) -> Callable[..., Any]:
+    """Add options to a command, in the order of its help."""
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+def training_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add SOURCE… and ``-o/--output``, the folder that a training makes."""
+    output = click.option("-o", "--output", type=PATH, required=True, help="Folder to make.")
+    return _with_options(command, sources_argument, output)
+
+
+def _flag(variable: str, *names: str, text: str) -> Decorator:
+    """A flag that ``DRAGOMAN_`` and the name of a variable set, too."""
+    variable = f"DRAGOMAN_{variable}"
+    return click.option(*names, is_flag=True, envvar=variable, help=f"{text}  [env: {variable}]")
+
+
+output_options = _gathered(
+    "console",
+    Console,
+    _flag("JSON", "--json", text="Print JSON on stdout, nothing else."),
+    _flag("QUIET", "-q", "--quiet", text="No progress and no remarks."),
+    click.option(
+        "--debug", is_flag=True, expose_value=False, help="Show the traceback of an error.  [env: DRAGOMAN_DEBUG]"
+    ),
+)
+"""Add ``--json``, ``-q/--quiet`` and ``--debug``; the command gets a ``console`` for the first two.
+
+``query.cli.run``, which prints errors, reads ``--debug`` itself.
+"""
+
+
+def _place(name: str, metavar: str, text: str) -> Decorator:
+    return click.option(f"--{name}", metavar=metavar, help=f"{text}  [env: DRAGOMAN_{name.upper()}]")
+
+
+place_options = _gathered(
+    "settings",
+    Settings.read,
+    _place("home", "DIR", "Folder of everything Dragoman keeps."),
+    _place(
+        "store",
+        "URL",
+        "Vector store: a folder, or https://HOST:9200/PREFIX of Elasticsearch; default: a folder in the home.",
+    ),
+    _place("database", "URL", "SQL database of ledger and evaluation log; default: SQLite in the home."),
+    _place("broker", "URL", "Broker of workers, amqp://HOST or redis://HOST; none: work in this process."),
+)
+"""Add ``--home``, ``--store``, ``--database`` and ``--broker``; the command gets them as ``settings``."""
+
+
+def common_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add ``place_options`` and ``output_options``, which a command on collections has last."""
+    return place_options(output_options(command))
 
 
 def reading_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add ``--format``, ``--field``, ``--lang`` and ``--encoding``; the command gets them as ``options``."""
     from indexer.readers import FORMATS, ReadOptions  # noqa: PLC0415
 
-    @functools.wraps(command)
-    def with_options(
-        *, format_: str | None, fields: tuple[str, ...], lang: str, encoding: str, **arguments: Any
-    ) -> Any:
-        options = ReadOptions(format=format_ or "", fields=_field_names(fields), lang=lang, encoding=encoding)
-        return command(options=options, **arguments)
+    def read_options(format_: str | None, fields: Sequence[str], lang: str, encoding: str) -> ReadOptions:
+        return ReadOptions(format=format_ or "", fields=_field_names(fields), lang=lang, encoding=encoding)
 
-    options = (
-        click.option(
-            "--encoding", default="", help="Character encoding of the files.  [default: UTF-8, then what they declare]"
-        ),
-        click.option("--lang", default="", help="Language of records that name none.  [default: detected]"),
-        click.option(
-            "--field", "fields", multiple=True, metavar="OURS=THEIRS", help="Name of a field in the source: text=body."
-        ),
+    return _gathered(
+        "options",
+        read_options,
         click.option(
             "--format",
             "format_",
             type=click.Choice(FORMATS),
             help="Format of the files.  [default: by name and first bytes]",
         ),
-    )
-    return functools.reduce(lambda wrapped, option: option(wrapped), options, with_options)
-
-
-def weights_option(text: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """``--weights`` with a help text; the command gets ``weights`` as typed, empty unless given."""
-    return click.option("--weights", default="", metavar="W,W…", help=text)
+        click.option(
+            "--field", "fields", multiple=True, metavar="OURS=THEIRS", help="Name of a field in the source: text=body."
+        ),
+        click.option("--lang", default="", help="Language of records that name none.  [default: detected]"),
+        click.option(
+            "--encoding", default="", help="Character encoding of the files.  [default: UTF-8, then what they declare]"
+        ),
+    )(command)
 
 
 def ranking_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add ``--balance``, ``--margin``, ``--weights``, ``--calibration``, ``--no-passages`` and ``--hybrid``.
+    """Add ``--balance``, ``--margin``, ``--calibration``, ``--no-passages``, ``--hybrid`` and ``--weights``.
 
     The command gets ``ranking``.
     """
@@ -127,43 +190,34 @@ def ranking_options(command: Callable[..., Any]) -> Callable[..., Any]:
     from query.calibration.margin import MARGINS  # noqa: PLC0415
     from query.ranking.options import RankingOptions  # noqa: PLC0415
 
-    @functools.wraps(command)
-    def with_options(
-        *,
-        calibration: str,
-        balance: float | None,
-        margin: Margin | None,
-        no_passages: bool,
-        hybrid: bool,
-        weights: str,
-        **arguments: Any,
-    ) -> Any:
+    def ranking(
+        calibration: str, balance: float | None, margin: Margin | None, *, no_passages: bool, hybrid: bool, weights: str
+    ) -> RankingOptions:
         encoder_weights = parsed_weights(weights) if weights else ()
-        return command(
-            ranking=RankingOptions(calibration, balance, margin, not no_passages, hybrid, encoder_weights), **arguments
-        )
+        return RankingOptions(calibration, balance, margin, not no_passages, hybrid, encoder_weights)
 
-    options = (
-        weights_option("Of the encoders that a collection combines, in their order.  [default: the calibration's]"),
-        click.option(
-            "--hybrid", is_flag=True, help="Let shared words, names and numbers change the order within a language."
-        ),
-        click.option("--no-passages", is_flag=True, help="Rank by documents' vectors alone."),
-        click.option(
-            "--calibration",
-            default="",
-            metavar="ID|none",
-            help="Rank by this one, or by none: plain cosine.  [default: the active]",
-        ),
-        click.option("--margin", type=click.Choice(MARGINS), help="Form of the margin.  [default: the calibration's]"),
+    return _gathered(
+        "ranking",
+        ranking,
         click.option(
             "--balance",
             type=float,
             metavar="0…1",
             help="0: nothing is balanced … 1: every language equal.  [default: the calibration's]",
         ),
-    )
-    return functools.reduce(lambda wrapped, option: option(wrapped), options, with_options)
+        click.option("--margin", type=click.Choice(MARGINS), help="Form of the margin.  [default: the calibration's]"),
+        click.option(
+            "--calibration",
+            default="",
+            metavar="ID|none",
+            help="Rank by this one, or by none: plain cosine.  [default: the active]",
+        ),
+        click.option("--no-passages", is_flag=True, help="Rank by documents' vectors alone."),
+        click.option(
+            "--hybrid", is_flag=True, help="Let shared words, names and numbers change the order within a language."
+        ),
+        weights_option("Of the encoders that a collection combines, in their order.  [default: the calibration's]"),
+    )(command)
 
 
 def aligned_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -175,50 +229,24 @@ def aligned_options(command: Callable[..., Any]) -> Callable[..., Any]:
     from indexer.training.mapping_sources import AlignedSources  # noqa: PLC0415
     from onnx_export.models import DEFAULT  # noqa: PLC0415
 
-    @functools.wraps(command)
-    def with_options(
-        *,
-        sources: tuple[str, ...],
-        collection: str,
-        languages: str,
-        encoder: str,
-        document_method: str | None,
-        device: str,
-        options: ReadOptions,
-        settings: Settings,
-        **arguments: Any,
-    ) -> Any:
-        codes = [normalise(code) for code in languages.split(",") if code.strip()]
-        aligned = AlignedSources(
-            sources, collection, codes, encoder, document_method, cast("Device", device), options, settings
-        )
-        return command(aligned=aligned, **arguments)
-
-    options = (
-        device_option,
-        click.option("--document-method", type=click.Choice(METHODS), help="How a document's vector is made."),
-        click.option("--encoder", metavar="NAME|FOLDER", default=DEFAULT, show_default=True, help="For SOURCEs."),
-        click.option("--languages", default="", metavar="LANG,…", help="Languages to take.  [default: all]"),
-        click.option("-c", "--collection", default="", help="Take a collection's vectors instead of SOURCEs."),
+    return _gathered(
+        "aligned",
+        AlignedSources,
         click.argument("sources", nargs=-1, metavar="[SOURCE]…"),
-    )
-    return functools.reduce(lambda wrapped, option: option(wrapped), options, with_options)
+        click.option("-c", "--collection", default="", help="Take a collection's vectors instead of SOURCEs."),
+        languages_option("Languages to take.  [default: all]"),
+        click.option("--encoder", metavar="NAME|FOLDER", default=DEFAULT, show_default=True, help="For SOURCEs."),
+        click.option(
+            "--document-method", "method", type=click.Choice(METHODS), help="How a document's vector is made."
+        ),
+        device_option,
+    )(command)
 
 
 def sweep_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add ``--methods``, ``--dimensions``, ``--pairs``, ``--splits``, ``--seed`` and ``--plot``."""
-    options = (
-        click.option(
-            "--plot", type=click.Path(path_type=Path), metavar="FILE", help="Draw the figures: .png, .svg, .pdf."
-        ),
-        click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of the first split."),
-        click.option(
-            "--splits", type=click.IntRange(1), default=3, show_default=True, help="Of the concepts, at random."
-        ),
-        click.option(
-            "--pairs", callback=_numbers, default="", metavar="N,…", help="Numbers of training concepts to try."
-        ),
-        click.option("--dimensions", callback=_numbers, default="", metavar="K,…", help="Dimensions to try."),
+    return _with_options(
+        command,
         click.option(
             "--methods",
             callback=_map_methods,
@@ -227,14 +255,16 @@ def sweep_options(command: Callable[..., Any]) -> Callable[..., Any]:
             metavar="NAME,…",
             help="Ways to compare; nca, too, which needs the train extra.",
         ),
+        click.option("--dimensions", callback=_numbers, default="", metavar="K,…", help="Dimensions to try."),
+        click.option(
+            "--pairs", callback=_numbers, default="", metavar="N,…", help="Numbers of training concepts to try."
+        ),
+        click.option(
+            "--splits", type=click.IntRange(1), default=3, show_default=True, help="Of the concepts, at random."
+        ),
+        seed_option("Of the first split."),
+        click.option("--plot", type=PATH, metavar="FILE", help="Draw the figures: .png, .svg, .pdf."),
     )
-    for option in options:
-        command = option(command)
-    return command
-
-
-def _help(text: str, variable: str) -> str:
-    return f"{text}  [env: DRAGOMAN_{variable}]"
 
 
 def _field_names(fields: Sequence[str]) -> dict[str, str]:
@@ -245,6 +275,11 @@ def _field_names(fields: Sequence[str]) -> dict[str, str]:
             raise click.UsageError(f"--field takes OURS=THEIRS, as in --field text=body, not {pair!r}")
         pairs[field] = source_field
     return pairs
+
+
+def _languages(_context: click.Context, _option: click.Parameter, value: str) -> list[str]:
+    """Tags of an option, each once."""
+    return list(dict.fromkeys(language_list(value)))
 
 
 def _numbers(_context: click.Context, _option: click.Parameter, value: str) -> tuple[int, ...]:

@@ -8,13 +8,12 @@ from encoders.console import Console
 from indexer.ledger.database import opened
 from indexer.settings import Settings
 from indexer.workers.controlling import pause
-from query.commands.options import output_options, place_options
+from query.commands.options import collection_option, common_options
 
 
 @click.command("pause", short_help="Let workers rest; what they have they finish.")
-@click.option("-c", "--collection", "name", required=True, help="Name of the collection.")
-@place_options
-@output_options
+@collection_option("Name of the collection.", from_environment=False)
+@common_options
 def command(name: str, settings: Settings, console: Console) -> None:
     """Let workers take no more chunks of a collection's run; what they have they finish."""
     with opened(settings.database) as engine:

@@ -10,7 +10,7 @@ import click
 from encoders.console import Console
 from encoders.wording import counted
 from indexer.settings import Settings
-from query.commands.options import output_options, place_options
+from query.commands.options import FILE, collection_option, common_options
 from query.evaluation.file_patterns import writable, write_lines
 from query.query_log.judged_queries import require_searches, topic_lines
 
@@ -18,12 +18,9 @@ _SHOWN = 30
 
 
 @click.command("queries", short_help="What people asked a collection, for you to judge.")
-@click.option("-c", "--collection", "name", required=True, envvar="DRAGOMAN_COLLECTION", help="The collection.")
-@click.option(
-    "-o", "--output", type=click.Path(path_type=Path, dir_okay=False), help="Write all of them here, as JSON lines."
-)
-@place_options
-@output_options
+@collection_option("The collection.")
+@click.option("-o", "--output", type=FILE, help="Write all of them here, as JSON lines.")
+@common_options
 def command(name: str, output: Path | None, settings: Settings, console: Console) -> None:
     """List the queries that dragoman serve --log kept, most asked first.
 

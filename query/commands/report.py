@@ -8,23 +8,20 @@ import click
 
 from encoders.console import Console
 from indexer.settings import Settings
-from query.commands.options import output_options, place_options
+from query.commands.options import FILE, collection_option, common_options
 from query.evaluation.file_patterns import expand
-
-_FILE = click.Path(path_type=Path, dir_okay=False)
 
 
 @click.command("report", short_help="One HTML page: bias, fairness and scores, in pictures.")
-@click.option("-c", "--collection", "name", required=True, help="The collection to show.")
-@click.option("-o", "--output", type=_FILE, help="File to write.  [default: NAME-report.html in this folder]")
+@collection_option("The collection to show.", from_environment=False)
+@click.option("-o", "--output", type=FILE, help="File to write.  [default: NAME-report.html in this folder]")
 @click.option(
     "--evaluation", type=click.IntRange(min=1), metavar="N", help="Evaluation to show.  [default: the newest]"
 )
 @click.option(
     "--qrels", "qrel_files", multiple=True, metavar="FILE", help="Its judgements, for MAP by pair of languages."
 )
-@place_options
-@output_options
+@common_options
 def command(
     name: str,
     output: Path | None,

@@ -9,13 +9,12 @@ from indexer.ledger.database import opened
 from indexer.settings import Settings
 from indexer.workers.controlling import resume
 from indexer.workers.hints import Hints
-from query.commands.options import output_options, place_options
+from query.commands.options import collection_option, common_options
 
 
 @click.command("resume", short_help="Let workers go on; bring back what a lost broker forgot.")
-@click.option("-c", "--collection", "name", required=True, help="Name of the collection.")
-@place_options
-@output_options
+@collection_option("Name of the collection.", from_environment=False)
+@common_options
 def command(name: str, settings: Settings, console: Console) -> None:
     """Let workers go on with a collection's run: after a pause, or after the broker lost its messages."""
     with opened(settings.database) as engine:

@@ -13,14 +13,13 @@ from indexer.ledger.database import connect
 from indexer.settings import Settings
 from query.calibration import table as calibration_table
 from query.calibration.lineage import leave_migration
-from query.commands.options import output_options, place_options
+from query.commands.options import collection_option, common_options
 from query.ranking.query_encoder import query_encoder_spec
 
 
 @click.command("rollback", short_help="Return to what a collection was before it migrated or was rebuilt.")
-@click.option("-c", "--collection", "name", required=True, help="The collection.")
-@place_options
-@output_options
+@collection_option("The collection.", from_environment=False)
+@common_options
 def command(name: str, settings: Settings, console: Console) -> None:
     """Return to what a collection was before dragoman migrate, or else before dragoman index --rebuild.
 

@@ -12,15 +12,13 @@ from encoders.errors import BadInput
 from indexer.collection import collection as collections
 from indexer.ledger.database import opened
 from indexer.settings import Settings
-from query.commands.options import output_options, place_options
+from query.commands.options import FILE, common_options
 from query.commands.output.evaluations import comparison_json, run_json, show_comparisons, show_found
 from query.evaluation import history
 from query.evaluation.fairness import is_fairness
 from query.evaluation.file_patterns import writable, write_lines
 from query.evaluation.measures import JUDGED
 from query.evaluation.significance import compare, corrected
-
-_FILE = click.Path(path_type=Path, dir_okay=False)
 
 
 @click.group("runs", invoke_without_command=True, short_help="List, show, compare and export evaluation runs.")
@@ -39,8 +37,7 @@ def command(context: click.Context) -> None:
 @click.option("-c", "--collection", help="Only runs of this collection.")
 @click.option("-a", "--all", "every", is_flag=True, help="Every run of an evaluation, not the main one alone.")
 @click.option("-n", "--limit", type=click.IntRange(min=1), default=20, show_default=True, help="How many evaluations.")
-@place_options
-@output_options
+@common_options
 def list_runs(
     collection: str | None,
     every: bool,
@@ -83,8 +80,7 @@ def _topics_in(run: history.LoggedRun) -> str:
 
 @command.command("show", short_help="Show a run's settings and every topic's scores.")
 @click.argument("run_id", metavar="RUN")
-@place_options
-@output_options
+@common_options
 def show_run(
     run_id: str,
     settings: Settings,
@@ -125,9 +121,8 @@ def _first_ten(names: Sequence[str]) -> str:
 @command.command("compare", short_help="Test runs against the first one, topic by topic.")
 @click.argument("run_ids", nargs=-1, required=True, metavar="A B [C…]")
 @click.option("--measures", default="", metavar="NAMES", help="What to test.  [default: all that score and are shared]")
-@click.option("--plot", type=_FILE, help="Draw the per-topic differences here (.png, .svg, .pdf).")
-@place_options
-@output_options
+@click.option("--plot", type=FILE, help="Draw the per-topic differences here (.png, .svg, .pdf).")
+@common_options
 def compare_runs(
     run_ids: tuple[str, ...],
     measures: str,
@@ -183,9 +178,8 @@ def _measures(runs: Sequence[history.LoggedRun], names: str) -> list[str]:
 
 @command.command("export", short_help="Write a run's ranking in TREC format.")
 @click.argument("run_id", metavar="RUN")
-@click.option("-o", "--output", type=_FILE, help="File to write.  [default: stdout]")
-@place_options
-@output_options
+@click.option("-o", "--output", type=FILE, help="File to write.  [default: stdout]")
+@common_options
 def export_run(
     run_id: str,
     output: Path | None,

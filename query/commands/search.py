@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Sequence
-from typing import cast
 
 import click
 
@@ -13,7 +12,7 @@ from encoders.languages import UNDETERMINED, language_list, normalise
 from encoders.session import Device
 from indexer.settings import Settings
 from indexer.text.language_detection import SURE, preload
-from query.commands.options import device_option, output_options, place_options, ranking_options
+from query.commands.options import collection_option, common_options, device_option, ranking_options
 from query.commands.output.hits import scoring, show_hits
 from query.ranking.hits import as_json
 from query.ranking.options import RankingOptions
@@ -21,7 +20,7 @@ from query.ranking.options import RankingOptions
 
 @click.command("search", short_help="Find documents in any language.")
 @click.argument("text")
-@click.option("-c", "--collection", required=True, envvar="DRAGOMAN_COLLECTION", help="The collection to search.")
+@collection_option("The collection to search.")
 @click.option("--lang", help="Language of the query.  [default: detected among the collection's]")
 @click.option("--to", help="Languages of documents, with commas: en,fr.  [default: all of the collection's]")
 @click.option("-k", type=click.IntRange(1, 10_000), default=10, show_default=True, help="How many hits.")
@@ -31,18 +30,17 @@ from query.ranking.options import RankingOptions
 @ranking_options
 @click.option("--explain", is_flag=True, help="Show what each score is made of.")
 @device_option
-@place_options
-@output_options
+@common_options
 def command(
     text: str,
-    collection: str,
+    name: str,
     lang: str | None,
     to: str | None,
     k: int,
     filters: tuple[str, ...],
     ranking: RankingOptions,
     explain: bool,
-    device: str,
+    device: Device,
     settings: Settings,
     console: Console,
 ) -> None:
@@ -51,13 +49,7 @@ def command(
         preload()
     from query.ranking.searcher import Searcher  # noqa: PLC0415 - a second of imports, during which detection is loaded
 
-    with Searcher.open(
-        collection,
-        settings,
-        device=cast("Device", device),
-        ranking=ranking,
-        console=console,
-    ) as searcher:
+    with Searcher.open(name, settings, device=device, ranking=ranking, console=console) as searcher:
         detected = None if lang else searcher.detect(text)
         language = detected.lang if detected else normalise(lang or "")
         hits = searcher.search(
@@ -78,9 +70,7 @@ def command(
         language_name = language if language != UNDETERMINED else "unknown"
         console.say(f"query language: {language_name} (detected{unsure}; say another with --lang)")
     if console.json:
-        console.emit(
-            {"query": text, "lang": language, "collection": collection, "hits": [as_json(hit) for hit in hits]}
-        )
+        console.emit({"query": text, "lang": language, "collection": name, "hits": [as_json(hit) for hit in hits]})
     elif hits:
         if explain:
             console.say(scoring(choice, weights))

@@ -6,7 +6,6 @@ import os
 import secrets
 import signal
 from pathlib import Path
-from typing import cast
 
 import click
 
@@ -14,7 +13,7 @@ from encoders.console import Console
 from encoders.errors import BadInput, MissingPart
 from encoders.session import Device
 from indexer.settings import Settings
-from query.commands.options import device_option, output_options, place_options
+from query.commands.options import FILE, common_options, device_option
 
 
 @click.command("serve", short_help="HTTP: JSON, an Elasticsearch-shaped search, and a web page.")
@@ -23,7 +22,7 @@ from query.commands.options import device_option, output_options, place_options
 @click.option("--port", type=click.IntRange(0, 65535), default=8300, show_default=True)
 @click.option(
     "--tokens",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=FILE,
     envvar="DRAGOMAN_TOKENS",
     help="File of who may ask: lines NAME TOKEN [read|write]; a single reader's token may be in DRAGOMAN_TOKEN."
     "  [env: DRAGOMAN_TOKENS]",
@@ -67,8 +66,7 @@ from query.commands.options import device_option, output_options, place_options
     help="How long: what is older is removed while a service runs with --log.",
 )
 @device_option
-@place_options
-@output_options
+@common_options
 def command(
     names: tuple[str, ...],
     host: str,
@@ -86,7 +84,7 @@ def command(
     allow_writes: bool,
     log: bool,
     log_days: int,
-    device: str,
+    device: Device,
     settings: Settings,
     console: Console,
 ) -> None:
@@ -120,7 +118,7 @@ def command(
     options = ServiceOptions(
         settings=settings,
         collections=names,
-        device=cast("Device", device),
+        device=device,
         hybrid=hybrid,
         tokens=accepted_tokens,
         hosts=_hosts(host, hosts, local=local),

@@ -16,15 +16,14 @@ from indexer.settings import Settings
 from indexer.workers.controlling import last_run
 from indexer.workers.watching import watch
 from query.collections.status import describe
-from query.commands.options import output_options, place_options
+from query.commands.options import common_options
 
 
 @click.command("status", short_help="Collections, languages, encoders, calibrations, index runs, refusals.")
 @click.option("-c", "--collection", "name", help="Only this collection, with everything refused in it.")
 @click.option("--watch", "watched", is_flag=True, help="Look on while workers index a collection, until they are done.")
 @click.option("--every", type=click.FloatRange(0.1), default=2.0, show_default=True, help="Seconds between two looks.")
-@place_options
-@output_options
+@common_options
 def command(
     name: str | None,
     watched: bool,

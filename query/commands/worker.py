@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import sys
-from typing import cast
 
 import click
 
 from encoders.console import Console
-from encoders.methods.registry import METHODS
 from encoders.session import Device
 from indexer.collection import collection as collections
 from indexer.ledger.database import opened
@@ -16,13 +14,13 @@ from indexer.ledger.ledger import encoding_again
 from indexer.settings import Settings
 from indexer.workers.serving import WorkerPlan, serve
 from onnx_export.models import DEFAULT
-from query.commands.options import device_option, output_options, place_options
+from query.commands.options import common_options, device_option, method_option
 
 
 @click.command("worker", short_help="Encode and store what index runs with --broker hand out.")
 @click.option("-c", "--collection", "name", help="Collection whose encoder to load; others of the same are served too.")
 @click.option("--encoder", metavar="NAME|FOLDER", help=f"Encoder to load.  [default: {DEFAULT}, or the collection's]")
-@click.option("--method", type=click.Choice(METHODS), help="How a document's vector is made.")
+@method_option
 @device_option
 @click.option(
     "--concurrency", type=click.IntRange(1), default=1, show_default=True, help="Processes, which share the cores."
@@ -44,13 +42,12 @@ from query.commands.options import device_option, output_options, place_options
     help="Time to finish the chunk after SIGTERM or Ctrl-C; then it is returned. It may end 10 s later.",
 )
 @click.option("--metrics-port", type=click.IntRange(1, 65535), help="Answer Prometheus at this port.")
-@place_options
-@output_options
+@common_options
 def command(
     name: str | None,
     encoder: str | None,
     method: str | None,
-    device: str,
+    device: Device,
     concurrency: int,
     lease: float,
     grace: float,
@@ -79,7 +76,7 @@ def command(
     plan = WorkerPlan(
         reference=encoder or DEFAULT,
         method=method,
-        device=cast("Device", device),
+        device=device,
         concurrency=concurrency,
         lease=lease,
         grace=grace,

@@ -12,7 +12,7 @@ from encoders.cr5.settings import Cr5Settings, Pairs
 from encoders.languages import normalise
 from encoders.wording import counted
 from indexer.readers import ReadOptions
-from query.commands.options import output_options, reading_options
+from query.commands.options import languages_option, output_options, reading_options, seed_option, training_options
 from query.commands.output.notes import show_notes
 
 if TYPE_CHECKING:
@@ -40,8 +40,7 @@ class _RidgeValue(click.ParamType[float | None]):
 
 
 @click.command("cr5", short_help="Learn a space of words from documents about the same concepts.")
-@click.argument("sources", nargs=-1, required=True, metavar="SOURCE…")
-@click.option("-o", "--output", type=click.Path(path_type=Path), required=True, help="Folder to make.")
+@training_options
 @click.option("--dimensions", type=click.IntRange(1), default=300, show_default=True, help="Width of the vectors.")
 @click.option(
     "--ridge",
@@ -59,11 +58,9 @@ class _RidgeValue(click.ParamType[float | None]):
     help="joint: one model of all languages. pairwise: one of each two. transitive: languages meet at pivots alone.",
 )
 @click.option("--pivot", "pivots", multiple=True, metavar="LANG", help="For --pairs transitive; may be repeated.")
-@click.option("--languages", default="", metavar="LANG,…", help="Languages to learn.  [default: all]")
+@languages_option("Languages to learn.  [default: all]")
 @click.option("--precision", type=click.Choice(["int8", "fp32"]), default="int8", show_default=True)
-@click.option(
-    "--seed", type=click.IntRange(0), default=0, show_default=True, help="Of the concepts drawn to choose the ridge by."
-)
+@seed_option("Of the concepts drawn to choose the ridge by.")
 @reading_options
 @output_options
 def command(
@@ -73,7 +70,7 @@ def command(
     ridge: float | None,
     pairs: Pairs,
     pivots: tuple[str, ...],
-    languages: str,
+    languages: list[str],
     precision: Literal["int8", "fp32"],
     seed: int,
     options: ReadOptions,
@@ -99,7 +96,7 @@ def command(
             pivots=tuple(normalise(code) for code in pivots),
             seed=seed,
         ),
-        languages=[normalise(code) for code in languages.split(",") if code.strip()],
+        languages=languages,
         precision=precision,
         console=console,
     )

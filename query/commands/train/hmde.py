@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 import click
 
 from encoders.console import Console
 from encoders.folder import Precision
 from encoders.hmde.upper import Form
-from encoders.languages import normalise
 from encoders.session import Device
 from encoders.wording import counted
 from indexer.readers import ReadOptions
 from onnx_export.hmde.settings import PRESETS, Preset, settings_of
 from onnx_export.models import DEFAULT
-from query.commands.options import device_option, output_options, reading_options
+from query.commands.options import (
+    device_option,
+    force_option,
+    languages_option,
+    output_options,
+    precision_option,
+    reading_options,
+    training_options,
+)
 from query.commands.output.notes import show_notes
 
 if TYPE_CHECKING:
@@ -24,8 +31,7 @@ if TYPE_CHECKING:
 
 
 @click.command("hmde", short_help="Train a document encoder: a small transformer over sentence vectors.")
-@click.argument("sources", nargs=-1, required=True, metavar="SOURCE…")
-@click.option("-o", "--output", type=click.Path(path_type=Path), required=True, help="Folder to make.")
+@training_options
 @click.option(
     "--encoder",
     metavar="NAME|FOLDER",
@@ -58,13 +64,11 @@ if TYPE_CHECKING:
 @click.option("--titles", type=click.FloatRange(0), metavar="WEIGHT", help="Of the loss of titles as queries.")
 @click.option("--patience", type=click.IntRange(0), metavar="N", help="Validations without a better one; 0: no end.")
 @click.option("--evaluate", type=click.IntRange(1), metavar="STEPS", help="Between two validations.")
-@click.option("--languages", default="", metavar="LANG,…", help="Languages to learn from.  [default: all]")
-@click.option(
-    "--precision", type=click.Choice(get_args(Precision)), default="int8", show_default=True, help="Of the graphs."
-)
+@languages_option("Languages to learn from.  [default: all]")
+@precision_option("Of the graphs.")
 @click.option("--seed", type=click.IntRange(0), help="Another one draws other triples and other weights.  [default: 0]")
 @device_option
-@click.option("--force", is_flag=True, help="Publish below the parity bar; the report says so.")
+@force_option
 @reading_options
 @output_options
 def command(
@@ -84,10 +88,10 @@ def command(
     titles: float | None,
     patience: int | None,
     evaluate: int | None,
-    languages: str,
+    languages: list[str],
     precision: Precision,
     seed: int | None,
-    device: str,
+    device: Device,
     force: bool,
     options: ReadOptions,
     console: Console,
@@ -130,9 +134,9 @@ def command(
         settings=settings,
         options=options,
         encoder=encoder,
-        languages=[normalise(code) for code in languages.split(",") if code.strip()],
+        languages=languages,
         precision=precision,
-        device=cast("Device", device),
+        device=device,
         force=force,
         console=console,
     )

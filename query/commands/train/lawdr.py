@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import cast
 
 import click
 
@@ -13,13 +12,12 @@ from encoders.wording import counted
 from indexer.readers import ReadOptions
 from indexer.training.lawdr import SAMPLE, LawdrReport, train_lawdr
 from onnx_export.models import DEFAULT
-from query.commands.options import device_option, output_options, reading_options
+from query.commands.options import device_option, output_options, reading_options, seed_option, training_options
 from query.commands.output.notes import show_notes
 
 
 @click.command("lawdr", short_help="Weigh sentences by how rare what they say is.")
-@click.argument("sources", nargs=-1, required=True, metavar="SOURCE…")
-@click.option("-o", "--output", type=click.Path(path_type=Path), required=True, help="Folder to make.")
+@training_options
 @click.option("--encoder", metavar="NAME|FOLDER", help=f"Encoder of the sentences.  [default: {DEFAULT}]")
 @click.option(
     "--sample",
@@ -28,7 +26,7 @@ from query.commands.output.notes import show_notes
     show_default=True,
     help="Sentences to fit on, as many of each language.",
 )
-@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Another one draws another sample.")
+@seed_option("Another one draws another sample.")
 @device_option
 @reading_options
 @output_options
@@ -38,7 +36,7 @@ def command(
     encoder: str | None,
     sample: int,
     seed: int,
-    device: str,
+    device: Device,
     options: ReadOptions,
     console: Console,
 ) -> None:
@@ -54,7 +52,7 @@ def command(
         encoder=encoder,
         sample=sample,
         seed=seed,
-        device=cast("Device", device),
+        device=device,
         console=console,
     )
     _show_report(report, console)

@@ -13,13 +13,14 @@ from encoders.wording import counted
 from indexer.training.mapping import LearntMaps, MappingPlan, learn, require_writable, write
 from indexer.training.mapping_sources import AlignedSources
 from indexer.training.nca import LearntNetworks, learn_networks
-from query.commands.options import aligned_options, output_options, place_options, reading_options
+from query.commands.options import PATH, aligned_options, output_options, place_options, reading_options, seed_option
 
 
 @click.command("mapping", short_help="Learn maps between the languages of an encoder.")
-@click.option("-o", "--output", type=click.Path(path_type=Path), required=True, help="Folder to make.")
+@click.option("-o", "--output", type=PATH, required=True, help="Folder to make.")
 @click.option(
     "--method",
+    "map_method",
     type=click.Choice(["lca", "lcc", "nca"]),
     default="lca",
     show_default=True,
@@ -39,14 +40,14 @@ from query.commands.options import aligned_options, output_options, place_option
 @click.option(
     "--dimensions", type=click.IntRange(1), help="Of LCC's codes (200); principal axes that LCA cuts to (all)."
 )
-@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of the held-out concepts.")
+@seed_option("Of the held-out concepts.")
 @reading_options
 @place_options
 @aligned_options
 @output_options
 def command(
     output: Path,
-    method: Literal["lca", "lcc", "nca"],
+    map_method: Literal["lca", "lcc", "nca"],
     ridge: float | None,
     shrink: str,
     pivot: str,
@@ -62,16 +63,16 @@ def command(
     vectors that a collection holds. The networks of --method nca take minutes; no index can be asked through them, so
     they compare what is found without a map. dragoman mates --map FOLDER measures a mapping elsewhere.
     """
-    if method == "nca" and (pivot or dimensions is not None or ridge is not None):
+    if map_method == "nca" and (pivot or dimensions is not None or ridge is not None):
         raise click.UsageError("--ridge, --pivot and --dimensions are of lca and lcc; leave them out with nca")
     require_writable(output)
     documents, spec = aligned.load(console)
-    if method == "nca":
+    if map_method == "nca":
         networks = learn_networks(documents, spec, seed, console)
         write(networks.networks, output)
         _show_networks(networks, output, console)
         return
-    plan = MappingPlan(method, ridge, shrink == "itself", normalise(pivot) if pivot else "", dimensions, seed)
+    plan = MappingPlan(map_method, ridge, shrink == "itself", normalise(pivot) if pivot else "", dimensions, seed)
     learnt = learn(documents, spec, plan)
     write(learnt.maps, output)
     for remark in learnt.remarks:

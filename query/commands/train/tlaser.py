@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, cast, get_args
+from typing import TYPE_CHECKING, get_args
 
 import click
 
@@ -13,7 +13,15 @@ from encoders.folder import Precision
 from encoders.languages import language_list
 from encoders.session import Device
 from encoders.tlaser.settings import NAMES, Preset, TlaserPlan, Variant, preset
-from query.commands.options import device_option, output_options
+from query.commands.options import (
+    device_option,
+    force_option,
+    languages_option,
+    output_options,
+    precision_option,
+    seed_option,
+    training_options,
+)
 from query.commands.output.notes import show_notes
 
 if TYPE_CHECKING:
@@ -22,8 +30,7 @@ _COUNT = click.IntRange(1)
 
 
 @click.command("tlaser", short_help="Learn a sentence encoder from parallel text.")
-@click.argument("sources", nargs=-1, required=True, metavar="SOURCE…")
-@click.option("-o", "--output", type=click.Path(path_type=Path), required=True, help="Folder to make.")
+@training_options
 @click.option(
     "--variant",
     type=click.Choice(get_args(Variant)),
@@ -40,7 +47,7 @@ _COUNT = click.IntRange(1)
     help="small: minutes on two cores. paper: its sizes, for a GPU.",
 )
 @click.option("--pivot", "pivots", multiple=True, metavar="LANG", help="Translated into; give two.  [default: en, es]")
-@click.option("--languages", default="", metavar="LANG,…", help="Languages to learn.  [default: all]")
+@languages_option("Languages to learn.  [default: all]")
 @click.option(
     "--validation", multiple=True, metavar="SOURCE", help="[default: a part of SOURCEs, 500 sentences at most]"
 )
@@ -54,20 +61,18 @@ _COUNT = click.IntRange(1)
 @click.option("--layers", type=_COUNT, help="Of the encoder.  [default: the preset's]")
 @click.option("--vocabulary", type=click.IntRange(50), help="Tokens of the joint BPE.  [default: the preset's]")
 @click.option("--max-tokens", type=click.IntRange(8), help="Longest sentence.  [default: the preset's]")
-@click.option(
-    "--seed", type=click.IntRange(0), default=0, show_default=True, help="Of weights, order, dropout and negatives."
-)
-@click.option("--precision", type=click.Choice(get_args(Precision)), default="int8", show_default=True)
+@seed_option("Of weights, order, dropout and negatives.")
+@precision_option()
 @device_option
-@click.option("--force", is_flag=True, help="Publish below the parity bar; the report says so.")
+@force_option
 @output_options
 def command(
     sources: tuple[str, ...],
     output: Path,
-    variant: str,
-    size: str,
+    variant: Variant,
+    size: Preset,
     pivots: tuple[str, ...],
-    languages: str,
+    languages: list[str],
     validation: tuple[str, ...],
     steps: int | None,
     batch_tokens: int | None,
@@ -80,8 +85,8 @@ def command(
     vocabulary: int | None,
     max_tokens: int | None,
     seed: int,
-    precision: str,
-    device: str,
+    precision: Precision,
+    device: Device,
     force: bool,
     console: Console,
 ) -> None:
@@ -93,7 +98,7 @@ def command(
     """
     from indexer.training.tlaser import train_tlaser  # noqa: PLC0415 - NumPy and tokenizers, which --help does not need
 
-    plan = preset(cast("Preset", size), cast("Variant", variant))
+    plan = preset(size, variant)
     report = train_tlaser(
         sources,
         output,
@@ -101,10 +106,10 @@ def command(
             plan, dim, layers, vocabulary, max_tokens, steps, batch_tokens, accumulate, rate, dropout, interval, seed
         ),
         pivots=list(dict.fromkeys(tag for pivot in pivots for tag in language_list(pivot))),
-        languages=language_list(languages),
+        languages=languages,
         validation=validation,
-        precision=cast("Precision", precision),
-        device=cast("Device", device),
+        precision=precision,
+        device=device,
         force=force,
         console=console,
     )
