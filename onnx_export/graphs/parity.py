@@ -118,6 +118,16 @@ class ParityReport:
             rows.append((name.replace("_", " "), f"{value:.5f}", f"≥ {minimum}", "ok" if value >= minimum else "below"))
         return rows
 
+    def table(self) -> str:
+        """The report as a Markdown table."""
+        rows = "\n".join(f"| {' | '.join(row)} |" for row in self.rows())
+        return f"| measure | value | bar | |\n|---|---:|---:|---|\n{rows}"
+
+    @property
+    def verdict(self) -> str:
+        """Whether the bar is reached, for a model card."""
+        return "reached" if self.passed else "**not reached**; published because it was forced"
+
     def as_json(self) -> dict[str, Any]:
         """The report as ``parity.json`` holds it."""
         return {**asdict(self), "languages": list(self.languages), "passed": self.passed}

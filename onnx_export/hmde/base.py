@@ -36,14 +36,12 @@ class Base:
         config: configuration of the folder that it would be published as.
         folder: the folder of a frozen encoder, which is published again.
         source: the torch model whose module learns, unless the encoder is frozen.
-        recipe: the pooling of ``source``.
     """
 
     lower: Lower
     config: ModelConfig
     folder: ModelFolder | None = None
     source: huggingface.SourceModel | None = None
-    recipe: Recipe | None = None
 
 
 def open_frozen(reference: str, settings: Settings, device: Device, console: Console) -> Base:
@@ -66,7 +64,7 @@ def open_trained(reference: str, settings: Settings, device: Device, console: Co
         MissingPart: CUDA was requested and is not available, or the hub can't be reached.
     """
     torch_device = str(training_device(device))
-    source, recipe, model_config = _default() if reference == DEFAULT else _hugging_face(reference, console)
+    source, model_config = _default() if reference == DEFAULT else _hugging_face(reference, console)
     for weight in source.module.parameters():
         weight.requires_grad_(True)
     if settings.adapters:
@@ -84,22 +82,19 @@ def open_trained(reference: str, settings: Settings, device: Device, console: Co
         device=torch_device,
         autocast=torch_device == "cuda",
     )
-    return Base(lower, model_config, source=source, recipe=recipe)
+    return Base(lower, model_config, source=source)
 
 
-def _default() -> tuple[huggingface.SourceModel, Recipe, ModelConfig]:
+def _default() -> tuple[huggingface.SourceModel, ModelConfig]:
     with tempfile.TemporaryDirectory(prefix="dragoman.") as scratch:
         default_source.save(Path(scratch))
-        layout = read_layout(Path(scratch))
-        recipe = Recipe("mean")
-        source = huggingface.load(layout, recipe)
-    return source, recipe, config(WeightFile(find()), find())
+        source = huggingface.load(read_layout(Path(scratch)), Recipe("mean"))
+    return source, config(WeightFile(find()), find())
 
 
-def _hugging_face(reference: str, console: Console) -> tuple[huggingface.SourceModel, Recipe, ModelConfig]:
+def _hugging_face(reference: str, console: Console) -> tuple[huggingface.SourceModel, ModelConfig]:
     folder = find_source(reference, console.say)
     layout = read_layout(folder)
-    recipe = choose_pooling(layout, None)
-    source = huggingface.load(layout, recipe)
+    source = huggingface.load(layout, choose_pooling(layout, None))
     name = folder.resolve().name if Path(reference).expanduser().is_dir() else reference.rsplit("/", 1)[-1]
-    return source, recipe, describe(name, read_card(folder), choose_prefixes(layout, name), recipe, source, "fp32")
+    return source, describe(name, read_card(folder), choose_prefixes(layout, name), source, "fp32")

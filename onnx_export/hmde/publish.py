@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import re
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,15 +16,15 @@ from encoders.document import FloatArray
 from encoders.folder import TRAINING_KEPT, ModelConfig, ModelFolder, Precision, file_hash, link_files, publishing
 from encoders.hmde.upper import ABOUT, FORMAT, GRAPH, UpperSession, padded
 from onnx_export.graphs.parity import GateText, ParityReport, compare, encode, read_texts
-from onnx_export.graphs.precision import convert
 from onnx_export.hmde.base import Base
 from onnx_export.hmde.lower_encoders.adapters import merge_adapters
 from onnx_export.hmde.model import Upper
 from onnx_export.hmde.weights import digest, save
 from onnx_export.huggingface import source as huggingface
-from onnx_export.huggingface.export import check_graph, prefixed, require_parity, write_graph
+from onnx_export.huggingface.export import prefixed, write_files
+from onnx_export.publishing import check_graph, require_parity, write_graph, write_json
 
-_CARD, _PARITY = "MODEL_CARD.md", "parity.json"
+_CARD = "MODEL_CARD.md"
 _HEADING = "\n## Documents (HMDE)\n"
 _SECTION = re.compile(re.escape(_HEADING) + r".*?(?=\n## |\Z)", re.DOTALL)
 """The card's section about the upper encoder; a new training replaces this section."""
@@ -61,19 +60,18 @@ def publish(
     upper = upper.cpu().eval()
     texts = read_texts()
     config = replace(base.config, name=target.name)
-    if base.source and base.recipe:
+    if base.source:
         merge_adapters(base.source.module)
         base.source.module.cpu().eval()
-        weights = huggingface.hash_weights(base.source.module, base.recipe)
+        weights = huggingface.hash_weights(base.source.module, base.source.recipe)
         config = replace(config, precision=precision, weights=weights)
     with publishing(target, config, instead="with -o", kept=TRAINING_KEPT) as draft:
         folder = ModelFolder(draft, config)
         lower_reference = _write_lower(base, folder, texts, {ABOUT, GRAPH, *extra}, console, force=force)
-        with tempfile.TemporaryDirectory(prefix="graph.", dir=draft) as scratch:
-            graph = Path(scratch) / "fp32.onnx"
-            example = {"sentences": torch.randn(2, 4, upper.shape.dim), "mask": torch.ones((2, 4), dtype=torch.int64)}
-            huggingface.export_module(upper, example, ("documents", "sentences"), graph)
-            convert(graph, draft / GRAPH, precision)
+        example = {"sentences": torch.randn(2, 4, upper.shape.dim), "mask": torch.ones((2, 4), dtype=torch.int64)}
+        write_graph(
+            partial(huggingface.export_module, upper, example, ("documents", "sentences")), draft / GRAPH, precision
+        )
         save(draft, upper, base.source.module if base.source else None)
         facts = {
             "format": FORMAT,
@@ -82,10 +80,10 @@ def publish(
             "graph": file_hash(draft / GRAPH),
             **about,
         }
-        _write_json(draft / ABOUT, facts)
+        write_json(draft / ABOUT, facts)
         report = _compare_both(upper, folder, texts, lower_reference, precision)
         require_parity(report, f"the upper encoder in {precision}", console, force=force)
-        _write_json(draft / ABOUT, {**facts, "parity": report.as_json()})
+        write_json(draft / ABOUT, {**facts, "parity": report.as_json()})
         for name, data in extra.items():
             (draft / name).write_bytes(data)
         card = draft / _CARD
@@ -104,10 +102,9 @@ def _write_lower(
             link_files(base.folder, folder.path, besides=own_files)
         return encode(folder, texts)
     console.say(f"writing the lower graph in {folder.config.precision}")
-    write_graph(base.source, folder.path, folder.config.precision)
+    write_files(base.source, folder.path, folder.config.precision)
     reference = huggingface.reference_vectors(base.source, [prefixed(text, folder.config) for text in texts])
-    report = check_graph(folder, texts, reference, console, force=force)
-    _write_json(folder.path / _PARITY, report.as_json())
+    check_graph(folder, texts, reference, console, force=force)
     return reference
 
 
@@ -133,11 +130,6 @@ def _compare_both(
     return compare(precision, texts, graph_vectors, reference)
 
 
-def _write_json(file: Path, value: Mapping[str, Any]) -> None:
-    file.unlink(missing_ok=True)  # the file may be a link to the base folder's file
-    file.write_text(json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n", encoding="utf-8")
-
-
 def _lower_card(config: ModelConfig) -> str:
     return f"""\
 # {config.name}, {config.precision}
@@ -154,7 +146,6 @@ def _upper_section(facts: Mapping[str, Any], report: ParityReport) -> str:
         if facts["validated"]
         else "no concept was held out to judge it by"
     )
-    verdict = "reached" if report.passed else "**not reached**; published because it was forced"
     return f"""{_HEADING}
 `{GRAPH}`: `sentences` (documents, sentences, {shape["dim"]}) float32, unit rows of `model.onnx` for sentences of at
 most {shape["tokens"]} tokens, and `mask` (documents, sentences) int64 → `vectors` (documents, {shape["dim"]}) float32,
@@ -168,6 +159,6 @@ Trained on {facts["documents"]:,} documents in {len(facts["languages"])} languag
 {"frozen" if settings["frozen"] else "trained"}; {facts["best"]:,} steps kept of {facts["steps"]:,};
 {validation}. All settings: `hmde.json`; its course: `curve.png`.
 
-Parity with torch, both graphs together; the bar is {verdict}: cosine {report.cosine_min:.5f} at least, \
+Parity with torch, both graphs together; the bar is {report.verdict}: cosine {report.cosine_min:.5f} at least, \
 {report.cosine_mean:.5f} in the mean, top 10 {report.top10_agreement:.3f}.
 """

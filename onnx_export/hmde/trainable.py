@@ -176,7 +176,7 @@ def _default_checkpoint(folder: ModelFolder, reference: str) -> str:
 
 def _restore_lower(base: Base, lower_weights: dict[str, torch.Tensor], folder: ModelFolder, checkpoint: str) -> None:
     """Load the folder's trained lower weights, if any, and check that the folder was made from the checkpoint."""
-    if base.source is None or base.recipe is None:
+    if base.source is None:
         raise BadInput(f"{checkpoint} has no weights that learn; name a Hugging Face folder with --checkpoint")
     weights_hash = base.config.weights
     if lower_weights:
@@ -189,7 +189,7 @@ def _restore_lower(base: Base, lower_weights: dict[str, torch.Tensor], folder: M
                 f"{checkpoint} is of another shape than the lower encoder of {folder.path}; name the one that it was "
                 "trained from: --checkpoint FOLDER"
             ) from error
-        weights_hash = huggingface.hash_weights(module.cpu(), base.recipe)
+        weights_hash = huggingface.hash_weights(module.cpu(), base.source.recipe)
         module.to(device)
     if (weights_hash, base.config.pooling) != (folder.config.weights, folder.config.pooling):
         raise BadInput(f"{checkpoint} is not what {folder.path} was exported from; name that one: --checkpoint FOLDER")

@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import json
-import tempfile
-from collections.abc import Sequence
-from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from encoders.console import Console
-from encoders.document import FloatArray
 from encoders.errors import BadInput
 from encoders.folder import ModelConfig, ModelFolder, Precision, free_target, model_cache, publishing
-from onnx_export.graphs.parity import GateText, ParityReport, check_parity, read_texts
-from onnx_export.graphs.precision import convert
+from onnx_export.graphs.parity import GateText, ParityReport, read_texts
 from onnx_export.huggingface import source as huggingface
 from onnx_export.huggingface.hub import find_source, read_card
 from onnx_export.huggingface.layout import Recipe, StatedLayout, choose_pooling, choose_prefixes, read_layout
-from onnx_export.huggingface.model_card import model_card
+from onnx_export.publishing import check_graph, write_graph
 
 _NONE = StatedLayout()
 
@@ -55,17 +50,15 @@ def export_model(
     console.say(f"loading {name}")
     source = huggingface.load(layout, recipe)
     prefixes = choose_prefixes(layout, own_name)
-    config = describe(name, read_card(folder), prefixes, recipe, source, precision, wishes)
+    config = describe(name, read_card(folder), prefixes, source, precision, wishes)
     _say_choices(config, recipe, prefixes[2], wishes, console)
     texts = read_texts()
     reference = huggingface.reference_vectors(source, [prefixed(text, config) for text in texts])
     with publishing(target, config, instead="with -o") as draft:
         console.say(f"writing the graph in {precision}")
-        write_graph(source, draft, precision)
+        write_files(source, draft, precision)
         report = check_graph(ModelFolder(draft, config), texts, reference, console, force=force)
-        parity_json = json.dumps(report.as_json(), indent=2, ensure_ascii=False, allow_nan=False)
-        (draft / "parity.json").write_text(parity_json + "\n", encoding="utf-8")
-        (draft / "MODEL_CARD.md").write_text(model_card(model, config, recipe, report), encoding="utf-8")
+        (draft / "MODEL_CARD.md").write_text(_card(model, config, recipe, report), encoding="utf-8")
     return ModelFolder.open(target), report
 
 
@@ -80,7 +73,6 @@ def describe(
     name: str,
     card: tuple[str, tuple[str, ...]],
     prefixes: tuple[str, str, str],
-    recipe: Recipe,
     source: huggingface.SourceModel,
     precision: Precision,
     wishes: StatedLayout = _NONE,
@@ -92,7 +84,7 @@ def describe(
         name=name,
         dim=source.dim,
         max_tokens=source.max_tokens,
-        pooling=recipe.pooling,
+        pooling=source.recipe.pooling,
         query_prefix=query if wishes.query_prefix is None else wishes.query_prefix,
         document_prefix=document if wishes.document_prefix is None else wishes.document_prefix,
         languages=languages if wishes.languages is None else wishes.languages,
@@ -115,12 +107,9 @@ def _say_choices(config: ModelConfig, recipe: Recipe, origin: str, wishes: State
         console.say("nobody states the model's languages; --languages de,fr,zh does")
 
 
-def write_graph(source: huggingface.SourceModel, draft: Path, precision: Precision) -> None:
+def write_files(source: huggingface.SourceModel, draft: Path, precision: Precision) -> None:
     """Write ``model.onnx`` and ``tokenizer.json`` into a folder that is not yet published."""
-    with tempfile.TemporaryDirectory(prefix="graph.", dir=draft) as scratch:
-        graph = Path(scratch) / "fp32.onnx"
-        huggingface.export_token_graph(source.module, graph)
-        convert(graph, draft / "model.onnx", precision)
+    write_graph(partial(huggingface.export_token_graph, source.module), draft / "model.onnx", precision)
     huggingface.save_tokenizer(source, draft / "tokenizer.json")
 
 
@@ -129,33 +118,25 @@ def prefixed(text: GateText, config: ModelConfig) -> str:
     return (config.query_prefix if text.role == "query" else config.document_prefix) + text.text
 
 
-def check_graph(
-    folder: ModelFolder, texts: Sequence[GateText], reference: FloatArray, console: Console, *, force: bool
-) -> ParityReport:
-    """Compare a folder's graph with torch's vectors of the texts, show the report, and refuse a graph below the bar.
+def _card(model: str, config: ModelConfig, recipe: Recipe, report: ParityReport) -> str:
+    """The card as Markdown: the model's source, its graph's contents, and the graph's parity with the source."""
+    dense = "".join(f", then a dense layer with {layer.activation}" for layer in recipe.dense)
+    if recipe.pooler:
+        dense = ", then the transformer's own pooler"
+    return f"""\
+# {config.name}, {config.precision}
 
-    Raises:
-        BadInput: parity is below the bar and not forced.
-    """
-    report = check_parity(folder, texts, reference)
-    return require_parity(report, f"{folder.config.name} in {report.precision}", console, force=force)
+Made from `{model}` by `dragoman export`; nothing was trained. Licence of the source: {config.licence or "not stated"}.
 
+- Inputs `input_ids`, `attention_mask` (texts, tokens) int64; output `vectors` (texts, {config.dim}) float32, unit rows.
+- Pooling, in the graph: {config.pooling}{dense}, then L2.
+- At most {config.max_tokens} tokens; queries begin `{config.query_prefix}`, documents `{config.document_prefix}`.
+- Languages: {", ".join(config.languages) or "not stated"}.
+- Hash of the source's weights: `{config.weights}`.
 
-def require_parity(report: ParityReport, what: str, console: Console, *, force: bool) -> ParityReport:
-    """Show a report, and refuse its graph, which ``what`` names, below the bar; return the report.
+## Parity with the source
 
-    Raises:
-        BadInput: parity is below the bar and not forced.
-    """
-    console.say(f"compared with torch on {report.texts} texts in {len(report.languages)} languages")
-    if not console.quiet:
-        console.table(["measure", ">value", ">bar", "verdict"], report.rows(), title=f"{what} against torch")
-    if report.passed:
-        return report
-    missed = ", ".join(report.shortfalls())
-    if not force:
-        raise BadInput(
-            f"{what} differs too much from its source to be published ({missed}); take another --precision, or --force"
-        )
-    console.warn(f"published below the parity bar ({missed}), as forced")
-    return replace(report, forced=True)
+{report.texts} texts in {", ".join(report.languages)}; the bar is {report.verdict}.
+
+{report.table()}
+"""

@@ -35,6 +35,7 @@ class SourceModel:
 
     Attributes:
         module: (input_ids, attention_mask) → (texts, dim) unit rows, in evaluation mode, float32 on the CPU.
+        recipe: pooling in ``module``.
         lower_case: texts are lower-cased before they are tokenised.
         dim: width of the vectors.
         max_tokens: longest input, special tokens included.
@@ -42,6 +43,7 @@ class SourceModel:
     """
 
     module: torch.nn.Module
+    recipe: Recipe
     tokenizer: Any
     lower_case: bool
     dim: int
@@ -77,6 +79,7 @@ def load(layout: Layout, recipe: Recipe) -> SourceModel:
     module = _with_pooling(encoder, recipe).eval()
     return SourceModel(
         module=module,
+        recipe=recipe,
         tokenizer=tokenizer,
         lower_case=layout.lower_case,
         dim=_dim(encoder, module),
@@ -144,16 +147,20 @@ def save_tokenizer(source: SourceModel, target: Path) -> None:
 
 def reference_vectors(source: SourceModel, texts: Sequence[str]) -> FloatArray:
     """Encode texts with torch, (texts, dim) float32, one at a time, so that padding has no effect."""
+    cased = [text.lower() if source.lower_case else text for text in texts]
+    ids = [source.tokenizer(text, truncation=True, max_length=source.max_tokens)["input_ids"] for text in cased]
+    return run_one_at_a_time(source.module, ids)
+
+
+def run_one_at_a_time(module: torch.nn.Module, texts: Sequence[Sequence[int]]) -> FloatArray:
+    """Vectors of texts as token ids by a module of ``input_ids`` and ``attention_mask``, (texts, dim) float32."""
     import torch  # noqa: PLC0415
 
     rows = []
     with torch.no_grad():
-        for text in texts:
-            ids = source.tokenizer(
-                text.lower() if source.lower_case else text, truncation=True, max_length=source.max_tokens
-            )["input_ids"]
+        for ids in texts:
             tokens = torch.tensor([ids], dtype=torch.int64)
-            rows.append(source.module(tokens, torch.ones_like(tokens))[0].numpy())
+            rows.append(module(tokens, torch.ones_like(tokens))[0].numpy())
     return np.stack(rows).astype(np.float32)
 
 

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import json
-import tempfile
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import onnx
 import tokenizers
-import torch
 
 from encoders.console import Console
 from encoders.document import FloatArray, short_hash
@@ -18,10 +16,9 @@ from encoders.folder import TRAINING_KEPT, ModelConfig, ModelFolder, Precision, 
 from encoders.tlaser.settings import NAMES, TlaserPlan
 from onnx_export.graphs.bilstm_graph import build_bilstm
 from onnx_export.graphs.parity import GateText, ParityReport
-from onnx_export.graphs.precision import convert
-from onnx_export.huggingface.export import check_graph
-from onnx_export.huggingface.source import export_token_graph
-from onnx_export.tlaser.batches import encoder_input, padded
+from onnx_export.huggingface.source import export_token_graph, run_one_at_a_time
+from onnx_export.publishing import check_graph, write_graph
+from onnx_export.tlaser.batches import encoder_input
 from onnx_export.tlaser.model import Translator, UnitVectors
 from onnx_export.training.curve import Row, draw, write_rows
 
@@ -81,15 +78,9 @@ def publish(
     reference = reference_vectors(model, tokenizer, [text.text for text in texts], plan)
     with publishing(target, config, instead="with -o", kept=TRAINING_KEPT) as draft:
         console.say(f"writing the graph in {precision}")
-        with tempfile.TemporaryDirectory(prefix="graph.", dir=draft) as scratch:
-            graph = Path(scratch) / "fp32.onnx"
-            write_graph(model, plan, graph)
-            convert(graph, draft / "model.onnx", precision)
+        write_graph(partial(write_encoder, model, plan), draft / "model.onnx", precision)
         (draft / config.tokenizer_name).write_text(tokenizer.to_str(), encoding="utf-8")
         report = check_graph(ModelFolder(draft, config), texts, reference, console, force=force)
-        (draft / "parity.json").write_text(
-            json.dumps(report.as_json(), indent=2, ensure_ascii=False, allow_nan=False) + "\n", encoding="utf-8"
-        )
         write_rows(curve, draft / "curve.jsonl")
         panels = {title: names for title, names in _PANELS.items() if any(name in curve[-1] for name in names)}
         draw(curve, panels, draft / "curve.png")
@@ -97,7 +88,7 @@ def publish(
     return ModelFolder.open(target), report
 
 
-def write_graph(model: Translator, plan: TlaserPlan, target: Path) -> None:
+def write_encoder(model: Translator, plan: TlaserPlan, target: Path) -> None:
     """Write the encoder's fp32 graph."""
     if plan.variant != "laser":
         export_token_graph(UnitVectors(model.encoder).eval(), target)
@@ -110,14 +101,9 @@ def reference_vectors(
     model: Translator, tokenizer: tokenizers.Tokenizer, texts: Sequence[str], plan: TlaserPlan
 ) -> FloatArray:
     """Encode texts with torch, (texts, dim) float32, one at a time, so that padding has no effect."""
-    encoder = UnitVectors(model.encoder).eval()
-    rows = []
-    with torch.no_grad():
-        for text in texts:
-            ids = tokenizer.encode(text, add_special_tokens=False).ids[: plan.sizes.max_tokens - 1]
-            tokens = torch.from_numpy(padded([encoder_input(np.array(ids, dtype=np.int32), plan.variant)]))
-            rows.append(encoder(tokens, torch.ones_like(tokens))[0].numpy())
-    return np.stack(rows).astype(np.float32)
+    ids = [tokenizer.encode(text, add_special_tokens=False).ids[: plan.sizes.max_tokens - 1] for text in texts]
+    inputs = [encoder_input(np.array(text_ids, dtype=np.int32), plan.variant).tolist() for text_ids in ids]
+    return run_one_at_a_time(UnitVectors(model.encoder).eval(), inputs)
 
 
 def _weights_hash(model: Translator) -> str:
@@ -127,7 +113,6 @@ def _weights_hash(model: Translator) -> str:
 
 def _card(config: ModelConfig, plan: TlaserPlan, report: ParityReport, about: Mapping[str, str]) -> str:
     facts = "\n".join(f"- {name}: {value}" for name, value in about.items())
-    rows = "\n".join(f"| {' | '.join(row)} |" for row in report.rows())
     return f"""\
 # {config.name}, {NAMES[plan.variant]}, {config.precision}
 
@@ -141,7 +126,5 @@ A sentence encoder learnt by translating into pivot languages; made by `dragoman
 
 ## Parity with torch
 
-| measure | value | bar | |
-|---|---:|---:|---|
-{rows}
+{report.table()}
 """

@@ -17,13 +17,13 @@ def test_a_padded_batch_gives_torchs_vectors(variant: Variant, layers: int, tmp_
     import onnxruntime
     import torch
 
-    from onnx_export.tlaser.folder import write_graph
+    from onnx_export.tlaser.folder import write_encoder
     from onnx_export.tlaser.model import Translator, UnitVectors
 
     sizes = Sizes(12, layers, 2, 16, 12, 4, 40, shared=True, max_tokens=32)
     torch.manual_seed(0)
     model = Translator(variant, sizes, 40, 2).eval()
-    write_graph(model, TlaserPlan(variant, sizes, _TRAINING), tmp_path / "graph.onnx")
+    write_encoder(model, TlaserPlan(variant, sizes, _TRAINING), tmp_path / "graph.onnx")
     session = onnxruntime.InferenceSession(str(tmp_path / "graph.onnx"), providers=["CPUExecutionProvider"])
     rng = np.random.default_rng(0)
     for lengths in ((5, 1, 9), (1,), (30, 31)):

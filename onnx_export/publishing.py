@@ -1,0 +1,65 @@
+"""Steps of every publication of a graph: convert the graph, compare it with torch, refuse it below the bar."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from encoders.console import Console
+from encoders.document import FloatArray
+from encoders.errors import BadInput
+from encoders.folder import ModelFolder, Precision
+from onnx_export.graphs.parity import GateText, ParityReport, check_parity
+from onnx_export.graphs.precision import convert
+
+
+def write_graph(write_fp32: Callable[[Path], None], target: Path, precision: Precision) -> None:
+    """Write a graph in a precision; ``write_fp32`` writes the fp32 graph to a temporary file beside ``target``."""
+    with tempfile.TemporaryDirectory(prefix="graph.", dir=target.parent) as scratch:
+        graph = Path(scratch) / "fp32.onnx"
+        write_fp32(graph)
+        convert(graph, target, precision)
+
+
+def check_graph(
+    folder: ModelFolder, texts: Sequence[GateText], reference: FloatArray, console: Console, *, force: bool
+) -> ParityReport:
+    """Compare a folder's graph with torch's vectors of the texts, show the report, and write ``parity.json``.
+
+    Raises:
+        BadInput: parity is below the bar and not forced.
+    """
+    report = check_parity(folder, texts, reference)
+    report = require_parity(report, f"{folder.config.name} in {report.precision}", console, force=force)
+    write_json(folder.path / "parity.json", report.as_json())
+    return report
+
+
+def require_parity(report: ParityReport, what: str, console: Console, *, force: bool) -> ParityReport:
+    """Show a report, and refuse its graph, which ``what`` names, below the bar; return the report.
+
+    Raises:
+        BadInput: parity is below the bar and not forced.
+    """
+    console.say(f"compared with torch on {report.texts} texts in {len(report.languages)} languages")
+    if not console.quiet:
+        console.table(["measure", ">value", ">bar", "verdict"], report.rows(), title=f"{what} against torch")
+    if report.passed:
+        return report
+    missed = ", ".join(report.shortfalls())
+    if not force:
+        raise BadInput(
+            f"{what} differs too much from its source to be published ({missed}); take another --precision, or --force"
+        )
+    console.warn(f"published below the parity bar ({missed}), as forced")
+    return replace(report, forced=True)
+
+
+def write_json(file: Path, value: Mapping[str, Any]) -> None:
+    """Write JSON for people to read; the file may be a link to another folder's file, which stays unchanged."""
+    file.unlink(missing_ok=True)
+    file.write_text(json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n", encoding="utf-8")
