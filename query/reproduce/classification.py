@@ -1,11 +1,11 @@
-"""Zero-shot classification: splits of labelled documents, one classifier, every pair of languages."""
+"""Zero-shot classification: labelled documents, their splits, and one classifier tested in every language."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
-from typing import Any, Literal
+from typing import Literal, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -18,9 +18,12 @@ from indexer.readers import ReadOptions, Refusal, read
 from query.report.language_pairs import PairTable, mean_counted
 
 Part = Literal["train", "dev", "test"]
+PARTS: tuple[Part, ...] = ("train", "dev", "test")
 _SHARES: Mapping[Part, float] = {"train": 0.5, "dev": 0.1, "test": 0.4}
 _STRENGTHS = (0.001, 0.01, 0.1, 1.0, 10.0)
-_PATIENCE = 2000
+_ROUNDS = 2000
+_SHARE = 0.8
+"""Share of the training documents in each draw."""
 
 
 @dataclass(frozen=True)
@@ -34,6 +37,13 @@ class Labelled:
 
     vectors: FloatArray
     labels: npt.NDArray[np.str_]
+
+    @classmethod
+    def of(cls, documents: Sequence[Document], vectors: Mapping[str, FloatArray]) -> Labelled:
+        """Documents with the field ``label``, with their vectors by id."""
+        labels = [str(document.fields["label"]) for document in documents]
+        rows = np.array([vectors[document.doc_id] for document in documents], dtype=np.float32)
+        return cls(rows, np.array(labels, dtype=np.str_))
 
 
 @dataclass(frozen=True)
@@ -62,15 +72,12 @@ def zero_shot(data: Mapping[str, Mapping[Part, Labelled]]) -> PairTable:
             its training part, has a row of NaN; a language without test documents has a column of NaN.
     """
     languages = list(data)
+    tests = {lang: parts["test"] for lang, parts in data.items()}
     values = np.full((len(languages), len(languages)), np.nan)
     for row, parts in enumerate(data.values()):
-        if not _is_trainable(parts):
-            continue
-        classifier = _fitted(parts["train"], parts["dev"])
-        for column, test_parts in enumerate(data.values()):
-            test = test_parts["test"]
-            if len(test.labels):
-                values[row, column] = np.mean(classifier.predict(test.vectors) == test.labels)
+        if len(set(parts["train"].labels)) > 1 and len(parts["dev"].labels):
+            accuracies = classify(parts["train"], parts["dev"], tests, _STRENGTHS, standardised=True)
+            values[row] = list(accuracies.values())
     return PairTable(languages, languages, values)
 
 
@@ -78,6 +85,45 @@ def averages(table: PairTable) -> Averages:
     """Means over pairs of two languages, over pairs of a language with itself, and over all; NaN if there are none."""
     same, cross = table.means()
     return Averages(cross, same, mean_counted(table.values))
+
+
+def classify(
+    train: Labelled,
+    dev: Labelled,
+    tests: Mapping[str, Labelled],
+    strengths: Sequence[float],
+    *,
+    standardised: bool = False,
+) -> dict[str, float]:
+    """Accuracy in each language, 0 to 1, of a softmax classifier over frozen vectors, trained in one language.
+
+    Args:
+        train: documents that the classifier learns from.
+        dev: documents of the same language; their accuracy decides the penalty.
+        tests: test documents by language; the accuracy of none is NaN.
+        strengths: inverse penalties to choose among.
+        standardised: whether to scale each dimension by the mean and the deviation of the training documents.
+
+    Raises:
+        BadInput: the training documents have fewer than two labels.
+    """
+    from sklearn.linear_model import LogisticRegression  # noqa: PLC0415 - takes a second
+    from sklearn.pipeline import make_pipeline  # noqa: PLC0415
+    from sklearn.preprocessing import StandardScaler  # noqa: PLC0415
+
+    if len(set(train.labels)) < 2:
+        label = str(train.labels[0])
+        raise BadInput(f"the training documents have the label {label!r} alone; give some of two or more")
+    scaler = [StandardScaler()] if standardised else []
+    classifiers = [
+        make_pipeline(*scaler, LogisticRegression(C=strength, max_iter=_ROUNDS)).fit(train.vectors, train.labels)
+        for strength in strengths
+    ]
+    best = max(classifiers, key=lambda classifier: float(classifier.score(dev.vectors, dev.labels)))
+    return {
+        lang: float(best.score(test.vectors, test.labels)) if len(test.labels) else np.nan
+        for lang, test in tests.items()
+    }
 
 
 def split(documents: Sequence[Document], seed: int) -> list[Part]:
@@ -95,26 +141,17 @@ def split(documents: Sequence[Document], seed: int) -> list[Part]:
     return [parts[min(int(np.searchsorted(edges, place, side="right")), 2)] for place in places]
 
 
-def _is_trainable(parts: Mapping[Part, Labelled]) -> bool:
-    return len(set(parts["train"].labels)) > 1 and len(parts["dev"].labels) > 0
+def by_language(documents: Iterable[Document], parts: Iterable[Part]) -> dict[str, dict[Part, list[Document]]]:
+    """Documents by language and part, from the part of each document; a part without documents is left out."""
+    languages: dict[str, dict[Part, list[Document]]] = {}
+    for document, part in zip(documents, parts, strict=True):
+        languages.setdefault(document.lang, {}).setdefault(part, []).append(document)
+    return languages
 
 
-def _fitted(train: Labelled, dev: Labelled) -> Any:
-    from sklearn.linear_model import LogisticRegression  # noqa: PLC0415 - takes a second
-    from sklearn.pipeline import make_pipeline  # noqa: PLC0415
-    from sklearn.preprocessing import StandardScaler  # noqa: PLC0415
-
-    classifiers = [
-        make_pipeline(StandardScaler(), LogisticRegression(C=strength, max_iter=_PATIENCE)).fit(
-            train.vectors, train.labels
-        )
-        for strength in _STRENGTHS
-    ]
-    return max(classifiers, key=lambda classifier: classifier.score(dev.vectors, dev.labels))
-
-
-_SHARE = 0.8
-"""Share of the training documents in each draw."""
+def stated_parts(documents: Iterable[Document]) -> list[Part]:
+    """The part that each document's field ``split`` states; empty if the document lacks the field."""
+    return [cast("Part", str(document.fields.get("split", ""))) for document in documents]
 
 
 @dataclass(frozen=True)
@@ -131,11 +168,51 @@ class LabelledSplit:
     dev: Sequence[Document]
     tests: Mapping[str, Sequence[Document]]
 
-    @property
-    def documents(self) -> list[Document]:
-        """All documents of the split, each once."""
-        documents = chain(self.train, self.dev, *self.tests.values())
-        return list({document.doc_id: document for document in documents}.values())
+
+def all_documents(splits: Sequence[LabelledSplit]) -> list[Document]:
+    """The documents of some splits, each once."""
+    documents = chain.from_iterable(chain(whole.train, whole.dev, *whole.tests.values()) for whole in splits)
+    return list({document.doc_id: document for document in documents}.values())
+
+
+def stored_split(documents: Sequence[Document], taught: str) -> LabelledSplit:
+    """The split that the documents' field ``split`` states.
+
+    Raises:
+        BadInput: there are no documents of a part to learn from, to choose by or to test on.
+    """
+    if not any("split" in document.fields for document in documents):
+        raise BadInput("no document has the field split, which says its part: train, dev or test; or give --splits 5")
+    return _learnt_in(taught, documents, stated_parts(documents))
+
+
+def split_by_concept(documents: Sequence[Document], taught: str, seed: int) -> LabelledSplit:
+    """A split by the field ``concept``: half to learn from, a tenth to choose by, translations in the same part.
+
+    Raises:
+        BadInput: there are no documents of a part to learn from, to choose by or to test on.
+    """
+    return _learnt_in(taught, documents, split(documents, seed))
+
+
+def subsampled(whole: LabelledSplit, seed: int) -> LabelledSplit:
+    """The same split with a random 80 % of its training documents."""
+    order = np.random.default_rng(seed).permutation(len(whole.train))[: max(2, round(_SHARE * len(whole.train)))]
+    return replace(whole, train=[whole.train[index] for index in order.tolist()])
+
+
+def _learnt_in(taught: str, documents: Sequence[Document], parts: Sequence[Part]) -> LabelledSplit:
+    languages = by_language(documents, parts)
+    own_parts = languages.get(taught, {})
+    for part in PARTS[:2]:
+        if part not in own_parts:
+            raise BadInput(
+                f"there are no documents in {taught} of the part {part!r}; learn from another language, or give more"
+            )
+    tests = {lang: lang_parts["test"] for lang, lang_parts in sorted(languages.items()) if "test" in lang_parts}
+    if not tests:
+        raise BadInput("there are no documents of the part 'test'; give more")
+    return LabelledSplit(own_parts["train"], own_parts["dev"], tests)
 
 
 def labelled_documents(sources: Sequence[str], console: Console, languages: Sequence[str] = ()) -> list[Document]:
@@ -175,44 +252,3 @@ def labelled_documents(sources: Sequence[str], console: Console, languages: Sequ
         where = " in a language that is wanted" if languages else ""
         raise BadInput(f"{', '.join(sources)} has no document with the field label{where}; give some that have it")
     return list(labelled.values())
-
-
-def stored_split(documents: Sequence[Document], taught: str) -> LabelledSplit:
-    """The split that the documents' field ``split`` states.
-
-    Raises:
-        BadInput: there are no documents of a part to learn from, to choose by or to test on.
-    """
-    if not any("split" in document.fields for document in documents):
-        raise BadInput("no document has the field split, which says its part: train, dev or test; or give --splits 5")
-    return _by_part(documents, [str(document.fields.get("split", "")) for document in documents], taught)
-
-
-def split_by_concept(documents: Sequence[Document], taught: str, seed: int) -> LabelledSplit:
-    """A split by the field ``concept``: half to learn from, a tenth to choose by, translations in the same part.
-
-    Raises:
-        BadInput: there are no documents of a part to learn from, to choose by or to test on.
-    """
-    return _by_part(documents, split(documents, seed), taught)
-
-
-def subsampled(whole: LabelledSplit, seed: int) -> LabelledSplit:
-    """The same split with a random 80 % of its training documents."""
-    order = np.random.default_rng(seed).permutation(len(whole.train))[: max(2, round(_SHARE * len(whole.train)))]
-    return replace(whole, train=[whole.train[index] for index in order.tolist()])
-
-
-def _by_part(documents: Sequence[Document], parts: Sequence[Part | str], taught: str) -> LabelledSplit:
-    sides: dict[tuple[str, str], list[Document]] = {}
-    for document, part in zip(documents, parts, strict=True):
-        sides.setdefault((document.lang, part), []).append(document)
-    for part in ("train", "dev"):
-        if (taught, part) not in sides:
-            raise BadInput(
-                f"there are no documents in {taught} of the part {part!r}; learn from another language, or give more"
-            )
-    tests = {lang: part_documents for (lang, part), part_documents in sorted(sides.items()) if part == "test"}
-    if not tests:
-        raise BadInput("there are no documents of the part 'test'; give more")
-    return LabelledSplit(sides[taught, "train"], sides[taught, "dev"], tests)

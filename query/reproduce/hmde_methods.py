@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from encoders.console import Console
 from encoders.document import Encoder
 from encoders.methods.registry import METHODS as EVERYWHERE
 from encoders.methods.registry import open_encoder
 from encoders.session import Device
 from onnx_export.hmde.settings import LONGFORMER
+from onnx_export.huggingface.source import require_torch
 from onnx_export.models import find_model
+
+if TYPE_CHECKING:
+    from onnx_export.hmde.trainable import Trainable
 
 METHODS = (*EVERYWHERE, LONGFORMER)
 
@@ -24,10 +30,26 @@ def open_method(
     """
     if method != LONGFORMER:
         return open_encoder(find_model(reference, console), method, device=device)
-    from onnx_export.huggingface.source import require_torch  # noqa: PLC0415 - what --help need not load
-
     require_torch()
     from onnx_export.hmde.torch_encoder import TorchEncoder  # noqa: PLC0415 - torch
     from onnx_export.hmde.trainable import open_trainable  # noqa: PLC0415
 
     return TorchEncoder(open_trainable(reference, method, checkpoint, device, console), method)
+
+
+def trainable_encoder(
+    encoder: Encoder, reference: str, checkpoint: str | None, device: Device, console: Console
+) -> Trainable:
+    """The open encoder as a trainable one: itself if PyTorch encodes, else with the weights of its checkpoint.
+
+    Raises:
+        BadInput: the encoder can't be trained, or the checkpoint is missing or another encoder's.
+        MissingPart: PyTorch is not installed.
+    """
+    require_torch()
+    from onnx_export.hmde.torch_encoder import TorchEncoder  # noqa: PLC0415 - torch
+    from onnx_export.hmde.trainable import open_trainable  # noqa: PLC0415
+
+    if isinstance(encoder, TorchEncoder):
+        return encoder.trainable
+    return open_trainable(reference, encoder.spec.method, checkpoint, device, console)

@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
 
 import click
 
 from encoders.console import Console
-from encoders.document import Document
-from encoders.errors import BadInput
 from encoders.languages import normalise
 from encoders.session import Device
-from encoders.wording import counted
-from indexer.readers import Reading, ReadOptions, Refusal, Remark, read
 from onnx_export.models import DEFAULT
 from query.commands.options import device_option, output_options
+from query.commands.output.paper_table import PaperTable
+from query.evaluation.qrels import read_qrels
+from query.evaluation.topics import read_topics
+from query.reproduce.hmde_clef import PAPER, SYSTEMS, ClefTable, score_pairs, topics_by_pair
 from query.reproduce.hmde_methods import METHODS, open_method
-
-if TYPE_CHECKING:
-    from query.reproduce.hmde_clef import PairScore
 
 _PATH = click.Path(path_type=Path)
 
@@ -57,7 +52,7 @@ def command(
     langs: str,
     encoder: str,
     method: str | None,
-    device: str,
+    device: Device,
     console: Console,
 ) -> None:
     """Retrieval between languages by plain cosine, title and description (table 2).
@@ -65,77 +60,33 @@ def command(
     The paper's data is CLEF-2003: --documents de=DIR, and the same for fi, it and ru, folders of the disks; --qrels in
     the same way; --topics, the files of topics 141 to 200. Any collection with topics in several languages will do.
     """
-    from query.evaluation.qrels import read_qrels  # noqa: PLC0415
-    from query.evaluation.topics import read_topics  # noqa: PLC0415
-    from query.reproduce import hmde_clef  # noqa: PLC0415 - not needed by --help
-
     if documents.keys() != qrels.keys():
         raise click.UsageError("--documents and --qrels belong together; give both for each language")
     query_langs = [normalise(code) for code in langs.split(",") if code.strip()] or [*documents, "en"]
-    topics_by_lang = defaultdict(list)
-    for topic in (topic for file in topics for topic in read_topics(file)):
-        if topic.lang in query_langs:
-            topics_by_lang[topic.lang].append(topic)
+    selected_topics = [topic for file in topics for topic in read_topics(file) if topic.lang in query_langs]
     judgements = {lang: read_qrels(files) for lang, files in qrels.items()}
-    if not any(hmde_clef.topics_about(lang, topics_by_lang, judgements[lang]) for lang in documents):
-        raise BadInput("no topic in another language than the documents' is judged; give topics in several languages")
-    loaded = open_method(encoder, method, cast("Device", device), console)
-    results: list[PairScore] = []
-    for lang, paths in documents.items():
-        with console.progress(f"encoding {lang}", None, "documents") as progress:
-            doc_ids, vectors = hmde_clef.encode_all(_documents(paths, lang, console), loaded, progress)
-        if not doc_ids:
-            raise BadInput(f"no document could be read from {', '.join(paths)}; name the folder of the {lang} disks")
-        results += hmde_clef.retrieve(lang, doc_ids, vectors, topics_by_lang, judgements[lang], loaded)
-    _show_pairs(results, f"{loaded.spec.name} by {loaded.spec.method}", console)
+    judged_topics = topics_by_pair(selected_topics, judgements)
+    loaded = open_method(encoder, method, device, console)
+    table = score_pairs(documents, judged_topics, judgements, loaded, console)
+    _show_table(table, f"{loaded.spec.name} by {loaded.spec.method}", console)
 
 
-def _documents(paths: Sequence[str], lang: str, console: Console) -> Iterator[Document]:
-    refusals = 0
-    for reading in _readings(paths, lang):
-        match reading:
-            case Document():
-                yield reading
-            case Refusal():
-                refusals += 1
-            case Remark(where, text):
-                console.say(f"{where}: {text}")
-    if refusals:
-        console.warn(f"{counted(refusals, 'record')} in {lang} could not be read: left out; dragoman index names them")
-
-
-def _readings(paths: Sequence[str], lang: str) -> Iterator[Reading]:
-    for path in paths:
-        yield from read(path, ReadOptions(lang=lang))
-
-
-def _show_pairs(pairs: Sequence[PairScore], ours: str, console: Console) -> None:
-    from query.reproduce.hmde_clef import PAPER_CLIR, SYSTEMS  # noqa: PLC0415
-
-    order = {langs: position for position, langs in enumerate(PAPER_CLIR)}
-    pairs = sorted(pairs, key=lambda pair: order.get((pair.query, pair.documents), len(order)))
-    rows = []
-    for pair in pairs:
-        figures = PAPER_CLIR.get((pair.query, pair.documents), ())
-        paper = [f"{value:.3f}" for value in figures] or [""] * len(SYSTEMS)
+def _show_table(table: ClefTable, encoder: str, console: Console) -> None:
+    shown = PaperTable("MAP; the paper, and ours", [""], SYSTEMS, [encoder], ["topics"], digits=3)
+    for pair in table.pairs:
         topic_counts = f"{pair.topics:,} in {pair.searched:,}"
-        rows.append([f"{pair.query} → {pair.documents}", *paper, f"{pair.score:.3f}", topic_counts])
-    mean = sum(pair.score for pair in pairs) / len(pairs)
-    paper_pair_scores = [pair.score for pair in pairs if (pair.query, pair.documents) in PAPER_CLIR]
-    complete = len(paper_pair_scores) == len(PAPER_CLIR)
-    paper_pairs_mean = sum(paper_pair_scores) / len(paper_pair_scores) if complete else None
+        shown.add([f"{pair.query} → {pair.documents}"], pair.paper, [pair.score], topic_counts)
+    paper_pairs_mean = table.paper_pairs_mean
     if paper_pairs_mean is not None:
-        means = [f"{sum(column) / len(PAPER_CLIR):.3f}" for column in zip(*PAPER_CLIR.values(), strict=True)]
-        rows.append(["mean of the paper's nine", *means, f"{paper_pairs_mean:.3f}", ""])
-    if len(pairs) != len(paper_pair_scores) or paper_pairs_mean is None:
-        rows.append([f"mean of all {len(pairs)}", *[""] * len(SYSTEMS), f"{mean:.3f}", ""])
-    console.table(
-        ["", *(f">{name}" for name in SYSTEMS), f">{ours}", ">topics"], rows, title="MAP; the paper, and ours"
-    )
+        means = [sum(column) / len(PAPER) for column in zip(*PAPER.values(), strict=True)]
+        shown.add(["mean of the paper's nine"], means, [paper_pairs_mean], "")
+    if paper_pairs_mean is None or len(table.pairs) > len(PAPER):
+        shown.add([f"mean of all {len(table.pairs)}"], [], [table.mean], "")
+    shown.show(console)
     console.emit(
         {
-            "encoder": ours,
-            "mean": round(mean, 6),
+            "encoder": encoder,
+            "mean": round(table.mean, 6),
             "paper_pairs_mean": None if paper_pairs_mean is None else round(paper_pairs_mean, 6),
             "pairs": [
                 {
@@ -144,9 +95,9 @@ def _show_pairs(pairs: Sequence[PairScore], ours: str, console: Console) -> None
                     "map": round(pair.score, 6),
                     "topics": pair.topics,
                     "searched": pair.searched,
-                    "paper": dict(zip(SYSTEMS, PAPER_CLIR.get((pair.query, pair.documents), ()), strict=False)) or None,
+                    "paper": dict(zip(SYSTEMS, pair.paper, strict=False)) or None,
                 }
-                for pair in pairs
+                for pair in table.pairs
             ],
         }
     )

@@ -2,31 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
 
 import click
-import numpy as np
-import numpy.typing as npt
 
 from encoders.console import Console
-from encoders.document import Document, Encoder
 from encoders.languages import normalise
 from encoders.session import Device
 from onnx_export.hmde.settings import FineTuning
 from onnx_export.models import DEFAULT
 from query.commands.options import device_option, output_options
-from query.reproduce.hmde_methods import METHODS, open_method
-
-if TYPE_CHECKING:
-    from onnx_export.hmde.trainable import Trainable
-    from query.reproduce.classification import LabelledSplit
+from query.commands.output.paper_table import PaperTable
+from query.reproduce.classification import labelled_documents, split_by_concept, stored_split, subsampled
+from query.reproduce.hmde_methods import METHODS, open_method, trainable_encoder
+from query.reproduce.hmde_mldoc import SYSTEMS, Accuracies, Accuracy, classify_fine_tuned, classify_frozen, paper_means
+from query.reproduce.mldoc_data import read_mldoc
 
 _PATH = click.Path(path_type=Path)
-_Accuracies = Sequence[Mapping[str, float]]
-"""Accuracy by language, from 0 to 1, of each split."""
 
 
 @click.command("hmde-mldoc")
@@ -61,7 +54,7 @@ def command(
     checkpoint: str | None,
     epochs: int | None,
     rate: float | None,
-    device: str,
+    device: Device,
     console: Console,
 ) -> None:
     """Classification in languages without training data (table 1).
@@ -71,172 +64,47 @@ def command(
     encoder with a linear layer, beside it, as the paper does. --draws and --splits do so several times and tell the
     spread.
     """
-    from query.reproduce.classification import split_by_concept, stored_split, subsampled  # noqa: PLC0415 - not needed by --help
-
     if bool(mldoc) == bool(documents):
         raise click.UsageError("name the data: --mldoc DIR, or --documents SOURCE")
     if splits and (mldoc or draws):
         raise click.UsageError("--splits are of --documents, without --draws")
     if not fine_tuned and (checkpoint or epochs or rate):
         raise click.UsageError("--checkpoint, --epochs and --rate belong to --fine-tuned; give it too")
-    texts = _labelled_documents(mldoc, documents, console)
+    texts = list(read_mldoc(mldoc)) if mldoc else labelled_documents(documents, console)
     taught = normalise(taught)
     if splits:
         labelled_splits = [split_by_concept(texts, taught, seed) for seed in range(splits)]
     else:
         whole = stored_split(texts, taught)
         labelled_splits = [subsampled(whole, seed) for seed in range(draws)] if draws else [whole]
-    loaded = open_method(encoder, method, cast("Device", device), console, checkpoint)
-    trainable = _trainable(loaded, encoder, checkpoint, cast("Device", device), console) if fine_tuned else None
-    accuracies = {"frozen": _frozen(labelled_splits, loaded, console)}
+    loaded = open_method(encoder, method, device, console, checkpoint)
+    trainable = trainable_encoder(loaded, encoder, checkpoint, device, console) if fine_tuned else None
+    modes = {"frozen": classify_frozen(labelled_splits, taught, loaded, console)}
     if trainable:
         settings = FineTuning(rate=rate or FineTuning.rate, epochs=epochs or FineTuning.epochs)
-        accuracies["fine_tuned"] = _fine_tuned(labelled_splits, trainable, settings, console)
-    summaries = _show_table(accuracies, taught, f"{loaded.spec.name} by {loaded.spec.method}", console)
-    console.emit({"draws": draws or 1, "splits": splits, **summaries})
+        modes["fine_tuned"] = classify_fine_tuned(labelled_splits, taught, trainable, settings, console)
+    name = f"{loaded.spec.name} by {loaded.spec.method}"
+    _show_table(modes, taught, name, len(labelled_splits), console)
+    stated = {mode: accuracies.as_json() for mode, accuracies in modes.items()}
+    about = {"draws": draws or 1, "splits": splits, "encoder": name, "train": taught}
+    console.emit({**about, **stated.pop("frozen"), **stated})
 
 
-def _trainable(loaded: Encoder, reference: str, checkpoint: str | None, device: Device, console: Console) -> Trainable:
-    """The loaded encoder as a trainable one: itself if PyTorch encodes, else with the weights of its checkpoint."""
-    from onnx_export.huggingface.source import require_torch  # noqa: PLC0415 - not needed by --help
+def _show_table(modes: Mapping[str, Accuracies], taught: str, name: str, split_count: int, console: Console) -> None:
+    """Print the paper's columns and ours, a row for each language, with the spread over several splits."""
+    title = f"Accuracy in %, learnt from {taught}; the paper fine-tunes its encoders; ours: {name}"
+    table = PaperTable(title, [""], SYSTEMS, [mode.replace("_", " ") for mode in modes])
 
-    require_torch()
-    from onnx_export.hmde.torch_encoder import TorchEncoder  # noqa: PLC0415 - torch
-    from onnx_export.hmde.trainable import open_trainable  # noqa: PLC0415
+    def cell(value: Accuracy | None) -> str:
+        spread = f" ± {value.spread:.1f}" if value and split_count > 1 else ""
+        return f"{value.accuracy:.1f}{spread}" if value else ""
 
-    if isinstance(loaded, TorchEncoder):
-        return loaded.trainable
-    return open_trainable(reference, loaded.spec.method, checkpoint, device, console)
-
-
-def _labelled_documents(folder: Path | None, sources: Sequence[str], console: Console) -> list[Document]:
-    from query.reproduce.classification import labelled_documents  # noqa: PLC0415 - not needed by --help
-    from query.reproduce.mldoc_data import read_mldoc  # noqa: PLC0415
-
-    if folder is None:
-        return labelled_documents(sources, console)
-    return list(read_mldoc(folder))
-
-
-def _frozen(splits: Sequence[LabelledSplit], encoder: Encoder, console: Console) -> _Accuracies:
-    """Accuracies of a classifier over frozen vectors, each document encoded once."""
-    from query.reproduce.hmde_clef import Labelled, classify, encode_all  # noqa: PLC0415
-
-    documents = {document.doc_id: document for split in splits for document in split.documents}
-    with console.progress("encoding", len(documents), "documents") as progress:
-        doc_ids, vectors = encode_all(documents.values(), encoder, progress)
-    rows = {doc_id: row for row, doc_id in enumerate(doc_ids)}
-
-    def labelled(part: Sequence[Document]) -> Labelled:
-        return Labelled(
-            vectors[[rows[document.doc_id] for document in part]], [str(document.fields["label"]) for document in part]
-        )
-
-    return [
-        classify(
-            labelled(split.train), labelled(split.dev), {lang: labelled(part) for lang, part in split.tests.items()}
-        )
-        for split in splits
-    ]
-
-
-def _fine_tuned(
-    splits: Sequence[LabelledSplit], encoder: Trainable, settings: FineTuning, console: Console
-) -> _Accuracies:
-    """Accuracies of the encoder, trained anew for each split."""
-    from onnx_export.hmde.fine_tuning import Classifier, Examples, take  # noqa: PLC0415 - torch
-
-    documents = list({document.doc_id: document for split in splits for document in split.documents}.values())
-    with console.progress("reading", len(documents), "documents") as progress:
-        rows = take(encoder, documents, progress)
-    untrained = encoder.state()
-
-    def examples(part: Sequence[Document]) -> Examples:
-        return Examples(
-            [rows[document.doc_id] for document in part], [str(document.fields["label"]) for document in part]
-        )
-
-    accuracies = []
-    for seed, split in enumerate(splits):
-        encoder.restore(untrained)
-        train = examples(split.train)
-        classifier = Classifier(encoder, train.labels, replace(settings, seed=seed))
-        classifier.train(train, examples(split.dev), console)
-        accuracies.append({lang: classifier.accuracy(examples(part)) for lang, part in split.tests.items()})
-    return accuracies
-
-
-def _show_table(accuracies: Mapping[str, _Accuracies], taught: str, ours: str, console: Console) -> dict[str, Any]:
-    """Print the paper's columns and ours, a row for each language, with the spread over several splits.
-
-    Returns:
-        The same as JSON values.
-    """
-    from query.reproduce.hmde_clef import XLDC_SYSTEMS  # noqa: PLC0415
-
-    summaries = {mode: _summary(by_split, taught) for mode, by_split in accuracies.items()}
-    split_count = len(accuracies["frozen"])
-    langs = list(summaries["frozen"]["languages"])
-    rows = [
-        [
-            lang,
-            *_paper([lang], taught),
-            *(_cell(summary["languages"][lang], split_count) for summary in summaries.values()),
-        ]
-        for lang in langs
-    ]
+    langs = list(modes["frozen"].languages)
+    for lang in langs:
+        table.add([lang], paper_means([lang], taught), [cell(mode.languages[lang]) for mode in modes.values()])
     other_langs = [lang for lang in langs if lang != taught]
     if other_langs:
-        cells = (_cell(summary["others"], split_count) for summary in summaries.values())
-        rows.append([f"mean without {taught}", *_paper(other_langs, taught), *cells])
-        rows.append(
-            ["mean", *_paper(langs, taught), *(_cell(summary["mean"], split_count) for summary in summaries.values())]
-        )
-    title = f"Accuracy in %, learnt from {taught}; the paper fine-tunes its encoders; ours: {ours}"
-    console.table(
-        ["", *(f">{system}" for system in XLDC_SYSTEMS), *(f">{mode.replace('_', ' ')}" for mode in summaries)],
-        rows,
-        title=title,
-    )
-    stated = {mode: _summary_json(summary) for mode, summary in summaries.items()}
-    return {"encoder": ours, "train": taught, **stated.pop("frozen"), **stated}
-
-
-def _paper(langs: Sequence[str], taught: str) -> list[str]:
-    """The paper's means over languages, one for each system; blank if the paper has not all of the languages."""
-    from query.reproduce.hmde_clef import PAPER_XLDC, XLDC_SYSTEMS  # noqa: PLC0415
-
-    if taught != "en" or not PAPER_XLDC.keys() >= set(langs):
-        return [""] * len(XLDC_SYSTEMS)
-    # 1e-6 rounds a half up, as in the paper.
-    return [f"{np.mean(column) + 1e-6:.1f}" for column in zip(*(PAPER_XLDC[lang] for lang in langs), strict=True)]
-
-
-def _summary_json(summary: Mapping[str, Any]) -> dict[str, Any]:
-    other_languages = summary["others"] or {"accuracy": None, "spread": None}
-    return {
-        "languages": summary["languages"],
-        "others": other_languages["accuracy"],
-        "others_spread": other_languages["spread"],
-        "mean": summary["mean"]["accuracy"],
-        "mean_spread": summary["mean"]["spread"],
-    }
-
-
-def _cell(value: Mapping[str, float], split_count: int) -> str:
-    return f"{value['accuracy']:.1f}" + (f" ± {value['spread']:.1f}" if split_count > 1 else "")
-
-
-def _summary(accuracies: _Accuracies, taught: str) -> dict[str, Any]:
-    """Means and standard deviations over splits in %: by language, of all, and of all but the training language."""
-    values = {lang: 100 * np.array([by_lang[lang] for by_lang in accuracies]) for lang in accuracies[0]}
-    other_columns = [column for lang, column in values.items() if lang != taught]
-
-    def mean_and_spread(column: npt.NDArray[np.float64]) -> dict[str, float]:
-        return {"accuracy": round(float(column.mean()), 4), "spread": round(float(column.std()), 4)}
-
-    return {
-        "languages": {lang: mean_and_spread(column) for lang, column in values.items()},
-        "mean": mean_and_spread(np.mean(list(values.values()), axis=0)),
-        "others": mean_and_spread(np.mean(other_columns, axis=0)) if other_columns else None,
-    }
+        others = [cell(mode.others) for mode in modes.values()]
+        table.add([f"mean without {taught}"], paper_means(other_langs, taught), others)
+        table.add(["mean"], paper_means(langs, taught), [cell(mode.mean) for mode in modes.values()])
+    table.show(console)

@@ -11,8 +11,9 @@ import pytest
 from encoders.document import Document, unit_rows
 from encoders.errors import BadInput
 from query.cli import run
-from query.reproduce.classification import split_by_concept, stored_split, subsampled
-from query.reproduce.hmde_clef import PAPER_CLIR, PAPER_XLDC, Labelled, classify
+from query.reproduce.classification import Labelled, classify, split_by_concept, stored_split, subsampled
+from query.reproduce.hmde_clef import PAPER as PAPER_CLIR
+from query.reproduce.hmde_mldoc import PAPER as PAPER_XLDC
 from query.reproduce.mldoc_data import read_mldoc
 
 STORIES = {
@@ -295,6 +296,6 @@ def test_a_folder_that_is_not_mldocs_is_refused(tmp_path: Path) -> None:
 
 
 def test_one_label_teaches_nothing() -> None:
-    side = Labelled(unit_rows(np.eye(4, dtype=np.float32)), ["x"] * 4)
+    side = Labelled(unit_rows(np.eye(4, dtype=np.float32)), np.array(["x"] * 4))
     with pytest.raises(BadInput, match="have the label 'x' alone"):
-        classify(side, side, {"en": side})
+        classify(side, side, {"en": side}, [1.0])

@@ -1,0 +1,48 @@
+"""A table of a paper's figures and ours, side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from encoders.console import Console
+
+Figures = str | float | Sequence[float] | None
+"""What a cell shows: a text, a number, or several numbers; none: nothing."""
+
+
+@dataclass(frozen=True)
+class PaperTable:
+    """A paper's figures beside ours.
+
+    Attributes:
+        labels: heads of the columns that say what a row is.
+        paper: heads of the paper's columns.
+        ours: heads of our columns.
+        counts: heads of the last columns.
+        digits: digits after the point.
+    """
+
+    title: str
+    labels: Sequence[str]
+    paper: Sequence[str]
+    ours: Sequence[str]
+    counts: Sequence[str] = ()
+    digits: int = 1
+    rows: list[list[str]] = field(default_factory=list)
+
+    def add(self, labels: Sequence[str], paper: Sequence[Figures], ours: Sequence[Figures], *counts: str) -> None:
+        """Add a row; the paper's cells are blank if it has no figures."""
+        paper_cells = [self._cell(figures) for figures in paper] or [""] * len(self.paper)
+        self.rows.append([*labels, *paper_cells, *(self._cell(figures) for figures in ours), *counts])
+
+    def show(self, console: Console) -> None:
+        """Print the table."""
+        figure_columns = [f">{head}" for head in (*self.paper, *self.ours, *self.counts)]
+        console.table([*self.labels, *figure_columns], self.rows, title=self.title)
+
+    def _cell(self, figures: Figures) -> str:
+        if figures is None or isinstance(figures, str):
+            return figures or ""
+        numbers = [figures] if isinstance(figures, (int, float)) else figures
+        return " ".join(f"{number:.{self.digits}f}" for number in numbers)
