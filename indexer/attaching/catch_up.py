@@ -8,9 +8,8 @@ has nothing to write.
 from __future__ import annotations
 
 import time
-from collections import deque
 from collections.abc import Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -19,8 +18,9 @@ import sqlalchemy as sa
 from encoders.console import Console, Progress
 from encoders.document import Document, Encoded, Encoder
 from indexer.elastic.changes import ShardPosition
+from indexer.indexing.encoding_queue import EncodingQueue
 from indexer.indexing.reading import CHUNK_DOCUMENTS
-from indexer.indexing.storing import NOTHING_KNOWN
+from indexer.indexing.storing import put_encoded
 from indexer.ledger import attach_ledger
 from indexer.ledger.attach_ledger import AttachLedger
 from indexer.ledger.ledger import Note
@@ -28,9 +28,8 @@ from indexer.ledger.tables import REFUSED
 from indexer.readers import Refusal
 from indexer.stores.attached import entry_checks
 from indexer.stores.attached.base import JoinedStore
-from indexer.stores.contract import Stamp, StoredDocument
+from indexer.stores.contract import Stamp
 
-_IN_FLIGHT = 3
 _PASSES = 5
 """Most passes of one call, however fast the owner writes."""
 
@@ -81,26 +80,22 @@ def catch_up(
     store.create(spec.model, spec.dim)
     source = f"elastic:{store.address.server}/{store.users.attachment.index}"
     ledger = AttachLedger.open(engine, collection, source, store.mark, spec.model, spec.build)
-    counts = _Counts()
-    behind, moved = True, ledger.interrupted
+    behind = True
     with console.progress("attaching", None, "documents") as progress:
+        passes = _Passes(store, encoder, ledger, progress)
         for pass_number in range(_PASSES):
-            pass_counts = _Pass(store, encoder, ledger, progress, first=pass_number == 0).run()
-            counts.add(pass_counts)
-            moved |= pass_counts.moved
-            if not pass_counts.wrote:
+            if not passes.run(first=pass_number == 0):
                 behind = False
                 break
-    if moved:
-        counts.removed += _prune(store, ledger)
+    pruned = _prune(store, ledger) if passes.moved or ledger.interrupted else 0
     store.publish()
     ledger.finish()
     return AttachReport(
         run=ledger.run.id,
         resumed=ledger.begun,
-        encoded=counts.encoded,
-        unchanged=counts.unchanged,
-        removed=counts.removed,
+        encoded=passes.encoded,
+        unchanged=passes.unchanged,
+        removed=passes.removed + pruned,
         refused=[note for note in ledger.findings() if note.kind == REFUSED],
         behind=behind,
         languages=store.count(),
@@ -119,27 +114,6 @@ def _prune(store: JoinedStore, ledger: AttachLedger) -> int:
 
 
 @dataclass
-class _Counts:
-    """Number of documents that passes encoded, left unchanged, removed and updated."""
-
-    encoded: int = 0
-    unchanged: int = 0
-    removed: int = 0
-    updated: int = 0
-    moved: bool = False
-
-    @property
-    def wrote(self) -> bool:
-        return bool(self.encoded or self.removed or self.updated)
-
-    def add(self, counts: _Counts) -> None:
-        self.encoded += counts.encoded
-        self.unchanged += counts.unchanged
-        self.removed += counts.removed
-        self.updated += counts.updated
-
-
-@dataclass
 class _Page:
     """Changed documents of a shard, sorted by what has to be done with them."""
 
@@ -153,18 +127,18 @@ class _Page:
     to_forget: list[str] = field(default_factory=list)
 
 
-class _Pass:
-    """One pass over the changes: the caller's thread sorts and writes pages in order, two threads encode them."""
+class _Passes:
+    """Passes over the changes, with the numbers of documents that they encoded, left unchanged and removed."""
 
-    def __init__(
-        self, store: JoinedStore, encoder: Encoder, ledger: AttachLedger, progress: Progress, *, first: bool
-    ) -> None:
-        self.store, self.encoder, self.ledger, self.progress, self.first = store, encoder, ledger, progress, first
+    def __init__(self, store: JoinedStore, encoder: Encoder, ledger: AttachLedger, progress: Progress) -> None:
+        self.store, self.encoder, self.ledger, self.progress = store, encoder, ledger, progress
         self.model = encoder.spec.model
-        self.counts = _Counts()
-        self.pages_in_flight: deque[tuple[_Page, Future[Encoded] | None]] = deque()
+        self.encoded = self.unchanged = self.removed = 0
+        self.moved = self.first = self.wrote = False
 
-    def run(self) -> _Counts:
+    def run(self, *, first: bool) -> bool:
+        """Make a pass; returns whether it wrote something. Only the first pass shows progress."""
+        self.first, self.wrote = first, False
         tops = {shard: top for shard, top in self.store.tops().items() if not self.ledger.is_at(shard, top)}
         if self.first:
             position = self.ledger.position
@@ -174,25 +148,18 @@ class _Pass:
                     for shard, top in tops.items()
                 )
             )
-        self.counts.moved = bool(tops)
-        pool = ThreadPoolExecutor(2, thread_name_prefix="page")
-        try:
+        self.moved |= bool(tops)
+        with EncodingQueue(self.encoder, self._finish) as queue:
             for shard, top in tops.items():
-                self._read_shard(pool, shard, top)
-        finally:
-            pool.shutdown(wait=False, cancel_futures=True)
-        return self.counts
+                self._read_shard(queue, shard, top)
+        return self.wrote
 
-    def _read_shard(self, pool: ThreadPoolExecutor, shard: int, top: ShardPosition) -> None:
+    def _read_shard(self, queue: EncodingQueue[_Page], shard: int, top: ShardPosition) -> None:
         position = self.ledger.position(shard, top)
         for hits in self.store.changes(self.model, shard, CHUNK_DOCUMENTS, above=position, upto=top.seq_no):
             page = self._sorted_page(shard, replace(top, seq_no=hits[-1]["_seq_no"]), hits)
-            encoding = pool.submit(self.encoder.encode_documents, page.todo) if page.todo else None
-            self.pages_in_flight.append((page, encoding))
-            while len(self.pages_in_flight) > _IN_FLIGHT:
-                self._finish_next()
-        while self.pages_in_flight:
-            self._finish_next()
+            queue.add(page, page.todo)
+        queue.finish_all()
         self.ledger.advance(shard, top, [], [])
 
     def _sorted_page(self, shard: int, upto: ShardPosition, hits: Sequence[Mapping[str, Any]]) -> _Page:
@@ -231,26 +198,22 @@ class _Pass:
         """Whether any update of a document would harm its owner, even one that removes our field."""
         return not self.store.users.attachment.companion and entry_checks.is_external(hit)
 
-    def _finish_next(self) -> None:
-        page, encoding = self.pages_in_flight.popleft()
-        stored = 0
-        if encoding is not None:
-            stored = self._put(page, encoding.result())
+    def _finish(self, page: _Page, encoding: Future[Encoded] | None) -> None:
+        stored = self._put(page, encoding.result()) if encoding is not None else 0
         updated = self.store.keep_fields(page.fields_only) if page.fields_only else 0
         removed = self.store.forget(page.to_forget) if page.to_forget else 0
         unchanged = page.unchanged if self.first else 0
         self.ledger.advance(page.shard, page.upto, page.doc_ids, page.notes, encoded=stored, unchanged=unchanged)
-        self.counts.add(_Counts(stored, unchanged, removed, updated))
+        self.encoded += stored
+        self.unchanged += unchanged
+        self.removed += removed
+        self.wrote |= bool(stored or removed or updated)
         if self.first:
             self.progress(len(page.doc_ids))
 
     def _put(self, page: _Page, encoded: Encoded) -> int:
         """Store the encoded documents; returns their number. A document changed meanwhile waits for the next pass."""
-        known = [bool(encoded.known[row].any()) for row in range(len(page.todo))]
-        items = [StoredDocument.of(document, encoded, row) for row, document in enumerate(page.todo) if known[row]]
-        report = self.store.put(self.model, items)
-        reasons = {page.todo[row].doc_id: NOTHING_KNOWN for row, is_known in enumerate(known) if not is_known}
-        reasons |= report.refused
-        page.notes += [Note(REFUSED, doc_id, doc_id, reason) for doc_id, reason in reasons.items()]
-        page.to_forget += reasons
-        return report.stored
+        outcome = put_encoded(self.store, self.model, page.todo, encoded)
+        page.notes += outcome.notes
+        page.to_forget += [note.doc_id for note in outcome.notes]
+        return outcome.stored

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections import deque
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from concurrent.futures import Future
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import sqlalchemy as sa
 
@@ -15,6 +15,7 @@ from encoders.console import Console, Progress
 from encoders.document import Document, Encoded, Encoder, short_hash
 from encoders.wording import counted
 from indexer.indexing import pruning
+from indexer.indexing.encoding_queue import EncodingQueue
 from indexer.indexing.reading import Batch, batches, check_sources, count_ahead, documents_with, readings
 from indexer.indexing.storing import StoringOutcome, add_vectors, put_encoded
 from indexer.ledger.ledger import Ledger, Note
@@ -24,8 +25,6 @@ from indexer.stores.contract import Stamp, VectorStore
 
 _LONG = 200_000
 """Characters of a document that takes so long that progress visibly stands still."""
-_IN_FLIGHT = 3
-"""Chunks being encoded or waiting for it, so that reading, tokenising and writing overlap with encoding."""
 
 
 @dataclass(frozen=True)
@@ -124,8 +123,16 @@ def encode(
     _Pipeline(encoder, store, ledger, {}, console, progress, beside=True).run(batches(documents))
 
 
+class _PlannedChunk(NamedTuple):
+    """A chunk in the ledger, its documents to encode, and the number of its records."""
+
+    chunk: Chunk
+    todo: list[Document]
+    records: int
+
+
 class _Pipeline:
-    """Chunks in progress: the caller's thread plans and stores them in order, two threads encode them."""
+    """Plans chunks, and stores them in order when they are encoded."""
 
     def __init__(
         self,
@@ -140,21 +147,15 @@ class _Pipeline:
     ) -> None:
         self.encoder, self.store, self.ledger, self.last_stamps = encoder, store, ledger, last_stamps
         self.console, self.progress, self.beside = console, progress, beside
-        self.chunks_in_flight: deque[tuple[Chunk, list[Document], int, Future[Encoded] | None]] = deque()
+        self.queue = EncodingQueue(encoder, self._finish)
 
     def run(self, batches: Iterable[Batch]) -> None:
-        pool = ThreadPoolExecutor(2, thread_name_prefix="chunk")
-        try:
+        with self.queue:
             for batch in batches:
-                self._begin(batch, pool.submit)
-                while len(self.chunks_in_flight) > _IN_FLIGHT:
-                    self._finish_next()
-            while self.chunks_in_flight:
-                self._finish_next()
-        finally:
-            pool.shutdown(wait=False, cancel_futures=True)
+                self._begin(batch)
+            self.queue.finish_all()
 
-    def _begin(self, batch: Batch, submit: Callable[..., Future[Encoded]]) -> None:
+    def _begin(self, batch: Batch) -> None:
         chunk = self.ledger.recall(batch.number, batch.digest)
         if chunk is None:
             chunk = self.ledger.plan(
@@ -164,13 +165,12 @@ class _Pipeline:
             self.progress(batch.records)
             return
         todo = [document for document, wanted in zip(batch.documents, chunk.todo, strict=True) if wanted]
-        encoding = submit(self.encoder.encode_documents, todo) if todo else None
-        self.chunks_in_flight.append((chunk, todo, batch.records, encoding))
+        self.queue.add(_PlannedChunk(chunk, todo, batch.records), todo)
 
     def _wanted(self, documents: Sequence[Document]) -> list[bool]:
         """Flag for each document: whether it is new or changed, once the chunks in flight are stored."""
         stamps = self.store.stamps(self.encoder.spec.model, [document.doc_id for document in documents])
-        stamps |= {document.doc_id: Stamp.of(document) for _, todo, _, _ in self.chunks_in_flight for document in todo}
+        stamps |= {document.doc_id: Stamp.of(document) for planned in self.queue.items for document in planned.todo}
         wanted = [False] * len(documents)
         latest_rows: dict[str, int] = {}
         for row, document in enumerate(documents):
@@ -193,18 +193,17 @@ class _Pipeline:
             return nullcontext()
         return self.console.if_slow(f"encoding {longest.doc_id}, one document of {characters:,} characters …")
 
-    def _finish_next(self) -> None:
-        chunk, documents, records, encoding = self.chunks_in_flight.popleft()
+    def _finish(self, planned: _PlannedChunk, encoding: Future[Encoded] | None) -> None:
         outcome = StoringOutcome()
         if encoding is not None:
-            with self._warn_if_slow(documents):
+            with self._warn_if_slow(planned.todo):
                 encoded = encoding.result()
             if self.beside:
-                outcome = add_vectors(self.store, self.encoder, documents, encoded)
+                outcome = add_vectors(self.store, self.encoder, planned.todo, encoded)
             else:
-                outcome = put_encoded(self.store, self.encoder.spec.model, documents, encoded)
-        self.ledger.done(chunk, outcome.stored, outcome.notes)
-        self.progress(records)
+                outcome = put_encoded(self.store, self.encoder.spec.model, planned.todo, encoded)
+        self.ledger.done(planned.chunk, outcome.stored, outcome.notes)
+        self.progress(planned.records)
 
 
 def _last_stamps(sources: Sequence[str], options: ReadOptions, doc_ids: Collection[str]) -> dict[str, Stamp]:
