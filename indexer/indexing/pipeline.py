@@ -18,6 +18,7 @@ from indexer.indexing import pruning
 from indexer.indexing.encoding_queue import EncodingQueue
 from indexer.indexing.reading import Batch, batches, check_sources, count_ahead, documents_with, readings
 from indexer.indexing.storing import StoringOutcome, add_vectors, put_encoded
+from indexer.indexing.wanted import counting_rows, replaces
 from indexer.ledger.ledger import Ledger, Note
 from indexer.ledger.tables import DONE, REFUSED, REMARK, Chunk
 from indexer.readers import ReadOptions
@@ -172,17 +173,10 @@ class _Pipeline:
         stamps = self.store.stamps(self.encoder.spec.model, [document.doc_id for document in documents])
         stamps |= {document.doc_id: Stamp.of(document) for planned in self.queue.items for document in planned.todo}
         wanted = [False] * len(documents)
-        latest_rows: dict[str, int] = {}
-        for row, document in enumerate(documents):
-            earlier_row = latest_rows.get(document.doc_id)
-            stamp = Stamp.of(documents[earlier_row]) if earlier_row is not None else stamps.get(document.doc_id)
-            if stamp is not None and stamp == self.last_stamps.get(document.doc_id):
-                continue  # a later document of this id counts, and it is stored already
-            if stamp is None or (stamp != Stamp.of(document) and stamp.revision <= document.revision):
-                wanted[row] = True
-                latest_rows[document.doc_id] = row
-                if earlier_row is not None:
-                    wanted[earlier_row] = False
+        for doc_id, row in counting_rows(documents).items():
+            stamp = stamps.get(doc_id)
+            last_is_stored = stamp is not None and stamp == self.last_stamps.get(doc_id)
+            wanted[row] = not last_is_stored and replaces(documents[row], stamp)
         return wanted
 
     def _warn_if_slow(self, documents: Sequence[Document]) -> AbstractContextManager[None]:

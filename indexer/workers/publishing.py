@@ -9,6 +9,7 @@ import sqlalchemy as sa
 from encoders.console import Console, Progress
 from encoders.document import Document, EncoderSpec, short_hash
 from indexer.indexing.reading import Batch, batches, check_sources, count_ahead, readings
+from indexer.indexing.wanted import counting_rows, replaces
 from indexer.ledger.ledger import Ledger
 from indexer.ledger.tables import READING
 from indexer.readers import ReadOptions
@@ -92,9 +93,6 @@ def wanted_documents(
 ) -> tuple[list[bool], dict[str, list[int]]]:
     """Which documents of a chunk to encode, and which documents of earlier chunks not to encode any more.
 
-    Of the documents with the same id, the last of the highest revision counts. It is encoded unless the store holds it
-    unchanged.
-
     Args:
         documents: documents of the chunk.
         stamps: stamps of the stored documents, by id.
@@ -103,21 +101,15 @@ def wanted_documents(
     Returns:
         A flag for each document, and by id the positions in the earlier chunk that this chunk's document replaces.
     """
-    counting_rows: dict[str, int] = {}
-    for row, document in enumerate(documents):
-        earlier_row = counting_rows.get(document.doc_id)
-        if earlier_row is None or documents[earlier_row].revision <= document.revision:
-            counting_rows[document.doc_id] = row
     wanted = [False] * len(documents)
     beaten = {}
-    for doc_id, row in counting_rows.items():
-        document, stored = documents[row], stamps.get(doc_id)
+    for doc_id, row in counting_rows(documents).items():
         if doc_id in earlier:
             earlier_documents = earlier[doc_id][1]
-            if any(other.revision > document.revision for _, other in earlier_documents):
+            if any(other.revision > documents[row].revision for _, other in earlier_documents):
                 continue
             beaten[doc_id] = [position for position, _ in earlier_documents]
-        wanted[row] = stored is None or (stored != Stamp.of(document) and stored.revision <= document.revision)
+        wanted[row] = replaces(documents[row], stamps.get(doc_id))
     return wanted, beaten
 
 
