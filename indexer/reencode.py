@@ -19,7 +19,7 @@ from indexer.indexing.pipeline import IndexReport, encode, report_of
 from indexer.indexing.reading import CHUNK_DOCUMENTS, batches
 from indexer.indexing.storing import NOTHING_KNOWN, existing_documents
 from indexer.ledger.ledger import Ledger, runs
-from indexer.ledger.tables import DONE, OF_COLLECTION, PAUSED, REFUSED, RUNNING
+from indexer.ledger.tables import DONE, OF_COLLECTION, PAUSED, RUNNING
 from indexer.stores.contract import VectorStore
 from indexer.workers.publishing import hand_out
 from indexer.workers.spool import pack_ids
@@ -127,7 +127,7 @@ def hand_out_again(
 
 def _has_retryable_refusals(ledger: Ledger) -> bool:
     """Whether a run refused a document for a reason that may be gone the next time."""
-    return any(note.kind == REFUSED and note.text != NOTHING_KNOWN for note in ledger.findings())
+    return any(note.text != NOTHING_KNOWN for note in ledger.refusals())
 
 
 def _source(collection: str) -> str:

@@ -19,6 +19,7 @@ from encoders.console import Console, Progress
 from encoders.document import Document, Encoded, Encoder
 from indexer.elastic.changes import ShardPosition
 from indexer.indexing.encoding_queue import EncodingQueue
+from indexer.indexing.pipeline import RunReport
 from indexer.indexing.reading import CHUNK_DOCUMENTS
 from indexer.indexing.storing import put_encoded
 from indexer.ledger import attach_ledger
@@ -35,30 +36,18 @@ _PASSES = 5
 
 
 @dataclass(frozen=True)
-class AttachReport:
-    """What one call of ``catch_up`` did.
+class AttachReport(RunReport):
+    """What one call of ``catch_up`` did; ``refused`` is every document without a vector.
 
     Attributes:
-        run: number of the run in the ledger.
-        resumed: whether the index was attached before, so that only later changes were read.
-        encoded: documents encoded and stored.
-        unchanged: documents that the owner wrote since the last call and whose vectors still match their texts.
         removed: documents whose vectors were removed, because they can't be encoded any more or were deleted.
-        refused: every document without a vector, with the reason.
         behind: whether the owner writes faster than passes are made.
         languages: number of searchable documents by language.
-        seconds: duration of the call.
     """
 
-    run: int
-    resumed: bool
-    encoded: int
-    unchanged: int
     removed: int
-    refused: list[Note]
     behind: bool
     languages: Mapping[str, int]
-    seconds: float
 
 
 def catch_up(
@@ -92,11 +81,11 @@ def catch_up(
     ledger.finish()
     return AttachReport(
         run=ledger.run.id,
-        resumed=ledger.begun,
+        resumed=ledger.resumed,
         encoded=passes.encoded,
         unchanged=passes.unchanged,
         removed=passes.removed + pruned,
-        refused=[note for note in ledger.findings() if note.kind == REFUSED],
+        refused=ledger.refusals(),
         behind=behind,
         languages=store.count(),
         seconds=time.monotonic() - started,
@@ -105,7 +94,7 @@ def catch_up(
 
 def _prune(store: JoinedStore, ledger: AttachLedger) -> int:
     """Remove what was stored for documents that the owner deleted; returns the number of documents."""
-    refused = ledger.refused()
+    refused = [note.doc_id for note in ledger.refusals()]
     missing = sorted(store.gone(refused))
     pruned = store.prune(len(refused) - len(missing))
     if missing or pruned:

@@ -29,17 +29,15 @@ _LONG = 200_000
 
 
 @dataclass(frozen=True)
-class IndexReport:
-    """What an index run did.
+class RunReport:
+    """What a run did.
 
     Attributes:
         run: number of the run in the ledger.
-        resumed: whether the run continued an interrupted run.
+        resumed: whether an earlier call began the run.
         encoded: documents encoded and stored.
         unchanged: documents that were already stored with this text.
-        refused: records that could not be indexed, since the run began.
-        remarks: other notes on records.
-        pruned: documents removed because no source has them any more.
+        refused: what could not be indexed, with the reasons.
         seconds: time spent by this process.
     """
 
@@ -48,9 +46,15 @@ class IndexReport:
     encoded: int
     unchanged: int
     refused: list[Note]
+    seconds: float
+
+
+@dataclass(frozen=True)
+class IndexReport(RunReport):
+    """What an index run did since it began; ``pruned`` is the number of documents that no source has any more."""
+
     remarks: list[Note]
     pruned: int
-    seconds: float
 
 
 def report_of(ledger: Ledger, seconds: float) -> IndexReport:

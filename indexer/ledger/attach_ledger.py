@@ -10,8 +10,8 @@ from sqlalchemy.orm import Mapped, mapped_column
 
 from indexer.elastic.changes import NOTHING, ShardPosition
 from indexer.ledger.database import Base, now, transaction
-from indexer.ledger.ledger import Note, finding, findings
-from indexer.ledger.tables import DONE, REFUSED, RUNNING, Finding, IndexRun
+from indexer.ledger.ledger import Note, RunLedger, finding
+from indexer.ledger.tables import DONE, RUNNING, Finding, IndexRun
 
 
 class Checkpoint(Base):
@@ -49,15 +49,13 @@ def remembered(engine: sa.Engine, collection: str) -> list[tuple[str, str]]:
         return [(index.uuid, index.name) for index in session.scalars(query)]
 
 
-class AttachLedger:
-    """The ledger of one attached index: an index run that lasts as long as the index is followed."""
+class AttachLedger(RunLedger):
+    """The ledger of one attached index: an index run that lasts as long as the index is followed.
 
-    def __init__(self, engine: sa.Engine, run: IndexRun, *, begun: bool, interrupted: bool) -> None:
-        """Use ``AttachLedger.open``."""
-        self._engine = engine
-        self.run = run
-        self.begun = begun
-        self.interrupted = interrupted
+    ``interrupted``: the call before was killed or failed.
+    """
+
+    interrupted = False
 
     @staticmethod
     def knows(engine: sa.Engine, collection: str, mark: str, model: str) -> bool:
@@ -82,14 +80,16 @@ class AttachLedger:
                     earlier = collection_run
                 else:
                     session.execute(sa.delete(IndexRun).where(IndexRun.id == collection_run.id))
-            begun, interrupted = earlier is not None, earlier is not None and earlier.state == RUNNING
+            interrupted = earlier is not None and earlier.state == RUNNING
             run = earlier or IndexRun(
                 collection=collection, sources=[source], fingerprint=mark, model=model, started=now()
             )
             run.state, run.build = RUNNING, build
             session.add(run)
             session.flush()
-        return cls(engine, run, begun=begun, interrupted=interrupted)
+        ledger = cls(engine, run, resumed=earlier is not None)
+        ledger.interrupted = interrupted
+        return ledger
 
     def position(self, shard: int, top: ShardPosition) -> int:
         """The number up to which a shard is dealt with; ``NOTHING`` if the shard's numbering began anew since."""
@@ -131,14 +131,6 @@ class AttachLedger:
 
     def _forget(self, session: sa.orm.Session, doc_ids: Sequence[str]) -> None:
         session.execute(sa.delete(Finding).where(Finding.run_id == self.run.id, Finding.doc_id.in_(doc_ids)))
-
-    def refused(self) -> list[str]:
-        """Ids of the refused documents, to which nothing is attached."""
-        return [note.doc_id for note in self.findings() if note.kind == REFUSED]
-
-    def findings(self) -> list[Note]:
-        """The refusals and remarks that still hold."""
-        return findings(self._engine, [self.run.id])
 
     def gone(self, doc_ids: Sequence[str], pruned: int) -> None:
         """Delete the findings of deleted documents, and add the number of documents that were pruned."""

@@ -19,6 +19,7 @@ from indexer.ledger.tables import (
     PAUSED,
     PENDING,
     READING,
+    REFUSED,
     REMARK,
     RUNNING,
     Chunk,
@@ -48,14 +49,26 @@ class Note:
     text: str
 
 
-class Ledger:
-    """The ledger of one index run."""
+class RunLedger:
+    """A run's row, and what was refused and remarked in the run; ``resumed``: an earlier call began the run."""
 
     def __init__(self, engine: sa.Engine, run: IndexRun, *, resumed: bool) -> None:
-        """Use ``Ledger.open``."""
+        """Use ``open`` of a subclass."""
         self._engine = engine
         self.run = run
         self.resumed = resumed
+
+    def findings(self) -> list[Note]:
+        """What was refused or remarked in this run."""
+        return findings(self._engine, [self.run.id])
+
+    def refusals(self) -> list[Note]:
+        """What was refused in this run."""
+        return [note for note in self.findings() if note.kind == REFUSED]
+
+
+class Ledger(RunLedger):
+    """The ledger of one index run."""
 
     @classmethod
     def open(
@@ -290,10 +303,6 @@ class Ledger:
         """Ids that the sources of earlier runs had more than once; the same set until this run is done."""
         notes = findings(self._engine, [run.id for run in self.earlier()])
         return {note.doc_id for note in notes if note.text == _TWICE}
-
-    def findings(self) -> list[Note]:
-        """What was refused or remarked in this run."""
-        return findings(self._engine, [self.run.id])
 
 
 def _add_pruning(run: IndexRun, *, prune: bool) -> None:
