@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 import sqlalchemy as sa
@@ -17,7 +18,7 @@ from indexer.collection import collection as collections
 from indexer.collection import generations
 from indexer.indexing import pipeline
 from indexer.indexing.reading import check_sources
-from indexer.ledger.database import connect, owner_of
+from indexer.ledger.database import opened, owner_of
 from indexer.ledger.ledger import refuse_while_workers
 from indexer.ledger.tables import RUNNING
 from indexer.readers import ReadOptions, elastic
@@ -67,7 +68,7 @@ def index(
     """
     settings = settings or Settings.read()
     console = console or Console(quiet=True)
-    request = _IndexRequest(sources, options or ReadOptions(), encoder, method, device, rebuild)
+    request = _IndexRequest(_absolute(sources), options or ReadOptions(), encoder, method, device, rebuild)
     with _open_for_indexing(request, collection, settings, console) as (loaded, store, engine, generation):
         report = pipeline.index(
             request.sources, request.options, loaded, store, engine, collection,
@@ -100,7 +101,7 @@ def publish(
     """
     console = console or Console(quiet=True)
     hints = Hints(settings.broker)
-    request = _IndexRequest(sources, options or ReadOptions(), encoder, method, "cpu", rebuild)
+    request = _IndexRequest(_absolute(sources), options or ReadOptions(), encoder, method, "cpu", rebuild)
     with _open_for_indexing(request, collection, settings, console) as (loaded, store, engine, generation):
         hints.waiting(loaded.spec.model)  # fails before the sources are read if the broker is away
         ledger = spool(
@@ -112,20 +113,16 @@ def publish(
     return ledger.run.id
 
 
+@dataclass(frozen=True)
 class _IndexRequest:
     """The sources to index, and how to index them."""
 
-    def __init__(
-        self,
-        sources: Sequence[str],
-        options: ReadOptions,
-        encoder: str | None,
-        method: str | None,
-        device: Device,
-        rebuild: bool,
-    ) -> None:
-        self.sources, self.options = [_absolute(source) for source in sources], options
-        self.encoder, self.method, self.device, self.rebuild = encoder, method, device, rebuild
+    sources: Sequence[str]
+    options: ReadOptions
+    encoder: str | None
+    method: str | None
+    device: Device
+    rebuild: bool
 
 
 @contextmanager
@@ -133,24 +130,23 @@ def _open_for_indexing(
     request: _IndexRequest, name: str, settings: Settings, console: Console
 ) -> Iterator[tuple[Encoder, VectorStore, sa.Engine, int]]:
     """Encoder, store, database and generation number of a collection, created if new, under the collection's lock."""
-    engine = connect(settings.database)
-    collection = collections.find(engine, name)
-    if collection:
-        settings.check_store(name, collection.store or settings.home_store)
-    reference = absolute(request.encoder or (collection.encoder if collection else DEFAULT))
-    default_method = collection.method if collection and not (request.rebuild and request.encoder) else None
-    encoder = open_named(reference, request.method or default_method, console, device=request.device)
-    if request.rebuild and not collection:
-        raise BadInput(f"there is no collection {name} to rebuild; leave --rebuild out")
-    if collection:
-        collection.refuse_attached(
-            f"its documents come from there (dragoman attach -c {name}); index into another collection with -c"
-        )
-    if collection and not request.rebuild:
-        collection.check(encoder.spec)
-    check_sources(request.sources, request.options)
-    refuse_while_workers(engine, name, unless=encoder.spec.model if settings.broker else "")
-    try:
+    with opened(settings.database) as engine:
+        collection = collections.find(engine, name)
+        if collection:
+            settings.check_store(name, collection.place(settings))
+        reference = absolute(request.encoder or (collection.encoder if collection else DEFAULT))
+        default_method = collection.method if collection and not (request.rebuild and request.encoder) else None
+        encoder = open_named(reference, request.method or default_method, console, device=request.device)
+        if request.rebuild and not collection:
+            raise BadInput(f"there is no collection {name} to rebuild; leave --rebuild out")
+        if collection:
+            collection.refuse_attached(
+                f"its documents come from there (dragoman attach -c {name}); index into another collection with -c"
+            )
+        if collection and not request.rebuild:
+            collection.check(encoder.spec)
+        check_sources(request.sources, request.options)
+        refuse_while_workers(engine, name, unless=encoder.spec.model if settings.broker else "")
         with collection_lock(settings, name):
             generation, owner = 1, owner_of(engine)
             if collection is None:
@@ -158,24 +154,25 @@ def _open_for_indexing(
                 collections.register(engine, name, settings, reference, encoder.spec)
             elif request.rebuild:
                 generation = generations.begin(engine, name, settings, reference, encoder.spec).number
-                store_url = collection.place(settings)
-                store = open_store(store_url, name, generation, credentials=settings.credentials, owner=owner)
+                store = collection.open_store(settings, generation=generation, make=True, owner=owner)
             else:
                 generation = collection.generation
                 store = collection.open_store(settings, owner=owner)
             with closing(store):
                 yield encoder, store, engine, generation
-    finally:
-        engine.dispose()
 
 
-def _absolute(source: str) -> str:
-    """Name of a source that is valid from another directory and with another environment."""
-    if source.startswith(PREFIX):
-        return source
-    return (
-        elastic.with_server(source) if source.startswith(elastic.PREFIX) else str(Path(source).expanduser().absolute())
-    )
+def _absolute(sources: Sequence[str]) -> list[str]:
+    """Names of the sources that are valid from another directory and with another environment."""
+    names = []
+    for source in sources:
+        if source.startswith(PREFIX):
+            names.append(source)
+        elif source.startswith(elastic.PREFIX):
+            names.append(elastic.with_server(source))
+        else:
+            names.append(str(Path(source).expanduser().absolute()))
+    return names
 
 
 @contextmanager

@@ -19,7 +19,7 @@ from indexer.collection.collection import Collection
 from indexer.elastic import connection
 from indexer.index import collection_lock
 from indexer.ledger import attach_ledger
-from indexer.ledger.database import connect, owner_of
+from indexer.ledger.database import opened, owner_of
 from indexer.settings import Settings
 from indexer.stores.attached import entry_checks
 from indexer.stores.attached.address import Attachment, is_attached
@@ -74,8 +74,7 @@ class Attaching:
         """
         settings = settings or Settings.read()
         console = console or Console(quiet=True)
-        engine = connect(settings.database)
-        try:
+        with opened(settings.database) as engine:
             collection = collections.find(engine, name)
             attachment = _attachment_of(name, collection, attachment)
             reference = absolute(encoder or (collection.encoder if collection else DEFAULT))
@@ -94,8 +93,6 @@ class Attaching:
                 if not collection:
                     collections.register(engine, name, replace(settings, store=attachment.url), reference, loaded.spec)
                 yield cls(name, attachment, loaded, engine, settings, console)
-        finally:
-            engine.dispose()
 
     def catch_up(self) -> AttachReport:
         """Make passes over the index until every change is encoded.

@@ -48,20 +48,20 @@ class Collection(Base):
     building: Mapped[dict[str, Any] | None] = mapped_column(sa.JSON(none_as_null=True))
     previous: Mapped[dict[str, Any] | None] = mapped_column(sa.JSON(none_as_null=True))
 
-    def open_store(self, settings: Settings, *, owner: str = "") -> VectorStore:
-        """Open the collection's store.
+    def open_store(
+        self, settings: Settings, *, generation: int | None = None, make: bool = False, owner: str = ""
+    ) -> VectorStore:
+        """Open the store of a generation, by default of the searched one; with ``make`` it is created if missing.
 
-        Args:
-            settings: the home's store and the credentials.
-            owner: id of the database that has the collection; writers must give it.
+        ``owner`` is the id of the database that has the collection; writers must give it.
 
         Raises:
             BadInput: the store belongs to somebody else.
             StoreError: the store is gone or can't be opened.
         """
-        return open_store(
-            self.place(settings), self.name, self.generation, make=False, credentials=settings.credentials, owner=owner
-        )
+        number = self.generation if generation is None else generation
+        place, credentials = self.place(settings), settings.credentials
+        return open_store(place, self.name, number, make=make, credentials=credentials, owner=owner)
 
     def place(self, settings: Settings) -> str:
         """URL of the collection's stores."""

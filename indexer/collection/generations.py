@@ -7,6 +7,7 @@ and the store each point at a complete generation, and the next command calls ``
 
 from __future__ import annotations
 
+from contextlib import closing
 from dataclasses import asdict, dataclass
 from typing import Self
 
@@ -19,7 +20,7 @@ from indexer.collection import collection as collections
 from indexer.collection.collection import Collection
 from indexer.ledger.database import owner_of, transaction
 from indexer.settings import Settings
-from indexer.stores.factory import drop_store, open_store
+from indexer.stores.factory import drop_store
 
 
 @dataclass(frozen=True)
@@ -112,12 +113,8 @@ def roll_back(engine: sa.Engine, name: str, settings: Settings) -> Generation:
             f"Another calibration, with maps or without, is chosen by dragoman calibrate -c {name} --use ID (--list)"
         )
     previous = Generation(**row.previous)
-    place, owner = row.place(settings), owner_of(engine)
-    store = open_store(place, name, previous.number, make=False, credentials=settings.credentials, owner=owner)
-    try:
+    with closing(row.open_store(settings, generation=previous.number, owner=owner_of(engine))) as store:
         store.publish()
-    finally:
-        store.close()
     with transaction(engine) as session:
         previous.take_place(session.get_one(Collection, name))
     return previous

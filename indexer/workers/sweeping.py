@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import closing
 
 import sqlalchemy as sa
 
@@ -16,7 +17,6 @@ from indexer.ledger.database import owner_of, transaction
 from indexer.ledger.ledger import Ledger
 from indexer.ledger.tables import LEASED, PENDING, RUNNING, Chunk, IndexRun
 from indexer.settings import Settings
-from indexer.stores.factory import open_store
 from indexer.workers.hints import Hints
 from indexer.workers.leases import DIED, IS_PENDING
 from indexer.workers.logs import logger
@@ -54,18 +54,16 @@ def sweep(
     remove_dead_workers(engine)
     send_hints(engine, hints, model)
     with transaction(engine) as session:
-        ended = list(session.scalars(sa.select(IndexRun).where(*_IS_GOING, IndexRun.model == model, ~_HAS_OPEN_CHUNKS)))
-    return [run.id for run in ended if _end_run(engine, settings, run, failed)]
-
-
-def _end_run(engine: sa.Engine, settings: Settings, run: IndexRun, failed: Failed) -> bool:
-    """End a run; returns whether it ended."""
-    try:
-        end(engine, settings, run)
-    except DragomanError as error:
-        failed(run, error)
-        return False
-    return True
+        runs = list(session.scalars(sa.select(IndexRun).where(*_IS_GOING, IndexRun.model == model, ~_HAS_OPEN_CHUNKS)))
+    ended = []
+    for run in runs:
+        try:
+            end(engine, settings, run)
+        except DragomanError as error:
+            failed(run, error)
+        else:
+            ended.append(run.id)
+    return ended
 
 
 def send_hints(engine: sa.Engine, hints: Hints, model: str) -> None:
@@ -115,15 +113,11 @@ def end(engine: sa.Engine, settings: Settings, run: IndexRun) -> None:
     if collection is None:
         return
     ledger = Ledger(engine, run, resumed=True)
-    url, owner = collection.place(settings), owner_of(engine)
-    store = open_store(url, collection.name, run.generation, make=False, credentials=settings.credentials, owner=owner)
-    try:
+    with closing(collection.open_store(settings, generation=run.generation, owner=owner_of(engine))) as store:
         pruned = pruning.prune(ledger, store, Console(quiet=True)) if run.prune else 0
         store.publish()
         if collection.building and collection.building["number"] == run.generation and store.count():
             generations.switch(engine, collection.name, settings)
-    finally:
-        store.close()
     ledger.finish(pruned)
 
 

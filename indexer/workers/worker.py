@@ -24,7 +24,6 @@ from indexer.ledger.ledger import storable
 from indexer.ledger.tables import IndexRun
 from indexer.settings import Settings
 from indexer.stores.contract import VectorStore
-from indexer.stores.factory import open_store
 from indexer.workers import registry
 from indexer.workers.hints import Hints
 from indexer.workers.leases import Lease, Leases
@@ -312,10 +311,10 @@ class ChunkWorker:
 
 
 def _open_existing_store(collection: Collection, generation: int, settings: Settings, owner: str) -> VectorStore:
-    place = collection.place(settings)
     try:
-        return open_store(place, collection.name, generation, make=False, credentials=settings.credentials, owner=owner)
+        return collection.open_store(settings, generation=generation, owner=owner)
     except StoreError as error:
+        place = collection.place(settings)
         if urlsplit(place).scheme not in {"", "file"}:
             raise
         raise StoreError(
