@@ -38,12 +38,12 @@ def reach(searcher: Searcher, made: Calibration, queries: Sequence[Document]) ->
     for lang in searcher.languages:
         doc_ids = searcher.store.sample(model, lang, searcher.languages[lang])
         raw = searcher.store.vectors(model, doc_ids)
-        documents = made.documents(raw, lang)
+        documents = made.correct_documents(raw, {lang: slice(0, len(raw))})
         for asked in searcher.languages:
             some = [query for query in queries if query.lang == asked]
-            corrected = made.queries(searcher.encoder.encode_queries(some), asked)
+            corrected = made.correct_queries(searcher.encoder.encode_queries(some), asked)
             best = np.argsort(-(corrected @ documents.T), axis=1)[:, :10]
-            ranks = np.argsort(np.argsort(-(made.asked(corrected, lang) @ raw.T), axis=1), axis=1)
+            ranks = np.argsort(np.argsort(-(made.queries_for_store(corrected, lang) @ raw.T), axis=1), axis=1)
             near = np.take_along_axis(ranks, best, axis=1)
             total += near.size
             for depth in DEPTHS:

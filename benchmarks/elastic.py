@@ -60,7 +60,10 @@ class Place:
     def of_passages(self) -> Place:
         """The same, its documents expected where its passages lie."""
         known = self.calibration.languages
-        languages = {lang: replace(one, mean=one.passage_mean) for lang, one in known.items()}
+        languages = {
+            lang: replace(one, components={**one.components, "document": one.components["passage"]})
+            for lang, one in known.items()
+        }
         return replace(self, calibration=replace(self.calibration, languages=languages))
 
 
@@ -99,8 +102,8 @@ def found_share(place: Place, store: VectorStore, exact: dict[str, tuple[list[st
     found = wanted = 0
     for lang in place.calibration.languages:
         bank = unit_rows(place.calibration.languages[lang].bank[:_ASKED].astype(np.float32))
-        corrected = place.calibration.queries(bank, lang)
-        asked = {target: place.calibration.asked(corrected, target) for target in exact}
+        corrected = place.calibration.correct_queries(bank, lang)
+        asked = {target: place.calibration.queries_for_store(corrected, target) for target in exact}
         candidates = store.search(VectorQuery(place.model, asked, k))
         for target, (doc_ids, vectors) in exact.items():
             best = np.argsort(-(corrected @ vectors.T), axis=1, kind="stable")[:, :10]
@@ -118,7 +121,7 @@ def corrected_vectors(place: Place, store: VectorStore) -> dict[str, tuple[list[
         pages = list(store.scan(place.model, lang=lang, batch=_BATCH))
         doc_ids = [item.document.doc_id for page in pages for item in page]
         vectors = np.stack([item.vector for page in pages for item in page])
-        found[lang] = (doc_ids, place.calibration.documents(vectors, lang))
+        found[lang] = (doc_ids, place.calibration.correct_documents(vectors, {lang: slice(0, len(vectors))}))
     return found
 
 
@@ -126,8 +129,10 @@ def latency(place: Place, store: ElasticStore, client: Elasticsearch) -> tuple[f
     """p50 in ms of all languages' candidates with their vectors: through the store, and one ``_msearch`` by hand."""
     lang = next(iter(place.calibration.languages))
     bank = unit_rows(place.calibration.languages[lang].bank.astype(np.float32))
-    queries = [place.calibration.queries(bank[at : at + 1], lang) for at in range(len(bank))]
-    asked = [{target: place.calibration.asked(query, target) for target in store.count()} for query in queries]
+    queries = [place.calibration.correct_queries(bank[at : at + 1], lang) for at in range(len(bank))]
+    asked = [
+        {target: place.calibration.queries_for_store(query, target) for target in store.count()} for query in queries
+    ]
     watches = harness.Stopwatches(_WARM)
     for vectors in [*asked[:_WARM], *asked]:
         query = VectorQuery(place.model, vectors, STRETCHES[0], with_vectors=True)

@@ -40,11 +40,9 @@ class Row:
 
 def rows(mean: Calibration, subspace: Calibration) -> list[Row]:
     """The parts, alone and together."""
-    nothing = np.zeros_like(mean.pooled.mean)
-    languages = {
-        lang: replace(one, mean=nothing, passage_mean=nothing, query_mean=nothing)
-        for lang, one in mean.languages.items()
-    }
+    pooled = mean.pooled["document"]
+    nothing = dict.fromkeys(mean.pooled, replace(pooled, mean=np.zeros_like(pooled.mean)))
+    languages = {lang: replace(one, components=nothing) for lang, one in mean.languages.items()}
     uncentred = replace(mean, languages=languages)
     return [
         Row("plain cosine", None, PLAIN),

@@ -216,13 +216,13 @@ def speed_rows(home: Path) -> list[str]:
             ]
 
         def asking(calibration: Calibration) -> Callable[[], object]:
-            towards = {query.lang: calibration.towards(query.lang) for query in asked}
+            towards = {query.lang: calibration.for_queries_in(query.lang) for query in asked}
 
             def ask() -> None:
                 for query, vector in zip(asked, vectors, strict=True):
-                    corrected = towards[query.lang].queries(vector, query.lang)
+                    corrected = towards[query.lang].correct_queries(vector, query.lang)
                     for target in targets:
-                        towards[query.lang].asked(corrected, target)
+                        towards[query.lang].queries_for_store(corrected, target)
 
             return ask
 

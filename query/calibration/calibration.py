@@ -14,7 +14,7 @@ import zipfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
 
@@ -28,31 +28,8 @@ _SMALLEST_BANK = 32
 """Minimum pseudo-queries of a bank, filled up from other languages: fewer make a noisy neighbourhood."""
 
 
-@dataclass(frozen=True)
-class LanguageStatistics:
-    """Statistics of one language.
-
-    Attributes:
-        documents: number of document vectors in the mean.
-        mean: (dim,) mean of the documents, shrunk towards the pooled mean if they are few.
-        passage_mean: (dim,) mean of the passages, shrunk likewise: a sentence lies elsewhere than a page.
-        query_mean: (dim,) mean of the pseudo-queries, shrunk likewise.
-        subspace: (rank, dim) orthonormal rows, the documents' common directions; no rows if the mean is taken out.
-        passage_subspace: (rank, dim) the same of the passages.
-        query_subspace: (rank, dim) the same of the pseudo-queries.
-        bank: (n, dim) int8 pseudo-queries, encoded as queries; only their direction counts.
-        sources: (n,) id of each pseudo-query's document; empty for a query out of a log.
-    """
-
-    documents: int
-    mean: FloatArray
-    passage_mean: FloatArray
-    query_mean: FloatArray
-    subspace: FloatArray
-    passage_subspace: FloatArray
-    query_subspace: FloatArray
-    bank: Int8Array
-    sources: tuple[str, ...]
+Kind = Literal["document", "passage", "query"]
+"""What vectors are of; the queries of statistics are pseudo-queries."""
 
 
 @dataclass(frozen=True)
@@ -61,11 +38,64 @@ class Component:
 
     Attributes:
         mean: (dim,) the vectors' mean.
-        subspace: (rank, dim) orthonormal rows; no rows if the mean is taken out.
+        subspace: (rank, dim) orthonormal rows, the vectors' common directions; no rows if the mean is taken out.
     """
 
     mean: FloatArray
     subspace: FloatArray
+
+    def narrowed(self, rows: int) -> Component:
+        """The component with the first rows of its subspace."""
+        return Component(self.mean, self.subspace[:rows])
+
+
+Components = Mapping[Kind, Component]
+
+
+@dataclass(frozen=True)
+class LanguageStatistics:
+    """Statistics of one language.
+
+    Attributes:
+        documents: number of document vectors in the mean.
+        components: the component of each kind of vectors: a sentence lies elsewhere than a page. Means are shrunk
+            towards the pooled mean if the documents are few.
+        bank: (n, dim) int8 pseudo-queries, encoded as queries; only their direction counts.
+        sources: (n,) id of each pseudo-query's document; empty for a query out of a log.
+    """
+
+    documents: int
+    components: Components
+    bank: Int8Array
+    sources: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Bank:
+    """The corrected pseudo-queries that a ranker compares documents with.
+
+    Attributes:
+        vectors: (n, dim) unit rows.
+        sources: (n,) id of each pseudo-query's document.
+        neighbours: number of pseudo-queries in a document's neighbourhood.
+    """
+
+    vectors: FloatArray
+    sources: tuple[str, ...]
+    neighbours: int
+
+    @cached_property
+    def _columns(self) -> dict[str, list[int]]:
+        columns: dict[str, list[int]] = {}
+        for column, doc_id in enumerate(self.sources):
+            columns.setdefault(doc_id, []).append(column)
+        return columns
+
+    def exclude_sources(self, cosines: FloatArray, doc_ids: Sequence[str]) -> None:
+        """Set the (documents, n) cosines of documents with their own pseudo-queries to −∞."""
+        for row, doc_id in enumerate(doc_ids):
+            if doc_id in self._columns:
+                cosines[row, self._columns[doc_id]] = -np.inf
 
 
 @dataclass(frozen=True)
@@ -75,9 +105,7 @@ class Calibration:
     Attributes:
         model: id of the vectors' model.
         languages: statistics by normalised language tag, in order.
-        pooled: component of the documents of all languages, for a language without statistics.
-        pooled_passage: the same of passages.
-        pooled_query: the same of pseudo-queries.
+        pooled: components of the vectors of all languages, for a language without statistics.
         parts: the parts of the vectors, with their weights.
         rank: number of directions of the language subspace that are taken out; 0: the mean is taken out.
         margin: form of the margin.
@@ -87,9 +115,7 @@ class Calibration:
 
     model: str
     languages: Mapping[str, LanguageStatistics]
-    pooled: Component
-    pooled_passage: Component
-    pooled_query: Component
+    pooled: Components
     parts: VectorParts
     rank: int = 0
     margin: Margin = "ratio"
@@ -101,12 +127,12 @@ class Calibration:
         """The calibration that corrects nothing: plain cosine, with the weights of ``parts``."""
         dim = sum(parts.widths)
         nothing = Component(np.zeros(dim, dtype=np.float32), np.zeros((0, dim), dtype=np.float32))
-        return cls(model, {}, nothing, nothing, nothing, parts, margin="absolute", balance=0.0)
+        return cls(model, {}, dict.fromkeys(_KINDS, nothing), parts, margin="absolute", balance=0.0)
 
     @cached_property
     def id(self) -> str:
         """Hash of all that decides a ranking."""
-        header, arrays = self._parts()
+        header, arrays = self._header_and_arrays()
         return short_hash(json.dumps(header, sort_keys=True), *(arrays[name].tobytes() for name in sorted(arrays)))
 
     def with_choice(self, *, balance: float, margin: Margin) -> Calibration:
@@ -124,80 +150,75 @@ class Calibration:
     def with_rank(self, rank: int) -> Calibration:
         """The same calibration with fewer directions taken out: the first directions of each subspace."""
         rows = rank * len(self.parts.widths)
-        subspaces = [name for name in _ARRAYS if name.endswith("subspace")]
+
+        def narrowed(components: Components) -> Components:
+            return {kind: component.narrowed(rows) for kind, component in components.items()}
+
         languages = {
-            lang: replace(statistics, **{name: getattr(statistics, name)[:rows] for name in subspaces})
+            lang: replace(statistics, components=narrowed(statistics.components))
             for lang, statistics in self.languages.items()
         }
-        pooled = {
-            kind: replace(component, subspace=component.subspace[:rows])
-            for kind in _POOLED
-            if (component := getattr(self, kind))
-        }
-        return replace(self, languages=languages, rank=rank, **pooled)
+        return replace(self, languages=languages, pooled=narrowed(self.pooled), rank=rank)
 
-    def towards(self, lang: str) -> Calibration:  # noqa: ARG002
+    def for_queries_in(self, lang: str) -> Calibration:  # noqa: ARG002
         """The calibration for queries of a language: itself, unless it has maps."""
         return self
+
+    def component(self, kind: Kind, lang: str) -> Component:
+        """The component of a language's vectors of one kind; the pooled component for a language without statistics."""
+        statistics = self.languages.get(lang)
+        return (statistics.components if statistics else self.pooled)[kind]
 
     @property
     def width(self) -> int:
         """Dimensions of the space that queries and documents are compared in."""
-        return len(self.pooled.mean)
+        return self.stored_width
 
-    def as_stored(self, queries: FloatArray, lang: str) -> FloatArray:  # noqa: ARG002
+    @property
+    def stored_width(self) -> int:
+        """Dimensions of the stored vectors."""
+        return len(self.pooled["document"].mean)
+
+    def queries_in_stored_space(self, queries: FloatArray, lang: str) -> FloatArray:  # noqa: ARG002
         """Queries as vectors of the stored documents' model."""
         return queries
 
-    def documents(self, vectors: FloatArray, lang: str, share: float = 1.0) -> FloatArray:
-        """Documents of one language without the language's component, (n, dim) unit rows.
+    def correct_documents(
+        self,
+        vectors: FloatArray,
+        languages: Mapping[str, slice],
+        share: float = 1.0,
+        kind: Literal["document", "passage"] = "document",
+    ) -> FloatArray:
+        """Documents or passages of several languages without their language's component, (n, dim) unit rows.
 
         Args:
-            vectors: (n, dim) as the encoder made them.
-            lang: the documents' language.
+            vectors: (n, dim) as the encoder made them, language after language.
+            languages: rows of each language.
             share: share of the component to take out, 0 to 1.
+            kind: what the vectors are of.
         """
-        return self.mixed(vectors, {lang: slice(0, len(vectors))}, share)
+        return self._without(vectors, languages, share, kind)
 
-    def mixed(self, vectors: FloatArray, languages: Mapping[str, slice], share: float = 1.0) -> FloatArray:
-        """Documents of several languages, language after language, each without its language's component."""
-        components = [
-            Component(statistics.mean, statistics.subspace) if (statistics := self.languages.get(lang)) else self.pooled
-            for lang in languages
-        ]
-        return self._without(vectors, list(languages.values()), components, share)
-
-    def passages(self, vectors: FloatArray, languages: Mapping[str, slice], share: float = 1.0) -> FloatArray:
-        """Passages of several languages, language after language, each without its language's passage component."""
-        components = [
-            Component(statistics.passage_mean, statistics.passage_subspace)
-            if (statistics := self.languages.get(lang))
-            else self.pooled_passage
-            for lang in languages
-        ]
-        return self._without(vectors, list(languages.values()), components, share)
-
-    def queries(self, vectors: FloatArray, lang: str, share: float = 1.0) -> FloatArray:
+    def correct_queries(self, vectors: FloatArray, lang: str, share: float = 1.0) -> FloatArray:
         """Queries of one language without the component of that language's queries, (n, dim) unit rows."""
-        statistics = self.languages.get(lang)
-        component = Component(statistics.query_mean, statistics.query_subspace) if statistics else self.pooled_query
-        return self._without(vectors, [slice(0, len(vectors))], [component], share)
+        return self._without(vectors, {lang: slice(0, len(vectors))}, share, "query")
 
-    def _without(
-        self, vectors: FloatArray, spans: Sequence[slice], components: Sequence[Component], share: float
-    ) -> FloatArray:
-        """Vectors without the component of each span of rows; a part that would become zero is left unchanged."""
+    def _without(self, vectors: FloatArray, languages: Mapping[str, slice], share: float, kind: Kind) -> FloatArray:
+        """Vectors without the component of each language; a part that would become zero is left unchanged."""
         vectors = self.parts.unit(vectors)
-        if share == 0.0 or not spans:
+        if share == 0.0 or not languages:
             return self.parts.weighed(vectors)
+        components = [self.component(kind, lang) for lang in languages]
         if self.rank:
             corrected = [
                 _outside(vectors[rows], component.subspace, share)
-                for rows, component in zip(spans, components, strict=True)
+                for rows, component in zip(languages.values(), components, strict=True)
             ]
             return self._unit_or(np.concatenate(corrected), vectors)
         means = np.stack([component.mean for component in components]) * np.float32(share)
-        return self._unit_or(vectors - np.repeat(means, [rows.stop - rows.start for rows in spans], axis=0), vectors)
+        counts = [rows.stop - rows.start for rows in languages.values()]
+        return self._unit_or(vectors - np.repeat(means, counts, axis=0), vectors)
 
     def _unit_or(self, corrected: FloatArray, vectors: FloatArray) -> FloatArray:
         """``unit_or`` for each part, then weighed; a part that is zero in ``vectors`` stays zero."""
@@ -210,7 +231,7 @@ class Calibration:
         ]
         return self.parts.weighed(np.concatenate(parts, axis=1))
 
-    def asked(self, queries: FloatArray, target: str, share: float = 1.0) -> FloatArray:
+    def queries_for_store(self, queries: FloatArray, target: str, share: float = 1.0) -> FloatArray:
         """Corrected queries for kNN over a target language's raw vectors; the same object if nothing changes.
 
         Stored vectors hold their parts with equal weight, so the queries' parts carry the whole weight.
@@ -218,10 +239,10 @@ class Calibration:
         queries = self.parts.weighed(queries)
         if not self.rank:
             return queries
-        return _outside(queries, self.languages.get(target, self.pooled).subspace, share)
+        return _outside(queries, self.component("document", target).subspace, share)
 
-    def bank(self, lang: str, share: float = 1.0) -> tuple[FloatArray, tuple[str, ...]]:
-        """Corrected pseudo-queries of a language, (n, dim) unit rows, and the ids of their documents.
+    def bank(self, lang: str, share: float = 1.0) -> Bank:
+        """Corrected pseudo-queries of a language.
 
         A language with few pseudo-queries, or without statistics, gets an equal number from each other language.
         """
@@ -235,19 +256,20 @@ class Calibration:
             for code, other in others.items():
                 vectors.append(self._pseudo_queries(code, other, share)[:count])
                 sources += other.sources[:count]
-        return np.concatenate([*vectors, np.zeros((0, self.width), np.float32)]), tuple(sources)
+        rows = np.concatenate([*vectors, np.zeros((0, self.width), np.float32)])
+        return Bank(rows, tuple(sources), min(self.neighbours, max(1, len(rows) // 8)))
 
     def _pseudo_queries(self, lang: str, statistics: LanguageStatistics, share: float) -> FloatArray:
-        return self.queries(unit_rows(statistics.bank), lang, share)
+        return self.correct_queries(unit_rows(statistics.bank), lang, share)
 
     def to_bytes(self) -> bytes:
         """The artifact: a NumPy archive with a JSON header."""
-        header, arrays = self._parts()
+        header, arrays = self._header_and_arrays()
         buffer = io.BytesIO()
         np.savez(buffer, allow_pickle=False, header=np.array(json.dumps(header)), **arrays)
         return buffer.getvalue()
 
-    def _parts(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    def _header_and_arrays(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         header = {
             "format": _FORMAT,
             "model": self.model,
@@ -262,11 +284,16 @@ class Calibration:
             },
         }
         arrays = {
-            f"{kind}/{name}": getattr(getattr(self, kind), name) for kind in _POOLED for name in ("mean", "subspace")
+            f"{place}/{name}": getattr(self.pooled[kind], name)
+            for kind, place in _POOLED.items()
+            for name in ("mean", "subspace")
         }
         for lang, statistics in self.languages.items():
-            for name in _ARRAYS:
-                arrays[f"languages/{lang}/{name}"] = getattr(statistics, name)
+            place = f"languages/{lang}"
+            for name in ("mean", "subspace"):
+                for kind, prefix in _PREFIXES.items():
+                    arrays[f"{place}/{prefix}{name}"] = getattr(statistics.components[kind], name)
+            arrays[f"{place}/bank"] = statistics.bank
         return header, arrays
 
     @classmethod
@@ -285,23 +312,32 @@ class Calibration:
                     )
                 languages = {
                     lang: LanguageStatistics(
-                        documents=entry["documents"],
-                        sources=tuple(entry["sources"]),
-                        **{name: archive[f"languages/{lang}/{name}"] for name in _ARRAYS},
+                        entry["documents"],
+                        {kind: _component(archive, f"languages/{lang}/{prefix}") for kind, prefix in _PREFIXES.items()},
+                        archive[f"languages/{lang}/bank"],
+                        tuple(entry["sources"]),
                     )
                     for lang, entry in header["languages"].items()
                 }
-                settings: dict[str, Any] = {name: header[name] for name in ("rank", "margin", "balance", "neighbours")}
-                pooled = [Component(archive[f"{kind}/mean"], archive[f"{kind}/subspace"]) for kind in _POOLED]
+                pooled = {kind: _component(archive, f"{place}/") for kind, place in _POOLED.items()}
                 parts = VectorParts(*(tuple(numbers) for numbers in header["parts"]))
-                return cls(header["model"], languages, pooled[0], pooled[1], pooled[2], parts, **settings)
+                settings: dict[str, Any] = {name: header[name] for name in ("rank", "margin", "balance", "neighbours")}
+                return cls(header["model"], languages, pooled, parts, **settings)
         except (KeyError, ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
             raise StoreError(f"the calibration can't be read ({error}); make another: dragoman calibrate") from error
 
 
-_ARRAYS = ("mean", "passage_mean", "query_mean", "subspace", "passage_subspace", "query_subspace", "bank")
+_KINDS: tuple[Kind, ...] = get_args(Kind)
 
-_POOLED = ("pooled", "pooled_passage", "pooled_query")
+_PREFIXES: Mapping[Kind, str] = {"document": "", "passage": "passage_", "query": "query_"}
+"""Beginnings of the names of a language's arrays in the artifact."""
+
+_POOLED: Mapping[Kind, str] = {"document": "pooled", "passage": "pooled_passage", "query": "pooled_query"}
+"""Folders of the pooled components in the artifact."""
+
+
+def _component(archive: Mapping[str, Any], prefix: str) -> Component:
+    return Component(archive[f"{prefix}mean"], archive[f"{prefix}subspace"])
 
 
 def _outside(vectors: FloatArray, subspace: FloatArray, share: float) -> FloatArray:

@@ -11,7 +11,7 @@ import io
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -28,7 +28,7 @@ class MappedCalibration(Calibration):
 
     Attributes:
         maps: maps of documents and queries.
-        query_lang: language of the queries that documents are compared with; empty before ``towards``.
+        query_lang: language of the queries that documents are compared with; empty before ``for_queries_in``.
     """
 
     maps: SpaceMaps | Networks = field(kw_only=True)
@@ -41,29 +41,28 @@ class MappedCalibration(Calibration):
         Raises:
             ModelMismatch: the maps are for vectors of another model, or of another width.
         """
-        check_model(maps, statistics.model, len(statistics.pooled.mean))
+        check_model(maps, statistics.model, statistics.stored_width)
         parts = {name: getattr(statistics, name) for name in Calibration.__dataclass_fields__}
         return cls(**parts, maps=maps)
 
-    def towards(self, lang: str) -> Calibration:
+    def for_queries_in(self, lang: str) -> Calibration:
         """The calibration for queries of a language."""
         return self if lang == self.query_lang else replace(self, query_lang=lang)
 
     @property
     def width(self) -> int:
         """Dimensions of the space that queries and documents are compared in."""
-        return self.maps.width or len(self.pooled_query.mean)
+        return self.maps.width or len(self.pooled["query"].mean)
 
-    def mixed(self, vectors: FloatArray, languages: Mapping[str, slice], share: float = 1.0) -> FloatArray:
-        """Mapped documents of several languages, each without its language's component: unit rows."""
-        return self._mapped(super().mixed(vectors, languages, share), languages, share)
-
-    def passages(self, vectors: FloatArray, languages: Mapping[str, slice], share: float = 1.0) -> FloatArray:
-        """Mapped passages likewise: unit rows."""
-        return self._mapped(super().passages(vectors, languages, share), languages, share)
-
-    def _mapped(self, corrected: FloatArray, languages: Mapping[str, slice], share: float) -> FloatArray:
-        """Map corrected vectors of several languages: unit rows."""
+    def correct_documents(
+        self,
+        vectors: FloatArray,
+        languages: Mapping[str, slice],
+        share: float = 1.0,
+        kind: Literal["document", "passage"] = "document",
+    ) -> FloatArray:
+        """Documents or passages without their language's component, mapped: unit rows."""
+        corrected = super().correct_documents(vectors, languages, share, kind)
         if self._is_uncorrected(share):
             return corrected
         parts = [np.zeros((0, self.width), np.float32)]
@@ -71,35 +70,33 @@ class MappedCalibration(Calibration):
         mapped = np.concatenate(parts)
         return unit_or(mapped, mapped)
 
-    def queries(self, vectors: FloatArray, lang: str, share: float = 1.0) -> FloatArray:
+    def correct_queries(self, vectors: FloatArray, lang: str, share: float = 1.0) -> FloatArray:
         """Queries of one language without its component, mapped if the maps have a map for queries: unit rows."""
-        corrected = super().queries(vectors, lang, share)
+        corrected = super().correct_queries(vectors, lang, share)
         return corrected if self._is_uncorrected(share) else self.maps.mapped_queries(lang, corrected)
 
-    def asked(self, queries: FloatArray, target: str, share: float = 1.0) -> FloatArray:
+    def queries_for_store(self, queries: FloatArray, target: str, share: float = 1.0) -> FloatArray:
         """Corrected queries for kNN over a target language's raw vectors."""
         if not self._is_uncorrected(share):
             queries = self.maps.asking(self.query_lang, target, queries)
-        return super().asked(queries, target, share)
+        return super().queries_for_store(queries, target, share)
 
     def _is_uncorrected(self, share: float) -> bool:
         """Whether vectors are compared as encoded; another encoder's queries always need the map."""
         return share == 0.0 and self.maps.asker is None
 
-    def as_stored(self, queries: FloatArray, lang: str) -> FloatArray:
+    def queries_in_stored_space(self, queries: FloatArray, lang: str) -> FloatArray:
         """Queries as vectors of the stored documents' model: through the map if another encoder made the queries."""
         if isinstance(self.maps, Networks) or self.maps.asker is None:
             return queries
         weights = self.maps.document(lang, lang)
         if weights is None:
             return queries
-        statistics = self.languages.get(lang)
-        query_mean = statistics.query_mean if statistics else self.pooled_query.mean
-        mean = statistics.mean if statistics else self.pooled.mean
+        query_mean, mean = self.component("query", lang).mean, self.component("document", lang).mean
         return unit_rows(np.asarray((queries - query_mean) @ weights.T + mean, dtype=np.float32))
 
-    def _parts(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-        header, arrays = super()._parts()
+    def _header_and_arrays(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+        header, arrays = super()._header_and_arrays()
         arrays |= {f"maps/{name}": weights for name, weights in self.maps.arrays().items()}
         return {**header, "maps": self.maps.header()}, arrays
 

@@ -7,11 +7,12 @@ section 3.2).
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Literal, get_args
 
 import numpy as np
 
-from encoders.document import FloatArray
+from encoders.document import BoolArray, FloatArray
 from encoders.errors import BadInput
 
 Margin = Literal["ratio", "distance", "absolute"]
@@ -54,6 +55,20 @@ def neighbourhood(cosines: FloatArray, k: int) -> FloatArray:
     total = np.where(counts, largest, 0.0).sum(axis=1)
     mean: FloatArray = (total / np.maximum(counts.sum(axis=1), 1)).astype(np.float32)
     return mean
+
+
+def language_neighbourhoods(cosines: FloatArray, languages: Iterable[slice | BoolArray], k: int) -> FloatArray:
+    """(queries, n) mean of each query's k largest cosines in each document's language.
+
+    Args:
+        cosines: (queries, n); −∞ is not counted.
+        languages: the columns of each language's documents.
+        k: number of documents in the mean.
+    """
+    means = np.empty_like(cosines)
+    for columns in languages:
+        means[:, columns] = neighbourhood(cosines[:, columns], k)[:, None]
+    return means
 
 
 def margin(cosines: FloatArray, fwd: FloatArray, bwd: FloatArray, form: Margin, beta: float) -> FloatArray:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Literal
 
 import numpy as np
 
@@ -44,34 +45,31 @@ class TwoFields(MappedCalibration):
         """Hash of all that decides a ranking."""
         return short_hash(self.mapped.id, self.fresh.id)
 
-    @property
-    def old_width(self) -> int:
-        """Dimensions of the old vectors, and so the first column of the new vectors."""
-        return len(self.pooled.mean)
-
     def is_fresh(self, vectors: FloatArray) -> BoolArray:
-        """(n,) whether each row has a new vector."""
-        return np.asarray(vectors[:, self.old_width :].any(axis=1), dtype=np.bool_)
+        """(n,) whether each row has a new vector: the columns after those of the old vectors."""
+        return np.asarray(vectors[:, self.stored_width :].any(axis=1), dtype=np.bool_)
 
-    def mixed(self, vectors: FloatArray, languages: Mapping[str, slice], share: float = 1.0) -> FloatArray:
-        """Map (n, old dim + new dim) documents of several languages to the new encoder's space: unit rows."""
-        fresh, width = self.is_fresh(vectors), self.old_width
+    def correct_documents(
+        self,
+        vectors: FloatArray,
+        languages: Mapping[str, slice],
+        share: float = 1.0,
+        kind: Literal["document", "passage"] = "document",
+    ) -> FloatArray:
+        """Map (n, old dim + new dim) documents or passages to the new encoder's space: unit rows."""
+        fresh, width = self.is_fresh(vectors), self.stored_width
         result = np.empty((len(vectors), self.width), dtype=np.float32)
-        result[~fresh] = self.mapped.mixed(vectors[~fresh, :width], rows_after_selection(languages, ~fresh), share)
-        result[fresh] = self.fresh.mixed(vectors[fresh, width:], rows_after_selection(languages, fresh), share)
+        for rows, columns, calibration in (
+            (~fresh, slice(None, width), self.mapped),
+            (fresh, slice(width, None), self.fresh),
+        ):
+            chosen = rows_after_selection(languages, rows)
+            result[rows] = calibration.correct_documents(vectors[rows, columns], chosen, share, kind)
         return result
 
-    def passages(self, vectors: FloatArray, languages: Mapping[str, slice], share: float = 1.0) -> FloatArray:
-        """Map passages likewise: unit rows."""
-        fresh, width = self.is_fresh(vectors), self.old_width
-        result = np.empty((len(vectors), self.width), dtype=np.float32)
-        result[~fresh] = self.mapped.passages(vectors[~fresh, :width], rows_after_selection(languages, ~fresh), share)
-        result[fresh] = self.fresh.passages(vectors[fresh, width:], rows_after_selection(languages, fresh), share)
-        return result
-
-    def as_stored(self, queries: FloatArray, lang: str) -> FloatArray:
+    def queries_in_stored_space(self, queries: FloatArray, lang: str) -> FloatArray:
         """Queries as old and new vectors, side by side."""
-        return np.concatenate([super().as_stored(queries, lang), queries], axis=1)
+        return np.concatenate([super().queries_in_stored_space(queries, lang), queries], axis=1)
 
 
 def rows_after_selection(languages: Mapping[str, slice], chosen: BoolArray) -> dict[str, slice]:

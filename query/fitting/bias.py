@@ -57,7 +57,9 @@ class VectorSample:
             doc_ids += drawn
         raw = store.vectors(model, doc_ids)
         langs = np.repeat(languages, [of_lang.stop - of_lang.start for of_lang in rows.values()])
-        return cls(langs, raw, calibration.mixed(raw, rows, centring(calibration.balance)) if calibration else None)
+        return cls(
+            langs, raw, calibration.correct_documents(raw, rows, centring(calibration.balance)) if calibration else None
+        )
 
 
 def projection(vectors: FloatArray) -> FloatArray:

@@ -72,13 +72,12 @@ def with_documents(active: Calibration, moments: Mapping[str, PartMoments]) -> C
         lang: replace(
             statistics,
             documents=moments[lang].count,
-            mean=shrunk.mean(lang),
-            subspace=shrunk.subspace(lang, active.rank),
+            components={**statistics.components, "document": shrunk.component(lang, active.rank)},
         )
         for lang, statistics in active.languages.items()
         if lang in moments
     }
-    return replace(active, languages=languages, pooled=shrunk.pooled(active.rank))
+    return replace(active, languages=languages, pooled={**active.pooled, "document": shrunk.pooled(active.rank)})
 
 
 def changed_hits(store: VectorStore, before: Calibration, after: Calibration) -> dict[str, npt.NDArray[np.intp]]:

@@ -22,7 +22,7 @@ from encoders.document import FloatArray
 from encoders.methods.vector_parts import weightings
 from indexer.stores.matrix import largest
 from query.calibration.calibration import Calibration
-from query.calibration.margin import MARGINS, centring, exponent, margin, neighbourhood
+from query.calibration.margin import MARGINS, centring, exponent, language_neighbourhoods, margin, neighbourhood
 from query.calibration.setting import DEFAULT, Setting, TriedSetting
 from query.evaluation.fairness import own_language_share
 from query.evaluation.measures import evaluate
@@ -94,7 +94,6 @@ class _Trial:
         self._compared: dict[tuple[int, float, tuple[float, ...]], tuple[FloatArray, FloatArray, FloatArray]] = {}
         self._tried: dict[Setting, tuple[TriedSetting, FloatArray]] = {}
         self.fair = float(np.mean([(evidence.langs == lang).mean() for lang in evidence.query_langs]))
-        self._row = {doc_id: row for row, doc_id in enumerate(evidence.doc_ids)}
         numbers = {topic: number for number, topic in enumerate(dict.fromkeys(evidence.topics))}
         self._topics = np.array([numbers[topic] for topic in evidence.topics])
 
@@ -198,25 +197,22 @@ class _Trial:
         documents = np.empty_like(evidence.vectors)
         for lang in self._languages:
             rows = evidence.langs == lang
-            documents[rows] = calibration.documents(evidence.vectors[rows], lang, share)
+            vectors = evidence.vectors[rows]
+            documents[rows] = calibration.correct_documents(vectors, {lang: slice(0, len(vectors))}, share)
         cosines = np.empty((len(evidence.queries), len(documents)), dtype=np.float32)
-        fwd, bwd = np.empty_like(cosines), np.empty_like(cosines)
+        bwd = np.empty_like(cosines)
         for lang in dict.fromkeys(evidence.query_langs):
             of_lang = np.array([query_lang == lang for query_lang in evidence.query_langs])
-            queries = calibration.queries(evidence.queries[of_lang], lang, share)
+            queries = calibration.correct_queries(evidence.queries[of_lang], lang, share)
             cosines[of_lang] = calibration.parts.cosines(documents, queries).T
-            bank, sources = calibration.bank(lang, share)
-            bank_cosines = calibration.parts.cosines(documents, bank)
-            for column, doc_id in enumerate(sources):  # a title must not meet its own document
-                if doc_id in self._row:
-                    bank_cosines[self._row[doc_id], column] = -np.inf
-            k = min(calibration.neighbours, max(1, len(bank) // 8))
-            bwd[of_lang] = without_itself(bank_cosines, evidence.bank_rows[of_lang], k)
+            bank = calibration.bank(lang, share)
+            bank_cosines = calibration.parts.cosines(documents, bank.vectors)
+            bank.exclude_sources(bank_cosines, evidence.doc_ids)
+            bwd[of_lang] = without_itself(bank_cosines, evidence.bank_rows[of_lang], bank.neighbours)
         excluded = np.flatnonzero(evidence.apart >= 0)
         cosines[excluded, evidence.apart[excluded]] = -np.inf
-        for lang in self._languages:
-            rows = evidence.langs == lang
-            fwd[:, rows] = neighbourhood(cosines[:, rows], calibration.neighbours)[:, None]
+        languages = (evidence.langs == lang for lang in self._languages)
+        fwd = language_neighbourhoods(cosines, languages, calibration.neighbours)
         self._compared[rank, share, weights] = cosines, fwd, bwd
         return cosines, fwd, bwd
 

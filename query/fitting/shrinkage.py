@@ -114,17 +114,15 @@ class ShrunkParts:
             for part in range(len(self._slices))
         ]
 
-    def mean(self, lang: str) -> FloatArray:
-        """(dim,) shrunk mean of a language."""
-        return np.concatenate([part.mean(lang) for part in self.parts])
-
-    def subspace(self, lang: str, rank: int) -> FloatArray:
-        """(rank · parts, dim) principal directions of a language in each part."""
-        return self._joined([part.subspace(lang, rank) for part in self.parts], rank)
+    def component(self, lang: str, rank: int) -> Component:
+        """A language's component: its shrunk mean, and (rank · parts, dim) principal directions in each part."""
+        return self._of_parts([Component(part.mean(lang), part.subspace(lang, rank)) for part in self.parts], rank)
 
     def pooled(self, rank: int) -> Component:
         """The component for a language without moments."""
-        components = [part.pooled(rank) for part in self.parts]
+        return self._of_parts([part.pooled(rank) for part in self.parts], rank)
+
+    def _of_parts(self, components: Sequence[Component], rank: int) -> Component:
         mean = np.concatenate([component.mean for component in components])
         return Component(mean, self._joined([component.subspace for component in components], rank))
 

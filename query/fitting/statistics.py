@@ -13,7 +13,7 @@ from encoders.methods.moments import PartMoments
 from encoders.methods.vector_parts import VectorParts
 from encoders.text.segmentation import sentences
 from indexer.stores.contract import VectorStore
-from query.calibration.calibration import Calibration, LanguageStatistics
+from query.calibration.calibration import Calibration, Kind, LanguageStatistics
 from query.fitting.shrinkage import ShrunkParts
 
 SAMPLE = 2000
@@ -139,28 +139,20 @@ def _query_vectors(encoder: Encoder, queries: Sequence[Document], console: Conso
 def fit_statistics(samples: CalibrationSamples, model: str, *, rank: int = 0) -> Calibration:
     """The calibration that takes out each language's mean, or ``rank`` directions of its subspace (LAWDR §3.2)."""
     parts = next(iter(samples.documents.values())).parts
-    documents, queries = ShrunkParts(samples.documents), ShrunkParts(samples.queries)
-    passages = ShrunkParts(samples.passages, like=documents)
+    documents = ShrunkParts(samples.documents)
+    shrunk: dict[Kind, ShrunkParts] = {
+        "document": documents,
+        "passage": ShrunkParts(samples.passages, like=documents),
+        "query": ShrunkParts(samples.queries),
+    }
     languages = {
         lang: LanguageStatistics(
-            documents=moments.count,
-            mean=documents.mean(lang),
-            passage_mean=passages.mean(lang),
-            query_mean=queries.mean(lang),
-            subspace=documents.subspace(lang, rank),
-            passage_subspace=passages.subspace(lang, rank),
-            query_subspace=queries.subspace(lang, rank),
-            bank=samples.bank[lang],
-            sources=samples.sources[lang],
+            moments.count,
+            {kind: of_kind.component(lang, rank) for kind, of_kind in shrunk.items()},
+            samples.bank[lang],
+            samples.sources[lang],
         )
         for lang, moments in samples.documents.items()
     }
-    return Calibration(
-        model,
-        languages,
-        pooled=documents.pooled(rank),
-        pooled_passage=passages.pooled(rank),
-        pooled_query=queries.pooled(rank),
-        parts=parts,
-        rank=rank,
-    )
+    pooled = {kind: of_kind.pooled(rank) for kind, of_kind in shrunk.items()}
+    return Calibration(model, languages, pooled, parts, rank=rank)

@@ -19,8 +19,8 @@ from encoders.document import BoolArray, FloatArray, Int32Array, Passages, unit_
 from encoders.methods.vector_parts import VectorParts
 from indexer.stores.contract import Filters, LexicalQuery, VectorQuery, VectorStore
 from indexer.stores.matrix import largest
-from query.calibration.calibration import Calibration
-from query.calibration.margin import centring, exponent, margin, neighbourhood
+from query.calibration.calibration import Bank, Calibration
+from query.calibration.margin import centring, exponent, language_neighbourhoods, margin, neighbourhood
 from query.ranking.candidates import (
     ONE_SCALE,
     CandidatesByLanguage,
@@ -62,7 +62,7 @@ class FairRanker:
         self.choice = choice
         self._share = centring(choice.balance)
         self._beta = exponent(choice.balance)
-        self._banks: dict[str, tuple[FloatArray, dict[str, list[int]]]] = {}
+        self._banks: dict[str, Bank] = {}
         self._rankers: dict[str, FairRanker] = {}
 
     def rank(
@@ -87,10 +87,10 @@ class FairRanker:
             texts: the queries' texts, for hybrid search.
             detailed: add the details that a hit shows; they take too much memory for an evaluation.
         """
-        if (calibration := self.calibration.towards(lang)) is not self.calibration:
+        if (calibration := self.calibration.for_queries_in(lang)) is not self.calibration:
             ranker = self._rankers.setdefault(lang, type(self)(self._store, calibration, self.choice, self._documents))
             return ranker.rank(queries, lang, targets, k, filters, texts=texts, detailed=detailed)
-        corrected = self.calibration.queries(queries, lang, self._share)
+        corrected = self.calibration.correct_queries(queries, lang, self._share)
         ends = self._ends(k)
         langs = list(dict.fromkeys([*targets, lang]))  # the query's own language sets the scale of BM25 scores
         lexical = LexicalQuery(texts, langs, DEPTH, filters, self._models) if self.choice.hybrid and texts else None
@@ -103,7 +103,7 @@ class FairRanker:
             members = [member[:, rows] for member in members]
             scored = self._scored(self._with_passages(candidates, rows), corrected, lang, members)
         rankings = []
-        plain = self.calibration.as_stored(queries, lang)
+        plain = self.calibration.queries_in_stored_space(queries, lang)
         for query in range(len(queries)):
             query_words = words[query] if words else None
             rows, scores = _in_stretches(scored, query, [member[query] for member in members], ends, query_words)
@@ -127,7 +127,7 @@ class FairRanker:
         self, queries: FloatArray, targets: Sequence[str], k: int, filters: Filters | None, lexical: LexicalQuery | None
     ) -> tuple[CandidatesByLanguage, Sequence[Words]]:
         """The documents of each language nearest to corrected queries, and each query's lexical hits."""
-        raw_queries = {target: self.calibration.asked(queries, target, self._share) for target in targets}
+        raw_queries = {target: self.calibration.queries_for_store(queries, target, self._share) for target in targets}
         with_vectors = lexical is None and len(queries) == 1
         query = VectorQuery(self.calibration.model, raw_queries, k, filters, with_vectors)
         if lexical is None:
@@ -174,7 +174,7 @@ class FairRanker:
         ]
         complete = bool(nearest) and len(returned) == len(nearest)
         raw = np.concatenate(returned) if complete else self._vectors(list(row_of))
-        vectors = self.calibration.mixed(raw, languages, self._share)
+        vectors = self.calibration.correct_documents(raw, languages, self._share)
         by_words = np.zeros((queries, len(row_of)), dtype=np.bool_)
         members = [by_words.copy() for _ in ends]
         for query in range(queries):
@@ -195,12 +195,10 @@ class FairRanker:
             scores = cosines * scale.rate
             return Scored(documents, cosines, None, None, np.where(members[-1], scores, np.float32(-np.inf)))
         fwd = self._neighbourhoods(documents, np.where(members[0], cosines, np.float32(-np.inf))) + scale.lift
-        bank, sources = self._bank(query_lang)
-        bank_cosines = documents.cosines(bank)
-        for row, doc_id in enumerate(documents.doc_ids):
-            if doc_id in sources:  # a title must not meet its own document
-                bank_cosines[row, sources[doc_id]] = -np.inf
-        bwd = neighbourhood(bank_cosines, min(self.calibration.neighbours, max(1, len(bank) // 8)))
+        bank = self._bank(query_lang)
+        bank_cosines = documents.cosines(bank.vectors)
+        bank.exclude_sources(bank_cosines, documents.doc_ids)
+        bwd = neighbourhood(bank_cosines, bank.neighbours)
         scores = margin(cosines, fwd, bwd, self.choice.margin, self._beta) * scale.rate
         return Scored(documents, cosines, fwd, bwd, np.where(members[-1], scores, np.float32(-np.inf)))
 
@@ -210,19 +208,11 @@ class FairRanker:
 
     def _neighbourhoods(self, documents: Documents, cosines: FloatArray) -> FloatArray:
         """(queries, n) mean of each query's k largest cosines in the document's language."""
-        fwd = np.empty_like(cosines)
-        for rows in documents.languages.values():
-            fwd[:, rows] = neighbourhood(cosines[:, rows], self.calibration.neighbours)[:, None]
-        return fwd
+        return language_neighbourhoods(cosines, documents.languages.values(), self.calibration.neighbours)
 
-    def _bank(self, lang: str) -> tuple[FloatArray, dict[str, list[int]]]:
-        """Corrected pseudo-queries of a language, and the rows of each source document's pseudo-queries."""
+    def _bank(self, lang: str) -> Bank:
         if lang not in self._banks:
-            vectors, sources = self.calibration.bank(lang, self._share)
-            rows: dict[str, list[int]] = {}
-            for row, doc_id in enumerate(sources):
-                rows.setdefault(doc_id, []).append(row)
-            self._banks[lang] = vectors, rows
+            self._banks[lang] = self.calibration.bank(lang, self._share)
         return self._banks[lang]
 
     def _shortlists(self, scored: Scored, members: Sequence[BoolArray], ends: Sequence[int]) -> list[BoolArray]:
@@ -257,7 +247,7 @@ class FairRanker:
         for row, start, end, passages in zip(rows, borders[:-1], borders[1:], stored, strict=True):
             passage_vectors[start:end] = passages.vectors if len(passages.vectors) else candidates.raw[row]
         spans = {lang: slice(int(borders[span.start]), int(borders[span.stop])) for lang, span in languages.items()}
-        corrected = self.calibration.passages(unit_rows(passage_vectors), spans, self._share)
+        corrected = self.calibration.correct_documents(unit_rows(passage_vectors), spans, self._share, "passage")
         raw, vectors = candidates.raw[rows], candidates.vectors[rows]
         parts = self.calibration.parts
         openings = _openings(parts, corrected, borders[:-1], [opening(passages.offsets) for passages in stored])

@@ -239,7 +239,7 @@ class Searcher:
         for _ in range(_ATTEMPTS):
             try:
                 (ranking,) = self._ranked([query], vectors, k, targets, filters, choice, detailed=True)
-                plain = self._applied.as_stored(vectors, query.lang)
+                plain = self._applied.queries_in_stored_space(vectors, query.lang)
                 return self._hits(ranking, plain[0], explain=explain)
             except KeyError:  # a document was deleted after it was ranked; rank again, without the document
                 continue

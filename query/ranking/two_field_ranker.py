@@ -38,8 +38,8 @@ class TwoFieldRanker(FairRanker):
     ) -> tuple[CandidatesByLanguage, Sequence[Words]]:
         """Search old vectors first: a document that gets its new vector in between is found twice, not never."""
         old, new = self.calibration.model, self.calibration.fresh.model
-        old_queries = {lang: self.calibration.asked(queries, lang, self._share) for lang in targets}
-        new_queries = {lang: self.calibration.fresh.asked(queries, lang, self._share) for lang in targets}
+        old_queries = {lang: self.calibration.queries_for_store(queries, lang, self._share) for lang in targets}
+        new_queries = {lang: self.calibration.fresh.queries_for_store(queries, lang, self._share) for lang in targets}
         words: Sequence[Words] = []
         old_query = VectorQuery(old, old_queries, k, filters, lacking=new)
         if lexical is None:
@@ -58,7 +58,7 @@ class TwoFieldRanker(FairRanker):
         old, new = self.calibration.model, self.calibration.fresh.model
         stamps = self._store.stamps(new, doc_ids)
         fresh = np.array([doc_id in stamps for doc_id in doc_ids], dtype=np.bool_)
-        width = self.calibration.old_width
+        width = self.calibration.stored_width
         raw = np.zeros((len(doc_ids), width + self.calibration.width), dtype=np.float32)
         raw[~fresh, :width] = self._store.vectors(old, _selected(doc_ids, ~fresh))
         raw[fresh, width:] = self._store.vectors(new, _selected(doc_ids, fresh))
@@ -67,7 +67,7 @@ class TwoFieldRanker(FairRanker):
     def _passages(self, doc_ids: Sequence[str], raw: FloatArray) -> list[Passages]:
         """Passages by the model of each document's raw vector, as wide as that row: (p, old dim + new dim)."""
         fresh = self.calibration.is_fresh(raw)
-        old_width, width = self.calibration.old_width, raw.shape[1]
+        old_width, width = self.calibration.stored_width, raw.shape[1]
         old = iter(self._store.passages(self.calibration.model, _selected(doc_ids, ~fresh)))
         new = iter(self._store.passages(self.calibration.fresh.model, _selected(doc_ids, fresh)))
         return [
@@ -123,7 +123,7 @@ class TwoFieldRanker(FairRanker):
         vectors = self._store.vectors(model, _selected(doc_ids, has_old))
         cosines = np.full((len(queries), len(doc_ids)), _EXCLUDED, dtype=np.float32)
         cosines[:, has_old] = documents.parts.cosines(
-            self.calibration.mapped.mixed(vectors, languages, self._share), queries
+            self.calibration.mapped.correct_documents(vectors, languages, self._share), queries
         ).T
         return cosines
 

@@ -44,13 +44,13 @@ def some(count: int, seed: int = 1) -> FloatArray:
 def test_correcting_the_query_ranks_as_correcting_the_documents_does(rank: int, share: float, seed: int) -> None:
     """The inner product with the corrected query differs from the exact one by a constant a query and language."""
     made = fit_statistics(samples({"de": 40, "fr": 40}, seed), "m", rank=rank)
-    documents, query = some(9, seed), made.queries(some(1, seed + 1), "fr", share)
-    known = made.languages["de"]
+    documents, query = some(9, seed), made.correct_queries(some(1, seed + 1), "fr", share)
+    known = made.languages["de"].components["document"]
     if rank:
         exact = documents - np.float32(share) * (documents @ known.subspace.T) @ known.subspace
     else:
         exact = documents - np.float32(share) * known.mean
-    difference = documents @ made.asked(query, "de", share)[0] - exact @ query[0]
+    difference = documents @ made.queries_for_store(query, "de", share)[0] - exact @ query[0]
     assert np.ptp(difference) < 1e-5
 
 
@@ -70,8 +70,8 @@ def test_a_language_with_few_documents_is_drawn_towards_the_others() -> None:
     drawn = samples({"de": 400, "fr": 400, "sw": 2})
     made = fit_statistics(drawn, "m")
     distances = {
-        lang: np.linalg.norm(one.mean - drawn.documents[lang].mean)
-        / np.linalg.norm(made.pooled.mean - drawn.documents[lang].mean)
+        lang: np.linalg.norm(one.components["document"].mean - drawn.documents[lang].mean)
+        / np.linalg.norm(made.pooled["document"].mean - drawn.documents[lang].mean)
         for lang, one in made.languages.items()
     }
     assert distances["sw"] > 5 * distances["de"]
@@ -80,15 +80,16 @@ def test_a_language_with_few_documents_is_drawn_towards_the_others() -> None:
 
 def test_a_language_that_is_not_here_has_the_pooled_mean_and_everybodys_pseudo_queries() -> None:
     made = fit_statistics(samples({"de": 40, "fr": 40}), "m")
-    assert made.documents(some(1), "ja") == pytest.approx(unit_rows(some(1) - made.pooled.mean), abs=1e-6)
-    bank, sources = made.bank("ja")
-    assert {source[:2] for source in sources} == {"de", "fr"}
-    assert len(bank) == len(sources) >= 32
+    corrected = made.correct_documents(some(1), {"ja": slice(0, 1)})
+    assert corrected == pytest.approx(unit_rows(some(1) - made.pooled["document"].mean), abs=1e-6)
+    bank = made.bank("ja")
+    assert {source[:2] for source in bank.sources} == {"de", "fr"}
+    assert len(bank.vectors) == len(bank.sources) >= 32
 
 
 def test_a_small_bank_is_filled_up_with_other_languages_queries() -> None:
     made = fit_statistics(samples({"de": 40, "sw": 3}), "m")
-    _, sources = made.bank("sw")
+    sources = made.bank("sw").sources
     assert sources[:3] == ("sw0", "sw1", "sw2")
     assert len(sources) >= 32
 
@@ -97,11 +98,14 @@ def test_a_language_that_is_not_here_loses_what_all_share_where_others_lose_a_su
     """Its documents are asked, and compared, as those of languages that are known: by directions and not raw."""
     made = fit_statistics(samples({"de": 40, "fr": 40}), "m", rank=2)
     vectors, queries = some(5), some(3, seed=2)
-    assert made.pooled.subspace.shape == (2, DIM)
-    assert np.abs(made.documents(vectors, "ja") @ made.pooled.subspace.T).max() < 1e-5
-    assert np.abs(made.queries(queries, "ja") @ made.pooled_query.subspace.T).max() < 1e-5
-    assert np.abs(made.asked(queries, "ja") @ made.pooled.subspace.T).max() < 1e-5
-    assert np.abs(made.passages(vectors, {"ja": slice(0, 5)}) @ made.pooled_passage.subspace.T).max() < 1e-5
+    japanese = {"ja": slice(0, 5)}
+    pooled = made.pooled["document"].subspace
+    assert pooled.shape == (2, DIM)
+    assert np.abs(made.correct_documents(vectors, japanese) @ pooled.T).max() < 1e-5
+    assert np.abs(made.correct_queries(queries, "ja") @ made.pooled["query"].subspace.T).max() < 1e-5
+    assert np.abs(made.queries_for_store(queries, "ja") @ pooled.T).max() < 1e-5
+    passages = made.correct_documents(vectors, japanese, kind="passage")
+    assert np.abs(passages @ made.pooled["passage"].subspace.T).max() < 1e-5
 
 
 def test_few_documents_keep_what_tells_them_apart_where_a_subspace_is_taken_out() -> None:
@@ -139,11 +143,12 @@ def test_where_nothing_can_be_known_of_a_language_it_is_as_all_are(counts: dict[
     drawn = samples(counts)
     made = fit_statistics(drawn, "m")
     for lang, one in made.languages.items():
-        assert np.isfinite(one.mean).all()
+        assert np.isfinite(one.components["document"].mean).all()
         if counts[lang] == 1:
             (document,) = unit_rows(drawn.documents[lang].mean[None].astype(np.float32))
-            corrected = made.documents(document[None], lang)[0]
-            assert corrected == pytest.approx(unit_rows((document - made.pooled.mean)[None])[0], abs=1e-3)
+            corrected = made.correct_documents(document[None], {lang: slice(0, 1)})[0]
+            pooled = made.pooled["document"].mean
+            assert corrected == pytest.approx(unit_rows((document - pooled)[None])[0], abs=1e-3)
 
 
 def test_languages_of_equal_vectors_and_one_without_any_are_no_division_by_zero() -> None:
@@ -152,8 +157,8 @@ def test_languages_of_equal_vectors_and_one_without_any_are_no_division_by_zero(
         drawn.documents[lang] = PartMoments(PARTS)
         drawn.documents[lang].add(np.tile(some(1, seed=len(lang) + ord(lang[0])), (4, 1)))
     made = fit_statistics(drawn, "m")
-    assert made.languages["sw"].mean == pytest.approx(made.pooled.mean)
-    assert made.languages["de"].mean == pytest.approx(drawn.documents["de"].mean, abs=1e-6)
+    assert made.component("document", "sw").mean == pytest.approx(made.pooled["document"].mean)
+    assert made.component("document", "de").mean == pytest.approx(drawn.documents["de"].mean, abs=1e-6)
 
 
 @given(st.integers(2, 9), st.integers(0, 99))
@@ -189,9 +194,23 @@ def test_vectors_that_are_all_equal_stay_as_they_are() -> None:
     drawn.documents["de"] = PartMoments(PARTS)
     drawn.documents["de"].add(same)
     for rank in (0, 1):
-        corrected = fit_statistics(drawn, "m", rank=rank).documents(same, "de")
+        corrected = fit_statistics(drawn, "m", rank=rank).correct_documents(same, {"de": slice(0, 10)})
         assert np.isfinite(corrected).all()
         assert np.linalg.norm(corrected, axis=1) == pytest.approx(np.ones(10), abs=1e-4)
+
+
+def test_the_arrays_of_an_artifact_keep_their_names_and_order() -> None:
+    made = fit_statistics(samples({"de": 40}), "m")
+    with np.load(io.BytesIO(made.to_bytes()), allow_pickle=False) as archive:
+        names = archive.files
+    pooled = [
+        f"{kind}/{name}" for kind in ("pooled", "pooled_passage", "pooled_query") for name in ("mean", "subspace")
+    ]
+    means, subspaces = ([f"{prefix}{name}" for prefix in ("", "passage_", "query_")] for name in ("mean", "subspace"))
+    assert [name for name in names if name not in {"header", "allow_pickle"}] == [
+        *pooled,
+        *(f"languages/de/{name}" for name in (*means, *subspaces, "bank")),
+    ]
 
 
 def test_an_artifact_comes_back_as_it_was_and_its_id_is_of_all_that_ranks() -> None:

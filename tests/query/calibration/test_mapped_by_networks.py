@@ -76,11 +76,11 @@ def test_documents_are_compared_through_the_network_of_their_language_and_the_qu
     query = encoder.encode_queries([page(query_lang, "topic7")])
     ranker = FairRanker(store, MappedCalibration.on(statistics, networks), CENTRED)  # type: ignore[arg-type]
     (ranking,) = ranker.rank(query, query_lang, LANGS, 90)
-    asked = unit_rows(query - statistics.languages[query_lang].query_mean)[0]
+    asked = unit_rows(query - statistics.component("query", query_lang).mean)[0]
     expected = {}
     for lang in LANGS:
         for items in store.scan("topics", lang=lang):  # type: ignore[attr-defined]
-            left = np.stack([item.vector for item in items]) - statistics.languages[lang].mean
+            left = np.stack([item.vector for item in items]) - statistics.component("document", lang).mean
             for item, vector in zip(items, by_hand(networks, lang, query_lang, left), strict=True):
                 expected[item.document.doc_id] = float(vector @ asked)
     found = dict(zip(ranking.doc_ids, ranking.scores.tolist(), strict=True))
@@ -93,11 +93,11 @@ def test_passages_are_compared_through_it_too(tmp_path: Path, networks: Networks
     query = encoder.encode_queries([page("de", "topic7")])
     ranker = FairRanker(store, MappedCalibration.on(statistics, networks), Choice(0.5, "absolute"))  # type: ignore[arg-type]
     (ranking,) = ranker.rank(query, "de", ["en"], 5, detailed=True)
-    asked = unit_rows(query - statistics.languages["de"].query_mean)[0]
+    asked = unit_rows(query - statistics.component("query", "de").mean)[0]
     assert ranking.details is not None
     for doc_id, detail in zip(ranking.doc_ids, ranking.details, strict=True):
         (stored,) = store.passages("topics", [doc_id])  # type: ignore[attr-defined]
-        left = unit_rows(stored.vectors) - statistics.languages["en"].passage_mean
+        left = unit_rows(stored.vectors) - statistics.component("passage", "en").mean
         assert detail.parts.passage == pytest.approx(
             float((by_hand(networks, "en", "de", left) @ asked).max()), abs=1e-5
         )

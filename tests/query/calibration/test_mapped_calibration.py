@@ -70,7 +70,7 @@ def test_asking_with_a_mapped_query_ranks_as_mapping_every_document_does(
     query = encoder.encode_queries([page(query_lang, "topic7")])
     (ranking,) = FairRanker(store, mapped, CENTRED).rank(query, query_lang, LANGS, 90)  # type: ignore[arg-type]
     vectors = mapped_by_hand(store, statistics, maps, query_lang)
-    asked = asked_by_hand(query, statistics.languages[query_lang].query_mean, maps, query_lang)[0]
+    asked = asked_by_hand(query, statistics.component("query", query_lang).mean, maps, query_lang)[0]
     expected = {doc_id: float(vector @ asked) for some in vectors.values() for doc_id, vector in some.items()}
     found = dict(zip(ranking.doc_ids, ranking.scores.tolist(), strict=True))
     assert found.keys() == expected.keys()
@@ -86,7 +86,8 @@ def test_the_ratio_margin_is_of_neighbourhoods_through_the_map(tmp_path: Path, m
     choice = Choice(0.75, "ratio", passages=False)
     (ranking,) = FairRanker(store, mapped, choice).rank(query, "de", LANGS, 50)  # type: ignore[arg-type]
     german = statistics.languages["de"]
-    asked, bank = (asked_by_hand(rows, german.query_mean, maps, "de") for rows in (query, unit_rows(german.bank)))
+    mean = german.components["query"].mean
+    asked, bank = (asked_by_hand(rows, mean, maps, "de") for rows in (query, unit_rows(german.bank)))
     sources = np.array(german.sources)
     expected = {}
     for some in mapped_by_hand(store, statistics, maps, "de").values():
@@ -110,7 +111,7 @@ def mapped_by_hand(
         map_ = maps.document(query_lang, lang)
         for items in store.scan("topics", lang=lang):  # type: ignore[attr-defined]
             for item in items:
-                left = unit_rows((item.vector - statistics.languages[lang].mean)[None])
+                left = unit_rows((item.vector - statistics.component("document", lang).mean)[None])
                 found[lang][item.document.doc_id] = unit_rows(left if map_ is None else left @ map_)[0]
     return found
 

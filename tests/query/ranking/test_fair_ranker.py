@@ -76,12 +76,13 @@ def test_scores_are_those_of_the_formulas_over_all_documents(
     vector = searcher.encoder.encode_queries([query])
     share, beta = min(1, 2 * balance), max(0, 2 * balance - 1)
     known = searcher.calibration.languages
-    bank, sources = searcher.calibration.bank("de", share)
-    asked = unit_rows(vector - np.float32(share) * known["de"].query_mean)[0]
+    bank, sources = searcher.calibration.bank("de", share).vectors, searcher.calibration.bank("de", share).sources
+    asked = unit_rows(vector - np.float32(share) * known["de"].components["query"].mean)[0]
 
     def compared(queries: np.ndarray, item: object, lang: str) -> np.ndarray:
-        centred = unit_rows(item.vector[None] - np.float32(share) * known[lang].mean)  # type: ignore[attr-defined]
-        passages = unit_rows(item.passages.unit_vectors() - np.float32(share) * known[lang].passage_mean)  # type: ignore[attr-defined]
+        of_documents, of_passages = (known[lang].components[kind].mean for kind in ("document", "passage"))
+        centred = unit_rows(item.vector[None] - np.float32(share) * of_documents)  # type: ignore[attr-defined]
+        passages = unit_rows(item.passages.unit_vectors() - np.float32(share) * of_passages)  # type: ignore[attr-defined]
         near = queries @ passages.T
         return np.asarray((queries @ centred[0] + near.max(axis=-1) + near[..., 0]) / 3)
 
@@ -336,14 +337,12 @@ def test_a_choice_that_is_none_is_refused_where_it_is_made() -> None:
 def test_the_passage_shown_is_the_one_that_the_score_is_of(searcher: Searcher) -> None:
     assert searcher.calibration is not None
     (query,) = [one for one in topics("de") if "Brot" in one.content][:1] or topics("de")[:1]
-    asked = searcher.calibration.queries(searcher.encoder.encode_queries([query]), "de")[0]
+    asked = searcher.calibration.correct_queries(searcher.encoder.encode_queries([query]), "de")[0]
     for choice in (searcher.choice, replace(searcher.choice, passages=False)):
         for hit in searcher.search(query.content, lang="de", k=20, choice=choice):
             (passages,) = searcher.store.passages(searcher.spec.model, [hit.doc_id])
-            near = (
-                searcher.calibration.passages(passages.unit_vectors(), {hit.lang: slice(0, len(passages.vectors))})
-                @ asked
-            )
+            rows = {hit.lang: slice(0, len(passages.vectors))}
+            near = searcher.calibration.correct_documents(passages.unit_vectors(), rows, kind="passage") @ asked
             start, end = passages.offsets[int(near.argmax())]
             assert hit.passage is not None
             assert start <= hit.passage.start < hit.passage.end <= end + 1

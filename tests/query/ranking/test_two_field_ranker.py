@@ -107,12 +107,12 @@ def test_every_document_is_found_once_and_by_its_new_vector_if_it_has_one(tmp_pa
     (ranking,) = migrating.ranker(CENTRED).rank(migrating.queries("de")[7:8], "de", LANGS, 90, detailed=True)
     assert sorted(ranking.doc_ids) == sorted(one.doc_id for one in migrating.pages)
     assert all(doc_id.startswith(lang) for doc_id, lang in zip(ranking.doc_ids, ranking.langs, strict=True))
-    query = migrating.mapped.towards("de").queries(migrating.queries("de")[7:8], "de")[0]
+    query = migrating.mapped.for_queries_in("de").correct_queries(migrating.queries("de")[7:8], "de")[0]
     expected = {}
     for number in fresh:
         one = migrating.pages[number]
         vector = migrating.all.vectors("new-model", [one.doc_id])
-        expected[one.doc_id] = float(migrating.fresh.documents(vector, one.lang)[0] @ query)
+        expected[one.doc_id] = float(migrating.fresh.correct_documents(vector, {one.lang: slice(0, 1)})[0] @ query)
     scores = dict(zip(ranking.doc_ids, ranking.scores.tolist(), strict=True))
     assert max(abs(scores[doc_id] - value) for doc_id, value in expected.items()) < 1e-5
     details = dict(zip(ranking.doc_ids, ranking.details or (), strict=True))
