@@ -33,6 +33,7 @@ from encoders.folder import ModelFolder
 from encoders.methods.registry import open_encoder
 from encoders.text.words import words
 from indexer.index import index
+from indexer.readers.documents import Sources
 from indexer.settings import Settings
 from indexer.training.cr5 import Cr5Report, train_cr5
 
@@ -305,7 +306,7 @@ def rate(rounds: int) -> list[str]:
 def trained(folder: Path) -> Cr5Report:
     """Train a model of help pages in nine languages."""
     sources = [str(harness.DATA / "lohelp" / f"docs.{lang}.jsonl.gz") for lang in harness.LANGUAGES]
-    (report,) = train_cr5(sources, folder / "cr5", settings=Cr5Settings(ridge=LAM))
+    (report,) = train_cr5(Sources(sources), folder / "cr5", settings=Cr5Settings(ridge=LAM))
     return report
 
 

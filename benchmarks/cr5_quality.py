@@ -19,6 +19,7 @@ from encoders.document import FloatArray
 from encoders.methods.registry import open_encoder
 from encoders.text.words import folded
 from indexer.index import index
+from indexer.readers.documents import Sources
 from indexer.settings import Settings
 from indexer.training.cr5 import train_cr5
 from query.fitting.calibrate import calibrate
@@ -56,7 +57,7 @@ def trained(records: Records, chosen: set[str], folder: Path, ridge: float | Non
     """A Cr5 folder of some concepts' documents."""
     kept = (record for some in records.values() for record in some if record["concept"] in chosen)
     source = written(kept, folder / "training.jsonl")
-    (report,) = train_cr5([source], folder / "cr5", settings=Cr5Settings(ridge=ridge))
+    (report,) = train_cr5(Sources([source]), folder / "cr5", settings=Cr5Settings(ridge=ridge))
     print(f"  {report.concepts} concepts, ridge {report.ridge:g}, {report.folder.config.dim} dimensions", flush=True)
     return report.folder.path
 

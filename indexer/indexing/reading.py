@@ -5,18 +5,17 @@ from __future__ import annotations
 import threading
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from importlib.metadata import version
 
 from encoders.console import Progress
 from encoders.document import Document, short_hash
 from encoders.errors import StoreError
-from encoders.languages import UNDETERMINED
 from indexer.ledger.ledger import Note
 from indexer.ledger.tables import REFUSED, REMARK
 from indexer.readers import Reading, ReadOptions, Refusal, Remark, count_records, fingerprint, read
+from indexer.readers.documents import with_languages
 from indexer.readers.irdatasets import PREFIX
-from indexer.text.language_detection import Detector
 
 CHUNK_DOCUMENTS = 64
 CHUNK_CHARACTERS = 1_000_000
@@ -55,25 +54,14 @@ def check_sources(sources: Sequence[str], options: ReadOptions) -> str:
 
 def readings(sources: Sequence[str], options: ReadOptions) -> Iterator[Reading]:
     """All readings of the sources in order, every document with a language."""
-    return _with_languages(reading for source in sources for reading in read(source, options))
+    return with_languages(reading for source in sources for reading in read(source, options))
 
 
 def documents_with(doc_ids: Collection[str], sources: Sequence[str], options: ReadOptions) -> Iterator[Document]:
     """The documents with these ids, read from the sources' beginning, every document with a language."""
     all_readings = (reading for source in sources for reading in read(source, options))
     documents = (reading for reading in all_readings if isinstance(reading, Document) and reading.doc_id in doc_ids)
-    return (reading for reading in _with_languages(documents) if isinstance(reading, Document))
-
-
-def _with_languages(readings: Iterable[Reading]) -> Iterator[Reading]:
-    """The readings, with a detected language for each document of undetermined language."""
-    detector = None
-    for reading in readings:
-        if isinstance(reading, Document) and reading.lang == UNDETERMINED:
-            detector = detector or Detector(None)
-            yield replace(reading, lang=detector.detect(reading.content).lang)
-        else:
-            yield reading
+    return (reading for reading in with_languages(documents) if isinstance(reading, Document))
 
 
 def batches(readings: Iterable[Reading]) -> Iterator[Batch]:

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain, islice
 
 import numpy as np
 
-from encoders.console import Console, Progress
+from encoders.console import Console
 from encoders.document import Document, Encoder, FloatArray
 from encoders.errors import BadInput
-from encoders.languages import UNDETERMINED
 from encoders.maps.parallel import Parallel
-from indexer.readers import Reading, ReadOptions, Refusal, read
+from indexer.readers import Refusal
 from indexer.stores.contract import VectorStore
-from indexer.text.language_detection import Detector
 
 _BATCH = 64
 
@@ -80,54 +78,18 @@ def _dim(vectors: Mapping[str, Mapping[str, FloatArray]]) -> int:
     return len(next(iter(chain.from_iterable(by_concept.values() for by_concept in vectors.values()))))
 
 
-def encoded_by_concept(
-    sources: Sequence[str], encoder: Encoder, langs: Sequence[str], options: ReadOptions, console: Console
-) -> ByConcept:
-    """Read sources and encode the documents of some languages; of all languages where ``langs`` is empty.
-
-    Raises:
-        BadInput: a source can't be read.
-    """
-    vectors = ByConcept()
-    readings = chain.from_iterable([read(source, options) for source in sources])
-    return add_encoded(vectors, _in_languages(readings, langs, vectors.refused), encoder, console)
-
-
-def _in_languages(readings: Iterable[Reading], langs: Sequence[str], refused: list[Refusal]) -> Iterator[Document]:
-    """Yield the documents of some languages, each with its language; collect refusals."""
-    detector = Detector(None)
-    for reading in readings:
-        match reading:
-            case Document():
-                document = _with_language(reading, detector)
-                if not langs or document.lang in langs:
-                    yield document
-            case Refusal():
-                refused.append(reading)
-
-
 def add_encoded(vectors: ByConcept, documents: Iterable[Document], encoder: Encoder, console: Console) -> ByConcept:
     """Encode documents batch by batch and add their vectors to ``vectors``, which is returned."""
     remaining = iter(documents)
     with console.progress("encoding", None, "documents") as progress:
         while batch := list(islice(remaining, _BATCH)):
-            _encode(batch, encoder, vectors, progress)
+            with_concept = [document for document in batch if document.fields.get("concept") not in (None, "")]
+            vectors.without += len(batch) - len(with_concept)
+            if with_concept:
+                for document, vector in zip(with_concept, encoder.encode_documents(with_concept).vectors, strict=True):
+                    vectors.add(document, vector)
+            progress(len(batch))
     return vectors
-
-
-def _with_language(document: Document, detector: Detector) -> Document:
-    if document.lang != UNDETERMINED:
-        return document
-    return replace(document, lang=detector.detect(document.content).lang)
-
-
-def _encode(batch: Sequence[Document], encoder: Encoder, vectors: ByConcept, progress: Progress) -> None:
-    with_concept = [document for document in batch if document.fields.get("concept") not in (None, "")]
-    vectors.without += len(batch) - len(with_concept)
-    if with_concept:
-        for document, vector in zip(with_concept, encoder.encode_documents(with_concept).vectors, strict=True):
-            vectors.add(document, vector)
-    progress(len(batch))
 
 
 def stored_by_concept(store: VectorStore, model: str, langs: Sequence[str], console: Console) -> ByConcept:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
-from itertools import chain, combinations
+from itertools import combinations
 from pathlib import Path
 from typing import Literal
 
@@ -13,12 +13,10 @@ from encoders.console import Console
 from encoders.cr5.corpus import Corpus
 from encoders.cr5.estimator import Cr5
 from encoders.cr5.settings import Cr5Settings
-from encoders.document import Document
 from encoders.errors import BadInput
 from encoders.folder import ModelFolder, free_target
-from encoders.languages import UNDETERMINED
-from indexer.readers import Reading, ReadOptions, Refusal, read
-from indexer.text.language_detection import Detector
+from indexer.readers import Refusal
+from indexer.readers.documents import SourceDocuments, Sources
 from onnx_export.cr5_folder import publish
 
 
@@ -48,24 +46,20 @@ class Cr5Report:
 
 
 def train_cr5(
-    sources: Sequence[str],
+    sources: Sources,
     target: Path,
     *,
-    options: ReadOptions | None = None,
     settings: Cr5Settings | None = None,
-    languages: Sequence[str] = (),
     precision: Literal["fp32", "int8"] = "int8",
     console: Console | None = None,
 ) -> list[Cr5Report]:
     """Learn from documents whose field ``concept`` is the same for translations of one another.
 
     Args:
-        sources: files, folders, ``ir-datasets:NAME``.
+        sources: sources of the documents.
         target: the model folder to write; pairwise training of more than two languages writes a model folder per pair
             inside it.
-        options: how to read the sources.
         settings: how to train; None: the settings of the paper.
-        languages: languages to learn; empty: all.
         precision: of the vectors in the folder.
         console: where progress is shown; None: nowhere.
 
@@ -80,18 +74,18 @@ def train_cr5(
         free_target(target, "model")
     elif target.is_file():
         raise BadInput(f"{target} is a file; choose another --output")
-    readings = [read(source, options or ReadOptions()) for source in sources]
-    corpus = Corpus()
-    refused, other_languages = _count(chain.from_iterable(readings), corpus, languages, console)
-    if not corpus.documents and other_languages:
+    documents, corpus = SourceDocuments(sources), Corpus()
+    with console.progress("counting", None, "documents") as progress:
+        for document in documents.read(progress):
+            corpus.add(document)
+    if not corpus.documents and documents.others:
         raise BadInput(
-            f"no document of {', '.join(sources)} is in {', '.join(languages)}; "
-            f"they have {', '.join(sorted(other_languages))}"
+            f"no document of {sources} is in {', '.join(sources.languages)}; "
+            f"they have {', '.join(sorted(documents.others))}"
         )
     if not corpus.documents:
-        reason = f"{refused[0].where}: {refused[0].reason}" if refused else "they are empty"
-        raise BadInput(f"no document could be read from {', '.join(sources)} ({reason}); give sources that have some")
-    train = partial(_train, settings=settings, precision=precision, refused=refused, console=console)
+        raise documents.nothing_read()
+    train = partial(_train, settings=settings, precision=precision, refused=documents.refused, console=console)
     if settings.pairs != "pairwise" or len(corpus.languages()) <= 2:
         return [train(corpus, free_target(target, "model"))]
     return _train_pairs(corpus, target, train, console)
@@ -117,28 +111,6 @@ def _train_pairs(
     if not reports:
         raise BadInput(f"no pair of languages can be learnt ({'; '.join(failed)})")
     return reports
-
-
-def _count(
-    readings: Iterable[Reading], corpus: Corpus, languages: Sequence[str], console: Console
-) -> tuple[list[Refusal], set[str]]:
-    """Add the documents of the wanted languages to a corpus; return the refusals and the other documents' languages."""
-    detector = Detector(None)
-    refused, other_languages = list[Refusal](), set[str]()
-    with console.progress("counting", None, "documents") as progress:
-        for reading in readings:
-            match reading:
-                case Document(lang=lang):
-                    if lang == UNDETERMINED:
-                        lang = detector.detect(reading.content).lang
-                    if not languages or lang in languages:
-                        corpus.add(replace(reading, lang=lang))
-                    else:
-                        other_languages.add(lang)
-                    progress(1)
-                case Refusal():
-                    refused.append(reading)
-    return refused, other_languages
 
 
 def _train(

@@ -22,8 +22,9 @@ from encoders.hmde.upper import UpperShape
 from encoders.session import Device
 from encoders.wording import counted
 from indexer.indexing.reading import check_sources
-from indexer.readers import ReadOptions, Refusal, Remark
-from indexer.training.hmde_material import Sources, prepare
+from indexer.readers import Refusal, Remark
+from indexer.readers.documents import Sources
+from indexer.training.hmde_material import prepare, survey
 from onnx_export.hmde.settings import Curve, Settings
 from onnx_export.huggingface.source import require_torch
 from onnx_export.models import DEFAULT
@@ -82,13 +83,11 @@ class HmdeReport:
 
 
 def train_hmde(
-    sources: Sequence[str],
+    sources: Sources,
     target: Path,
     *,
     settings: Settings,
-    options: ReadOptions | None = None,
     encoder: str = DEFAULT,
-    languages: Sequence[str] = (),
     precision: Precision = "int8",
     device: Device = "auto",
     force: bool = False,
@@ -99,13 +98,11 @@ def train_hmde(
     Unfinished work is stored in ``TARGET.training``; the same call resumes it.
 
     Args:
-        sources: files, folders, ``ir-datasets:NAME``.
+        sources: sources of the documents.
         target: the model folder to write; an existing model folder is replaced.
         settings: how to train.
-        options: how to read the sources.
         encoder: the lower encoder: the default, an exported encoder if it stays frozen, or a Hugging Face encoder if it
             is trained too.
-        languages: languages to learn from; empty: all.
         precision: of the exported graphs.
         device: where to train.
         force: publish even below the parity bar.
@@ -123,11 +120,10 @@ def train_hmde(
     from onnx_export.hmde.training import Training  # noqa: PLC0415
     from onnx_export.training.device import training_device  # noqa: PLC0415 - torch
 
-    document_source = Sources(sources, options or ReadOptions(), languages)
-    check_sources(document_source.names, document_source.options)
+    check_sources(sources.names, sources.options)
     base = (bases.open_frozen if settings.frozen else bases.open_trained)(encoder, settings, device, console)
-    survey = document_source.survey(console)
-    Triples(survey.pages, settings.seed, concepts_held_out(survey.pages, settings)[0])  # raises before the encoding
+    pages, documents = survey(sources, console)
+    Triples(pages, settings.seed, concepts_held_out(pages, settings)[0])  # raises before the encoding
     work_folder = target.with_name(f"{target.name}.training")
     try:
         work_folder.mkdir(parents=True, exist_ok=True)
@@ -139,7 +135,7 @@ def train_hmde(
         config.graph,
         str(config.max_tokens),
     )
-    material = prepare(document_source, len(survey.pages), base.lower, work_folder, lower_id, console)
+    material = prepare(sources, len(pages), base.lower, work_folder, lower_id, console)
     validation_concepts, judged_concepts = concepts_held_out(material.pages, settings)
     triples = Triples(material.pages, settings.seed, validation_concepts)
     validation_rows = np.array(
@@ -177,8 +173,8 @@ def train_hmde(
     console.say(f"to draw: {share(planned, sum(triples.possible.values()))}")
     curve = training.run(console)
     drawn = triples.languages(triples.draw(0, training.step * settings.batch * settings.accumulate))
-    documents = Counter(page.lang for page in material.pages)
-    facts = training_facts(settings, curve, training.step, documents, drawn, encoder, device_name)
+    counts = Counter(page.lang for page in material.pages)
+    facts = training_facts(settings, curve, training.step, counts, drawn, encoder, device_name)
     folder, parity = publish(
         training.upper, base, target, precision, facts, {_FILES["curve"]: _picture(curve)}, console, force=force
     )
@@ -187,7 +183,7 @@ def train_hmde(
         folder=folder,
         parity=parity,
         curve=curve,
-        documents=dict(sorted(documents.items())),
+        documents=dict(sorted(counts.items())),
         drawn=dict(sorted(drawn.items())),
         possible=triples.possible,
         single=triples.single,
@@ -196,8 +192,8 @@ def train_hmde(
         cut=material.cut,
         held_out=len(judged_concepts),
         resumed=resumed,
-        refused=survey.refused,
-        remarks=survey.remarks,
+        refused=documents.refused,
+        remarks=documents.remarks,
     )
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import io
 import zipfile
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,26 +16,12 @@ from encoders.document import Document, short_hash
 from encoders.errors import BadInput
 from encoders.hmde.triples import TripleDocument, page_of
 from encoders.wording import counted
-from indexer.indexing.reading import readings
-from indexer.readers import ReadOptions, Refusal, Remark
+from indexer.readers.documents import SourceDocuments, Sources
 
 if TYPE_CHECKING:
     from onnx_export.hmde.lower_encoders.lower import Lower, Part
 
 _BATCH = 256
-
-
-@dataclass(frozen=True)
-class MaterialSurvey:
-    """What sources hold, before anything is encoded.
-
-    Attributes:
-        pages: a page for each document to learn from, in reading order.
-    """
-
-    pages: list[TripleDocument] = field(default_factory=list)
-    refused: list[Refusal] = field(default_factory=list)
-    remarks: list[Remark] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -54,61 +40,23 @@ class Material:
     cut: int
 
 
-@dataclass(frozen=True)
-class Sources:
-    """Where documents come from.
+def survey(sources: Sources, console: Console) -> tuple[list[TripleDocument], SourceDocuments]:
+    """Read all sources once; returns a page for each document to learn from, in order, and what reading met.
 
-    Attributes:
-        names: files, folders, ``ir-datasets:NAME``.
-        options: how to read the sources.
-        languages: languages to learn from; empty: all.
+    Raises:
+        BadInput: the sources hold no document to learn from; the message says why.
     """
-
-    names: Sequence[str]
-    options: ReadOptions
-    languages: Sequence[str]
-
-    def survey(self, console: Console) -> MaterialSurvey:
-        """Read all sources once.
-
-        Raises:
-            BadInput: the sources hold no document to learn from; the message says why.
-        """
-        survey, in_other_languages = MaterialSurvey(), 0
-        with console.progress("reading", None, "documents") as progress:
-            for reading in readings(self.names, self.options):
-                match reading:
-                    case Document():
-                        if self._wanted(reading):
-                            survey.pages.append(page_of(reading.lang, reading.fields))
-                        else:
-                            in_other_languages += 1
-                        progress(1)
-                    case Refusal():
-                        survey.refused.append(reading)
-                    case Remark():
-                        survey.remarks.append(reading)
-        if survey.pages:
-            return survey
-        names = ", ".join(self.names)
-        if in_other_languages:
-            excluded = counted(in_other_languages, "is in another language", "are in other languages")
-            raise BadInput(
-                f"no document of {names} is in {', '.join(self.languages)} ({excluded}); name theirs in --languages"
-            )
-        reason = f"{survey.refused[0].where}: {survey.refused[0].reason}" if survey.refused else "they are empty"
-        raise BadInput(f"no document could be read from {names} ({reason}); give sources that have some")
-
-    def documents(self) -> Iterator[Document]:
-        """Read the documents to learn from, each with a language."""
-        return (
-            reading
-            for reading in readings(self.names, self.options)
-            if isinstance(reading, Document) and self._wanted(reading)
+    documents = SourceDocuments(sources)
+    with console.progress("reading", None, "documents") as progress:
+        pages = [page_of(document.lang, document.fields) for document in documents.read(progress)]
+    if pages:
+        return pages, documents
+    if documents.others:
+        excluded = counted(documents.others.total(), "is in another language", "are in other languages")
+        raise BadInput(
+            f"no document of {sources} is in {', '.join(sources.languages)} ({excluded}); name theirs in --languages"
         )
-
-    def _wanted(self, document: Document) -> bool:
-        return not self.languages or document.lang in self.languages
+    raise documents.nothing_read()
 
 
 def prepare(sources: Sources, total: int, lower: Lower, place: Path, lower_id: str, console: Console) -> Material:
@@ -142,7 +90,7 @@ def prepare(sources: Sources, total: int, lower: Lower, place: Path, lower_id: s
         batch.clear()
 
     with console.progress("preparing", total, "documents") as progress:
-        for document in sources.documents():
+        for document in SourceDocuments(sources).read():
             batch.append(document)
             if len(batch) == _BATCH:
                 prepare_batch()

@@ -3,26 +3,24 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
-from itertools import chain
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from encoders.console import Console
+from encoders.batches import encode_in_batches
+from encoders.console import Console, Progress
 from encoders.document import Document, FloatArray
 from encoders.errors import BadInput
 from encoders.folder import ModelFolder, free_target
-from encoders.languages import UNDETERMINED
 from encoders.methods.density import DensityWeights
 from encoders.methods.lawdr import publish
 from encoders.methods.sentence import SentenceEncoder
 from encoders.methods.sentences import Sentences
 from encoders.session import Device
 from encoders.wording import counted
-from indexer.readers import Reading, ReadOptions, Refusal, read
-from indexer.text.language_detection import Detector
+from indexer.readers import Refusal
+from indexer.readers.documents import SourceDocuments, Sources
 from indexer.training.sampling import SentenceSample
 from onnx_export.models import DEFAULT, find_model
 
@@ -52,10 +50,9 @@ class LawdrReport:
 
 
 def train_lawdr(
-    sources: Sequence[str],
+    sources: Sources,
     target: Path,
     *,
-    options: ReadOptions | None = None,
     encoder: str | None = None,
     sample: int = SAMPLE,
     seed: int = 0,
@@ -65,9 +62,8 @@ def train_lawdr(
     """Fit the density of sentences on a sample of sources, and publish it with its base encoder.
 
     Args:
-        sources: files, folders, ``ir-datasets:NAME``.
+        sources: sources of the documents.
         target: the model folder to write; an existing model folder is replaced.
-        options: how to read the sources.
         encoder: name or folder of the base encoder; None: the default.
         sample: number of sentences to fit on, equally many per language.
         seed: seed of the sample and of the folds.
@@ -80,14 +76,15 @@ def train_lawdr(
     """
     console = console or Console(quiet=True)
     target = free_target(target, "model")
-    readings = [read(source, options or ReadOptions()) for source in sources]
+    documents = SourceDocuments(sources)
     base = find_model(encoder or DEFAULT, console)
     sentence_sample = SentenceSample(sample, seed)
-    refused = _draw(chain.from_iterable(readings), sentence_sample, console)
+    with console.progress("reading", None, "documents") as progress:
+        for document in documents.read(progress):
+            sentence_sample.add(document)
     texts = sentence_sample.by_language()
     if not texts:
-        reason = f"{refused[0].where}: {refused[0].reason}" if refused else "they have no text"
-        raise BadInput(f"no sentence could be read from {', '.join(sources)} ({reason}); give sources that have some")
+        raise documents.nothing_read("sentence", "they have no text")
     vectors = _encode(SentenceEncoder(base, device=device), texts, console)
     if not len(vectors):
         raise BadInput(f"the sources have nothing that {base.config.name} knows; give others, or another --encoder")
@@ -98,39 +95,20 @@ def train_lawdr(
     console.say("fitting")
     density = DensityWeights.fit(vectors, seed)
     folder = publish(base, density, target)
-    return LawdrReport(
-        folder, density, sentence_sample.documents, {lang: len(sentences) for lang, sentences in texts.items()}, refused
-    )
-
-
-def _draw(readings: Iterable[Reading], sample: SentenceSample, console: Console) -> list[Refusal]:
-    """Add every document to a sample; return the refusals."""
-    detector = Detector(None)
-    refused = []
-    with console.progress("reading", None, "documents") as progress:
-        for reading in readings:
-            match reading:
-                case Document(lang=lang):
-                    has_language = lang != UNDETERMINED
-                    document = reading if has_language else replace(reading, lang=detector.detect(reading.content).lang)
-                    sample.add(document)
-                    progress(1)
-                case Refusal():
-                    refused.append(reading)
-    return refused
+    counts = {lang: len(sentences) for lang, sentences in texts.items()}
+    return LawdrReport(folder, density, sentence_sample.documents, counts, documents.refused)
 
 
 def _encode(sentence_encoder: SentenceEncoder, texts: dict[str, list[str]], console: Console) -> FloatArray:
     """Encode sentences, each distinct sentence once: (sentences, dim)."""
     encoder = Sentences(sentence_encoder)
     counts = Counter((lang, text) for lang, sentences in texts.items() for text in sentences)
-    distinct = list(counts)
+    distinct = (Document("", lang, text) for lang, text in counts)
     rows = [np.zeros((0, encoder.spec.dim), dtype=np.float32)]
     with console.progress("encoding", counts.total(), "sentences") as progress:
-        for start in range(0, len(distinct), _BATCH):
-            batch = distinct[start : start + _BATCH]
-            encoded = encoder.encode_documents([Document("", lang, text) for lang, text in batch])
-            for key, passages in zip(batch, encoded.passages, strict=True):
-                rows += [passages.unit_vectors()] * counts[key]
-            progress(sum(counts[key] for key in batch))
+        for batch, encoded in encode_in_batches(encoder, distinct, _BATCH, Progress()):
+            repeats = [counts[document.lang, document.text] for document in batch]
+            for count, passages in zip(repeats, encoded.passages, strict=True):
+                rows += [passages.unit_vectors()] * count
+            progress(sum(repeats))
     return np.concatenate(rows)

@@ -13,8 +13,9 @@ from encoders.session import Device
 from indexer.collection import collection as collections
 from indexer.ledger.database import connect
 from indexer.readers import ReadOptions
+from indexer.readers.documents import SourceDocuments, Sources
 from indexer.settings import Settings
-from indexer.training.aligned_documents import ByConcept, encoded_by_concept, stored_by_concept
+from indexer.training.aligned_documents import ByConcept, add_encoded, stored_by_concept
 from onnx_export.models import find_model
 
 
@@ -62,7 +63,9 @@ class AlignedSources:
 
     def _encoded(self, console: Console) -> tuple[ByConcept, EncoderSpec]:
         encoder = open_encoder(find_model(self.encoder, console), self.method, device=self.device)
-        return encoded_by_concept(self.sources, encoder, self.languages, self.options, console), encoder.spec
+        documents = SourceDocuments(Sources(self.sources, self.options, self.languages))
+        vectors = add_encoded(ByConcept(refused=documents.refused), documents.read(), encoder, console)
+        return vectors, encoder.spec
 
     def _stored(self, console: Console) -> tuple[ByConcept, EncoderSpec]:
         engine = connect(self.settings.database)

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from encoders.console import Console
 from encoders.document import Document, Encoder
 from encoders.errors import BadInput, ModelMismatch
-from encoders.languages import UNDETERMINED, normalise
+from encoders.languages import normalise
 from encoders.session import Device
 from encoders.wording import counted
 from indexer.collection import collection as collections
 from indexer.ledger.database import connect
-from indexer.readers import ReadOptions, Refusal, read
+from indexer.readers.documents import SourceDocuments, Sources
 from indexer.readers.irdatasets import PREFIX
 from indexer.settings import Settings
-from indexer.text.language_detection import Detector
 from onnx_export.models import DEFAULT, open_named
 from query.alignment.side import Side, encoded_side, stored_side
 
@@ -126,19 +125,11 @@ class Sides:
             store.close()
 
     def _read(self, source: str) -> Iterator[Document]:
-        detector: Detector | None = None
-        refusals: list[Refusal] = []
-        for reading in read(source, ReadOptions()):
-            if isinstance(reading, Refusal):
-                refusals.append(reading)
-            elif isinstance(reading, Document):
-                if reading.lang == UNDETERMINED:
-                    detector = detector or Detector(None)
-                    yield replace(reading, lang=detector.detect(reading.content).lang)
-                else:
-                    yield reading
-        if refusals:
+        documents = SourceDocuments(Sources([source]))
+        yield from documents.read()
+        if documents.refused:
+            first = documents.refused[0]
             self.console.warn(
-                f"{counted(len(refusals), 'record')} of {source} could not be read; "
-                f"the first, {refusals[0].where}: {refusals[0].reason}"
+                f"{counted(len(documents.refused), 'record')} of {source} could not be read; "
+                f"the first, {first.where}: {first.reason}"
             )

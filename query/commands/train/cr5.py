@@ -81,14 +81,14 @@ def command(
     Documents need the field concept, the same for translations of one another or for pages about the same thing; a few
     hundred concepts are enough to start with. FOLDER then is an encoder of hundreds of thousands of words a second.
     """
+    from indexer.readers.documents import Sources  # noqa: PLC0415
     from indexer.training.cr5 import train_cr5  # noqa: PLC0415 - scipy, which --help does not need
 
     if bool(pivots) != (pairs == "transitive"):
         raise click.UsageError("--pairs transitive and --pivot belong together; give both")
     reports = train_cr5(
-        sources,
+        Sources(sources, options, languages),
         output,
-        options=options,
         settings=Cr5Settings(
             dimensions=dimensions,
             ridge=ridge,
@@ -96,7 +96,6 @@ def command(
             pivots=tuple(normalise(code) for code in pivots),
             seed=seed,
         ),
-        languages=languages,
         precision=precision,
         console=console,
     )

@@ -104,6 +104,7 @@ def command(
 
     Options left out are the preset's. Needs PyTorch: pip install 'dragoman[train]'.
     """
+    from indexer.readers.documents import Sources  # noqa: PLC0415
     from indexer.training.hmde import train_hmde  # noqa: PLC0415 - imports that --help does not need
 
     stated: dict[str, Any] = {
@@ -129,12 +130,10 @@ def command(
     if warmup is None and settings.warmup != PRESETS[preset].warmup:
         console.say(f"the rate rises for {counted(settings.warmup, 'step')}; --warmup sets another number")
     report = train_hmde(
-        sources,
+        Sources(sources, options, languages),
         output,
         settings=settings,
-        options=options,
         encoder=encoder,
-        languages=languages,
         precision=precision,
         device=device,
         force=force,

@@ -10,6 +10,7 @@ from encoders.console import Console
 from encoders.session import Device
 from encoders.wording import counted
 from indexer.readers import ReadOptions
+from indexer.readers.documents import Sources
 from indexer.training.lawdr import SAMPLE, LawdrReport, train_lawdr
 from onnx_export.models import DEFAULT
 from query.commands.options import device_option, output_options, reading_options, seed_option, training_options
@@ -46,9 +47,8 @@ def command(
     some like them. FOLDER then makes documents' vectors by method lawdr.
     """
     report = train_lawdr(
-        sources,
+        Sources(sources, options),
         output,
-        options=options,
         encoder=encoder,
         sample=sample,
         seed=seed,

@@ -27,6 +27,7 @@ from encoders.methods.hmde import Hmde
 from encoders.methods.registry import open_encoder
 from encoders.methods.sentence import SentenceEncoder
 from encoders.methods.sentences import Sentences
+from indexer.readers.documents import SourceDocuments, Sources
 from indexer.settings import Settings
 from indexer.training import hmde_material
 from indexer.training.hmde import concepts_held_out
@@ -356,16 +357,16 @@ def test_sources_without_a_document_in_the_languages_asked_for_are_refused_with_
 def test_sources_that_break_off_when_they_are_read_once_more_are_not_learnt_from(
     over_small: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    survey = hmde_material.Sources.survey
+    survey = hmde_material.survey
     source = tmp_path / "pages.jsonl"
     source.write_text("".join(Path(one).read_text(encoding="utf-8") for one in SOURCES), encoding="utf-8")
 
-    def shortened(sources: hmde_material.Sources, console: Console) -> hmde_material.MaterialSurvey:
+    def shortened(sources: Sources, console: Console) -> tuple[list[TripleDocument], SourceDocuments]:
         found = survey(sources, console)
         source.write_text("".join(source.read_text(encoding="utf-8").splitlines(keepends=True)[:40]), encoding="utf-8")
         return found
 
-    monkeypatch.setattr(hmde_material.Sources, "survey", shortened)
+    monkeypatch.setattr("indexer.training.hmde.survey", shortened)
     said = _refused([str(source), "-o", str(tmp_path / "x"), *over_small, "-q"], capsys)
     assert "the sources gave 48 documents and, read once more, 40; give the same command again" in said
 

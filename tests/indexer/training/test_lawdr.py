@@ -12,6 +12,7 @@ from encoders.folder import ModelFolder
 from encoders.methods.lawdr import load_density
 from encoders.methods.registry import open_encoder
 from indexer.index import index
+from indexer.readers.documents import Sources
 from indexer.settings import Settings
 from indexer.training.lawdr import train_lawdr
 from query import Searcher
@@ -67,10 +68,10 @@ def test_a_folder_named_from_where_one_stands_is_found_from_elsewhere(
 def test_the_same_sources_in_another_order_give_the_same_density(
     small_trained: ModelFolder, small: ModelFolder, tmp_path: Path
 ) -> None:
-    again = train_lawdr(SOURCES[::-1], tmp_path / "again", sample=200, encoder=str(small.path))
+    again = train_lawdr(Sources(SOURCES[::-1]), tmp_path / "again", sample=200, encoder=str(small.path))
     assert again.density.id == load_density(small_trained).id
     assert open_encoder(again.folder, device="cpu").spec == open_encoder(small_trained, device="cpu").spec
-    other = train_lawdr(SOURCES, tmp_path / "other", sample=200, seed=1, encoder=str(small.path))
+    other = train_lawdr(Sources(SOURCES), tmp_path / "other", sample=200, seed=1, encoder=str(small.path))
     assert other.density.id != again.density.id
 
 
@@ -94,7 +95,7 @@ def test_json_says_what_was_fitted_on_what(
 
 def test_an_encoder_trained_on_one_sentence_still_encodes(tmp_path: Path, small: ModelFolder) -> None:
     (tmp_path / "one.txt").write_text("Rivers flood.")
-    report = train_lawdr([str(tmp_path / "one.txt")], tmp_path / "m", encoder=str(small.path))
+    report = train_lawdr(Sources([str(tmp_path / "one.txt")]), tmp_path / "m", encoder=str(small.path))
     vectors = np.eye(report.folder.config.dim, dtype=np.float32)
     assert ((report.density.weights(vectors) > 0) & (report.density.weights(vectors) <= 1)).all()
 
@@ -128,8 +129,10 @@ def test_what_cannot_be_trained_on_is_one_sentence_and_leaves_nothing(
 
 def test_training_needs_no_torch(tmp_path: Path, small: ModelFolder) -> None:
     code = (
-        "import sys\nfrom pathlib import Path\nfrom indexer.training.lawdr import train_lawdr\n"
-        f"train_lawdr([{SOURCES[0]!r}], Path({str(tmp_path / 'm')!r}), sample=20, encoder={str(small.path)!r})\n"
+        "import sys\nfrom pathlib import Path\n"
+        "from indexer.readers.documents import Sources\nfrom indexer.training.lawdr import train_lawdr\n"
+        f"sources, target = Sources([{SOURCES[0]!r}]), Path({str(tmp_path / 'm')!r})\n"
+        f"train_lawdr(sources, target, sample=20, encoder={str(small.path)!r})\n"
         "sys.exit('torch' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)

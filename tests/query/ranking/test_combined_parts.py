@@ -11,6 +11,7 @@ from encoders.cr5.settings import Cr5Settings
 from encoders.document import Document
 from encoders.errors import BadInput
 from encoders.folder import ModelFolder
+from indexer.readers.documents import Sources
 from indexer.settings import Settings
 from indexer.training.cr5 import train_cr5
 from query import Searcher
@@ -58,7 +59,7 @@ def test_without_a_calibration_the_first_hits_are_the_same_however_many_are_aske
 ) -> None:
     """Of a language's documents some are known by both, some by one: kNN has them on other scales."""
     three, few = str(home.home.parent / "three"), tmp_path / "few"
-    train_cr5(SOURCES[:2], few, settings=Cr5Settings(dimensions=4, ridge=1, vocabulary=40))
+    train_cr5(Sources(SOURCES[:2]), few, settings=Cr5Settings(dimensions=4, ridge=1, vocabulary=40))
     words = load_model(ModelFolder.open(three)).vocabularies["en"]
     pairs = [f"{words[place]} {words[-place]}" for place in range(1, 40)]
     mixed = [f"{words[place]} {words[-place - 7]} {words[-place - 9]}" for place in range(1, 40)]

@@ -1,0 +1,90 @@
+"""The documents of sources, each with a language."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import chain
+
+from encoders.console import Progress
+from encoders.document import Document
+from encoders.errors import BadInput
+from encoders.languages import UNDETERMINED
+from indexer.readers import read
+from indexer.readers.source import Reading, ReadOptions, Refusal, Remark
+from indexer.text.language_detection import Detector
+
+
+@dataclass(frozen=True)
+class Sources:
+    """Where documents come from.
+
+    Attributes:
+        names: files, folders, ``elastic:INDEX``, ``ir-datasets:NAME``.
+        languages: languages of the documents to take; empty: all.
+    """
+
+    names: Sequence[str]
+    options: ReadOptions = field(default_factory=ReadOptions)
+    languages: Sequence[str] = ()
+
+    def __str__(self) -> str:
+        """The names, with commas between."""
+        return ", ".join(self.names)
+
+
+class SourceDocuments:
+    """Documents in the wanted languages, and what reading has met so far.
+
+    Attributes:
+        refused: records that could not be read.
+        remarks: on how the sources were read.
+        others: number of documents in other languages, by language.
+    """
+
+    def __init__(self, sources: Sources) -> None:
+        """Open the sources.
+
+        Raises:
+            BadInput: a source does not exist or is an empty folder, or an option is unusable.
+            MissingPart: a source needs an extra that is not installed.
+        """
+        self._sources = sources
+        self._readings = chain.from_iterable([read(name, sources.options) for name in sources.names])
+        self.refused: list[Refusal] = []
+        self.remarks: list[Remark] = []
+        self.others: Counter[str] = Counter()
+
+    def read(self, progress: Callable[[int], None] | None = None) -> Iterator[Document]:
+        """Yield the documents in order, each with a language; ``progress`` also counts those in other languages."""
+        progress = progress or Progress()
+        languages = self._sources.languages
+        for reading in with_languages(self._readings):
+            match reading:
+                case Document():
+                    if not languages or reading.lang in languages:
+                        yield reading
+                    else:
+                        self.others[reading.lang] += 1
+                    progress(1)
+                case Refusal():
+                    self.refused.append(reading)
+                case Remark():
+                    self.remarks.append(reading)
+
+    def nothing_read(self, unit: str = "document", otherwise: str = "they are empty") -> BadInput:
+        """The error for sources that gave nothing; the reason is the first refusal, or ``otherwise``."""
+        reason = f"{self.refused[0].where}: {self.refused[0].reason}" if self.refused else otherwise
+        return BadInput(f"no {unit} could be read from {self._sources} ({reason}); give sources that have some")
+
+
+def with_languages(readings: Iterable[Reading]) -> Iterator[Reading]:
+    """The readings, with a detected language for each document of undetermined language."""
+    detector = None
+    for reading in readings:
+        if isinstance(reading, Document) and reading.lang == UNDETERMINED:
+            detector = detector or Detector(None)
+            yield replace(reading, lang=detector.detect(reading.content).lang)
+        else:
+            yield reading
