@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import NoReturn
 
 import pytest
+import sqlalchemy as sa
 
 from encoders.console import Console
 from encoders.document import Document, Encoder
@@ -25,6 +26,7 @@ from encoders.methods import registry
 from encoders.methods.segments import Segments
 from encoders.methods.sentence import SentenceEncoder
 from encoders.session import Device
+from indexer.ledger.database import connect
 from indexer.settings import Settings
 from onnx_export.models import DEFAULT, default_path, find_model
 from tests import tiers
@@ -100,6 +102,14 @@ def _own_places(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 def settings(tmp_path: Path) -> Settings:
     """Everything in a folder of this test's own."""
     return Settings.read(home=tmp_path / "home")
+
+
+@pytest.fixture
+def engine(settings: Settings) -> Iterator[sa.Engine]:
+    """The ledger of this test's own home."""
+    opened = connect(settings.database)
+    yield opened
+    opened.dispose()
 
 
 @pytest.fixture(scope="session")

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, redirect_stdout
 from pathlib import Path
+from typing import Any
 
 import pytest
 import sqlalchemy as sa
@@ -114,40 +115,22 @@ def homes_by_words(word_model: ModelFolder) -> Homes:
     return Homes(str(word_model.path), "-by-words", quick=True)
 
 
-@pytest.fixture(scope="session")
-def demo(tmp_path_factory: pytest.TempPathFactory, homes: Homes) -> Settings:
-    """The demo collection, indexed and without a calibration."""
-    return copied(homes.plain(), tmp_path_factory.mktemp("demo"))
+def _copy_of(home: Callable[[Homes], Path], homes: str) -> Any:
+    """A fixture: settings of a copy of a home with the demo collection."""
+
+    @pytest.fixture(scope="session")
+    def copy(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Settings:
+        return copied(home(request.getfixturevalue(homes)), tmp_path_factory.mktemp("demo"))
+
+    return copy
 
 
-@pytest.fixture(scope="session")
-def calibrated(tmp_path_factory: pytest.TempPathFactory, homes: Homes) -> Settings:
-    """The same, calibrated."""
-    return copied(homes.calibrated(), tmp_path_factory.mktemp("calibrated"))
-
-
-@pytest.fixture(scope="session")
-def migrated(tmp_path_factory: pytest.TempPathFactory, homes: Homes) -> Settings:
-    """The demo collection, asked by another model: documents are their first tokens; ``said.json`` is its report."""
-    return copied(homes.migrated(), tmp_path_factory.mktemp("migrated"))
-
-
-@pytest.fixture(scope="session")
-def demo_by_words(tmp_path_factory: pytest.TempPathFactory, homes_by_words: Homes) -> Settings:
-    """The demo collection by the word model, without a calibration."""
-    return copied(homes_by_words.plain(), tmp_path_factory.mktemp("demo-by-words"))
-
-
-@pytest.fixture(scope="session")
-def calibrated_by_words(tmp_path_factory: pytest.TempPathFactory, homes_by_words: Homes) -> Settings:
-    """The same, calibrated."""
-    return copied(homes_by_words.calibrated(), tmp_path_factory.mktemp("calibrated-by-words"))
-
-
-@pytest.fixture(scope="session")
-def migrated_by_words(tmp_path_factory: pytest.TempPathFactory, homes_by_words: Homes) -> Settings:
-    """The same, asked by the word model's first tokens."""
-    return copied(homes_by_words.migrated(), tmp_path_factory.mktemp("migrated-by-words"))
+demo = _copy_of(Homes.plain, "homes")
+calibrated = _copy_of(Homes.calibrated, "homes")
+migrated = _copy_of(Homes.migrated, "homes")
+demo_by_words = _copy_of(Homes.plain, "homes_by_words")
+calibrated_by_words = _copy_of(Homes.calibrated, "homes_by_words")
+migrated_by_words = _copy_of(Homes.migrated, "homes_by_words")
 
 
 def moved(settings: Settings, collection: str, url: str, home: Path) -> Settings:

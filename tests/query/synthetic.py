@@ -16,6 +16,7 @@ from tokenizers import models, pre_tokenizers, trainers
 
 from encoders.document import Document, Encoded, Encoder, EncoderSpec, FloatArray, Passages, int8_rows, unit_rows
 from encoders.folder import ModelConfig, ModelFolder, publishing
+from encoders.maps.parallel import Parallel
 from indexer.stores.contract import StoredDocument
 from indexer.stores.embedded import EmbeddedStore
 
@@ -128,3 +129,16 @@ def _mean_of_tokens(table: FloatArray) -> onnx.ModelProto:
         [numpy_helper.from_array(values, name) for name, values in {"table": table, **axes}.items()],
     )
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=10)
+
+
+def rotated(concepts: int, dim: int = 12, noise: float = 0.1) -> Parallel:
+    """Three languages that are turned and shifted against each other."""
+    chance = np.random.default_rng(0)
+    meaning = chance.standard_normal((concepts, dim))
+
+    def language() -> FloatArray:
+        turn = np.linalg.qr(np.eye(dim) + 0.4 * chance.standard_normal((dim, dim)))[0]
+        seen = meaning @ turn + chance.standard_normal(dim) + noise * chance.standard_normal((concepts, dim))
+        return np.asarray(seen, dtype=np.float32)
+
+    return Parallel([str(one) for one in range(concepts)], {lang: language() for lang in ("en", "de", "fr")})

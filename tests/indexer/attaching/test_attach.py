@@ -2,143 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-import numpy as np
 import pytest
 import sqlalchemy as sa
-from elasticsearch import helpers
 
-from encoders.document import Document, FloatArray
+from encoders.document import Document
 from encoders.errors import BadInput, StoreError
 from indexer.attaching.attach import Attaching, detach
-from indexer.attaching.catch_up import AttachReport, catch_up
+from indexer.attaching.catch_up import catch_up
 from indexer.collection.collection import find, register
 from indexer.elastic.address import Credentials
 from indexer.ledger.database import connect, owner_of
 from indexer.settings import Settings
 from indexer.stores.attached import entry_checks
 from indexer.stores.attached.address import Attachment, is_attached
-from indexer.stores.attached.base import JoinedStore
 from indexer.stores.attached.same_index import detach as detach_from
 from indexer.stores.attached.users_index import UsersIndex, only_index
 from indexer.stores.contract import LexicalQuery, VectorQuery
 from indexer.stores.factory import drop_store, open_attached, open_store
+from tests.indexer.attaching.owner import MAPPING, Owner, source, texts
 from trials.counting_encoder import CountingEncoder
-from trials.servers.elastic import client_of
-
-MAPPING: dict[str, Any] = {
-    "dynamic": "strict",
-    "properties": {
-        "headline": {"type": "text", "fields": {"raw": {"type": "keyword"}}},
-        "content": {"properties": {"body": {"type": "text"}}},
-        "lang": {"type": "keyword"},
-        "section": {"type": "text", "fields": {"keyword": {"type": "keyword"}}},
-        "year": {"type": "integer"},
-        "own_vector": {"type": "dense_vector", "dims": 4, "similarity": "dot_product"},
-    },
-}
-
-
-def source(text: str, lang: str | None = "en", **others: Any) -> dict[str, Any]:
-    made: dict[str, Any] = {"headline": f"title of {text}", "content": {"body": text}, "lang": lang, **others}
-    return {name: value for name, value in made.items() if value is not None}
-
-
-def texts(count: int) -> dict[str, dict[str, Any]]:
-    return {f"d{at}": source(f"text {at}") for at in range(count)}
-
-
-class Owner:
-    """Somebody with an index, and us beside them."""
-
-    def __init__(self, url: str, engine: sa.Engine, *, companion: bool) -> None:
-        parts = urlsplit(url)
-        self.server = f"{parts.scheme}://{parts.netloc}"
-        self.prefix = parts.path.strip("/")
-        self.index = f"{self.prefix}-theirs"
-        self.client = client_of(self.server)
-        self.engine = engine
-        self.encoder = CountingEncoder()
-        self.attachment = Attachment(
-            self.server,
-            self.index,
-            text="content.body",
-            title="headline",
-            lang_field="lang",
-            companion=self.prefix if companion else "",
-        )
-
-    def make(self, mapping: Mapping[str, Any] = MAPPING, **settings: Any) -> None:
-        self.client.indices.create(
-            index=self.index, mappings=mapping, settings={"number_of_shards": 2, "number_of_replicas": 0, **settings}
-        )
-
-    def write(self, doc_id: str, document: Mapping[str, Any], **how: Any) -> None:
-        self.client.index(index=self.index, id=doc_id, document=document, **how)
-
-    def write_all(self, documents: Mapping[str, Mapping[str, Any]]) -> None:
-        helpers.bulk(
-            self.client,
-            ({"_index": self.index, "_id": doc_id, "_source": dict(one)} for doc_id, one in documents.items()),
-        )
-
-    def update(self, doc_id: str, changed: Mapping[str, Any]) -> None:
-        self.client.update(index=self.index, id=doc_id, doc=changed)
-
-    def read(self, doc_id: str) -> dict[str, Any]:
-        found: dict[str, Any] = self.client.get(index=self.index, id=doc_id)["_source"]
-        return found
-
-    def open(self) -> JoinedStore:
-        return open_attached(self.attachment, "c", Credentials(), make=True, owner=owner_of(self.engine))
-
-    def follow(self) -> AttachReport:
-        store = self.open()
-        try:
-            return catch_up(store, self.encoder, self.engine, "c")
-        finally:
-            store.close()
-
-    def encoded_by_following(self) -> list[str]:
-        """Ids that had to be encoded again."""
-        self.encoder.encoded.clear()
-        self.follow()
-        return sorted(self.encoder.encoded)
-
-    def vectors(self) -> dict[str, FloatArray]:
-        """Every vector that a search can find."""
-        store = self.open()
-        try:
-            pages = list(store.scan(self.encoder.spec.model))
-        finally:
-            store.close()
-        return {item.document.doc_id: item.vector for page in pages for item in page}
-
-    def check(self) -> None:
-        """Every document has the vector of its text, and nothing else has one."""
-        self.client.indices.refresh(index=self.index)
-        hits = self.client.search(index=self.index, size=10_000)["hits"]["hits"]
-        written = {}
-        for hit in hits:
-            body, title = hit["_source"]["content"]["body"], hit["_source"]["headline"]
-            if body:
-                written[hit["_id"]] = Document(hit["_id"], hit["_source"].get("lang", "und"), body, title)
-        vectors = self.vectors()
-        assert vectors.keys() == written.keys()
-        for doc_id, document in written.items():
-            np.testing.assert_allclose(vectors[doc_id], CountingEncoder().encode_queries([document])[0], atol=1e-6)
-
-
-@pytest.fixture
-def engine(settings: Settings) -> Iterator[sa.Engine]:
-    opened = connect(settings.database)
-    yield opened
-    opened.dispose()
 
 
 @pytest.fixture(params=["in place", "companion"])

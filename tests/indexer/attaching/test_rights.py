@@ -11,9 +11,7 @@ import sqlalchemy as sa
 from encoders.document import Document
 from encoders.errors import StoreError
 from indexer.attaching.catch_up import catch_up
-from indexer.ledger.database import connect
 from indexer.readers import ReadOptions, count_records, read
-from indexer.settings import Settings
 from indexer.stores.attached.address import Attachment
 from indexer.stores.factory import drop_store, open_attached
 from trials.counting_encoder import CountingEncoder
@@ -29,13 +27,6 @@ def server(secured: ElasticServer) -> Iterator[ElasticServer]:
             client.index(index=index, id="a", document={"body": "one", "lang": "en"}, refresh=True)
         yield secured
         client.indices.delete(index=["theirs", "untouched"])
-
-
-@pytest.fixture
-def engine(settings: Settings) -> Iterator[sa.Engine]:
-    opened = connect(settings.database)
-    yield opened
-    opened.dispose()
 
 
 def attach(server: ElasticServer, engine: sa.Engine, user: str, companion: str = "", index: str = "theirs") -> int:

@@ -14,7 +14,6 @@ from encoders.document import Document
 from encoders.errors import BadInput, StoreError
 from indexer.indexing import pipeline
 from indexer.indexing.reading import CHUNK_DOCUMENTS
-from indexer.ledger.database import connect
 from indexer.ledger.ledger import findings, runs
 from indexer.readers import ReadOptions, Refusal, count_records, elastic, fingerprint, read
 from indexer.settings import Settings
@@ -58,13 +57,6 @@ def place(elastic_url: str) -> Iterator[Place]:
     made = Place(elastic_url)
     yield made
     made.client.close()
-
-
-@pytest.fixture
-def engine(settings: Settings) -> Iterator[sa.Engine]:
-    opened = connect(settings.database)
-    yield opened
-    opened.dispose()
 
 
 def test_every_document_is_read_with_its_fields(place: Place) -> None:

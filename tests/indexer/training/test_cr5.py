@@ -14,6 +14,7 @@ from encoders.methods.registry import open_encoder
 from indexer.settings import Settings
 from query import Searcher
 from query.cli import run
+from tests.indexer.training.indexed import indexed_by
 from trials import DEMO
 
 SOURCES = [str(DEMO / f"docs.{lang}.jsonl") for lang in ("de", "en", "es", "ja")]
@@ -30,18 +31,14 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> ModelFolder:
 def test_a_collection_is_indexed_calibrated_searched_and_evaluated_by_what_was_trained(
     trained: ModelFolder, settings: Settings, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    place = ["--home", str(settings.home)]
-    assert run(["index", *SOURCES, "-c", "mini", "--encoder", str(trained.path), "-q", *place]) == 0
-    capsys.readouterr()
-    assert run(["status", "-c", "mini", "--json", *place]) == 0
-    assert json.loads(capsys.readouterr().out)["method"] == "cr5"
+    assert indexed_by(trained, SOURCES, settings, capsys)["method"] == "cr5"
     with Searcher.open("mini", settings, device="cpu") as searcher:
         assert searcher.calibration is not None
         hits = searcher.search("Wasser für die Stadt", lang="de", to=["es"], k=5)
     assert {hit.lang for hit in hits} == {"es"}
     assert all(hit.passage is not None and hit.passage.text for hit in hits)
     topics = ["--topics", str(DEMO / "topics.tsv"), "--qrels", str(DEMO / "qrels.txt"), "--langs", "de,en"]
-    assert run(["evaluate", *topics, "-c", "mini", "--json", "-q", *place]) == 0
+    assert run(["evaluate", *topics, "-c", "mini", "--json", "-q", "--home", str(settings.home)]) == 0
 
 
 def test_a_query_without_a_known_word_is_refused_in_search_and_finds_nothing_in_an_evaluation(

@@ -35,6 +35,7 @@ from indexer.training.hmde_material import load_or_prepare
 from onnx_export.hmde.settings import PRESETS, settings_of
 from query import Searcher
 from query.cli import run
+from tests.indexer.training.indexed import indexed_by
 from tests.onnx_export.conftest import SaveModel, _exports_once, save_model  # noqa: F401
 from trials import DEMO
 
@@ -72,11 +73,7 @@ def small_trained(tmp_path_factory: pytest.TempPathFactory, over_small: list[str
 def test_a_collection_is_indexed_calibrated_and_searched_by_what_was_trained(
     trained: ModelFolder, settings: Settings, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    place = ["--home", str(settings.home)]
-    assert run(["index", *SOURCES, "-c", "mini", "--encoder", str(trained.path), "-q", *place]) == 0
-    capsys.readouterr()
-    assert run(["status", "-c", "mini", "--json", *place]) == 0
-    assert json.loads(capsys.readouterr().out)["method"] == "hmde"
+    assert indexed_by(trained, SOURCES, settings, capsys)["method"] == "hmde"
     with Searcher.open("mini", settings, device="cpu") as searcher:
         assert searcher.calibration is not None
         hits = searcher.search("Migräne und Kopfschmerz", lang="de", to=["es"], k=3)

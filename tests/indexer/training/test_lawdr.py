@@ -17,6 +17,7 @@ from indexer.settings import Settings
 from indexer.training.lawdr import train_lawdr
 from query import Searcher
 from query.cli import run
+from tests.indexer.training.indexed import indexed_by
 from trials import DEMO, ROOT
 
 SOURCES = [str(DEMO / f"docs.{lang}.jsonl") for lang in ("de", "ja")]
@@ -43,15 +44,12 @@ def small_trained(tmp_path_factory: pytest.TempPathFactory, small: ModelFolder) 
 def test_a_collection_is_indexed_and_searched_by_what_was_trained(
     trained: ModelFolder, settings: Settings, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    place = ["--home", str(settings.home)]
-    assert run(["index", *SOURCES, "-c", "mini", "--encoder", str(trained.path), "-q", *place]) == 0
-    capsys.readouterr()
-    assert run(["status", "-c", "mini", "--json", *place]) == 0
-    assert json.loads(capsys.readouterr().out)["method"] == "lawdr"
+    assert indexed_by(trained, SOURCES, settings, capsys)["method"] == "lawdr"
     with Searcher.open("mini", settings, device="cpu") as searcher:
         hits = searcher.search("Wie lerne ich Schach?", lang="de", to=["ja"], k=3)
     assert "demo:ja:chess" in [hit.document.doc_id for hit in hits]
-    assert run(["index", *SOURCES, "-c", "mini", "--encoder", str(trained.path), "-q", *place]) == 0
+    home = ["--home", str(settings.home)]
+    assert run(["index", *SOURCES, "-c", "mini", "--encoder", str(trained.path), "-q", *home]) == 0
     assert "48 unchanged" in capsys.readouterr().out
 
 

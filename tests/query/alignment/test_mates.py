@@ -6,25 +6,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from encoders.document import FloatArray
 from encoders.errors import BadInput
-from encoders.maps.parallel import ConceptSplit, Parallel
+from encoders.maps.parallel import ConceptSplit
 from indexer.settings import Settings
 from query.alignment.mates import METHODS, learn_comparer, over_pairs
 from query.cli import run
-
-
-def rotated(concepts: int, dim: int = 12, noise: float = 0.1) -> Parallel:
-    """Three languages that are turned and shifted against each other."""
-    chance = np.random.default_rng(0)
-    meaning = chance.standard_normal((concepts, dim))
-
-    def language() -> FloatArray:
-        turn = np.linalg.qr(np.eye(dim) + 0.4 * chance.standard_normal((dim, dim)))[0]
-        seen = meaning @ turn + chance.standard_normal(dim) + noise * chance.standard_normal((concepts, dim))
-        return np.asarray(seen, dtype=np.float32)
-
-    return Parallel([str(one) for one in range(concepts)], {lang: language() for lang in ("en", "de", "fr")})
+from tests.query.synthetic import rotated
 
 
 def test_a_split_is_by_concept_three_fifths_one_and_one() -> None:

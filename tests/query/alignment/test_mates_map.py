@@ -15,7 +15,7 @@ from indexer.training.aligned_documents import ByConcept
 from indexer.training.mapping import MappingPlan, learn, write
 from indexer.training.nca import LearntNetworks, learn_networks
 from query.alignment.mates import mates_by_method
-from tests.query.alignment.test_mates import rotated
+from tests.query.synthetic import rotated
 
 SPEC = EncoderSpec("rotated", "segments", 12, (), "rotated", "rotated")
 QUIET = Console(quiet=True)

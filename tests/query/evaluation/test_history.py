@@ -1,7 +1,5 @@
 """The evaluation log: what is written is found again."""
 
-from collections.abc import Iterator
-
 import pytest
 import sqlalchemy as sa
 from alembic.autogenerate import compare_metadata
@@ -9,8 +7,7 @@ from alembic.migration import MigrationContext
 from ir_measures import Qrel
 
 from encoders.errors import BadInput, StoreError
-from indexer.ledger.database import Base, connect
-from indexer.settings import Settings
+from indexer.ledger.database import Base
 from query.evaluation import history
 from query.evaluation.fairness import FoundRelevant
 from query.evaluation.history import ScoredRun, Setup, pack
@@ -48,13 +45,6 @@ def outcomes() -> list[ScoredRun]:
         ScoredRun("fi", "language", "fi", scores["fi"], pack(FINNISH)),
         ScoredRun("all", "pooled", "mul", pooled(scores, MEASURES), None),
     ]
-
-
-@pytest.fixture
-def engine(settings: Settings) -> Iterator[sa.Engine]:
-    engine = connect(settings.database)
-    yield engine
-    engine.dispose()
 
 
 def test_the_migrations_make_the_tables_the_code_declares(engine: sa.Engine) -> None:

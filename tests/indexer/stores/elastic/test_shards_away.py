@@ -14,7 +14,6 @@ from encoders.errors import StoreError
 from indexer.elastic.address import Address, Credentials
 from indexer.elastic.errors import SearchRefused, TemporaryFailure, is_temporary
 from indexer.indexing import pipeline
-from indexer.ledger.database import connect
 from indexer.readers import ReadOptions, count_records, fingerprint, read
 from indexer.settings import Settings
 from indexer.stores.contract import StoredDocument
@@ -22,18 +21,11 @@ from indexer.stores.elastic import writing
 from indexer.stores.elastic.store import ElasticStore
 from indexer.stores.factory import open_store
 from tests.conftest import until
-from tests.indexer.attaching.test_attach import Owner, source, texts
+from tests.indexer.attaching.owner import Owner, source, texts
 from trials.counting_encoder import CountingEncoder
 from trials.servers.elastic import ElasticServer, client_of
 
 OPTIONS = ReadOptions(fields={"text": "content.body", "title": "headline"})
-
-
-@pytest.fixture
-def engine(settings: Settings) -> Iterator[sa.Engine]:
-    opened = connect(settings.database)
-    yield opened
-    opened.dispose()
 
 
 @pytest.fixture(params=["in place", "companion"])
