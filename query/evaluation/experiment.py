@@ -5,52 +5,29 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Literal
 
-from encoders.document import Document, EncoderSpec
+from encoders.document import Document
 from encoders.errors import BadInput
 from indexer.stores.contract import VectorStore
 from query.evaluation.bm25_baseline import rank_by_bm25
-from query.evaluation.fairness import Fairness, fairness, pooled_fairness
-from query.evaluation.history import Kind, ScoredRun, pack
+from query.evaluation.fairness import Fairness, FoundRelevant, fairness, pooled_fairness
 from query.evaluation.measures import Measure, Scores, evaluate, pooled, relevant_topics
 from query.evaluation.topics import Topic
-from query.evaluation.trec_run import Run, Scored
+from query.evaluation.trec_run import Run, Scored, pack
 from query.ranking.hits import Ranking
 
 if TYPE_CHECKING:
     from ir_measures import Qrel
 
+    from query.ranking.searcher import Searcher
+
 FIELDS = ("title", "description")
 """Parts of a topic that form the query."""
 _IDS_AT_ONCE = 500
 
-
-class Ranker(Protocol):
-    """The part of ``Searcher`` that an experiment uses."""
-
-    @property
-    def store(self) -> VectorStore:
-        """The store of the documents."""
-        ...
-
-    @property
-    def spec(self) -> EncoderSpec:
-        """Specification of the encoder of the queries."""
-        ...
-
-    @property
-    def model(self) -> str:
-        """Model id of the stored documents' vectors."""
-        ...
-
-    def targets(self, to: Sequence[str] | None) -> list[str]:
-        """Languages that are searched if the languages ``to`` are asked for."""
-        ...
-
-    def rank(self, queries: Sequence[Document], *, k: int = 1000, to: Sequence[str] | None = None) -> list[Ranking]:
-        """The k best documents for each query."""
-        ...
+Kind = Literal["language", "pooled", "same", "bm25"]
+"""What a run ranks: all target languages, all topic languages pooled, the topics' own language, the same by BM25."""
 
 
 @dataclass(frozen=True)
@@ -72,6 +49,40 @@ class EvaluationPlan:
     to: Sequence[str] | None = None
     depth: int = 1000
     baseline: bool = True
+
+
+@dataclass(frozen=True)
+class ScoredRun:
+    """A run with its scores.
+
+    Attributes:
+        name: unique in its evaluation: ``de``, ``all``, ``de-same``, ``de-bm25``.
+        lang: language of the topics; ``mul`` for a pooled run.
+        scores: the scores, with the measures of fairness if several languages were searched.
+        trec: the run, compressed by ``pack``; none for a pooled run, which consists of its languages' runs.
+        found: relevant documents, and those among the first hundred hits, by their language; empty unless several
+            languages were searched.
+    """
+
+    name: str
+    kind: Kind
+    lang: str
+    scores: Scores
+    trec: bytes | None
+    found: Mapping[str, FoundRelevant] = field(default_factory=dict)
+
+    def topic(self, qid: str) -> str:
+        """The topic that an id is a version of: what a pooled run's ``qid.lang`` is of."""
+        return topic_of(self.kind, qid)
+
+    def topic_language(self, qid: str) -> str:
+        """Language that a topic was asked in: the run's language, or in a pooled run the end of the topic's id."""
+        return qid.rpartition(".")[2] if self.kind == "pooled" else self.lang
+
+
+def topic_of(kind: Kind, qid: str) -> str:
+    """The topic's id without the language that a pooled run appends to the id."""
+    return qid.rpartition(".")[0] if kind == "pooled" else qid
 
 
 @dataclass
@@ -142,7 +153,7 @@ def by_language(topics: Sequence[Topic], langs: Sequence[str] = ()) -> dict[str,
 
 
 def experiment(
-    searcher: Ranker,
+    searcher: Searcher,
     topics: Mapping[str, Sequence[Topic]],
     qrels: Sequence[Qrel],
     plan: EvaluationPlan,
@@ -224,7 +235,7 @@ def _with_fairness(outcome: ScoredRun, run_fairness: Fairness) -> ScoredRun:
 
 
 def _own_language(
-    searcher: Ranker,
+    searcher: Searcher,
     queries: Sequence[Document],
     run: Run | None,
     lang: str,

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -120,9 +121,24 @@ class Run:
         return run
 
 
+def pack(run: Run) -> bytes:
+    """A run as compressed TREC text."""
+    import zstandard  # noqa: PLC0415
+
+    return zstandard.compress(run.to_trec().encode(), 6)
+
+
+def unpack(trec: bytes) -> Iterator[str]:
+    """The lines of a compressed run, with their line ends."""
+    import zstandard  # noqa: PLC0415
+
+    return iter(zstandard.decompress(trec).decode().splitlines(keepends=True))
+
+
 def _falling(qid: str, ranking: Sequence[Scored]) -> list[Scored]:
-    if len({doc_id for doc_id, _ in ranking}) != len(ranking):
-        duplicate = next(doc_id for doc_id, count in _counts(ranking).items() if count > 1)
+    counts = Counter(doc_id for doc_id, _ in ranking)
+    if len(counts) != len(ranking):
+        duplicate = next(doc_id for doc_id, count in counts.items() if count > 1)
         raise BadInput(f"topic {qid} has document {duplicate!r} twice in its ranking; rank it once")
     with np.errstate(over="ignore"):
         scores = np.array([score for _, score in ranking], dtype=np.float32)
@@ -132,13 +148,6 @@ def _falling(qid: str, ranking: Sequence[Scored]) -> list[Scored]:
         for position in range(1, len(scores)):
             scores[position] = min(scores[position], np.nextafter(scores[position - 1], np.float32(-np.inf)))
     return [(doc_id, float(score)) for (doc_id, _), score in zip(ranking, scores, strict=True)]
-
-
-def _counts(ranking: Sequence[Scored]) -> dict[str, int]:
-    counts: dict[str, int] = {}
-    for doc_id, _ in ranking:
-        counts[doc_id] = counts.get(doc_id, 0) + 1
-    return counts
 
 
 def _trec_eval_order(scored: Scored) -> tuple[float, str]:

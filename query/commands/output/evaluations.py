@@ -14,6 +14,20 @@ from query.evaluation.fairness import DEPTH, OWN_LANGUAGE, PEER, FoundRelevant, 
 from query.evaluation.measures import pooled
 from query.evaluation.significance import Comparison
 
+_RUN_NAMES = (
+    "id",
+    "evaluation",
+    "created",
+    "name",
+    "kind",
+    "lang",
+    "main",
+    "topics",
+    "unjudged",
+    "without_hits",
+    "means",
+)
+
 
 def show_evaluation(evaluation: Evaluation, console: Console) -> None:
     """Print an evaluation's remarks and its table of runs."""
@@ -179,12 +193,10 @@ def comparison_json(comparison: Comparison) -> dict[str, Any]:
 
 def run_json(run: history.LoggedRun) -> dict[str, Any]:
     """A logged run as JSON values."""
-    setup = {**run.setup.__dict__, "settings": dict(run.setup.settings)}
-    columns = {key: value for key, value in run.__dict__.items() if key not in {"setup", "found"}}
     return {
-        **columns,
+        **{name: getattr(run, name) for name in _RUN_NAMES},
         "created": f"{run.created.isoformat()}Z",
-        **setup,
+        **asdict(run.setup),
         "topics": run.topics,
         "topic_files": run.setup.topics,
         "found": found_json(run.found),

@@ -9,10 +9,11 @@ from ir_measures import Qrel
 from encoders.errors import BadInput, StoreError
 from indexer.ledger.database import Base
 from query.evaluation import history
+from query.evaluation.experiment import ScoredRun
 from query.evaluation.fairness import FoundRelevant
-from query.evaluation.history import ScoredRun, Setup, pack
+from query.evaluation.history import Setup
 from query.evaluation.measures import Scores, evaluate, parse_measures, pooled
-from query.evaluation.trec_run import Run
+from query.evaluation.trec_run import Run, pack
 
 MEASURES = parse_measures(["AP", "P@10"])
 GERMAN = Run("e5", {"1": [("a b", 0.9), ("c", 0.8)], "2": [("c", 0.5)]})
