@@ -7,6 +7,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field
 
 from query.calibration.margin import Margin
+from query.ranking.hits import Parts, Passage
 
 MOST = 1000
 """Maximum number of hits of one search."""
@@ -54,27 +55,12 @@ class SearchRequest(_Strict):
     log: bool = Field(True, description="Keep it in the query log, where there is one; false if nobody typed it.")
 
 
-class PassageAnswer(BaseModel):
+class PassageAnswer(Passage):
     """The part of a document that answers best; places count characters of title, line break and text."""
 
-    text: str
-    start: int
-    end: int
-    cosine: float
 
-
-class PartsAnswer(BaseModel):
+class PartsAnswer(Parts):
     """What a score is made of."""
-
-    cosine: float
-    corrected: float
-    passage: float | None
-    opening: float | None
-    compared: float
-    fwd: float | None
-    bwd: float | None
-    score: float
-    words: float | None
 
 
 class HitAnswer(BaseModel):
