@@ -9,22 +9,10 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
 from query.service.metrics import Metrics
+from query.service.refusals import Refused
 
 T = TypeVar("T")
 _AVERAGE_WEIGHT = 0.1
-
-
-class Refused(Exception):
-    """A request that is not answered now.
-
-    Attributes:
-        status: HTTP status of the answer.
-        after: seconds until the caller may try again; 0: trying again does not help.
-    """
-
-    def __init__(self, status: int, sentence: str, after: float = 0.0) -> None:
-        super().__init__(sentence)
-        self.status, self.after = status, after
 
 
 class SearchThreads:

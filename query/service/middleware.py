@@ -11,9 +11,9 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from query.service import refusals
 from query.service.access import Caller, Rates, matching_token
-from query.service.admission import Refused
 from query.service.metrics import Metrics
 from query.service.options import ServiceOptions
+from query.service.refusals import Refused
 from query.service.upstream import Upstream
 
 _PUBLIC_PATHS = frozenset({"/api/health", "/api/ready"})
@@ -25,9 +25,10 @@ _HEADERS = (
     (b"referrer-policy", b"no-referrer"),
     (b"cross-origin-resource-policy", b"same-origin"),
     (b"cross-origin-opener-policy", b"same-origin"),
+    (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'"),
+    (b"cache-control", b"no-store"),
 )
-_CONTENT_POLICY = (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'")
-_UNCACHED = (b"cache-control", b"no-store")
+"""Headers of every answer that does not have them already."""
 
 
 class AccessMiddleware:
@@ -66,7 +67,7 @@ class AccessMiddleware:
             body = await self._body(scope, receive)
         except Refused as refused:
             self._metrics.refused.labels(str(refused.status)).inc()
-            await _refusal(refused, elastic=is_elastic(scope))(scope, receive, send_with_headers)
+            await _answer(refused, elastic=is_elastic(scope))(scope, receive, send_with_headers)
         else:
             await self._app(scope, _replayed(body, receive), send_with_headers)
         finally:
@@ -160,27 +161,11 @@ def _replayed(body: bytes, receive: Receive) -> Receive:
 
 def _with_headers(headers: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
     present = {name for name, _ in headers}
-    added = [*_HEADERS, _CONTENT_POLICY, _UNCACHED]
-    return [*headers, *((name, value) for name, value in added if name not in present)]
+    return [*headers, *((name, value) for name, value in _HEADERS if name not in present)]
 
 
-def _refusal(refused: Refused, *, elastic: bool) -> JSONResponse:
-    headers = refusals.headers(refused)
-    if refused.status == 401:
-        headers["WWW-Authenticate"] = 'Basic realm="dragoman", charset="UTF-8"'
-    if elastic:
-        return JSONResponse(elastic_error(refused), refused.status, {**headers, "X-Elastic-Product": "Elasticsearch"})
-    return JSONResponse({"error": str(refused)}, refused.status, headers)
-
-
-_ERROR_TYPES = {401: "security_exception", 403: "security_exception", 404: "resource_not_found_exception",
-          429: "es_rejected_execution_exception"}  # fmt: skip
-
-
-def elastic_error(refused: Refused) -> dict[str, object]:
-    """A refusal in Elasticsearch's own shape."""
-    kind = _ERROR_TYPES.get(
-        refused.status, "illegal_argument_exception" if refused.status < 500 else "dragoman_exception"
-    )
-    cause = {"type": kind, "reason": str(refused)}
-    return {"error": {"root_cause": [cause], **cause}, "status": refused.status}
+def _answer(refused: Refused, *, elastic: bool) -> JSONResponse:
+    if not elastic:
+        return refusals.answer(refused)
+    headers = {**refusals.headers(refused), "X-Elastic-Product": "Elasticsearch"}
+    return JSONResponse(refusals.elastic_error(refused), refused.status, headers)

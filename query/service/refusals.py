@@ -11,10 +11,25 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from encoders.errors import BadInput, MissingPart, ModelMismatch, StoreError
 from indexer.elastic.errors import SearchRefused, reason
-from query.service.admission import Refused
 
 _logger = logging.getLogger("dragoman.service")
 _UNAVAILABLE = "the collection can't be searched now; try again, the service's log says why"
+_ERROR_TYPES = {401: "security_exception", 403: "security_exception", 404: "resource_not_found_exception",
+          429: "es_rejected_execution_exception"}  # fmt: skip
+"""Elasticsearch's names of errors, by status."""
+
+
+class Refused(Exception):
+    """A request that is not answered now.
+
+    Attributes:
+        status: HTTP status of the answer.
+        after: seconds until the caller may try again; 0: trying again does not help.
+    """
+
+    def __init__(self, status: int, sentence: str, after: float = 0.0) -> None:
+        super().__init__(sentence)
+        self.status, self.after = status, after
 
 
 def refusal(error: Exception) -> Refused:
@@ -49,11 +64,23 @@ def _store_refusal(error: StoreError) -> Refused:
 
 
 def headers(refused: Refused) -> dict[str, str]:
-    """Headers of a refusal: ``Retry-After`` in seconds, if trying again can help."""
-    return {"Retry-After": str(math.ceil(refused.after))} if refused.after else {}
+    """Headers of a refusal: when to try again, in seconds, if that can help; how to send a token, if that is needed."""
+    values = {"Retry-After": str(math.ceil(refused.after))} if refused.after else {}
+    if refused.status == 401:
+        values["WWW-Authenticate"] = 'Basic realm="dragoman", charset="UTF-8"'
+    return values
 
 
 def answer(error: Exception) -> JSONResponse:
     """A failure as a JSON response."""
     refused = refusal(error)
     return JSONResponse({"error": str(refused)}, refused.status, headers(refused))
+
+
+def elastic_error(refused: Refused) -> dict[str, object]:
+    """A refusal in Elasticsearch's own shape."""
+    kind = _ERROR_TYPES.get(
+        refused.status, "illegal_argument_exception" if refused.status < 500 else "dragoman_exception"
+    )
+    cause = {"type": kind, "reason": str(refused)}
+    return {"error": {"root_cause": [cause], **cause}, "status": refused.status}

@@ -12,8 +12,8 @@ from hashlib import sha256
 import httpx
 
 from indexer.elastic.address import Credentials
-from query.service.admission import Refused
 from query.service.metrics import Metrics
+from query.service.refusals import Refused
 
 _SENT_HEADERS = ("content-type", "accept", "x-opaque-id")
 _RETURNED_HEADERS = ("content-type", "x-elastic-product", "warning", "x-opaque-id")

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from urllib.parse import parse_qsl, quote, unquote_to_bytes, urlencode
 
-from query.service.admission import Refused
+from query.service.refusals import Refused
 
 INDEX, ID = "{index}", "{id}"
 _GET_POST, _GET_HEAD, _GET = frozenset({"GET", "POST"}), frozenset({"GET", "HEAD"}), frozenset({"GET"})

@@ -22,14 +22,14 @@ from query.ranking.hits import Hit
 from query.ranking.searcher import Searcher
 from query.service import refusals
 from query.service.access import Caller
-from query.service.admission import Refused, SearchThreads
+from query.service.admission import SearchThreads
 from query.service.elastic import query_clause, response
 from query.service.elastic.calls import Call
 from query.service.elastic.query_clause import CrossLingual
 from query.service.elastic.search_body import bodies, named_indices, reaches_elsewhere, refuse_own_parameters
-from query.service.middleware import elastic_error
 from query.service.open_collections import OpenCollections
 from query.service.options import ServiceOptions
+from query.service.refusals import Refused
 from query.service.routes import Api
 from query.service.upstream import Upstream
 
@@ -101,7 +101,7 @@ class ElasticEndpoint:
         except Exception as error:  # noqa: BLE001 - every failure is an answer; what it may say is decided in one place
             refusal = refusals.refusal(error)
             headers = {**_PRODUCT_HEADER, **refusals.headers(refusal)}
-            return Response(json.dumps(elastic_error(refusal)), refusal.status, headers, media)
+            return Response(json.dumps(refusals.elastic_error(refusal)), refusal.status, headers, media)
 
     async def _answer(self, request: Request, media: str) -> Response:
         scope, caller = request.scope, request.state.caller
@@ -112,7 +112,8 @@ class ElasticEndpoint:
         if query_clause.has_clause(values):
             if call.endpoint != "_search" or not isinstance(values[0], dict) or len(call.indices) != 1:
                 raise Refused(400, f"{query_clause.NAME} is for _search of one index; give each a call of its own")
-            answer, search_id = await self._cross_lingual(call, values[0], caller)
+            search = query_clause.parse(values[0], dict(call.query))
+            answer, search_id = await self._threads.do(lambda: self._search(call.indices[0], search, caller))
             log_header = {_SEARCH_ID_HEADER: search_id} if search_id else {}
             return Response(json.dumps(answer, ensure_ascii=False), 200, {**_PRODUCT_HEADER, **log_header}, media)
         if self._upstream is None:
@@ -169,12 +170,6 @@ class ElasticEndpoint:
         """Read the list of collections and their places."""
         self._places = [_Place.of(row, self._options.settings) for row in self._open_collections.rows()]
         self._refreshed_at = time.monotonic()
-
-    async def _cross_lingual(
-        self, call: Call, body: Mapping[str, Any], caller: Caller
-    ) -> tuple[dict[str, Any], str | None]:
-        search = query_clause.parse(body, dict(call.query))
-        return await self._threads.do(lambda: self._search(call.indices[0], search, caller))
 
     def _search(self, index: str, search: CrossLingual, caller: Caller) -> tuple[dict[str, Any], str | None]:
         """The body of the answer, and the search's id in the query log."""

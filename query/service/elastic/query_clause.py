@@ -9,8 +9,8 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from query.service.admission import Refused
 from query.service.messages import MOST, SearchRequest
+from query.service.refusals import Refused
 
 NAME = "cross_lingual"
 _CLAUSE_NAMES = ("query", "lang", "to", "balance", "margin", "weights", "hybrid", "passages", "calibration")
@@ -22,12 +22,14 @@ _IGNORED_PARAMETERS = frozenset(
     | {"preference", "pretty", "request_cache", "search_type", "typed_keys"}
 )
 """Parameters that change nothing in a cross-lingual search."""
+_NOTHING_TO_COUNT = (
+    "documents are ranked by candidates and not matched, so there is nothing to count; "
+    "ask for aggregations in a search of their own"
+)
 _REFUSED_SETTINGS = {
     "search_after": "a ranking of candidates has no place to go on from; ask for more at once with size, up to 1000",
-    "aggs": "documents are ranked by candidates and not matched, so there is nothing to count; ask for aggregations "
-    "in a search of their own",
-    "aggregations": "documents are ranked by candidates and not matched, so there is nothing to count; ask for "
-    "aggregations in a search of their own",
+    "aggs": _NOTHING_TO_COUNT,
+    "aggregations": _NOTHING_TO_COUNT,
     "sort": "hits are ranked by what they mean; sort them in your application",
     "knn": "the service makes the vectors itself",
     "version": "hits are shown without versions; read them with _mget",
@@ -60,7 +62,6 @@ class CrossLingual:
         size: number of hits shown after these.
         source: ``_source`` as the body has it.
         highlight: none: no highlights.
-        explain: whether each hit shows the parts of its score.
     """
 
     asked: SearchRequest
@@ -69,7 +70,6 @@ class CrossLingual:
     size: int = 10
     source: Any = True
     highlight: Highlight | None = None
-    explain: bool = False
 
 
 def has_clause(value: Any) -> bool:
@@ -102,15 +102,8 @@ def parse(body: Mapping[str, Any], parameters: Mapping[str, str]) -> CrossLingua
     if has_clause(filters):
         raise Refused(400, f"{NAME} stands once, as the query or in must of a bool")
     request = _request(clause, max(1, start + size), explain=bool(settings.get("explain")))
-    return CrossLingual(
-        request,
-        filters,
-        start,
-        size,
-        settings.get("_source", True),
-        _highlight(settings.get("highlight")),
-        request.explain,
-    )
+    highlight = _highlight(settings.get("highlight"))
+    return CrossLingual(request, filters, start, size, settings.get("_source", True), highlight)
 
 
 def _parameter_settings(parameters: Mapping[str, str]) -> dict[str, Any]:

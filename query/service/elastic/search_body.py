@@ -7,8 +7,8 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from query.service.admission import Refused
 from query.service.elastic.calls import Call
+from query.service.refusals import Refused
 
 _CREDENTIAL_PARAMETERS = {
     "scroll": "pages follow each other with search_after, and",
