@@ -8,7 +8,6 @@ import threading
 import time
 import uuid
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
 from queue import Empty, Full, Queue
 from typing import Any
 
@@ -27,29 +26,6 @@ _SECONDS_BETWEEN_CLEANINGS = 3600.0
 """Seconds between two removals of old entries."""
 
 
-@dataclass(frozen=True)
-class SearchEntry:
-    """A search, as it is logged.
-
-    Attributes:
-        query: text of the query.
-        lang: language of the query.
-        collection: name of the collection.
-        space: id of model and calibration.
-        settings: the other settings of the request, JSON values.
-        hits: ids of the documents that were shown, best first.
-        took: milliseconds.
-    """
-
-    query: str
-    lang: str
-    collection: str
-    space: str
-    settings: dict[str, Any]
-    hits: Sequence[str]
-    took: int
-
-
 class QueryLog:
     """Writes the log in a separate thread, so that no search waits for the database."""
 
@@ -66,10 +42,11 @@ class QueryLog:
         self._thread = threading.Thread(target=self._work, name="query log", daemon=True)
         self._thread.start()
 
-    def searched(self, entry: SearchEntry) -> str:
-        """Log a search; returns its id."""
+    def searched(self, search: SearchRow) -> str:
+        """Log a search, of which only id and time are not yet set; returns the id."""
         search_id = uuid.uuid4().hex
-        self._put(SearchRow(id=search_id, created=now(), **{**asdict(entry), "hits": list(entry.hits)}))
+        search.id, search.created = search_id, now()
+        self._put(search)
         return search_id
 
     def clicked(self, search: str, doc_id: str) -> None:

@@ -13,12 +13,13 @@ from fastapi.responses import PlainTextResponse
 from encoders.errors import BadInput, DragomanError
 from encoders.languages import normalise
 from query.calibration import table as calibration_table
+from query.query_log.tables import SearchRow
 from query.ranking.choice import Choice
 from query.ranking.hits import Hit, as_json
 from query.ranking.options import RankingOptions
 from query.ranking.query_encoder import effective_query_encoder
 from query.ranking.searcher import Searcher, choose
-from query.service.admission import Refused, SearchThreads
+from query.service.admission import SearchThreads
 from query.service.messages import (
     Click,
     CollectionAnswer,
@@ -32,8 +33,8 @@ from query.service.messages import (
 )
 from query.service.metrics import Metrics
 from query.service.open_collections import OpenCollections
-from query.service.query_log import QueryLog, SearchEntry
-from query.service.refusals import refusal
+from query.service.query_log import QueryLog
+from query.service.refusals import Refused, refusal
 
 _ERROR_RESPONSES: dict[int | str, dict[str, Any]] = {
     status: {"model": ErrorAnswer, "description": text}
@@ -49,9 +50,9 @@ _ERROR_RESPONSES: dict[int | str, dict[str, Any]] = {
         503: "Not now.",
     }.items()
 }
-
-
 READY, EMPTY = "ready", "empty"
+_UNLOGGED = {"query", "collection", "lang", "log"}
+"""Parts of a request that are not among the logged settings."""
 
 
 @dataclass(frozen=True)
@@ -160,10 +161,16 @@ class Api:
         self._metrics.searches.labels(searcher.collection, counted_lang).inc()
         logged = None
         if self._log is not None and request.log:
-            settings = {**request.model_dump(exclude={"query", "collection", "lang", "log"}), "balance": choice.balance}
-            shown = [hit.doc_id for hit in hits]
-            entry = SearchEntry(request.query, lang, searcher.collection, searcher.space, settings, shown, took)
-            logged = self._log.searched(entry)
+            search = SearchRow(
+                collection=searcher.collection,
+                query=request.query,
+                lang=lang,
+                space=searcher.space,
+                settings={**request.model_dump(exclude=_UNLOGGED), "balance": choice.balance},
+                hits=[hit.doc_id for hit in hits],
+                took=took,
+            )
+            logged = self._log.searched(search)
         confidence = round(detected.confidence, 4) if detected else None
         return SearchResult(hits, lang, confidence, choice, took, logged)
 
