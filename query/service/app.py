@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import base64
+import re
 import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from hashlib import sha256
+from importlib.resources import files
 from urllib.parse import urlsplit
 
 import uvicorn
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import JSONResponse, Response
+from fastapi.responses import HTMLResponse, JSONResponse, Response
 from starlette.exceptions import HTTPException
 
 from encoders.errors import DragomanError
@@ -19,19 +23,48 @@ from indexer.elastic.address import SCHEMES, Credentials
 from query import __version__
 from query.ranking.searcher import EmptyCollection
 from query.service import refusals
-from query.service.admission import Refused, SearchThreads
+from query.service.admission import SearchThreads
 from query.service.elastic.endpoint import ElasticEndpoint
 from query.service.metrics import Metrics
 from query.service.middleware import AccessMiddleware, is_elastic
 from query.service.open_collections import OpenCollections
 from query.service.options import ServiceOptions
-from query.service.page import SearchPage
 from query.service.query_log import QueryLog
+from query.service.refusals import Refused
 from query.service.routes import EMPTY, READY, Api
 from query.service.upstream import Upstream
 
 _EVERY = 5.0
 """Seconds between two checks of the collections."""
+
+
+class SearchPage:
+    """The page, and its policy with the hashes of the page's style and script."""
+
+    def __init__(self) -> None:
+        self.html = (files("query.service") / "page.html").read_text(encoding="utf-8")
+        self.policy = "; ".join(
+            (
+                "default-src 'none'",
+                f"style-src {_hashes(self.html, 'style')}",
+                f"script-src {_hashes(self.html, 'script')}",
+                "connect-src 'self'",
+                "img-src data:",
+                "form-action 'self'",
+                "base-uri 'none'",
+                "frame-ancestors 'none'",
+                "require-trusted-types-for 'script'",
+            )
+        )
+
+    async def answer(self) -> HTMLResponse:
+        """The page as a response, with its policy."""
+        return HTMLResponse(self.html, headers={"Content-Security-Policy": self.policy, "Cache-Control": "no-cache"})
+
+
+def _hashes(html: str, tag: str) -> str:
+    elements = re.findall(rf"<{tag}>(.*?)</{tag}>", html, re.DOTALL)
+    return " ".join(f"'sha256-{base64.b64encode(sha256(element.encode()).digest()).decode()}'" for element in elements)
 
 
 class Service:
@@ -50,9 +83,7 @@ class Service:
         """
         self._options = options
         self._metrics = Metrics()
-        self._open_collections = OpenCollections(
-            options.settings, options.collections, options.device, hybrid=options.hybrid, metrics=self._metrics
-        )
+        self._open_collections = OpenCollections(options, self._metrics)
         self._closing = threading.Event()
         self._threads = SearchThreads(options.threads, options.waiting, options.seconds, self._metrics)
         self._log = QueryLog(self._open_collections.engine, options.log_days, self._metrics) if options.log else None

@@ -4,29 +4,28 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import sqlalchemy as sa
+from sqlalchemy.orm import aliased
 
 from encoders.console import Console
 from encoders.errors import BadInput, DragomanError, MissingPart, ModelMismatch
-from encoders.session import Device
 from indexer.collection import collection as collections
 from indexer.collection.collection import Collection
 from indexer.ledger.database import connect
-from indexer.settings import Settings
 from indexer.text.language_detection import Detector
 from query.calibration import loading
 from query.calibration.calibration import Calibration
-from query.calibration.table import NONE
+from query.calibration.table import NONE, CalibrationRow
 from query.ranking.options import RankingOptions
 from query.ranking.query_encoder import effective_query_encoder, open_query_encoder
 from query.ranking.searcher import Searcher, choose
-from query.service import collection_state
 from query.service.metrics import Metrics
+from query.service.options import ServiceOptions
 from query.service.query_batcher import QueryBatcher
 
 _COUNT_SECONDS = 5.0
@@ -36,13 +35,42 @@ _RETRY_SECONDS = 60.0
 _MAX_CALIBRATIONS = 4
 """Searchers kept of a collection for calibrations that requests name, beside that of the active calibration."""
 
+_OTHER_CALIBRATIONS = aliased(CalibrationRow)
+_NEWEST = (
+    sa.select(sa.func.max(_OTHER_CALIBRATIONS.created))
+    .where(_OTHER_CALIBRATIONS.collection == Collection.name, _OTHER_CALIBRATIONS.active)
+    .scalar_subquery()
+)
+_STATE = (
+    sa.select(
+        Collection.store,
+        Collection.generation,
+        Collection.model,
+        Collection.encoder,
+        Collection.method,
+        CalibrationRow.id,
+        _NEWEST,
+    )
+    .outerjoin(
+        CalibrationRow,
+        sa.and_(
+            CalibrationRow.collection == Collection.name,
+            CalibrationRow.model == Collection.model,
+            CalibrationRow.active,
+        ),
+    )
+    .where(Collection.name == sa.bindparam("name"))
+)
+"""What decides how a collection is searched, the last two items of its calibration; read before every search."""
+_NAMES = sa.select(Collection.name).order_by(Collection.name)
+
 
 @dataclass(frozen=True)
 class _OpeningFailure:
     """Why a collection could not be opened.
 
     Attributes:
-        state: of the collection in the database at that time, as ``collection_state.now`` returns it.
+        state: of the collection in the database at that time, as ``_STATE`` reads it.
         kind: class of the error.
         sentence: message of the error.
         failed_at: time of the attempt, in seconds of ``time.monotonic``.
@@ -78,31 +106,21 @@ class _OpenCollection:
 class OpenCollections:
     """The collections that are served."""
 
-    def __init__(
-        self, settings: Settings, names: Sequence[str], device: Device, *, hybrid: bool, metrics: Metrics
-    ) -> None:
+    def __init__(self, options: ServiceOptions, metrics: Metrics) -> None:
         """Open the database; collections are opened when they are first searched.
 
-        Args:
-            settings: home, store and database.
-            names: of the collections; empty: all in the database.
-            device: where queries are encoded.
-            hybrid: index the words of a collection when it is opened, and search with them unless a request declines.
-            metrics: counts encoded queries and kept query vectors.
-
         Raises:
-            BadInput: no collection has one of the names.
+            BadInput: no collection has one of the names of the options.
             StoreError: the database can't be opened.
         """
-        self._settings, self._names, self._device, self._hybrid = settings, tuple(names), device, hybrid
-        self._metrics = metrics
-        self._engine = connect(settings.database)
+        self._options, self._metrics = options, metrics
+        self._engine = connect(options.settings.database)
         self._open: dict[str, _OpenCollection] = {}
         self._failures: dict[str, _OpeningFailure] = {}
         self._encoders: dict[tuple[str, str], QueryBatcher] = {}
         self._locks: dict[str, threading.Lock] = {}
         self._lock = threading.Lock()
-        for name in names:
+        for name in options.collections:
             collections.require(self._engine, name)
 
     @property
@@ -112,7 +130,10 @@ class OpenCollections:
 
     def names(self) -> list[str]:
         """Names of the collections that are served."""
-        return list(self._names) or collection_state.names(self._engine)
+        if self._options.collections:
+            return list(self._options.collections)
+        with self._engine.connect() as connection:
+            return list(connection.scalars(_NAMES))
 
     def row(self, name: str) -> Collection:
         """The row of a collection that is served.
@@ -128,12 +149,12 @@ class OpenCollections:
         return [
             collection
             for collection in collections.all_collections(self._engine)
-            if not self._names or collection.name in self._names
+            if not self._options.collections or collection.name in self._options.collections
         ]
 
     def _require_served(self, name: str) -> None:
-        if self._names and name not in self._names:
-            raise BadInput(f"there is no collection {name!r} here; there are: {', '.join(self._names)}")
+        if self._options.collections and name not in self._options.collections:
+            raise BadInput(f"there is no collection {name!r} here; there are: {', '.join(self._options.collections)}")
 
     @contextmanager
     def searcher(self, name: str, calibration: str = "") -> Iterator[Searcher]:
@@ -157,12 +178,14 @@ class OpenCollections:
             self._release(opened)
 
     def _acquire(self, name: str) -> _OpenCollection:
-        state = collection_state.state_of(self._engine, name)
-        if state is None:
+        with self._engine.connect() as connection:
+            row = connection.execute(_STATE, {"name": name}).one_or_none()
+        if row is None:
             with self._lock:
                 self._retire(self._open.pop(name, None))
             collections.require(self._engine, name)
             raise BadInput(f"there is no collection {name!r}")
+        state = tuple(row)
         with self._lock:
             opened = self._open.get(name)
             if opened is not None and opened.state == state:
@@ -204,9 +227,14 @@ class OpenCollections:
     def _load(self, name: str) -> Searcher:
         collection = collections.require(self._engine, name)
         encoder = self._query_encoder(collection, loading.load(self._engine, collection))
-        ranking = RankingOptions(hybrid=self._hybrid)
+        ranking = RankingOptions(hybrid=self._options.hybrid)
         searcher = Searcher.open(
-            name, self._settings, device=self._device, ranking=ranking, encoder=encoder, console=Console()
+            name,
+            self._options.settings,
+            device=self._options.device,
+            ranking=ranking,
+            encoder=encoder,
+            console=Console(),
         )
         searcher.detector.load()
         return searcher
@@ -218,7 +246,7 @@ class OpenCollections:
         with self._lock:
             batcher = self._encoders.get(key)
         if batcher is None or batcher.spec.model != encoder_spec.model:
-            loaded = open_query_encoder(collection, calibration, self._device, Console())
+            loaded = open_query_encoder(collection, calibration, self._options.device, Console())
             batcher = QueryBatcher(loaded, encoded=self._metrics.encoded, kept=self._metrics.kept)
             with self._lock:
                 previous = self._encoders.get(key)
@@ -242,7 +270,9 @@ class OpenCollections:
         collection = collections.require(self._engine, searcher.collection)
         plain = calibration_id == NONE
         calibration = None if plain else loading.load(self._engine, collection, calibration_id)
-        choice = choose(collection.name, calibration, RankingOptions(calibration=calibration_id, hybrid=self._hybrid))
+        choice = choose(
+            collection.name, calibration, RankingOptions(calibration=calibration_id, hybrid=self._options.hybrid)
+        )
         return replace(
             searcher, encoder=self._query_encoder(collection, calibration), calibration=calibration, choice=choice
         )

@@ -17,8 +17,8 @@ from indexer.index import index
 from indexer.ledger.database import connect, transaction
 from indexer.settings import Settings
 from query.query_log.tables import SearchRow
+from query.service.app import SearchPage
 from query.service.options import ServiceOptions
-from query.service.page import SearchPage
 from tests.conftest import skip_or_fail
 from trials.servers.service import serving
 
