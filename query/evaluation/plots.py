@@ -21,12 +21,17 @@ _LABELLED = 40
 """Greatest number of topics for which every bar is named; of more topics, only the best and the worst are named."""
 
 
-def difference_figure(comparisons: Sequence[Comparison]) -> Figure:
-    """Draw the per-topic differences as sorted bars, with a panel for each comparison."""
+def empty_figure(width: float, height: float) -> Figure:
+    """A figure of this size in inches, in which axes and legends make room for each other."""
     from matplotlib.figure import Figure  # noqa: PLC0415 - half a second
 
+    return Figure(figsize=(width, height), layout="constrained")
+
+
+def difference_figure(comparisons: Sequence[Comparison]) -> Figure:
+    """Draw the per-topic differences as sorted bars, with a panel for each comparison."""
     widest = max(len(comparison.topics) for comparison in comparisons)
-    figure = Figure(figsize=(min(10.0, max(7.0, 0.26 * widest)), 3.4 * len(comparisons)), layout="constrained")
+    figure = empty_figure(min(10.0, max(7.0, 0.26 * widest)), 3.4 * len(comparisons))
     for axes, comparison in zip(np.atleast_1d(figure.subplots(len(comparisons))), comparisons, strict=True):
         _draw(axes, comparison)
     return figure
@@ -66,8 +71,7 @@ def _draw(axes: Axes, comparison: Comparison) -> None:
     axes.set_ylim(-1.08 * peak, 1.08 * peak)
     axes.grid(axis="y", linewidth=0.4, alpha=0.5)
     axes.set_axisbelow(True)
-    for side in ("top", "right"):
-        axes.spines[side].set_visible(False)
+    axes.spines[["top", "right"]].set_visible(False)
     _name_topics(axes, [qid for qid, _ in topics])
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from encoders.folder import file_hash
 from encoders.wording import counted
 from indexer.collection import collection as collections
 from indexer.collection.collection import Collection
-from indexer.ledger.database import connect, now
+from indexer.ledger.database import now, opened
 from indexer.settings import Settings
 from indexer.stores.contract import VectorStore
 from query import __version__
@@ -74,51 +75,46 @@ def report(
         DragomanError: the store or the database failed.
     """
     writable(out)
-    engine = connect(settings.database)
-    try:
+    with opened(settings.database) as engine:
         row = collections.require(engine, collection)
         settings.check_store(collection, row.store or settings.home_store)
         calibration = calibration_table.load(engine, row)
         stored_calibration = calibration_table.active(engine, row)
         shown_evaluations = evaluations(engine, collection, evaluation)
-        store = row.open_store(settings)
-        try:
+        with closing(row.open_store(settings)) as store:
             if not store.count():
                 raise BadInput(
                     f"collection {collection} holds no documents; put some in: dragoman index SOURCE -c {collection}"
                 )
             subject = _Subject(engine, row, store, calibration, stored_calibration, shown_evaluations, qrels)
             write_lines(out, [render(_page(subject, console))])
-        finally:
-            store.close()
-    finally:
-        engine.dispose()
     return out
 
 
 def _page(subject: _Subject, console: Console) -> ReportPage:
     counts = subject.store.count()
+    shown_sections: list[Section] = []
     with console.progress("report", _SECTIONS, "pictures") as advance:
-        shown_sections = []
-        if len(counts) < 2:
-            shown_sections += sections.nothing_to_compare(list(counts))
-            advance(len(shown_sections))
-        else:
-            sample = VectorSample.draw(subject.store, subject.collection.model, subject.calibration)
-            shown_sections.append(sections.languages_section(sample, _how_to_calibrate(subject)))
+        for section in _sections(subject, list(counts), console):
+            shown_sections.append(section)
             advance(1)
-            shown_sections.append(sections.separability_section(sample))
-            advance(1)
-            shown_sections.append(_dial(subject))
-            advance(1)
-            shown_sections.append(_pairs(subject, console))
-            advance(1)
-        shown_sections.append(_topics(subject))
-        advance(1)
     title = f"How {subject.name} treats its languages"
     footer = f"Made by dragoman {__version__} on {now():%Y-%m-%d %H:%M} UTC: dragoman report -c {subject.name}"
     table, note = _table(subject), _note(subject)
     return ReportPage(title, _summary(subject, counts), table, note, _facts(subject, counts), shown_sections, footer)
+
+
+def _sections(subject: _Subject, languages: Sequence[str], console: Console) -> Iterator[Section]:
+    """The five sections of the report, each drawn when it is asked for."""
+    if len(languages) < 2:
+        yield from sections.nothing_to_compare(languages)
+    else:
+        sample = VectorSample.draw(subject.store, subject.collection.model, subject.calibration)
+        yield sections.languages_section(sample, _how_to_calibrate(subject))
+        yield sections.separability_section(sample)
+        yield _dial(subject)
+        yield _pairs(subject, console)
+    yield _topics(subject)
 
 
 def _how_to_calibrate(subject: _Subject) -> str:

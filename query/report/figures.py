@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from encoders.document import FloatArray
-from query.evaluation.plots import MEAN
+from query.evaluation.plots import MEAN, empty_figure
 from query.report.language_pairs import PairTable
 
 if TYPE_CHECKING:
@@ -88,12 +88,10 @@ def inline_svg(draw: Callable[[], Figure], name: str, description: str) -> str:
 
 def languages_figure(panels: Panels, langs: npt.NDArray[np.str_]) -> Figure:
     """Documents as dots, a panel for each title; ``langs`` (n,) decides the colour and form of a dot."""
-    from matplotlib.figure import Figure  # noqa: PLC0415
-
     languages = sorted(set(langs.tolist()))
     columns = 12
     height = 4.5 + 0.22 * math.ceil(len(languages) / columns)
-    figure = Figure(figsize=(_WIDTH if len(panels) > 1 else 0.6 * _WIDTH, height), layout="constrained")
+    figure = empty_figure(_WIDTH if len(panels) > 1 else 0.6 * _WIDTH, height)
     size = 24 if len(langs) < 1_000 else 9
     for axes, (title, points) in zip(np.atleast_1d(figure.subplots(1, len(panels))), panels.items(), strict=True):
         shuffled_rows = np.random.default_rng(0).permutation(len(points))
@@ -151,9 +149,7 @@ def _name_clusters(axes: Axes, points: FloatArray, langs: npt.NDArray[np.str_], 
 
 def separability_figure(accuracies: Mapping[str, float], chance: float) -> Figure:
     """Bars of accuracy, 0 to 1, with a line at the accuracy of guessing."""
-    from matplotlib.figure import Figure  # noqa: PLC0415
-
-    figure = Figure(figsize=(_WIDTH, 0.75 + 0.42 * len(accuracies)), layout="constrained")
+    figure = empty_figure(_WIDTH, 0.75 + 0.42 * len(accuracies))
     axes = figure.subplots()
     places = np.arange(len(accuracies))[::-1]
     values = list(accuracies.values())
@@ -175,15 +171,13 @@ def separability_figure(accuracies: Mapping[str, float], chance: float) -> Figur
     axes.set_xlim(0, 1.08)
     axes.set_xticks(np.linspace(0, 1, 6), [f"{share:.0%}" for share in np.linspace(0, 1, 6)])
     axes.tick_params(axis="y", length=0)
-    _hide_frame(axes)
+    axes.spines[["top", "right"]].set_visible(False)
     return figure
 
 
 def dial_figure(points: Sequence[DialPoint], chosen: float, fair: float, measure: str) -> Figure:
     """Share of own-language hits against balance, with the quality measure if it was measured."""
-    from matplotlib.figure import Figure  # noqa: PLC0415
-
-    figure = Figure(figsize=(_WIDTH, 3.6), layout="constrained")
+    figure = empty_figure(_WIDTH, 3.6)
     axes = figure.subplots()
     balances = [point.balance for point in points]
     axes.axhline(fair, color=_COLOURS[4], linewidth=1, linestyle="--", label=f"fair share ({fair:.0%})")
@@ -204,22 +198,20 @@ def dial_figure(points: Sequence[DialPoint], chosen: float, fair: float, measure
     axes.set_ylabel("share, or value of the measure" if measured else "share of the first hits")
     axes.grid(axis="y", linewidth=0.4, alpha=0.5)
     axes.set_axisbelow(True)
-    _hide_frame(axes)
+    axes.spines[["top", "right"]].set_visible(False)
     figure.legend(loc="outside upper left", ncols=4, frameon=False, fontsize=8.5)
     return figure
 
 
 def pairs_figure(tables: Mapping[str, PairTable], measure: str) -> Figure:
     """Heat maps on one scale, side by side or, with many languages, one below the other."""
-    from matplotlib.figure import Figure  # noqa: PLC0415
-
     longest_side = max(max(len(table.queries), len(table.documents)) for table in tables.values())
     side_by_side = len(tables) > 1 and longest_side <= _MOST_SIDE_BY_SIDE
     width = _WIDTH if side_by_side or longest_side > _MOST_NUMBERED else 0.62 * _WIDTH
     rows = max(len(table.queries) for table in tables.values())
     cell_size = (width / len(tables) if side_by_side else width) / (longest_side + 2.5)
     height = min(cell_size, 0.4 if longest_side <= _MOST_NUMBERED else 0.15) * rows + 1.0
-    figure = Figure(figsize=(width, height * (1 if side_by_side else len(tables))), layout="constrained")
+    figure = empty_figure(width, height * (1 if side_by_side else len(tables)))
     shape = (1, len(tables)) if side_by_side else (len(tables), 1)
     highest = max(
         (float(np.nanmax(table.values)) for table in tables.values() if np.isfinite(table.values).any()), default=1.0
@@ -245,8 +237,7 @@ def _draw_pairs(axes: Axes, table: PairTable, highest: float) -> Any:
     axes.set_xlabel("language of the documents")
     axes.set_ylabel("language of the query")
     axes.tick_params(length=0)
-    for side in axes.spines.values():
-        side.set_visible(False)
+    axes.spines[:].set_visible(False)
     for row, column in np.argwhere(~np.isfinite(table.values)):
         axes.annotate("–", (column, row), ha="center", va="center", fontsize=size)
     if not is_large:
@@ -261,8 +252,3 @@ def _draw_pairs(axes: Axes, table: PairTable, highest: float) -> Any:
                 color="#ffffff" if value < 0.55 * highest else "#111111",
             )
     return image
-
-
-def _hide_frame(axes: Axes) -> None:
-    for side in ("top", "right"):
-        axes.spines[side].set_visible(False)
