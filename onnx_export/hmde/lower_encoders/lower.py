@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import pairwise
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -13,7 +14,7 @@ import torch
 from encoders.document import Document, Int8Array, IntArray, int8_rows
 from encoders.methods.sentence import SentenceEncoder
 from encoders.methods.sentences import sentence_spans
-from encoders.text.tokens import Tokens
+from encoders.text.tokens import Tokenizer, Tokens
 
 Part = Mapping[str, npt.NDArray[Any]]
 """Arrays of prepared documents by name, stored in a file of ``numpy.savez``.
@@ -22,92 +23,30 @@ Part = Mapping[str, npt.NDArray[Any]]
 """
 
 
-class Lower(Protocol):
-    """Encodes the sentences of documents, and their titles as queries."""
+class Lower(ABC):
+    """Encodes the sentences of documents, and their titles as queries.
 
+    Attributes:
+        tokenizer: the encoder's tokenizer, with its prefixes.
+    """
+
+    def __init__(self, tokenizer: Tokenizer, sentences: int, tokens: int) -> None:
+        """Take the maximum sentences of a document and the maximum tokens of a sentence, special tokens included."""
+        self.tokenizer = tokenizer
+        self._max_sentences, self._limit = sentences, tokens - tokenizer.document_overhead
+        self._counts = self._openings = np.zeros(0, dtype=np.int64)
+        self._ends = np.zeros(1, dtype=np.int64)
+        self._given: list[tuple[torch.Tensor, Callable[[torch.Tensor], None]]] = []
+
+    @abstractmethod
     def prepare(self, documents: Sequence[Document]) -> Part:
         """Return the arrays to keep of documents; called once for each document."""
-        ...
 
     def take(self, parts: Sequence[Part]) -> None:
         """Load all prepared documents; they are numbered in this order."""
-        ...
-
-    def lengths(self) -> IntArray:
-        """Sentences of each document, (documents,)."""
-        ...
-
-    def openings(self) -> IntArray:
-        """Number of each document's sentences that belong to its title, (documents,)."""
-        ...
-
-    def sentences(self, rows: Sequence[int], *, training: int | None = None) -> torch.Tensor:
-        """Vectors of all sentences of documents, in their order, (sentences, dim) float32.
-
-        With ``training``, the step's seed, the vectors get gradients, which ``learn`` takes.
-        """
-        ...
-
-    def queries(self, rows: Sequence[int], *, training: int | None = None) -> torch.Tensor:
-        """Vectors of the documents' titles as queries, (documents, dim) float32 unit rows."""
-        ...
-
-    def learn(self) -> None:
-        """Pass the gradients of the vectors that were returned in this step on to the weights."""
-        ...
-
-    def parameters(self) -> list[torch.nn.Parameter]:
-        """The weights that learn; none if the encoder is frozen."""
-        ...
-
-    def state(self) -> dict[str, torch.Tensor]:
-        """The weights that learn, by name."""
-        ...
-
-    def restore(self, state: Mapping[str, torch.Tensor]) -> None:
-        """Set the weights to what ``state`` returned."""
-        ...
-
-
-class FrozenLower:
-    """A published encoder whose vectors are computed once and kept as int8, as in an index."""
-
-    def __init__(self, encoder: SentenceEncoder, sentences: int, tokens: int, device: str) -> None:
-        """Take a loaded encoder, the maximum sentences of a document and the maximum tokens of a sentence."""
-        self._encoder = encoder
-        self._max_sentences = sentences
-        self._limit = min(tokens, encoder.folder.config.max_tokens) - encoder.tokenizer.document_overhead
-        self._device = device
-        self._vectors = np.zeros((0, encoder.session.dim), dtype=np.int8)
-        self._queries = np.zeros((0, encoder.session.dim), dtype=np.int8)
-        self._counts = self._openings = np.zeros(0, dtype=np.int64)
-        self._ends = np.zeros(1, dtype=np.int64)
-
-    def prepare(self, documents: Sequence[Document]) -> Part:
-        """Encode the first sentences and the titles."""
-        tokens = self._encoder.tokenizer.tokenize([document.content for document in documents])
-        all_spans = sentence_spans(documents, tokens, self._limit)
-        spans = [text_spans[: self._max_sentences] for text_spans in all_spans]
-        encoded = self._encoder.encode_spans(tokens, spans)
-        counts = np.array([len(passages.vectors) for passages in encoded.passages], dtype=np.int64)
-        titles = [Document(document.doc_id, document.lang, title_of(document)) for document in documents]
-        return {
-            "counts": counts,
-            "left_out": np.array([len(text_spans) - self._max_sentences for text_spans in all_spans], np.int64).clip(
-                min=0
-            ),
-            "openings": title_sentences(documents, tokens, spans),
-            "vectors": np.concatenate([passages.vectors for passages in encoded.passages]),
-            "queries": int8_rows(self._encoder.encode_queries(titles)),
-        }
-
-    def take(self, parts: Sequence[Part]) -> None:
-        """Keep the vectors of all documents in memory: 384 bytes per sentence at 384 dimensions."""
         self._counts = np.concatenate([part["counts"] for part in parts])
         self._openings = np.concatenate([part["openings"] for part in parts])
         self._ends = ends(self._counts)
-        self._vectors = np.concatenate([part["vectors"] for part in parts])
-        self._queries = np.concatenate([part["queries"] for part in parts])
 
     def lengths(self) -> IntArray:
         """Sentences of each document, (documents,)."""
@@ -117,6 +56,78 @@ class FrozenLower:
         """Number of each document's sentences that belong to its title, (documents,)."""
         return self._openings
 
+    @abstractmethod
+    def sentences(self, rows: Sequence[int], *, training: int | None = None) -> torch.Tensor:
+        """Vectors of all sentences of documents, in their order, (sentences, dim) float32.
+
+        With ``training``, the step's seed, the vectors get gradients, which ``learn`` takes.
+        """
+
+    @abstractmethod
+    def queries(self, rows: Sequence[int], *, training: int | None = None) -> torch.Tensor:
+        """Vectors of the documents' titles as queries, (documents, dim) float32 unit rows."""
+
+    def learn(self) -> None:
+        """Pass the gradients of the vectors that were returned in this step on to the weights."""
+        pending, self._given = self._given, []
+        for vectors, propagate in pending:
+            if vectors.grad is not None:
+                propagate(vectors.grad)
+
+    def parameters(self) -> list[torch.nn.Parameter]:
+        """The weights that learn; none if the encoder is frozen."""
+        return list(self._learning().values())
+
+    def state(self) -> dict[str, torch.Tensor]:
+        """The weights that learn, by name."""
+        return {name: weight.detach() for name, weight in self._learning().items()}
+
+    def restore(self, state: Mapping[str, torch.Tensor]) -> None:
+        """Set the weights to what ``state`` returned."""
+        with torch.no_grad():
+            for name, weight in self._learning().items():
+                weight.copy_(state[name])
+
+    def _learning(self) -> dict[str, torch.nn.Parameter]:
+        return {}
+
+    def _cut(self, documents: Sequence[Document]) -> tuple[list[Tokens], list[list[tuple[int, int]]], IntArray]:
+        """Documents' tokens, the spans of the sentences that are kept, and each document's number of others."""
+        tokens = self.tokenizer.tokenize([document.content for document in documents])
+        spans = sentence_spans(documents, tokens, self._limit)
+        left_out = np.array([len(text_spans) - self._max_sentences for text_spans in spans], np.int64).clip(min=0)
+        return tokens, [text_spans[: self._max_sentences] for text_spans in spans], left_out
+
+
+class FrozenLower(Lower):
+    """A published encoder whose vectors are computed once and kept as int8, as in an index."""
+
+    def __init__(self, encoder: SentenceEncoder, sentences: int, tokens: int, device: str) -> None:
+        """Take a loaded encoder, the maximum sentences of a document and the maximum tokens of a sentence."""
+        super().__init__(encoder.tokenizer, sentences, min(tokens, encoder.folder.config.max_tokens))
+        self._encoder, self._device = encoder, device
+        self._vectors = np.zeros((0, encoder.session.dim), dtype=np.int8)
+        self._queries = np.zeros((0, encoder.session.dim), dtype=np.int8)
+
+    def prepare(self, documents: Sequence[Document]) -> Part:
+        """Encode the first sentences and the titles."""
+        tokens, spans, left_out = self._cut(documents)
+        encoded = self._encoder.encode_spans(tokens, spans)
+        titles = [Document(document.doc_id, document.lang, title_of(document)) for document in documents]
+        return {
+            "counts": np.array([len(passages.vectors) for passages in encoded.passages], dtype=np.int64),
+            "left_out": left_out,
+            "openings": title_sentences(documents, tokens, spans),
+            "vectors": np.concatenate([passages.vectors for passages in encoded.passages]),
+            "queries": int8_rows(self._encoder.encode_queries(titles)),
+        }
+
+    def take(self, parts: Sequence[Part]) -> None:
+        """Keep the vectors of all documents in memory: 384 bytes per sentence at 384 dimensions."""
+        super().take(parts)
+        self._vectors = np.concatenate([part["vectors"] for part in parts])
+        self._queries = np.concatenate([part["queries"] for part in parts])
+
     def sentences(self, rows: Sequence[int], *, training: int | None = None) -> torch.Tensor:  # noqa: ARG002
         """Unit vectors without gradients."""
         return self._unit(np.concatenate([self._vectors[self._ends[row] : self._ends[row + 1]] for row in rows]))
@@ -124,20 +135,6 @@ class FrozenLower:
     def queries(self, rows: Sequence[int], *, training: int | None = None) -> torch.Tensor:  # noqa: ARG002
         """Unit vectors without gradients."""
         return self._unit(self._queries[list(rows)])
-
-    def learn(self) -> None:
-        """Do nothing."""
-
-    def parameters(self) -> list[torch.nn.Parameter]:
-        """No weight learns."""
-        return []
-
-    def state(self) -> dict[str, torch.Tensor]:
-        """No weight learns."""
-        return {}
-
-    def restore(self, state: Mapping[str, torch.Tensor]) -> None:
-        """Do nothing."""
 
     def _unit(self, rows: Int8Array) -> torch.Tensor:
         return torch.nn.functional.normalize(torch.from_numpy(rows).to(self._device, torch.float32), dim=1)

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import torch
 
 from encoders.document import Document, Int32Array, IntArray
-from encoders.methods.sentences import sentence_spans
-from encoders.session import token_batches
+from encoders.session import padded, token_batches
 from encoders.text.tokens import Tokenizer
-from onnx_export.hmde.lower_encoders.lower import Part, ends, title_of, title_sentences
+from onnx_export.hmde.lower_encoders.lower import Lower, Part, ends, title_of, title_sentences
 from onnx_export.training.seeds import seed_torch
 
 
-class TrainedLower:
+class TrainedLower(Lower):
     """An encoder whose weights learn.
 
     A step keeps only the vectors of a batch (gradient caching, Gao et al. 2021). Sentences are encoded in batches of
@@ -46,45 +45,29 @@ class TrainedLower:
             device: device of the module.
             autocast: compute in bfloat16 where that is safe, for GPUs.
         """
+        super().__init__(tokenizer, sentences, tokens)
         self.module = module.to(device)
-        self._tokenizer = tokenizer
-        self._max_sentences, self._tokens, self._budget = sentences, tokens, budget
+        self._query_limit, self._budget = tokens - tokenizer.query_overhead, budget
         self._device, self._autocast = device, autocast
         self._texts = _Ragged()
         self._titles = _Ragged()
-        self._counts = self._openings = np.zeros(0, dtype=np.int64)
-        self._ends = np.zeros(1, dtype=np.int64)
-        self._given: list[tuple[torch.Tensor, Callable[[torch.Tensor], None]]] = []
-
-    @property
-    def tokenizer(self) -> Tokenizer:
-        """The module's tokenizer, with its prefixes."""
-        return self._tokenizer
 
     def prepare(self, documents: Sequence[Document]) -> Part:
         """Tokenise the first sentences and the titles."""
-        tokens = self._tokenizer.tokenize([document.content for document in documents])
-        limit = self._tokens - self._tokenizer.document_overhead
-        all_spans = sentence_spans(documents, tokens, limit)
-        spans = [
-            text_spans[: self._max_sentences] if text.known else []
-            for text, text_spans in zip(tokens, all_spans, strict=True)
-        ]
+        tokens, spans, left_out = self._cut(documents)
+        spans = [text_spans if text.known else [] for text, text_spans in zip(tokens, spans, strict=True)]
         sentence_ids = [
-            self._tokenizer.segment(text.ids[start:end])
+            self.tokenizer.segment(text.ids[start:end])
             for text, text_spans in zip(tokens, spans, strict=True)
             for start, end in text_spans
         ]
-        query_limit = self._tokens - self._tokenizer.query_overhead
         title_ids = [
-            self._tokenizer.query(text.ids[:query_limit])
-            for text in self._tokenizer.tokenize([title_of(document) for document in documents])
+            self.tokenizer.query(text.ids[: self._query_limit])
+            for text in self.tokenizer.tokenize([title_of(document) for document in documents])
         ]
         return {
             "counts": np.array([len(text_spans) for text_spans in spans], dtype=np.int64),
-            "left_out": np.array([len(text_spans) - self._max_sentences for text_spans in all_spans], np.int64).clip(
-                min=0
-            ),
+            "left_out": left_out,
             "openings": title_sentences(documents, tokens, spans),
             "ids": np.concatenate(sentence_ids) if sentence_ids else np.zeros(0, np.int32),
             "lengths": np.array([len(ids) for ids in sentence_ids], dtype=np.int64),
@@ -94,19 +77,9 @@ class TrainedLower:
 
     def take(self, parts: Sequence[Part]) -> None:
         """Keep the token ids of all documents in memory: 4 bytes per token."""
-        self._counts = np.concatenate([part["counts"] for part in parts])
-        self._openings = np.concatenate([part["openings"] for part in parts])
-        self._ends = ends(self._counts)
+        super().take(parts)
         self._texts = _Ragged([part["ids"] for part in parts], [part["lengths"] for part in parts])
         self._titles = _Ragged([part["title_ids"] for part in parts], [part["title_lengths"] for part in parts])
-
-    def lengths(self) -> IntArray:
-        """Sentences of each document, (documents,)."""
-        return self._counts
-
-    def openings(self) -> IntArray:
-        """Number of each document's sentences that belong to its title, (documents,)."""
-        return self._openings
 
     def sentences(self, rows: Sequence[int], *, training: int | None = None) -> torch.Tensor:
         """Vectors by the current weights."""
@@ -120,27 +93,8 @@ class TrainedLower:
         """Vectors by the current weights."""
         return self._vectors([self._titles.row(row) for row in rows], None if training is None else training + 1)
 
-    def learn(self) -> None:
-        """Encode each batch of the step again, and pass the gradients of its vectors on to the weights."""
-        pending, self._given = self._given, []
-        for vectors, propagate in pending:
-            if vectors.grad is not None:
-                propagate(vectors.grad)
-
-    def parameters(self) -> list[torch.nn.Parameter]:
-        """The weights that learn."""
-        return [weight for weight in self.module.parameters() if weight.requires_grad]
-
-    def state(self) -> dict[str, torch.Tensor]:
-        """The weights that learn, by name."""
-        return {name: weight.detach() for name, weight in self.module.named_parameters() if weight.requires_grad}
-
-    def restore(self, state: Mapping[str, torch.Tensor]) -> None:
-        """Set the weights that learn."""
-        with torch.no_grad():
-            for name, weight in self.module.named_parameters():
-                if weight.requires_grad:
-                    weight.copy_(state[name])
+    def _learning(self) -> dict[str, torch.nn.Parameter]:
+        return {name: weight for name, weight in self.module.named_parameters() if weight.requires_grad}
 
     def _vectors(self, texts: Sequence[Int32Array], training: int | None) -> torch.Tensor:
         batches = token_batches([len(text_ids) for text_ids in texts], self._budget)
@@ -166,12 +120,7 @@ class TrainedLower:
         self.module.train(training is not None)
         if training is not None:
             seed_torch((training << 20) + number)
-        longest = max(len(texts[index]) for index in batch)
-        tokens = np.full((len(batch), longest), self._tokenizer.pad, dtype=np.int64)
-        mask = np.zeros((len(batch), longest), dtype=np.int64)
-        for row, index in enumerate(batch):
-            tokens[row, : len(texts[index])] = texts[index]
-            mask[row, : len(texts[index])] = 1
+        tokens, mask = padded([texts[index] for index in batch], self.tokenizer.pad)
         with torch.autocast("cuda", torch.bfloat16, enabled=self._autocast):
             vectors: torch.Tensor = self.module(
                 torch.from_numpy(tokens).to(self._device), torch.from_numpy(mask).to(self._device)
