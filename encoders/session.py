@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from encoders.document import FloatArray, Int32Array
+from encoders.document import FloatArray, Int32Array, IntArray
 from encoders.errors import BadInput, MissingPart
 from encoders.folder import ModelFolder
 
@@ -127,12 +127,7 @@ class OnnxSession:
         return np.concatenate([self._run_batch(half, pad) for half in (rows[:middle], rows[middle:])])
 
     def _run_at_once(self, rows: Sequence[Int32Array], pad: int) -> FloatArray:
-        longest = max(map(len, rows))
-        ids = np.full((len(rows), longest), pad, dtype=np.int64)
-        mask = np.zeros((len(rows), longest), dtype=np.int64)
-        for index, row in enumerate(rows):
-            ids[index, : len(row)] = row
-            mask[index, : len(row)] = 1
+        ids, mask = padded(rows, pad)
         vectors: FloatArray = self._session.run(["vectors"], {"input_ids": ids, "attention_mask": mask})[0]
         return vectors
 
@@ -180,6 +175,17 @@ def token_batches(lengths: Sequence[int], budget: int) -> list[list[int]]:
         else:
             batches.append([index])
     return batches
+
+
+def padded(rows: Sequence[Int32Array], pad: int) -> tuple[IntArray, IntArray]:
+    """Rows of token ids filled up with ``pad`` to the length of the longest, and their mask, both (rows, tokens)."""
+    longest = max(map(len, rows))
+    ids = np.full((len(rows), longest), pad, dtype=np.int64)
+    mask = np.zeros((len(rows), longest), dtype=np.int64)
+    for index, row in enumerate(rows):
+        ids[index, : len(row)] = row
+        mask[index, : len(row)] = 1
+    return ids, mask
 
 
 def load_graph(graph: Path, device: Device) -> onnxruntime.InferenceSession:

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from encoders import session
 from encoders.document import Int32Array, IntArray
-from encoders.session import token_batches
 from encoders.tlaser.corpus import Corpus, Direction
 from encoders.tlaser.settings import Variant
 from encoders.tlaser.vocabulary import END_ID, PAD_ID, TAG_ID
@@ -44,10 +44,7 @@ def encoder_input(ids: Int32Array, variant: Variant) -> Int32Array:
 
 def padded(rows: Sequence[Int32Array]) -> IntArray:
     """Rows padded at their ends to the length of the longest, (rows, tokens)."""
-    result = np.full((len(rows), max(map(len, rows))), PAD_ID, dtype=np.int64)
-    for index, row in enumerate(rows):
-        result[index, : len(row)] = row
-    return result
+    return session.padded(rows, PAD_ID)[0]
 
 
 class Batches:
@@ -77,7 +74,7 @@ class Batches:
         shuffled = np.random.default_rng((self._seed, number)).permutation(len(lengths))
         return [
             [int(shuffled[row]) for row in rows]
-            for rows in token_batches([int(length) for length in lengths[shuffled]], budget)
+            for rows in session.token_batches([int(length) for length in lengths[shuffled]], budget)
         ]
 
     def __next__(self) -> Batch:
