@@ -27,11 +27,11 @@ from encoders.console import Console
 from encoders.document import Document, Encoded, Encoder, FloatArray, Passages, unit_rows
 from encoders.folder import ModelFolder
 from encoders.hmde.triples import Triples, held_out, page_of
-from encoders.hmde.upper import UpperSession, UpperShape
+from encoders.hmde.upper import UpperSession
 from indexer.stores.contract import StoredDocument
 from indexer.stores.embedded import EmbeddedStore
 from indexer.text.language_detection import Detector
-from indexer.training.hmde import heads_of, training_facts
+from indexer.training.hmde import training_facts
 from onnx_export.hmde.lower_encoders.lower import Part
 from onnx_export.hmde.settings import PRESETS, Settings
 from onnx_export.models import DEFAULT
@@ -94,16 +94,13 @@ def train(settings: Settings, collections: Sequence[str], target: Path, vectors:
     away = {concept for concept in concepts if held_out(concept, settings.held_out, settings.seed)}
     triples = Triples(pages, settings.seed, away)
     validation = np.array([row for row, page in enumerate(pages) if page.concept in away], dtype=np.int64)
-    dim = base.config.dim
-    shape = UpperShape(
-        dim, settings.layers, heads_of(dim), settings.feed_forward, settings.sentences, settings.tokens, settings.form
-    )
+    shape = settings.shape(base.config.dim)
     training = Training(
         base.lower, shape, triples, validation, settings, place=target.with_name(f"{target.name}.checkpoint")
     )
     training.resume(repr((settings, collections)))
     with harness.Stopwatch() as watch:
-        curve = training.run(Console())
+        training.run(Console())
     print(f"{target.name}: {watch.seconds:.0f} s for {training.step} steps", flush=True)
     drawn = triples.languages(triples.draw(0, training.step * settings.batch * settings.accumulate))
     langs = Counter(page.lang for page in pages)
@@ -112,7 +109,7 @@ def train(settings: Settings, collections: Sequence[str], target: Path, vectors:
         base,
         target,
         "int8",
-        training_facts(settings, curve, training.step, langs, drawn, vectors.encoder),
+        training_facts(training, langs, drawn, vectors.encoder),
         {},
         QUIET,
     )

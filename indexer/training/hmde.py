@@ -18,21 +18,20 @@ from encoders.document import short_hash
 from encoders.errors import MissingPart
 from encoders.folder import ModelFolder, Precision, free_target
 from encoders.hmde.triples import TripleDocument, Triples, held_out
-from encoders.hmde.upper import UpperShape
 from encoders.session import Device
 from encoders.wording import counted
 from indexer.indexing.reading import check_sources
 from indexer.readers import Refusal, Remark
 from indexer.readers.documents import Sources
-from indexer.training.hmde_material import prepare, survey
+from indexer.training.hmde_material import Material, prepare, survey
 from onnx_export.hmde.settings import Curve, Settings
 from onnx_export.huggingface.source import require_torch
 from onnx_export.models import DEFAULT
 
 if TYPE_CHECKING:
     from onnx_export.graphs.parity import ParityReport
-
-_FILES = {"checkpoint": "checkpoint.bin", "curve": "curve.png"}
+    from onnx_export.hmde.base import Base
+    from onnx_export.hmde.training import Training
 
 
 @dataclass(frozen=True)
@@ -44,16 +43,11 @@ class HmdeReport:
         curve: loss and validation score over the training steps.
         documents: number of documents with text, by language.
         drawn: number of triples that the training drew, by ordered pair of languages.
-        possible: number of triples if negatives are not counted, by ordered pair of languages.
-        single: number of concepts with pages in one language only; they give no triple.
-        lonely: number of pages with a mate and no hard negative; no triple begins with them.
-        further: number of pages whose concept an earlier page of their language has; they are only used as negatives.
+        triples: what could be drawn.
         cut: number of documents with more sentences than the upper encoder sees at once; training left out the
             sentences beyond the limit.
         held_out: number of validation concepts that have pages in two languages.
         resumed: number of steps that an earlier run had done.
-        refused: records that could not be read.
-        remarks: on how the sources were read.
     """
 
     folder: ModelFolder
@@ -61,10 +55,7 @@ class HmdeReport:
     curve: Curve
     documents: dict[str, int]
     drawn: dict[tuple[str, str], int]
-    possible: dict[tuple[str, str], int]
-    single: int
-    lonely: int
-    further: int
+    triples: Triples
     cut: int
     held_out: int
     resumed: int
@@ -74,12 +65,12 @@ class HmdeReport:
     @property
     def passes(self) -> float:
         """Triples drawn per possible triple, where possible triples do not count negatives."""
-        return sum(self.drawn.values()) / sum(self.possible.values())
+        return sum(self.drawn.values()) / sum(self.triples.possible.values())
 
     @property
     def share(self) -> str:
         """``passes`` in words."""
-        return share(sum(self.drawn.values()), sum(self.possible.values()))
+        return _share(sum(self.drawn.values()), self.triples)
 
 
 def train_hmde(
@@ -116,67 +107,29 @@ def train_hmde(
     target = free_target(target, "model")
     require_torch()
     from onnx_export.hmde import base as bases  # noqa: PLC0415
-    from onnx_export.hmde.publish import publish  # noqa: PLC0415
-    from onnx_export.hmde.training import Training  # noqa: PLC0415
-    from onnx_export.training.device import training_device  # noqa: PLC0415 - torch
+    from onnx_export.hmde.publish import publish  # noqa: PLC0415 - torch
 
     check_sources(sources.names, sources.options)
     base = (bases.open_frozen if settings.frozen else bases.open_trained)(encoder, settings, device, console)
     pages, documents = survey(sources, console)
     Triples(pages, settings.seed, concepts_held_out(pages, settings)[0])  # raises before the encoding
-    work_folder = target.with_name(f"{target.name}.training")
-    try:
-        work_folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise MissingPart(f"{work_folder} can't be made ({error.strerror}); choose another --output") from error
-    config = base.config
-    lower_id = short_hash(
-        config.model_id("hmde", sentences=settings.sentences, tokens=settings.tokens, frozen=settings.frozen),
-        config.graph,
-        str(config.max_tokens),
-    )
+    work_folder = _work_folder(target)
+    lower_id = _lower_id(base, settings)
     material = prepare(sources, len(pages), base.lower, work_folder, lower_id, console)
     validation_concepts, judged_concepts = concepts_held_out(material.pages, settings)
     triples = Triples(material.pages, settings.seed, validation_concepts)
-    validation_rows = np.array(
-        [row for row, page in enumerate(material.pages) if page.concept in validation_concepts], dtype=np.int64
-    )
-    device_name = str(training_device(device))
-    shape = UpperShape(
-        dim=config.dim,
-        layers=settings.layers,
-        heads=heads_of(config.dim),
-        feed_forward=settings.feed_forward,
-        sentences=settings.sentences,
-        tokens=settings.tokens,
-        form=settings.form,
-    )
-    training = Training(
-        base.lower,
-        shape,
-        triples,
-        validation_rows,
-        settings,
-        place=work_folder / _FILES["checkpoint"],
-        device=device_name,
-    )
-    run_id = short_hash(
-        json.dumps(asdict(settings), sort_keys=True),
-        lower_id,
-        *material.hashes,
-        json.dumps([asdict(page) for page in material.pages]),
-    )
-    resumed = training.step if training.resume(run_id) else 0
+    training = _new_training(base, triples, validation_concepts, settings, work_folder, device)
+    resumed = training.step if training.resume(_run_id(settings, lower_id, material)) else 0
     if resumed:
         console.say(f"goes on after step {resumed:,}")
-    planned = settings.steps * settings.batch * settings.accumulate
-    console.say(f"to draw: {share(planned, sum(triples.possible.values()))}")
+    step_triples = settings.batch * settings.accumulate
+    console.say(f"to draw: {_share(settings.steps * step_triples, triples)}")
     curve = training.run(console)
-    drawn = triples.languages(triples.draw(0, training.step * settings.batch * settings.accumulate))
+    drawn = triples.languages(triples.draw(0, training.step * step_triples))
     counts = Counter(page.lang for page in material.pages)
-    facts = training_facts(settings, curve, training.step, counts, drawn, encoder, device_name)
+    facts = training_facts(training, counts, drawn, encoder)
     folder, parity = publish(
-        training.upper, base, target, precision, facts, {_FILES["curve"]: _picture(curve)}, console, force=force
+        training.upper, base, target, precision, facts, {"curve.png": _picture(curve)}, console, force=force
     )
     shutil.rmtree(work_folder)
     return HmdeReport(
@@ -185,15 +138,54 @@ def train_hmde(
         curve=curve,
         documents=dict(sorted(counts.items())),
         drawn=dict(sorted(drawn.items())),
-        possible=triples.possible,
-        single=triples.single,
-        lonely=triples.lonely,
-        further=triples.further,
+        triples=triples,
         cut=material.cut,
         held_out=len(judged_concepts),
         resumed=resumed,
         refused=documents.refused,
         remarks=documents.remarks,
+    )
+
+
+def _work_folder(target: Path) -> Path:
+    """Make the folder of unfinished work."""
+    folder = target.with_name(f"{target.name}.training")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise MissingPart(f"{folder} can't be made ({error.strerror}); choose another --output") from error
+    return folder
+
+
+def _lower_id(base: Base, settings: Settings) -> str:
+    """Identifies the lower encoder and the settings that documents are prepared with."""
+    config = base.config
+    model = config.model_id("hmde", sentences=settings.sentences, tokens=settings.tokens, frozen=settings.frozen)
+    return short_hash(model, config.graph, str(config.max_tokens))
+
+
+def _run_id(settings: Settings, lower_id: str, material: Material) -> str:
+    """Identifies everything that a checkpoint depends on."""
+    settings_json = json.dumps(asdict(settings), sort_keys=True)
+    pages_json = json.dumps([asdict(page) for page in material.pages])
+    return short_hash(settings_json, lower_id, *material.hashes, pages_json)
+
+
+def _new_training(
+    base: Base, triples: Triples, validation_concepts: set[str], settings: Settings, work_folder: Path, device: Device
+) -> Training:
+    from onnx_export.hmde.training import Training  # noqa: PLC0415
+    from onnx_export.training.device import training_device  # noqa: PLC0415 - torch
+
+    validation = [row for row, page in enumerate(triples.pages) if page.concept in validation_concepts]
+    return Training(
+        base.lower,
+        settings.shape(base.config.dim),
+        triples,
+        np.array(validation, dtype=np.int64),
+        settings,
+        place=work_folder / "checkpoint.bin",
+        device=str(training_device(device)),
     )
 
 
@@ -216,27 +208,18 @@ def concepts_held_out(pages: Sequence[TripleDocument], settings: Settings) -> tu
     return (chosen, judged) if 2 <= len(judged) < len(paired) else (set(), set())
 
 
-def share(drawn: int, possible: int) -> str:
+def _share(drawn: int, triples: Triples) -> str:
     """The number of drawn triples and of possible triples (negatives not counted), and their ratio, in words."""
+    possible = sum(triples.possible.values())
     part = f"{drawn / possible:.1%}" if drawn < possible else f"{drawn / possible:,.1f} passes"
     return f"{counted(drawn, 'triple')} of {possible:,} without counting negatives, {part}"
 
 
-def heads_of(dim: int) -> int:
-    """Number of attention heads of the upper transformer: 64 dimensions each, as in BERT, if they divide; else 1."""
-    return dim // 64 if dim % 64 == 0 else 1
-
-
 def training_facts(
-    settings: Settings,
-    curve: Curve,
-    steps: int,
-    documents: Counter[str],
-    drawn: Counter[tuple[str, str]],
-    encoder: str,
-    device: str = "cpu",
+    training: Training, documents: Counter[str], drawn: Counter[tuple[str, str]], encoder: str
 ) -> dict[str, Any]:
     """The facts about a training that ``hmde.json`` in the model folder holds."""
+    settings, curve, device = training.settings, training.curve, training.device
     return {
         "lower": Path(encoder).name,
         "settings": asdict(settings),
@@ -245,7 +228,7 @@ def training_facts(
         "documents": documents.total(),
         "languages": dict(sorted(documents.items())),
         "triples": {f"{first}-{second}": count for (first, second), count in sorted(drawn.items())},
-        "steps": steps,
+        "steps": training.step,
         "best": curve.best,
         "stopped": curve.stopped,
         "validated": curve.validated,

@@ -6,6 +6,7 @@ import io
 import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -77,26 +78,17 @@ def prepare(sources: Sources, total: int, lower: Lower, place: Path, lower_id: s
     pages: list[TripleDocument] = []
     hashes: list[str] = []
     parts: list[Part] = []
-    batch: list[Document] = []
-
-    def prepare_batch() -> None:
-        hashes.append(short_hash(lower_id, *(document.text_hash for document in batch)))
-        part = load_or_prepare(batch, lower, place / f"part-{len(parts):05}.npz", hashes[-1], console)
-        parts.append(part)
-        for document, count in zip(batch, part["counts"], strict=True):
-            page = page_of(document.lang, document.fields)
-            # A document without a sentence that the encoder knows is no page's mate and no page's negative.
-            pages.append(page if count else TripleDocument("", document.lang, ()))
-        batch.clear()
-
+    documents = SourceDocuments(sources).read()
     with console.progress("preparing", total, "documents") as progress:
-        for document in SourceDocuments(sources).read():
-            batch.append(document)
-            if len(batch) == _BATCH:
-                prepare_batch()
-            progress(1)
-        if batch:
-            prepare_batch()
+        while batch := list(islice(documents, _BATCH)):
+            hashes.append(short_hash(lower_id, *(document.text_hash for document in batch)))
+            part = load_or_prepare(batch, lower, place / f"part-{len(parts):05}.npz", hashes[-1], console)
+            parts.append(part)
+            for document, count in zip(batch, part["counts"], strict=True):
+                page = page_of(document.lang, document.fields)
+                # A document without a sentence that the encoder knows is no page's mate and no page's negative.
+                pages.append(page if count else TripleDocument("", document.lang, ()))
+                progress(1)
     if len(pages) != total:
         raise BadInput(
             f"the sources gave {counted(total, 'document')} and, read once more, {len(pages):,}; give the same command "

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from encoders.hmde.upper import Form
+from encoders.hmde.upper import Form, UpperShape
 
 Preset = Literal["small", "paper"]
 LONGFORMER = "longformer"
@@ -74,6 +74,11 @@ class Settings:
     evaluate: int = 100
     patience: int = 10
     seed: int = 0
+
+    def shape(self, dim: int) -> UpperShape:
+        """The upper transformer over vectors of width ``dim``: 64 dimensions a head, as in BERT, or a single head."""
+        heads = dim // 64 if dim % 64 == 0 else 1
+        return UpperShape(dim, self.layers, heads, self.feed_forward, self.sentences, self.tokens, self.form)
 
 
 PAPER = Settings()

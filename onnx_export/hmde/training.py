@@ -43,6 +43,7 @@ class Training:
         lower: the lower encoder.
         curve: measurements so far.
         step: number of steps done.
+        device: device of the upper transformer.
     """
 
     def __init__(
@@ -68,7 +69,7 @@ class Training:
             device: device of the upper transformer.
         """
         self.lower, self._triples, self._validation = lower, triples, validation
-        self.settings, self._checkpoint_file, self._device = settings, place, device
+        self.settings, self.device, self._checkpoint_file = settings, device, place
         seed_torch(settings.seed)
         self.upper = Upper(shape, settings.dropout).to(device)
         self._weights = [*self.upper.parameters(), *lower.parameters()]

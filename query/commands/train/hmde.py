@@ -143,18 +143,18 @@ def command(
 
 
 def _show_report(report: HmdeReport, console: Console) -> None:
-    curve, folder = report.curve, report.folder
+    curve, folder, triples = report.curve, report.folder, report.triples
     console.emit(
         {
             "folder": str(folder.path),
             "name": folder.config.name,
             "documents": report.documents,
             "triples": {f"{first}-{second}": count for (first, second), count in report.drawn.items()},
-            "possible": {f"{first}-{second}": count for (first, second), count in report.possible.items()},
+            "possible": {f"{first}-{second}": count for (first, second), count in triples.possible.items()},
             "passes": round(report.passes, 4),
-            "single": report.single,
-            "lonely": report.lonely,
-            "further": report.further,
+            "single": triples.single,
+            "lonely": triples.lonely,
+            "further": triples.further,
             "cut": report.cut,
             "held_out": report.held_out,
             "resumed": report.resumed,
@@ -171,18 +171,18 @@ def _show_report(report: HmdeReport, console: Console) -> None:
     notes = [(note.where, note.reason) for note in report.refused]
     notes += [(note.where, note.text) for note in report.remarks]
     show_notes(notes, console)
-    if report.single:
+    if triples.single:
         console.say(
-            f"{counted(report.single, 'concept has', 'concepts have')} pages in one language only and taught nothing"
+            f"{counted(triples.single, 'concept has', 'concepts have')} pages in one language only and taught nothing"
         )
-    if report.lonely:
+    if triples.lonely:
         console.say(
-            f"{counted(report.lonely, 'page has', 'pages have')} no other page of the same language and category and "
+            f"{counted(triples.lonely, 'page has', 'pages have')} no other page of the same language and category and "
             "began no triple"
         )
-    if report.further:
+    if triples.further:
         console.say(
-            f"{counted(report.further, 'page has', 'pages have')} the concept of an earlier page of the same language "
+            f"{counted(triples.further, 'page has', 'pages have')} the concept of an earlier page of the same language "
             "and had no mates"
         )
     if report.cut:
