@@ -18,55 +18,52 @@ from encoders.errors import BadInput
 from query.reproduce.cr5_data import Wikipedia
 from query.reproduce.retrieval import Precision, precision
 
-Scores = tuple[float, float, float]
-"""P@1, P@5 and P@10, in per cent."""
+Direction = tuple[str, str]
+"""Languages of the queries and of the candidates."""
 
 
 @dataclass(frozen=True)
 class Published:
-    """Published results of one direction of a pair of languages, by cosine and by CSLS."""
+    """Published P@1, P@5 and P@10 of one direction, in per cent."""
 
-    cosine: Scores
-    csls: Scores
-
-
-def _row(*values: float) -> tuple[Published, Published]:
-    """Both directions of a row of table 1, from its values in the order of the table's columns."""
-    first, second, third, fourth = (values[start : start + 3] for start in range(0, 12, 3))
-    return Published(_scores(first), _scores(third)), Published(_scores(second), _scores(fourth))
+    cosine: Sequence[float]
+    csls: Sequence[float]
 
 
-def _scores(values: Sequence[float]) -> Scores:
-    at_1, at_5, at_10 = values
-    return at_1, at_5, at_10
+def _both_directions(rows: Mapping[Direction, Sequence[float]]) -> dict[Direction, Published]:
+    """The figures of each direction, from rows of table 1: by cosine, there and back, then by CSLS."""
+    published = {}
+    for (first, second), row in rows.items():
+        published[first, second] = Published(row[0:3], row[6:9])
+        published[second, first] = Published(row[3:6], row[9:12])
+    return published
 
 
-PAPER: Mapping[Pairs, Mapping[tuple[str, str], tuple[Published, Published]]] = {
+_TABLE_1: Mapping[Pairs, Mapping[Direction, Sequence[float]]] = {
     "joint": {
-        ("da", "en"): _row(62.6, 76.4, 80.4, 53.7, 74.5, 81.9, 68.4, 83.5, 86.9, 50.9, 74.2, 81.0),
-        ("da", "it"): _row(41.2, 63.2, 70.9, 41.9, 66.4, 74.1, 48.2, 68.9, 76.9, 38.6, 64.3, 73.7),
-        ("da", "vi"): _row(33.7, 54.8, 62.8, 34.6, 59.0, 67.9, 36.4, 60.2, 67.3, 36.3, 59.8, 70.4),
-        ("en", "it"): _row(70.0, 85.0, 88.9, 78.2, 89.2, 91.1, 70.5, 85.4, 90.1, 79.0, 90.1, 92.5),
-        ("en", "vi"): _row(50.4, 68.4, 75.9, 63.0, 79.2, 83.4, 47.3, 70.1, 78.5, 68.7, 82.8, 87.2),
-        ("it", "vi"): _row(38.9, 61.9, 69.4, 45.5, 66.1, 73.3, 35.9, 61.9, 70.5, 48.3, 70.2, 77.1),
+        ("da", "en"): (62.6, 76.4, 80.4, 53.7, 74.5, 81.9, 68.4, 83.5, 86.9, 50.9, 74.2, 81.0),
+        ("da", "it"): (41.2, 63.2, 70.9, 41.9, 66.4, 74.1, 48.2, 68.9, 76.9, 38.6, 64.3, 73.7),
+        ("da", "vi"): (33.7, 54.8, 62.8, 34.6, 59.0, 67.9, 36.4, 60.2, 67.3, 36.3, 59.8, 70.4),
+        ("en", "it"): (70.0, 85.0, 88.9, 78.2, 89.2, 91.1, 70.5, 85.4, 90.1, 79.0, 90.1, 92.5),
+        ("en", "vi"): (50.4, 68.4, 75.9, 63.0, 79.2, 83.4, 47.3, 70.1, 78.5, 68.7, 82.8, 87.2),
+        ("it", "vi"): (38.9, 61.9, 69.4, 45.5, 66.1, 73.3, 35.9, 61.9, 70.5, 48.3, 70.2, 77.1),
     },
     "pairwise": {
-        ("da", "en"): _row(69.2, 82.7, 86.0, 58.9, 76.4, 82.2, 70.1, 84.0, 87.7, 57.3, 75.7, 82.7),
-        ("da", "vi"): _row(32.0, 55.9, 63.5, 33.9, 58.2, 66.1, 35.6, 60.4, 68.9, 33.8, 56.3, 66.4),
-        ("en", "it"): _row(74.6, 86.4, 88.9, 80.0, 89.8, 91.5, 71.9, 85.8, 90.3, 79.0, 90.2, 91.9),
+        ("da", "en"): (69.2, 82.7, 86.0, 58.9, 76.4, 82.2, 70.1, 84.0, 87.7, 57.3, 75.7, 82.7),
+        ("da", "vi"): (32.0, 55.9, 63.5, 33.9, 58.2, 66.1, 35.6, 60.4, 68.9, 33.8, 56.3, 66.4),
+        ("en", "it"): (74.6, 86.4, 88.9, 80.0, 89.8, 91.5, 71.9, 85.8, 90.3, 79.0, 90.2, 91.9),
     },
     "transitive": {
-        ("da", "vi"): _row(21.6, 39.8, 47.4, 25.1, 44.7, 53.5, 27.8, 49.3, 60.0, 27.1, 49.6, 59.1),
+        ("da", "vi"): (21.6, 39.8, 47.4, 25.1, 44.7, 53.5, 27.8, 49.3, 60.0, 27.1, 49.6, 59.1),
     },
 }
-"""Document retrieval by training and pair of languages: queries in the first language, then in the second (table 1)."""
-
+PAPER = {training: _both_directions(rows) for training, rows in _TABLE_1.items()}
+"""Document retrieval by training and direction (table 1)."""
 PAPER_SENTENCES = {
     ("it", "en"): Published((42.6, 55.1, 59.7), (49.7, 62.0, 66.7)),
     ("en", "it"): Published((45.8, 56.6, 61.6), (50.4, 62.7, 66.8)),
 }
 """Sentence retrieval on Europarl (table 3)."""
-
 PAPER_WORDS = {
     ("it", "en"): Published((41.0, 51.8, 55.0), (44.9, 54.4, 56.5)),
     ("en", "it"): Published((38.6, 53.0, 55.3), (41.3, 55.8, 58.0)),
@@ -76,15 +73,9 @@ PAPER_WORDS = {
 
 @dataclass(frozen=True)
 class Retrieved:
-    """Computed results of one direction of a pair of languages.
+    """Precision in one direction, and the number of candidates."""
 
-    Attributes:
-        langs: languages of the queries and of the candidates.
-        ours: precision at 1, 5 and 10.
-        candidates: number of candidates.
-    """
-
-    langs: tuple[str, str]
+    langs: Direction
     ours: Precision
     candidates: int
 
@@ -105,7 +96,7 @@ class HoldOutPlan:
 
 def retrieve_documents(
     data: Wikipedia, langs: Sequence[str], plan: HoldOutPlan, console: Console
-) -> tuple[dict[tuple[str, str], Cr5Model], list[Retrieved]]:
+) -> tuple[dict[Direction, Cr5Model], list[Retrieved]]:
     """Table 1: train without the queries' concepts, and rank each query's article among those of the other language.
 
     Returns:
@@ -116,43 +107,46 @@ def retrieve_documents(
     """
     concepts = {lang: set(data.concepts(lang)) for lang in langs}
     held_out = _held_out(concepts, plan)
-    all_held_out = set().union(*held_out.values())
-    pairwise = plan.settings.pairs == "pairwise"
-    groups = list(combinations(langs, 2)) if pairwise else [tuple(langs)]
-    models: dict[tuple[str, str], Cr5Model] = {}
-    for group in groups:
-        corpus = Corpus()
-        for lang in group:
-            with console.progress(f"counting {lang}", len(concepts[lang]), "articles") as progress:
-                for concept, article_words in data.articles(lang):
-                    if concept not in all_held_out:
-                        corpus.documents += 1
-                        corpus.count(lang, concept, article_words)
-                    progress(1)
-        model = Cr5(plan.settings).fit(corpus, console).model_
-        models |= dict.fromkeys(combinations(group, 2), model)
+    left_out = set().union(*held_out.values())
+    groups = list(combinations(langs, 2)) if plan.settings.pairs == "pairwise" else [tuple(langs)]
+    models: dict[Direction, Cr5Model] = {}
     results = []
-    for (first, second), model in models.items():
-        query_concepts = held_out[first, second]
-        rows, row_concepts = {}, {}
-        for lang in (first, second):
-            trained_langs = [
-                trained_lang for trained_lang in ((first, second) if pairwise else langs) if trained_lang != lang
-            ]
-            taught_concepts = set().union(*(concepts[trained_lang] for trained_lang in trained_langs)) - all_held_out
-            wanted_concepts = _candidates(query_concepts, concepts[lang], taught_concepts, plan.candidates)
-            rows[lang], row_concepts[lang] = _encoded(data, model, lang, wanted_concepts)
-        for query_lang, candidate_lang in ((first, second), (second, first)):
-            candidate_rows = {concept: row for row, concept in enumerate(row_concepts[candidate_lang])}
-            query_rows = [
-                row
-                for row, concept in enumerate(row_concepts[query_lang])
-                if concept in query_concepts and concept in candidate_rows
-            ]
-            equivalents = [{candidate_rows[row_concepts[query_lang][row]]} for row in query_rows]
-            ours = precision(rows[query_lang][query_rows], rows[candidate_lang], equivalents)
-            results.append(Retrieved((query_lang, candidate_lang), ours, len(rows[candidate_lang])))
+    for group in groups:
+        corpus = _corpus(data, {lang: concepts[lang] for lang in group}, left_out, console)
+        model = Cr5(plan.settings).fit(corpus, console).model_
+        for pair in combinations(group, 2):
+            models[pair] = model
+            sides = {}
+            for lang in pair:
+                taught = set().union(*(concepts[taught_lang] for taught_lang in group if taught_lang != lang))
+                candidates = _candidates(held_out[pair], concepts[lang], taught - left_out, plan.candidates)
+                sides[lang] = _encoded(data, model, lang, candidates)
+            for query_lang, candidate_lang in (pair, pair[::-1]):
+                ours = _precision(sides[query_lang], sides[candidate_lang], held_out[pair])
+                results.append(Retrieved((query_lang, candidate_lang), ours, len(sides[candidate_lang][1])))
     return models, results
+
+
+def _corpus(data: Wikipedia, concepts: Mapping[str, set[str]], left_out: set[str], console: Console) -> Corpus:
+    """The articles of some languages; ``concepts`` are all concepts by language."""
+    corpus = Corpus()
+    for lang, lang_concepts in concepts.items():
+        with console.progress(f"counting {lang}", len(lang_concepts), "articles") as progress:
+            for concept, article_words in data.articles(lang):
+                if concept not in left_out:
+                    corpus.documents += 1
+                    corpus.count(lang, concept, article_words)
+                progress(1)
+    return corpus
+
+
+def _precision(
+    queries: tuple[FloatArray, Sequence[str]], candidates: tuple[FloatArray, Sequence[str]], concepts: set[str]
+) -> Precision:
+    """Precision of the queries of some concepts; both sides are vectors and their concepts."""
+    candidate_rows = {concept: row for row, concept in enumerate(candidates[1])}
+    rows = [row for row, concept in enumerate(queries[1]) if concept in concepts and concept in candidate_rows]
+    return precision(queries[0][rows], candidates[0], [{candidate_rows[queries[1][row]]} for row in rows])
 
 
 def _held_out(concepts: Mapping[str, set[str]], plan: HoldOutPlan) -> dict[tuple[str, str], set[str]]:
@@ -172,11 +166,7 @@ def _held_out(concepts: Mapping[str, set[str]], plan: HoldOutPlan) -> dict[tuple
 def _candidates(query_concepts: set[str], concepts: set[str], taught_concepts: set[str], count: int) -> set[str]:
     """Candidate concepts of a language: the queries' concepts, then concepts that training had in no other language.
 
-    Args:
-        query_concepts: concepts of the queries.
-        concepts: concepts of the language's articles.
-        taught_concepts: concepts that the training has in another language too, so that the model may have learnt them.
-        count: greatest number of candidates.
+    ``taught_concepts`` are those that training has in another language too: the model may have learnt them.
     """
     distractors = sorted(concepts - query_concepts, key=lambda concept: (concept in taught_concepts, concept))
     return query_concepts | set(distractors[: max(count - len(query_concepts), 0)])

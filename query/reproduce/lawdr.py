@@ -1,4 +1,4 @@
-"""The computation of LAWDR's alignment tables: recall of each variant on WMT16 and WMT19, and the language probe."""
+"""LAWDR's alignment tables: recall of each variant on WMT16 and WMT19, and the language probe."""
 
 from __future__ import annotations
 
@@ -6,18 +6,21 @@ from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from itertools import combinations
+from pathlib import Path
 
 import numpy as np
 
-from encoders.document import FloatArray, unit_rows
+from encoders.console import Console
+from encoders.document import Document, Encoder, FloatArray, unit_rows
 from encoders.errors import BadInput
 from encoders.methods.moments import Moments
-from query.alignment.matching import Pairs
 from query.alignment.mining import AlignmentPlan, mine
-from query.alignment.side import Side
+from query.alignment.side import Side, encoded_side
 from query.fitting.separability import RankChoice, accuracy_by_component, smallest_rank
-from query.reproduce.lawdr_data import match_urls
+from query.reproduce.lawdr_data import match_urls, read_commentary, read_site
 
+LANGS = ("en", "fr")
+"""Languages of WMT16."""
 _SENTENCES = 2_000
 """Greatest number of passages that the probe takes from a side, and from a language."""
 
@@ -55,11 +58,9 @@ PAPER_PROBE = (97.3, 100.0, 53.5)
 
 @dataclass(frozen=True)
 class Recalls:
-    """Recall of one task by variant.
+    """Recall of a task of ``PAPER`` by variant, in per cent.
 
     Attributes:
-        task: a key of ``PAPER``.
-        recall: recall in per cent by variant.
         pairs: number of true pairs, or of pairs of languages for WMT19.
     """
 
@@ -84,16 +85,56 @@ class Probe:
     languages: Sequence[str]
 
 
+def alignment_tables(
+    lett: Sequence[Path],
+    gold: AbstractSet[tuple[str, str]],
+    commentary: Path | None,
+    rank: int,
+    encoder: Encoder,
+    console: Console,
+) -> tuple[list[Recalls], Probe]:
+    """Align WMT16's sites and WMT19's news commentary, each if given, and probe the languages of their passages.
+
+    ``rank`` is the rank of the language subspace that is taken out; 0: the mean.
+
+    Raises:
+        BadInput: a file can't be read, or the data has no true pair, no second language or too few passages.
+    """
+    recalls: list[Recalls] = []
+    sides: list[tuple[str, Side]] = []
+    if lett:
+        sites = [_encoded_site(file, encoder, console) for file in lett]
+        recalls += wmt16(sites, gold, LANGS, rank)
+        sides += [(lang, side) for site in sites for lang, side in zip(LANGS, site, strict=True)]
+    if commentary:
+        corpora = [
+            {lang: _encoded(f"{lang} of WMT19", documents, encoder, console) for lang, documents in corpus.items()}
+            for corpus in read_commentary(commentary)
+        ]
+        recalls.append(wmt19(corpora, rank))
+        sides += [(lang, side) for corpus in corpora for lang, side in corpus.items()]
+    return recalls, probe(sides)
+
+
+def _encoded_site(file: Path, encoder: Encoder, console: Console) -> tuple[Side, Side]:
+    site = read_site(file, *LANGS)
+    return (
+        _encoded(f"{site.name}, {LANGS[0]}", site.first, encoder, console),
+        _encoded(f"{site.name}, {LANGS[1]}", site.second, encoder, console),
+    )
+
+
+def _encoded(name: str, documents: Sequence[Document], encoder: Encoder, console: Console) -> Side:
+    with console.progress(f"encoding {name}", len(documents), "documents") as progress:
+        return encoded_side(name, documents, encoder, "concept", progress)
+
+
 def wmt16(
     sides: Sequence[tuple[Side, Side]], gold: AbstractSet[tuple[str, str]], langs: tuple[str, str], rank: int
 ) -> list[Recalls]:
     """Recall over all sites, with pairs within each site, without matching URLs and with matching URLs paired first.
 
-    Args:
-        sides: the two sides of each site.
-        gold: true pairs of URLs.
-        langs: the two languages.
-        rank: rank of the language subspace that is taken out; 0: the mean.
+    ``sides`` are the two sides of each site, ``gold`` the true pairs of URLs.
 
     Raises:
         BadInput: no true pair has both URLs in these sites.
@@ -105,13 +146,14 @@ def wmt16(
     debiased = list(zip(*debiased_by_lang, strict=True))
     by_url = [match_urls(first.doc_ids, second.doc_ids, langs) for first, second in sides]
     tables = []
-    for task, url_pairs in (("WMT16", None), ("WMT16 with URLs", by_url)):
+    for task, url_pairs in (("WMT16", [[] for _ in sides]), ("WMT16 with URLs", by_url)):
         recall = {}
         for variant in VARIANTS:
             matched: set[tuple[str, str]] = set()
-            for site, (first, second) in enumerate(debiased if variant.debiased else sides):
-                site_url_pairs = url_pairs[site] if url_pairs else []
-                matched |= {*site_url_pairs, *_paired(*_rest(first, second, site_url_pairs), variant)}
+            for site, site_url_pairs in zip(debiased if variant.debiased else sides, url_pairs, strict=True):
+                first, second = _rest(site[0], site[1], site_url_pairs)
+                matched |= {*site_url_pairs}
+                matched |= {(first.doc_ids[row], second.doc_ids[col]) for row, col in _mined(first, second, variant)}
             recall[variant] = 100 * len(matched & gold) / len(gold)
         tables.append(Recalls(task, recall, len(gold)))
     return tables
@@ -119,10 +161,6 @@ def wmt16(
 
 def wmt19(corpora: Iterable[Mapping[str, Side]], rank: int) -> Recalls:
     """Recall on news commentary, the mean over all pairs of languages of each corpus; a true pair shares its concept.
-
-    Args:
-        corpora: sides by language of each corpus.
-        rank: rank of the language subspace that is taken out; 0: the mean.
 
     Raises:
         BadInput: no two languages share a document.
@@ -135,25 +173,24 @@ def wmt19(corpora: Iterable[Mapping[str, Side]], rank: int) -> Recalls:
             for variant in VARIANTS if true_pairs else ():
                 variant_sides = debiased if variant.debiased else sides
                 first, second = variant_sides[a], variant_sides[b]
-                pairs = mine(first, second, variant.plan).pairs
-                recalls[variant].append(100 * _shared(pairs, first, second) / true_pairs)
+                shared = sum(first.values[row] == second.values[col] for row, col in _mined(first, second, variant))
+                recalls[variant].append(100 * shared / true_pairs)
     if not any(recalls.values()):
         raise BadInput("no two languages share a document; translations have files of the same name")
     means = {variant: float(np.mean(values)) for variant, values in recalls.items()}
     return Recalls("WMT19", means, len(recalls[VARIANTS[0]]))
 
 
-def _shared(pairs: Pairs, first: Side, second: Side) -> int:
-    index_pairs = zip(pairs.rows.tolist(), pairs.cols.tolist(), strict=True)
-    return sum(first.values[row] == second.values[col] for row, col in index_pairs)
+def _mined(first: Side, second: Side, variant: Variant) -> list[tuple[int, int]]:
+    """Positions of the paired documents in both sides."""
+    pairs = mine(first, second, variant.plan).pairs
+    return list(zip(pairs.rows.tolist(), pairs.cols.tolist(), strict=True))
 
 
 def probe(sides: Iterable[tuple[str, Side]], seed: int = 0) -> Probe:
     """Accuracy of telling languages apart by passages' vectors and by their components (table 1, section 10.1).
 
-    Args:
-        sides: languages and sides; a language may have several sides.
-        seed: seed of the draws.
+    ``sides`` are languages and sides; a language may have several sides.
 
     Raises:
         BadInput: there are fewer than two languages, or too few passages.
@@ -202,9 +239,3 @@ def _rest(first: Side, second: Side, url_pairs: Sequence[tuple[str, str]]) -> tu
         for side in (first, second)
     )
     return first.only(free_first), second.only(free_second)
-
-
-def _paired(first: Side, second: Side, variant: Variant) -> list[tuple[str, str]]:
-    pairs = mine(first, second, variant.plan).pairs
-    index_pairs = zip(pairs.rows.tolist(), pairs.cols.tolist(), strict=True)
-    return [(first.doc_ids[row], second.doc_ids[col]) for row, col in index_pairs]

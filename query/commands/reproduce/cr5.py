@@ -4,30 +4,35 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_args
+from typing import get_args
 
 import click
 
 from encoders.console import Console
 from encoders.cr5.settings import Cr5Settings, Pairs
 from encoders.languages import normalise
-from query.commands.options import output_options
-
-if TYPE_CHECKING:
-    from query.reproduce.cr5 import Published, Retrieved
-
-_PATH = click.Path(path_type=Path)
-
-
-def _codes(_context: click.Context, _option: click.Parameter, value: str) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(normalise(code) for code in value.split(",") if code.strip()))
+from query.commands.options import PATH, languages_option, output_options
+from query.commands.output.paper_table import PaperTable
+from query.reproduce.cr5 import (
+    PAPER,
+    PAPER_SENTENCES,
+    PAPER_WORDS,
+    Direction,
+    HoldOutPlan,
+    Published,
+    Retrieved,
+    retrieve_documents,
+    retrieve_sentences,
+    retrieve_words,
+)
+from query.reproduce.cr5_data import Wikipedia, read_dictionary, read_europarl
 
 
 @click.command("cr5")
-@click.option("--wikipedia", type=_PATH, required=True, metavar="DIR", help="The paper's articles, unpacked.")
-@click.option("--europarl", type=_PATH, metavar="DIR", help="Europarl of the first pair of languages.")
-@click.option("--dictionary", type=_PATH, metavar="FILE", help="Dinu et al., of the first pair of languages.")
-@click.option("--languages", callback=_codes, default="en,it,da,vi", show_default=True, metavar="LANG,…")
+@click.option("--wikipedia", type=PATH, required=True, metavar="DIR", help="The paper's articles, unpacked.")
+@click.option("--europarl", type=PATH, metavar="DIR", help="Europarl of the first pair of languages.")
+@click.option("--dictionary", type=PATH, metavar="FILE", help="Dinu et al., of the first pair of languages.")
+@languages_option(default="en,it,da,vi")
 @click.option("--pairs", type=click.Choice(get_args(Pairs)), default="joint", show_default=True, help="As for train.")
 @click.option("--pivot", "pivots", multiple=True, metavar="LANG", help="For --pairs transitive.")
 @click.option("--queries", type=click.IntRange(1), default=1000, show_default=True, help="Articles a pair.")
@@ -45,7 +50,7 @@ def command(
     wikipedia: Path,
     europarl: Path | None,
     dictionary: Path | None,
-    languages: tuple[str, ...],
+    languages: list[str],
     pairs: Pairs,
     pivots: tuple[str, ...],
     queries: int,
@@ -60,9 +65,6 @@ def command(
     first two languages; the paper's are en,it. For sentences the paper takes idf and the ridge from
     300,000 others of Europarl; here both are the articles'.
     """
-    from query.reproduce import cr5 as tables  # noqa: PLC0415 - scipy, which --help does not need
-    from query.reproduce.cr5_data import Wikipedia, read_dictionary, read_europarl  # noqa: PLC0415
-
     if bool(pivots) != (pairs == "transitive"):
         raise click.UsageError("--pairs transitive and --pivot belong together; give both")
     data = Wikipedia(wikipedia)
@@ -73,46 +75,37 @@ def command(
     texts = read_europarl(europarl, first, second) if europarl else None
     entries = read_dictionary(dictionary, first, second) if dictionary else None
     settings = Cr5Settings(dimensions, ridge, pairs, tuple(normalise(code) for code in pivots))
-    plan = tables.HoldOutPlan(queries, candidates, settings)
-    models, results = tables.retrieve_documents(data, languages, plan, console)
-    paper: dict[tuple[str, str], Published] = {}
-    for (lang, other_lang), (forward, backward) in tables.PAPER[pairs].items():
-        paper |= {(lang, other_lang): forward, (other_lang, lang): backward}
-    _show_table(f"Documents, {pairs} training", results, paper, console)
+    plan = HoldOutPlan(queries, candidates, settings)
+    models, results = retrieve_documents(data, languages, plan, console)
+    _show_table(f"Documents, {pairs} training", results, PAPER[pairs], console)
     model = models[first, second]
     if texts:
-        sentence_results = tables.retrieve_sentences(model, (first, second), texts, 2 * queries, candidates)
-        _show_table("Sentences of Europarl", sentence_results, tables.PAPER_SENTENCES, console)
+        results = retrieve_sentences(model, (first, second), texts, 2 * queries, candidates)
+        _show_table("Sentences of Europarl", results, PAPER_SENTENCES, console)
     if entries:
-        _show_table("Words", tables.retrieve_words(model, (first, second), entries, 1500), tables.PAPER_WORDS, console)
+        _show_table("Words", retrieve_words(model, (first, second), entries, 1500), PAPER_WORDS, console)
 
 
 def _show_table(
-    title: str, results: Sequence[Retrieved], paper: Mapping[tuple[str, str], Published], console: Console
+    title: str, results: Sequence[Retrieved], paper: Mapping[Direction, Published], console: Console
 ) -> None:
-    rows, rows_json = [], list[dict[str, Any]]()
+    table = PaperTable(f"{title}, in %", ["", ""], ["paper P@1 5 10"], ["ours P@1 5 10"], ["queries"])
+    rows = []
     for result in results:
-        published = paper.get(result.langs)
-        for measure in ("cosine", "csls"):
+        query_lang, candidate_lang = result.langs
+        for measure, name in (("cosine", "cosine"), ("csls", "CSLS")):
+            theirs: Sequence[float] = getattr(paper.get(result.langs), measure, ())
             ours = [100 * value for value in getattr(result.ours, measure).values()]
-            theirs: Sequence[float] = getattr(published, measure) if published else ()
+            counts = f"{result.ours.queries:,} among {result.candidates:,}"
+            table.add([f"{query_lang} → {candidate_lang}", name], [theirs], [ours], counts)
             rows.append(
-                [
-                    " → ".join(result.langs),
-                    "CSLS" if measure == "csls" else measure,
-                    " ".join(f"{value:.1f}" for value in theirs),
-                    " ".join(f"{value:.1f}" for value in ours),
-                    f"{result.ours.queries:,} among {result.candidates:,}",
-                ]
-            )
-            rows_json.append(
                 {
-                    "query": result.langs[0],
-                    "candidates": result.langs[1],
+                    "query": query_lang,
+                    "candidates": candidate_lang,
                     "measure": measure,
                     "paper": list(theirs) or None,
                     "ours": [round(value, 3) for value in ours],
                 }
             )
-    console.table(["", "", ">paper P@1 5 10", ">ours P@1 5 10", ">queries"], rows, title=f"{title}, in %")
-    console.emit({"task": title, "rows": rows_json})
+    table.show(console)
+    console.emit({"task": title, "rows": rows})

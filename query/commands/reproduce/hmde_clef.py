@@ -8,17 +8,15 @@ from pathlib import Path
 import click
 
 from encoders.console import Console
-from encoders.languages import normalise
+from encoders.languages import language_list, normalise
 from encoders.session import Device
 from onnx_export.models import DEFAULT
-from query.commands.options import device_option, output_options
+from query.commands.options import PATH, device_option, output_options
 from query.commands.output.paper_table import PaperTable
 from query.evaluation.qrels import read_qrels
 from query.evaluation.topics import read_topics
 from query.reproduce.hmde_clef import PAPER, SYSTEMS, ClefTable, score_pairs, topics_by_pair
 from query.reproduce.hmde_methods import METHODS, open_method
-
-_PATH = click.Path(path_type=Path)
 
 
 def _by_language(_context: click.Context, option: click.Parameter, values: Sequence[str]) -> dict[str, list[str]]:
@@ -37,7 +35,7 @@ def _by_language(_context: click.Context, option: click.Parameter, values: Seque
     "--documents", callback=_by_language, multiple=True, required=True, metavar="LANG=PATH", help="Of each language."
 )
 @click.option("--qrels", callback=_by_language, multiple=True, required=True, metavar="LANG=FILE", help="For these.")
-@click.option("--topics", type=_PATH, multiple=True, required=True, metavar="FILE", help="In all query languages.")
+@click.option("--topics", type=PATH, multiple=True, required=True, metavar="FILE", help="In all query languages.")
 @click.option(
     "--langs", default="", metavar="LANG,…", help="Query languages.  [default: those of the documents, and en]"
 )
@@ -62,7 +60,7 @@ def command(
     """
     if documents.keys() != qrels.keys():
         raise click.UsageError("--documents and --qrels belong together; give both for each language")
-    query_langs = [normalise(code) for code in langs.split(",") if code.strip()] or [*documents, "en"]
+    query_langs = language_list(langs) or [*documents, "en"]
     selected_topics = [topic for file in topics for topic in read_topics(file) if topic.lang in query_langs]
     judgements = {lang: read_qrels(files) for lang, files in qrels.items()}
     judged_topics = topics_by_pair(selected_topics, judgements)

@@ -12,18 +12,16 @@ from encoders.languages import normalise
 from encoders.session import Device
 from onnx_export.hmde.settings import FineTuning
 from onnx_export.models import DEFAULT
-from query.commands.options import device_option, output_options
+from query.commands.options import PATH, device_option, output_options
 from query.commands.output.paper_table import PaperTable
 from query.reproduce.classification import labelled_documents, split_by_concept, stored_split, subsampled
 from query.reproduce.hmde_methods import METHODS, open_method, trainable_encoder
 from query.reproduce.hmde_mldoc import SYSTEMS, Accuracies, Accuracy, classify_fine_tuned, classify_frozen, paper_means
 from query.reproduce.mldoc_data import read_mldoc
 
-_PATH = click.Path(path_type=Path)
-
 
 @click.command("hmde-mldoc")
-@click.option("--mldoc", type=_PATH, metavar="DIR", help="Folder that MLDoc's own script filled.")
+@click.option("--mldoc", type=PATH, metavar="DIR", help="Folder that MLDoc's own script filled.")
 @click.option(
     "--documents", multiple=True, metavar="SOURCE", help="Or documents with the fields label and split (or concept)."
 )

@@ -13,13 +13,12 @@ import numpy.typing as npt
 
 from encoders.console import Console
 from encoders.cr5.encoder import BagsOfWords, is_cr5
-from encoders.languages import language_list
 from encoders.methods.combined import SEPARATOR
 from encoders.methods.first import First
 from encoders.methods.registry import SENTENCE_METHODS
 from encoders.session import Device
 from onnx_export.models import find_model, open_named
-from query.commands.options import device_option, output_options
+from query.commands.options import PATH, device_option, languages_option, output_options
 from query.report.language_pairs import PairTable
 from query.reproduce.classification import averages, labelled_documents
 from query.reproduce.tlaser import (
@@ -33,16 +32,15 @@ from query.reproduce.tlaser import (
     search_sentences,
 )
 
-_PATH = click.Path(path_type=Path)
 _AVERAGES = ["", ">cross", ">same", ">all"]
 
 
 @click.command("tlaser")
 @click.option("--encoder", required=True, metavar="NAME|FOLDER", help="Made by train tlaser, or any other.")
-@click.option("--mldoc", type=_PATH, metavar="DIR", help="Folder of english.train.1000, english.dev and so on.")
-@click.option("--tatoeba", type=_PATH, metavar="DIR", help="Folder of tatoeba.deu-eng.deu and so on.")
+@click.option("--mldoc", type=PATH, metavar="DIR", help="Folder of english.train.1000, english.dev and so on.")
+@click.option("--tatoeba", type=PATH, metavar="DIR", help="Folder of tatoeba.deu-eng.deu and so on.")
 @click.option("--documents", multiple=True, metavar="SOURCE", help="Documents of your own with label and concept.")
-@click.option("--languages", default="", metavar="LANG,…", help="[default: en,de,fr,es,it of MLDoc, else all]")
+@languages_option("[default: en,de,fr,es,it of MLDoc, else all]")
 @click.option("--splits", type=click.IntRange(1), default=5, show_default=True, help="Random splits of --documents.")
 @click.option(
     "--method", type=click.Choice(SENTENCE_METHODS), help="How a document's vector is made.  [default: as for index]"
@@ -54,7 +52,7 @@ def command(
     mldoc: Path | None,
     tatoeba: Path | None,
     documents: tuple[str, ...],
-    languages: str,
+    languages: list[str],
     splits: int,
     method: str | None,
     device: Device,
@@ -69,10 +67,9 @@ def command(
     """
     if not (mldoc or tatoeba or documents):
         raise click.UsageError("name the data: --mldoc DIR, --tatoeba DIR, or --documents SOURCE")
-    selected = language_list(languages)
-    corpus = mldoc_corpus(mldoc, selected or list(PAPER_PAIRS)) if mldoc else {}
-    pairs = read_tatoeba(tatoeba, selected) if tatoeba else {}
-    labelled = labelled_documents(documents, console, selected) if documents else []
+    corpus = mldoc_corpus(mldoc, languages or list(PAPER_PAIRS)) if mldoc else {}
+    pairs = read_tatoeba(tatoeba, languages) if tatoeba else {}
+    labelled = labelled_documents(documents, console, languages) if documents else []
     if corpus or labelled:
         loaded = open_named(encoder, method, console, device=device)
         if corpus:

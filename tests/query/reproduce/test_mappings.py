@@ -10,7 +10,7 @@ from encoders.errors import BadInput
 from encoders.folder import ModelFolder
 from onnx_export.models import DEFAULT
 from query.cli import run
-from query.reproduce.mappings_data import read_jrc, read_wikicomp
+from query.reproduce.mappings import read_jrc, read_wikicomp
 from trials import DEMO
 
 
