@@ -15,7 +15,7 @@ import sqlalchemy as sa
 from encoders.console import Console
 from encoders.document import Document, Encoder, EncoderSpec
 from encoders.wording import counted
-from indexer.indexing.pipeline import IndexReport, encode, report_of
+from indexer.indexing.pipeline import IndexReport, Pipeline, report_of
 from indexer.indexing.reading import CHUNK_DOCUMENTS, batches
 from indexer.indexing.storing import NOTHING_KNOWN, existing_documents
 from indexer.ledger.ledger import Ledger, runs
@@ -40,17 +40,9 @@ def reencode(
     """Add vectors of another encoder to a store's documents; returns the report of the run.
 
     The run is in the ledger and resumes like any other run. Vectors are added; nothing that is stored changes.
-
-    Args:
-        first: ids of documents to encode before all others, in this order; deleted documents are skipped.
-        encoder: makes the vectors.
-        store: holds the documents.
-        engine: database of the ledger.
-        collection: name of the collection in the ledger.
-        generation: number of the store's generation.
-        check: called before each page of documents; raises an error to stop the work.
-        only_first: encode only the documents of ``first``.
-        console: shows progress.
+    The documents with the ids ``first`` are encoded before all others, in this order, or alone with ``only_first``;
+    deleted documents are skipped. ``check`` is called before each page of documents; it raises an error to stop the
+    work.
 
     Raises:
         StoreError: the store or the ledger failed; finished work stays stored.
@@ -62,14 +54,15 @@ def reencode(
         return iter(first) if only_first else _ordered_ids(first, store)
 
     mark, count = _fingerprint(generation, doc_ids())
-    source = _source(collection) + (" (a sample)" if only_first else "")
+    source = OF_COLLECTION + collection + (" (a sample)" if only_first else "")
     ledger = Ledger.open(engine, collection, [source], mark, model, encoder.spec.build, generation=generation)
     store.create(model, encoder.spec.dim)
     if ledger.resumed:
         done = counted(ledger.run.encoded + ledger.run.unchanged, "document is", "documents are")
         console.say(f"going on with run {ledger.run.id}: {done} done")
     with console.progress("encoding again", count, "documents") as progress:
-        encode(_documents(store, doc_ids(), check), encoder, store, ledger, console, progress)
+        chunks = batches(_documents(store, doc_ids(), check))
+        Pipeline(encoder, store, ledger, {}, console, progress, beside=True).run(chunks)
     store.publish()
     ledger.finish(0)
     return report_of(ledger, time.monotonic() - started)
@@ -91,18 +84,8 @@ def hand_out_again(
 
     Nothing is encoded here. Workers begin when all documents are handed out; after an interruption, the same call
     resumes. A run in progress or paused is returned unchanged, in its original order. A finished run is returned
-    unchanged if nothing was indexed since, unless the run refused a document that the encoder may know.
-
-    Args:
-        first: ids of documents to encode before all others, in this order; deleted documents are skipped.
-        encoder: name or folder of the encoder, for workers.
-        spec: the encoder's spec.
-        store: holds the documents.
-        engine: database of the ledger.
-        collection: name of the collection in the ledger.
-        generation: number of the store's generation.
-        check: called before each page of documents; raises an error to stop the work.
-        console: shows progress.
+    unchanged if nothing was indexed since, unless the run refused a document that the encoder may know. The arguments
+    are those of ``reencode``; ``encoder`` is the name or folder of the encoder, and ``spec`` its spec.
 
     Raises:
         BadInput: another run of this collection is in progress.
@@ -115,7 +98,7 @@ def hand_out_again(
             return ledger
     mark, count = _fingerprint(generation, _ordered_ids(first, store))
     ledger = Ledger.open(
-        engine, collection, [_source(collection)], mark, spec.model, spec.build,
+        engine, collection, [OF_COLLECTION + collection], mark, spec.model, spec.build,
         spooled=True, generation=generation, again={"encoder": encoder, "method": spec.method},
     )  # fmt: skip
     store.create(spec.model, spec.dim)
@@ -128,10 +111,6 @@ def hand_out_again(
 def _has_retryable_refusals(ledger: Ledger) -> bool:
     """Whether a run refused a document for a reason that may be gone the next time."""
     return any(note.text != NOTHING_KNOWN for note in ledger.refusals())
-
-
-def _source(collection: str) -> str:
-    return OF_COLLECTION + collection
 
 
 def _ordered_ids(first: Sequence[str], store: VectorStore) -> Iterator[str]:

@@ -109,23 +109,11 @@ def index(
         if not console.quiet:
             count_ahead(sources, options, progress)
         last_stamps = _last_stamps(sources, options, ledger.repeated())
-        _Pipeline(encoder, store, ledger, last_stamps, console, progress).run(batches(readings(sources, options)))
+        Pipeline(encoder, store, ledger, last_stamps, console, progress).run(batches(readings(sources, options)))
     pruned = pruning.prune(ledger, store, console) if prune else 0
     store.publish()
     ledger.finish(pruned)
     return report_of(ledger, time.monotonic() - started)
-
-
-def encode(
-    documents: Iterable[Document],
-    encoder: Encoder,
-    store: VectorStore,
-    ledger: Ledger,
-    console: Console,
-    progress: Progress,
-) -> None:
-    """Encode a store's documents with another encoder and add the vectors; the ledger records each finished chunk."""
-    _Pipeline(encoder, store, ledger, {}, console, progress, beside=True).run(batches(documents))
 
 
 class _PlannedChunk(NamedTuple):
@@ -136,8 +124,12 @@ class _PlannedChunk(NamedTuple):
     records: int
 
 
-class _Pipeline:
-    """Plans chunks, and stores them in order when they are encoded."""
+class Pipeline:
+    """Plans chunks in a ledger, and stores them in order when they are encoded.
+
+    ``last_stamps`` are the stamps of the last documents of ids that the sources have more than once. With ``beside``,
+    the documents are the store's own, and another encoder's vectors are added to them.
+    """
 
     def __init__(
         self,
@@ -155,6 +147,7 @@ class _Pipeline:
         self.queue = EncodingQueue(encoder, self._finish)
 
     def run(self, batches: Iterable[Batch]) -> None:
+        """Plan, encode and store chunks; a chunk that the ledger has as done is skipped."""
         with self.queue:
             for batch in batches:
                 self._begin(batch)
