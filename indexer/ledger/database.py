@@ -11,7 +11,9 @@ from typing import Any
 import sqlalchemy as sa
 from filelock import FileLock
 from sqlalchemy.engine import make_url
+from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column
+from sqlalchemy.sql.functions import FunctionElement
 
 from encoders.errors import StoreError
 
@@ -35,6 +37,24 @@ class Base(DeclarativeBase):
 def now() -> dt.datetime:
     """The current time in UTC, without a zone, as every timestamp column has it."""
     return dt.datetime.now(dt.UTC).replace(tzinfo=None)
+
+
+class clock(FunctionElement[float]):  # noqa: N801 - an SQL function, as sa.func has them
+    """Seconds since 1970 by the database's clock, which measures all leases: workers' clocks may differ by an hour."""
+
+    name = "clock"
+    type = sa.Double()
+    inherit_cache = True
+
+
+@compiles(clock, "postgresql")
+def _postgresql_clock(_element: clock, _compiler: Any, **_: Any) -> str:
+    return "EXTRACT(EPOCH FROM clock_timestamp())::double precision"
+
+
+@compiles(clock, "sqlite")
+def _sqlite_clock(_element: clock, _compiler: Any, **_: Any) -> str:
+    return "((julianday('now') - 2440587.5) * 86400.0)"
 
 
 def open_engine(url: str) -> sa.Engine:

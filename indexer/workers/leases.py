@@ -10,8 +10,7 @@ import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
 from encoders.document import Document
-from indexer.ledger.clock import clock
-from indexer.ledger.database import now, transaction
+from indexer.ledger.database import clock, now, transaction
 from indexer.ledger.ledger import Note, finding
 from indexer.ledger.tables import DONE, LEASED, PENDING, REFUSED, RUNNING, SPLIT, Chunk, IndexRun, Spool
 from indexer.workers.spool import unpack

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 import sqlalchemy as sa
 from sqlalchemy.orm import Mapped, mapped_column
 
-from indexer.ledger.clock import clock
-from indexer.ledger.database import Base, transaction
+from indexer.ledger.database import Base, clock, transaction
 
 _FORGOTTEN_AFTER = 600.0
 
@@ -35,13 +34,7 @@ class Worker(Base):
 
 @dataclass(frozen=True)
 class Identity:
-    """Constant properties of a worker.
-
-    Attributes:
-        id: id of the worker, unique to its process.
-        model: id of the encoder's vectors.
-        build: id of the encoder's graph.
-    """
+    """Constant properties of a worker; ``id`` is unique to its process, and ``build`` the id of the encoder's graph."""
 
     id: str
     host: str
@@ -62,8 +55,7 @@ def show_life(
             execution_options={"synchronize_session": False},
         )
         if not update_result.rowcount:  # type: ignore[attr-defined]
-            identity = {"id": who.id, "host": who.host, "device": who.device, "model": who.model, "build": who.build}
-            session.execute(sa.insert(Worker).values({**identity, **values}))
+            session.execute(sa.insert(Worker).values({**asdict(who), **values}))
 
 
 def sign_off(engine: sa.Engine, worker: str) -> None:

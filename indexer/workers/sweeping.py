@@ -12,8 +12,7 @@ from encoders.errors import DragomanError
 from indexer.collection import collection as collections
 from indexer.collection import generations
 from indexer.indexing import pruning
-from indexer.ledger.clock import clock
-from indexer.ledger.database import owner_of, transaction
+from indexer.ledger.database import clock, owner_of, transaction
 from indexer.ledger.ledger import Ledger
 from indexer.ledger.tables import LEASED, PENDING, RUNNING, Chunk, IndexRun
 from indexer.settings import Settings

@@ -12,8 +12,7 @@ import sqlalchemy as sa
 
 from indexer.indexing.reading import CHUNK_DOCUMENTS
 from indexer.ledger import ledger, tables
-from indexer.ledger.clock import clock
-from indexer.ledger.database import connect, transaction
+from indexer.ledger.database import clock, connect, transaction
 from indexer.ledger.tables import DONE, LEASED, PENDING, SPLIT, Chunk
 from indexer.workers import sweeping
 from indexer.workers.controlling import cancel, pause, resume
