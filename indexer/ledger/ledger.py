@@ -184,11 +184,10 @@ class Ledger(RunLedger):
                     SeenDocument.run_id == self.run.id, SeenDocument.key.in_([_key(doc_id) for doc_id in beaten])
                 )
                 session.execute(update.values(chunk=number))
-            seen = self._seen_keys(session, doc_ids)
             notes = list(notes)
             noted = [note.doc_id for note in notes if note.doc_id]  # they are in the sources, and must not be pruned
-            new = {_key(doc_id) for doc_id in (*doc_ids, *noted)}
-            new -= self._seen_keys(session, [*doc_ids, *noted])
+            seen = self._seen_keys(session, [*doc_ids, *noted])
+            new = {_key(doc_id) for doc_id in (*doc_ids, *noted)} - seen
             session.add_all(SeenDocument(run_id=self.run.id, key=key, chunk=number) for key in new)
             session.add_all(finding(self.run.id, note) for note in (*notes, *_duplicates(doc_ids, seen)))
         return chunk

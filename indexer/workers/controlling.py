@@ -30,9 +30,7 @@ def active_run(engine: sa.Engine, collection: str) -> IndexRun:
         BadInput: the collection or the run does not exist.
     """
     collections.require(engine, collection)
-    query = sa.select(IndexRun).where(IndexRun.collection == collection, IndexRun.state.in_(ACTIVE), IndexRun.spooled)
-    with transaction(engine) as session:
-        run = session.scalars(query).first()
+    run = next((run for run in runs(engine, collection) if run.spooled and run.state in ACTIVE), None)
     if run is None:
         raise BadInput(
             f"no run of workers is open for collection {collection}; begin one: dragoman index … -c {collection} "

@@ -23,11 +23,9 @@ class RunProgress:
     """Progress of a run.
 
     Attributes:
-        run: the run's row.
         chunks: number of chunks by state, including the parts of halved chunks.
         documents: documents to encode in all, without those stored unchanged; after the end, the documents stored.
         done: documents in finished chunks.
-        workers: living workers of the run's model.
         errors: errors of workers, then of chunks, newest chunk first.
     """
 
@@ -37,6 +35,16 @@ class RunProgress:
     done: int
     workers: list[Worker]
     errors: list[str]
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether chunks are pending and no worker is alive."""
+        return bool(self.chunks.get(PENDING)) and not self.workers
+
+    @property
+    def is_worked_off(self) -> bool:
+        """Whether every chunk is done, so that only the run's end remains."""
+        return self.run.state == RUNNING and not (self.chunks.get(PENDING) or self.chunks.get(LEASED))
 
 
 def run_progress(engine: sa.Engine, run_id: int) -> RunProgress:
@@ -87,13 +95,3 @@ class Rate:
         since, before = self._seen[0]
         # 0 at least: a finished run's count leaves out refused documents
         return max(0.0, (done - before) / (now - since)) if now > since else 0.0
-
-
-def is_waiting(state: RunProgress) -> bool:
-    """Whether chunks are pending and no worker is alive."""
-    return bool(state.chunks.get(PENDING)) and not state.workers
-
-
-def is_worked_off(state: RunProgress) -> bool:
-    """Whether every chunk is done, so that only the run's end remains."""
-    return state.run.state == RUNNING and not (state.chunks.get(PENDING) or state.chunks.get(LEASED))

@@ -19,7 +19,7 @@ from indexer.ledger.ledger import Ledger
 from indexer.ledger.tables import ACTIVE, DONE, PAUSED, READING, RUNNING, IndexRun
 from indexer.settings import Settings
 from indexer.workers.hints import Hints
-from indexer.workers.progress import Rate, RunProgress, is_waiting, is_worked_off, run_progress
+from indexer.workers.progress import Rate, RunProgress, run_progress
 from indexer.workers.sweeping import sweep
 
 _REST = 9
@@ -118,7 +118,7 @@ def wait_for(engine: sa.Engine, run_id: int, console: Console, settings: Setting
                 shown_documents = view.progress.done
             if run.state not in ACTIVE:
                 return run
-            if is_worked_off(view.progress):
+            if view.progress.is_worked_off:
                 with suppress(StoreError):  # the next view sweeps again
                     sweep(engine, settings, Hints(settings.broker), run.model, _SWEEP, failed)
             previous_reason, reason = reason, standstill_reason(view.progress)
@@ -131,7 +131,7 @@ def standstill_reason(state: RunProgress) -> str:
     run = state.run
     if run.state == PAUSED:
         return f"run {run.id} is paused; let it go on: dragoman resume -c {run.collection}"
-    if run.state == RUNNING and is_waiting(state):
+    if run.state == RUNNING and state.is_waiting:
         return f"no worker of its model is alive; start one: dragoman worker -c {run.collection}"
     return ""
 
