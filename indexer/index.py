@@ -47,20 +47,11 @@ def index(
 ) -> pipeline.IndexReport:
     """Read, encode and store the documents of sources; an interrupted run over the same sources resumes.
 
-    Args:
-        sources: files, folders, ``elastic:INDEX``, ``ir-datasets:NAME``.
-        collection: name of the collection; created if it does not exist.
-        settings: store and database; by default from the environment.
-        options: how to read the sources.
-        encoder: name or folder, or several combined (``A + B``); by default the collection's encoder, or else the
-            default encoder.
-        method: how a document's vector is made, one method for each encoder; by default the collection's method, or
-            else the encoder's default.
-        device: device of the encoder.
-        prune: remove documents that the sources do not have any more.
-        rebuild: build a new generation from these sources alone, with another encoder or method if given; it replaces
-            the searched generation at the end.
-        console: shows progress; silent by default.
+    A source is a file, a folder, ``elastic:INDEX`` or ``ir-datasets:NAME``. The collection is created if it does not
+    exist. By default ``encoder`` and ``method`` are the collection's, or else the default encoder and its default
+    method; ``A + B`` combines encoders, and their methods. With ``prune``, documents that the sources do not have any
+    more are removed. With ``rebuild``, a new generation is built from these sources alone, with another encoder or
+    method if given; it replaces the searched generation at the end.
 
     Raises:
         ModelMismatch: the collection holds vectors of another encoder or method.

@@ -21,7 +21,7 @@ class Settings:
     Attributes:
         home: folder of all Dragoman's files; by default the platform's user-data folder.
         store: URL of the vector store, without credentials; by default a ``file:`` URL of a folder under the home.
-        database: SQLAlchemy URL of ledger, calibrations and evaluation log; by default SQLite under the home.
+        database: SQLAlchemy URL; by default SQLite under the home.
         broker: Celery broker URL; if empty, this process does the work.
         credentials: credentials of a store on a server, from the store's URL or the environment.
         store_stated: whether the store was named for this call, and not in the environment or by default.

@@ -58,14 +58,8 @@ class Attaching:
     ) -> Iterator[Self]:
         """Open an attached collection, or attach a new one, locked against other processes of this home.
 
-        Args:
-            name: name of the collection.
-            attachment: the index to attach to; by default the index the collection is attached to.
-            settings: store and database; by default from the environment.
-            encoder: name or folder of the encoder; by default the collection's encoder, or else the default encoder.
-            method: how a document's vector is made; by default the collection's method, or else the encoder's default.
-            device: device of the encoder.
-            console: shows progress; silent by default.
+        By default ``attachment``, ``encoder`` and ``method`` are the collection's. A new collection needs an
+        attachment; its encoder is by default the default encoder.
 
         Raises:
             BadInput: the index can't be attached to, or the collection is not attached to this index.

@@ -23,12 +23,9 @@ class Collection(Base):
     """A row of the collections table.
 
     Attributes:
-        name: name of the collection in commands.
         store: URL of the store; empty: the home's store, even if the home is moved.
         encoder: name or folder of the encoder.
-        method: method that makes a document's vector.
         model: id of the encoder's vectors.
-        dim: width of the vectors.
         created: time of creation, in UTC.
         generation: number of the generation that is searched; a new generation is built beside it.
         building: the generation that is being built, until it replaces the searched one.
@@ -68,23 +65,12 @@ class Collection(Base):
         return self.store or settings.home_store
 
     def refuse_attached(self, because: str) -> None:
-        """Check that the collection is not attached to a user's index.
-
-        Args:
-            because: end of the error's sentence: what can't be done with an attached collection, and what to do.
-
-        Raises:
-            BadInput: the collection is attached.
-        """
+        """Raise ``BadInput`` if the collection is attached; ``because``: what can't be done then, and what to do."""
         if is_attached(self.store):
             raise BadInput(f"collection {self.name} is attached to an index, and {because}")
 
     def check(self, spec: EncoderSpec) -> None:
-        """Check that an encoder makes this collection's vectors.
-
-        Raises:
-            ModelMismatch: it doesn't.
-        """
+        """Raise ``ModelMismatch`` if an encoder does not make this collection's vectors."""
         if spec.model != self.model:
             raise ModelMismatch(
                 f"collection {self.name} holds vectors of {self.encoder} by {self.method} (model {self.model}), "

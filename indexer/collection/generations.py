@@ -25,15 +25,7 @@ from indexer.stores.factory import drop_store
 
 @dataclass(frozen=True)
 class Generation:
-    """One of a collection's stores, and the encoder of its vectors.
-
-    Attributes:
-        number: number of the generation, from 1.
-        encoder: name or folder of the encoder.
-        method: method that makes a document's vector.
-        model: id of the encoder's vectors.
-        dim: width of the vectors.
-    """
+    """One of a collection's stores, and the encoder of its vectors; the first has the number 1."""
 
     number: int
     encoder: str

@@ -37,9 +37,9 @@ class Note:
     """A finding before it is written.
 
     Attributes:
-        kind: ``refused`` or ``remark``.
+        kind: ``REFUSED`` or ``REMARK``.
         place: file and line, or the id.
-        doc_id: id of the document; empty if it is unknown.
+        doc_id: empty if it is unknown.
         text: what is wrong and what to do.
     """
 
@@ -150,14 +150,8 @@ class Ledger(RunLedger):
     ) -> Chunk:
         """Write down a chunk before any work on it: which documents to encode, and which records were refused.
 
-        Args:
-            number: number of the chunk, from 0.
-            todo: a flag for each document; true: encode it.
-            digest: hash of the documents' ids and texts.
-            doc_ids: ids of the documents.
-            notes: findings of the reading.
-            spool: the serialised documents, if workers encode them.
-            beaten: by id, the earlier chunk and the positions in it whose document this chunk replaces.
+        ``todo`` has a flag for each document. ``spool`` has the documents, if workers encode them. ``beaten`` has by
+        id the earlier chunk and the positions in it whose document this chunk replaces.
 
         Raises:
             BadInput: the run was given up meanwhile.
@@ -319,13 +313,9 @@ def _add_pruning(run: IndexRun, *, prune: bool) -> None:
 
 
 def refuse_while_workers(engine: sa.Engine, collection: str, *, unless: str = "", again: bool = False) -> None:
-    """Check that no workers are at a run of a collection, except a run with this model and kind.
+    """Check that no workers are at a run of a collection, except a run with the model ``unless``.
 
-    Args:
-        engine: the database.
-        collection: name of the collection.
-        unless: id of the model of the allowed run.
-        again: whether the allowed run encodes the collection's own documents again, or reads sources.
+    The allowed run reads sources or, with ``again``, encodes the collection's own documents again.
 
     Raises:
         BadInput: workers are at another run.

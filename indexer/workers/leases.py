@@ -30,7 +30,6 @@ class Lease:
     """A chunk, or a part of a chunk, that a worker has leased.
 
     Attributes:
-        run: id of the run.
         number: number of the chunk or part.
         todo: positions of the documents to encode, in the whole chunk.
         attempts: how often the chunk was leased, this time included.
@@ -65,7 +64,7 @@ class Lease:
 
 
 class Leases:
-    """A worker's access to the chunks of the ledger; ``worker`` is its id."""
+    """A worker's access to the chunks of the ledger; ``worker`` is its id, unique to its process."""
 
     def __init__(
         self,
@@ -77,15 +76,9 @@ class Leases:
         *,
         refused: Callable[[int], object] = lambda _: None,
     ) -> None:
-        """Take and keep chunks for a worker.
+        """Take and keep chunks of a model; after ``seconds`` without a sign of life, any worker may take the chunk.
 
-        Args:
-            engine: the ledger's database.
-            worker: id of the worker, unique to its process.
-            model: only chunks of this model are taken.
-            build: id of the encoder's graph, written into each chunk.
-            seconds: length of a lease; afterwards, without a sign of life, any worker may take the chunk.
-            refused: called with the number of documents refused because they can't be encoded.
+        ``build`` is written into each chunk, and ``refused`` called with the number of documents that can't be encoded.
         """
         self._refused = refused
         self._engine, self._model, self._build, self._seconds = engine, model, build, seconds

@@ -93,13 +93,8 @@ def wanted_documents(
 ) -> tuple[list[bool], dict[str, list[int]]]:
     """Which documents of a chunk to encode, and which documents of earlier chunks not to encode any more.
 
-    Args:
-        documents: documents of the chunk.
-        stamps: stamps of the stored documents, by id.
-        earlier: documents of these ids in earlier chunks of the run, by id.
-
-    Returns:
-        A flag for each document, and by id the positions in the earlier chunk that this chunk's document replaces.
+    ``stamps`` are those of the stored documents, and ``earlier`` the documents of these ids in earlier chunks of the
+    run. Returns a flag for each document, and by id the positions in the earlier chunk that its document replaces.
     """
     wanted = [False] * len(documents)
     beaten = {}

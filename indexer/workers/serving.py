@@ -41,11 +41,10 @@ class WorkerPlan:
 
     Attributes:
         reference: name or folder of the encoder.
-        method: how a document's vector is made; None for the encoder's default.
         concurrency: number of processes; 1 on a GPU.
         lease: seconds without a sign of life after which another worker may take the chunk.
         grace: seconds to finish the chunk when the worker must end; afterwards the chunk is given back.
-        metrics_port: port for Prometheus; None for no metrics.
+        metrics_port: port for Prometheus, if any.
     """
 
     reference: str

@@ -18,14 +18,10 @@ if TYPE_CHECKING:
 
 
 class StopSignal:
-    """Whether and when a worker must end; shared by all its processes, created before they are forked.
-
-    Attributes:
-        grace: seconds from the request to end until the deadline.
-    """
+    """Whether and when a worker must end; shared by all its processes, created before they are forked."""
 
     def __init__(self, grace: float) -> None:
-        """No end is requested yet."""
+        """No end is requested yet; ``grace`` is the time from the request to the deadline, in seconds."""
         self.grace = grace
         self._deadline = multiprocessing.RawValue("d", 0.0)  # all processes share the monotonic clock
 
@@ -66,12 +62,8 @@ def worker_of(app: Celery, stop: StopSignal, status: Callable[[], int]) -> Any:
     """Celery's worker class, with signal handlers that end the worker by ``stop``.
 
     Celery's own handlers break off a solo worker's chunk as if a document had failed; on SIGHUP they restart the
-    process, which prints its arguments.
-
-    Args:
-        app: Celery application of the worker.
-        stop: requested by the first signal, immediate at a second Ctrl-C.
-        status: exit status of the process if nothing else ends it.
+    process, which prints its arguments. The first signal asks ``stop`` to end the worker, a second Ctrl-C hurries it;
+    ``status`` is the exit status of the process if nothing else ends it.
     """
     from celery.worker import state  # noqa: PLC0415
 

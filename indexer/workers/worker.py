@@ -54,10 +54,7 @@ T = TypeVar("T")
 class ChunkWorker:
     """Works on one chunk at a time, and writes signs of life.
 
-    Attributes:
-        who: identity of this worker.
-        lease_seconds: seconds without a sign of life after which another worker may take the chunk.
-        unwell: chunks given back in a row because the encoder encoded nothing.
+    ``unwell`` is the number of chunks given back in a row because the encoder encoded nothing.
     """
 
     def __init__(
