@@ -188,7 +188,12 @@ class _Passes:
         return not self.store.users.attachment.companion and entry_checks.is_external(hit)
 
     def _finish(self, page: _Page, encoding: Future[Encoded] | None) -> None:
-        stored = self._put(page, encoding.result()) if encoding is not None else 0
+        stored = 0
+        if encoding is not None:  # a document changed meanwhile waits for the next pass
+            outcome = put_encoded(self.store, self.model, page.todo, encoding.result())
+            stored = outcome.stored
+            page.notes += outcome.notes
+            page.to_forget += [note.doc_id for note in outcome.notes]
         updated = self.store.keep_fields(page.fields_only) if page.fields_only else 0
         removed = self.store.forget(page.to_forget) if page.to_forget else 0
         unchanged = page.unchanged if self.first else 0
@@ -199,10 +204,3 @@ class _Passes:
         self.wrote |= bool(stored or removed or updated)
         if self.first:
             self.progress(len(page.doc_ids))
-
-    def _put(self, page: _Page, encoded: Encoded) -> int:
-        """Store the encoded documents; returns their number. A document changed meanwhile waits for the next pass."""
-        outcome = put_encoded(self.store, self.model, page.todo, encoded)
-        page.notes += outcome.notes
-        page.to_forget += [note.doc_id for note in outcome.notes]
-        return outcome.stored

@@ -198,12 +198,11 @@ class Pipeline:
 
 
 def _last_stamps(sources: Sequence[str], options: ReadOptions, doc_ids: Collection[str]) -> dict[str, Stamp]:
-    """Stamp of the document that counts for each id: the last of the highest revision; reads the sources again."""
+    """Stamp of the document that counts for each id; reads the sources again."""
     if not doc_ids:
         return {}
     last_stamps: dict[str, Stamp] = {}
     for document in documents_with(doc_ids, sources, options):
-        earlier = last_stamps.get(document.doc_id)
-        if earlier is None or earlier.revision <= document.revision:
+        if replaces(document, last_stamps.get(document.doc_id)):
             last_stamps[document.doc_id] = Stamp.of(document)
     return last_stamps

@@ -14,7 +14,7 @@ from indexer.parallel.tmx import read_tmx
 from indexer.readers.files import SourceFile, UnreadableFileError, source_files
 from indexer.readers.source import Refusal
 
-__all__ = ["AlignedSentence", "ParallelFiles", "find", "read_parallel"]
+__all__ = ["AlignedSentence", "ParallelFiles", "find_files", "read_parallel"]
 
 
 @dataclass
