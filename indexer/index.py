@@ -19,7 +19,7 @@ from indexer.collection import generations
 from indexer.indexing import pipeline
 from indexer.indexing.reading import check_sources
 from indexer.ledger.database import opened, owner_of
-from indexer.ledger.ledger import refuse_while_workers
+from indexer.ledger.index_runs import refuse_while_workers
 from indexer.ledger.tables import RUNNING
 from indexer.readers import ReadOptions, elastic
 from indexer.readers.irdatasets import PREFIX

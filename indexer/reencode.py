@@ -18,7 +18,8 @@ from encoders.wording import counted
 from indexer.indexing.pipeline import IndexReport, Pipeline, report_of
 from indexer.indexing.reading import CHUNK_DOCUMENTS, batches
 from indexer.indexing.storing import NOTHING_KNOWN, existing_documents
-from indexer.ledger.ledger import Ledger, runs
+from indexer.ledger.index_runs import runs
+from indexer.ledger.ledger import Ledger
 from indexer.ledger.tables import DONE, OF_COLLECTION, PAUSED, RUNNING
 from indexer.stores.contract import VectorStore
 from indexer.workers.publishing import hand_out

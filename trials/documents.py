@@ -8,7 +8,7 @@ from collections import Counter
 import sqlalchemy as sa
 
 from indexer.collection import collection as collections
-from indexer.ledger import ledger
+from indexer.ledger import index_runs
 from indexer.ledger.database import connect, transaction
 from indexer.ledger.tables import Finding
 from indexer.settings import Settings
@@ -72,7 +72,7 @@ def contents(settings: Settings, name: str) -> dict[str, tuple[str, bytes, bytes
 
 def findings(engine: sa.Engine, name: str) -> Counter[str]:
     """What the last run refused and remarked, each as often as it says so."""
-    last = ledger.runs(engine, name)[-1].id
+    last = index_runs.runs(engine, name)[-1].id
     with transaction(engine) as session:
         rows = session.scalars(sa.select(Finding).where(Finding.run_id == last)).all()
     return Counter(f"{row.kind} {row.place} {row.doc_id[:40]}: {row.text}" for row in rows)

@@ -22,7 +22,7 @@ from kombu import Connection
 from encoders.errors import StoreError
 from indexer.collection import collection as collections
 from indexer.index import index
-from indexer.ledger import ledger, tables
+from indexer.ledger import index_runs, tables
 from indexer.ledger.database import connect, open_engine, transaction, upgrade
 from indexer.ledger.tables import DONE, LEASED, READING, RUNNING, Chunk
 from indexer.settings import Settings
@@ -251,7 +251,7 @@ class Trial:
             )
 
     def _run(self) -> tables.IndexRun | None:
-        runs = ledger.runs(self.engine, self.name)
+        runs = index_runs.runs(self.engine, self.name)
         return runs[-1] if runs and runs[-1].id > self._before else None
 
     def _is_begun(self) -> bool:

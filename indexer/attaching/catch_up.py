@@ -24,7 +24,7 @@ from indexer.indexing.reading import CHUNK_DOCUMENTS
 from indexer.indexing.storing import put_encoded
 from indexer.ledger import attach_ledger
 from indexer.ledger.attach_ledger import AttachLedger
-from indexer.ledger.ledger import Note
+from indexer.ledger.index_runs import Note
 from indexer.ledger.tables import REFUSED
 from indexer.readers import Refusal
 from indexer.stores.attached import entry_checks

@@ -10,7 +10,7 @@ from sqlalchemy.orm import Mapped, mapped_column
 
 from encoders.document import EncoderSpec
 from encoders.errors import BadInput, ModelMismatch
-from indexer.ledger import ledger
+from indexer.ledger import index_runs
 from indexer.ledger.attach_ledger import AttachedIndex
 from indexer.ledger.database import Base, now, owner_of, transaction
 from indexer.settings import Settings
@@ -125,7 +125,7 @@ def remove(engine: sa.Engine, collection: Collection, settings: Settings, *, for
     store. Vectors in a user's index are no store of the collection; ``attaching.detach`` removes them first. With
     ``forget`` the stores stay, for their server is gone.
     """
-    ledger.forget_collection(engine, collection.name)
+    index_runs.forget_collection(engine, collection.name)
     in_place = is_attached(collection.store) and not Attachment.parse(collection.store).companion
     if not (forget or in_place):
         _drop_stores(engine, collection, settings)

@@ -19,7 +19,8 @@ from indexer.indexing.encoding_queue import EncodingQueue
 from indexer.indexing.reading import Batch, batches, check_sources, count_ahead, documents_with, readings
 from indexer.indexing.storing import StoringOutcome, add_vectors, put_encoded
 from indexer.indexing.wanted import counting_rows, replaces
-from indexer.ledger.ledger import Ledger, Note
+from indexer.ledger.index_runs import Note
+from indexer.ledger.ledger import Ledger
 from indexer.ledger.tables import DONE, REFUSED, REMARK, Chunk
 from indexer.readers import ReadOptions
 from indexer.stores.contract import Stamp, VectorStore

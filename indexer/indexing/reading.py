@@ -11,7 +11,7 @@ from importlib.metadata import version
 from encoders.console import Progress
 from encoders.document import Document, short_hash
 from encoders.errors import StoreError
-from indexer.ledger.ledger import Note
+from indexer.ledger.index_runs import Note
 from indexer.ledger.tables import REFUSED, REMARK
 from indexer.readers import Reading, ReadOptions, Refusal, Remark, count_records, fingerprint, read
 from indexer.readers.documents import with_languages

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from encoders.document import Document, Encoded, Encoder
-from indexer.ledger.ledger import Note
+from indexer.ledger.index_runs import Note
 from indexer.ledger.tables import REFUSED
 from indexer.stores.contract import Stamp, StoredDocument, VectorStore
 

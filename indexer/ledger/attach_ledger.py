@@ -10,7 +10,7 @@ from sqlalchemy.orm import Mapped, mapped_column
 
 from indexer.elastic.changes import NOTHING, ShardPosition
 from indexer.ledger.database import Base, now, transaction
-from indexer.ledger.ledger import Note, RunLedger, finding
+from indexer.ledger.index_runs import Note, RunLedger, finding
 from indexer.ledger.tables import DONE, RUNNING, Finding, IndexRun
 
 

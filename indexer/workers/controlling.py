@@ -7,7 +7,7 @@ import sqlalchemy as sa
 from encoders.errors import BadInput
 from indexer.collection import collection as collections
 from indexer.ledger.database import now, transaction
-from indexer.ledger.ledger import builds, change_state, forget_chunks, runs
+from indexer.ledger.index_runs import builds, change_state, forget_chunks, runs
 from indexer.ledger.tables import ACTIVE, CANCELLED, PAUSED, READING, RUNNING, IndexRun
 from indexer.workers.hints import Hints
 from indexer.workers.sweeping import send_hints

@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session
 
 from encoders.document import Document
 from indexer.ledger.database import clock, now, transaction
-from indexer.ledger.ledger import Note, finding
+from indexer.ledger.index_runs import Note, finding
 from indexer.ledger.tables import DONE, LEASED, PENDING, REFUSED, RUNNING, SPLIT, Chunk, IndexRun, Spool
 from indexer.workers.spool import unpack
 

@@ -20,7 +20,7 @@ from indexer.collection import collection as collections
 from indexer.collection.collection import Collection
 from indexer.indexing.storing import add_vectors, existing_documents, put_encoded
 from indexer.ledger.database import is_away, owner_of
-from indexer.ledger.ledger import storable
+from indexer.ledger.index_runs import storable
 from indexer.ledger.tables import IndexRun
 from indexer.settings import Settings
 from indexer.stores.contract import VectorStore

@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from encoders.errors import BadInput
 from indexer.collection import collection as collections
 from indexer.collection.collection import Collection
-from indexer.ledger.ledger import encoding_again
+from indexer.ledger.index_runs import encoding_again
 from indexer.workers.controlling import cancel
 from query.calibration import table as calibration_table
 from query.calibration.table import StoredCalibration

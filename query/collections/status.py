@@ -9,7 +9,7 @@ import sqlalchemy as sa
 
 from encoders.errors import DragomanError
 from indexer.collection.collection import Collection
-from indexer.ledger import ledger, tables
+from indexer.ledger import index_runs, tables
 from indexer.settings import Settings
 from query.calibration import table as calibration_table
 from query.calibration.lineage import leads_to
@@ -20,8 +20,8 @@ def describe(engine: sa.Engine, collection: Collection, settings: Settings) -> d
     """Status of a collection, as JSON carries it."""
     languages, trouble = _count(collection, settings)
     searchable, _ = _count(collection, settings, collection.model)
-    runs = ledger.runs(engine, collection.name)
-    notes = ledger.findings(engine, [run.id for run in runs])
+    runs = index_runs.runs(engine, collection.name)
+    notes = index_runs.findings(engine, [run.id for run in runs])
     calibrations = calibration_table.all_calibrations(engine, collection.name)
     return {
         "collection": collection.name,

@@ -10,7 +10,7 @@ from encoders.console import Console
 from encoders.session import Device
 from indexer.collection import collection as collections
 from indexer.ledger.database import opened
-from indexer.ledger.ledger import encoding_again
+from indexer.ledger.index_runs import encoding_again
 from indexer.settings import Settings
 from indexer.workers.serving import WorkerPlan, serve
 from onnx_export.models import DEFAULT

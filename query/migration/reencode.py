@@ -28,7 +28,7 @@ from indexer.index import collection_lock
 from indexer.indexing.pipeline import IndexReport
 from indexer.indexing.storing import NOTHING_KNOWN
 from indexer.ledger.database import opened, owner_of, transaction
-from indexer.ledger.ledger import Note, refuse_while_workers
+from indexer.ledger.index_runs import Note, refuse_while_workers
 from indexer.reencode import hand_out_again, reencode
 from indexer.settings import Settings
 from indexer.stores.contract import VectorStore

@@ -27,7 +27,7 @@ from indexer.index import index
 from indexer.indexing import pipeline
 from indexer.indexing.pipeline import IndexReport
 from indexer.indexing.reading import CHUNK_DOCUMENTS, batches, readings
-from indexer.ledger import ledger
+from indexer.ledger import index_runs
 from indexer.ledger.database import connect
 from indexer.readers import ReadOptions
 from indexer.settings import Settings
@@ -173,11 +173,11 @@ def test_findings_of_the_run_before_stay_until_one_over_the_same_sources_is_done
     bench.encoder.broken_at = len(bench.encoder.encoded)
     with pytest.raises(RuntimeError, match="power"):
         bench.index()
-    runs = [run.id for run in ledger.runs(bench.engine, "c")]
-    assert [note.doc_id for note in ledger.findings(bench.engine, runs)] == ["empty"]
+    runs = [run.id for run in index_runs.runs(bench.engine, "c")]
+    assert [note.doc_id for note in index_runs.findings(bench.engine, runs)] == ["empty"]
     bench.encoder.broken_at = -1
     bench.index()
-    assert ledger.findings(bench.engine, runs) == []
+    assert index_runs.findings(bench.engine, runs) == []
 
 
 def test_a_changed_field_or_revision_is_stored_though_the_text_is_the_same(bench: Bench) -> None:

@@ -14,7 +14,7 @@ from encoders.document import Document
 from encoders.errors import BadInput, StoreError
 from indexer.indexing import pipeline
 from indexer.indexing.reading import CHUNK_DOCUMENTS
-from indexer.ledger.ledger import findings, runs
+from indexer.ledger.index_runs import findings, runs
 from indexer.readers import ReadOptions, Refusal, count_records, elastic, fingerprint, read
 from indexer.settings import Settings
 from indexer.stores.factory import open_store

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from indexer.ledger import ledger
+from indexer.ledger import index_runs
 from indexer.workers.leases import DIED
 from indexer.workers.progress import run_progress
 from tests.conftest import until
@@ -26,10 +26,10 @@ def test_a_document_that_kills_its_workers_is_found_and_refused(
         field.write(many)
         run = field.spool().run.id
         worker = field.act("kills", concurrency=2, lease=1.0)
-        until(lambda: ledger.runs(field.engine, "c")[0].state == "done", 240)
+        until(lambda: index_runs.runs(field.engine, "c")[0].state == "done", 240)
         worker.terminate()
         assert worker.wait(60) == 0
-        (note,) = ledger.findings(field.engine, [run])
+        (note,) = index_runs.findings(field.engine, [run])
         assert (note.doc_id, note.text) == (f"d{documents * 5 // 8:04d}", f"it can't be encoded: {DIED}")
         assert sum(field.store.count().values()) == documents - 1
 
@@ -43,6 +43,6 @@ def test_the_chunk_of_a_worker_that_was_killed_is_another_s(redis: RedisServer, 
         worker.kill()
         worker.wait()
         field.act("well", lease=2.0)
-        until(lambda: ledger.runs(field.engine, "c")[0].state == "done")
-        assert ledger.findings(field.engine, [run]) == []
+        until(lambda: index_runs.runs(field.engine, "c")[0].state == "done")
+        assert index_runs.findings(field.engine, [run]) == []
         assert sum(field.store.count().values()) == 3

@@ -19,9 +19,10 @@ from encoders.errors import BadInput, StoreError
 from indexer.indexing import pipeline
 from indexer.indexing.reading import CHUNK_DOCUMENTS
 from indexer.indexing.storing import put_encoded
-from indexer.ledger import ledger
+from indexer.ledger import index_runs
 from indexer.ledger.database import connect, transaction
-from indexer.ledger.ledger import Ledger, Note, refuse_while_workers
+from indexer.ledger.index_runs import Note, refuse_while_workers
+from indexer.ledger.ledger import Ledger
 from indexer.ledger.tables import ABANDONED, DONE, READING, REFUSED
 from indexer.readers import ReadOptions
 from indexer.reencode import hand_out_again, reencode
@@ -64,9 +65,9 @@ def hand_out(field: Field, new: CountingEncoder, first: Sequence[str] = ()) -> L
 
 
 def end(field: Field, new: CountingEncoder) -> None:
-    field.work_off(field.worker(new), ledger.runs(field.engine, "c")[-1].id)
+    field.work_off(field.worker(new), index_runs.runs(field.engine, "c")[-1].id)
     sweep(field.engine, field.settings, field.hints, new.spec.model, every=0.0)
-    assert ledger.runs(field.engine, "c")[-1].state == DONE
+    assert index_runs.runs(field.engine, "c")[-1].state == DONE
 
 
 def held(store: VectorStore, model: str) -> dict[str, tuple[str, bytes]]:
@@ -106,7 +107,7 @@ def test_what_is_changed_or_deleted_after_it_was_handed_out_stays_so(indexed: Fi
     end(indexed, new)
     assert held(indexed.store, indexed.model) == kept
     assert indexed.store.get(["d0001"]) == [changed]
-    assert not ledger.findings(indexed.engine, [run.id])
+    assert not index_runs.findings(indexed.engine, [run.id])
     again = held(indexed.store, new.spec.model)
     assert again.keys() == kept.keys()
     assert again["d0001"] == ("another text", new.encode_documents([changed]).vectors.tobytes())
@@ -165,11 +166,11 @@ def test_a_run_that_workers_are_done_with_is_begun_again_only_for_what_may_be_en
     new.encode_documents = knowing_less  # type: ignore[method-assign]
     run = hand_out(indexed, new).run
     end(indexed, new)
-    assert [note.doc_id for note in ledger.findings(indexed.engine, [run.id])] == ["d0005"]
+    assert [note.doc_id for note in index_runs.findings(indexed.engine, [run.id])] == ["d0005"]
     again = hand_out(indexed, new, ["d0200"])
     assert (again.run.id, again.run.state) == (run.id, DONE)
     with transaction(indexed.engine) as session:
-        session.add(ledger.finding(run.id, Note(REFUSED, "d0005", "d0005", "it can't be encoded: its worker died")))
+        session.add(index_runs.finding(run.id, Note(REFUSED, "d0005", "d0005", "it can't be encoded: its worker died")))
     again = hand_out(indexed, new)
     assert (again.run.id, again.run.unchanged) == (run.id + 1, CHUNKS * CHUNK_DOCUMENTS - 1)
 
@@ -204,10 +205,10 @@ def test_broken_off_while_it_is_handed_out_the_same_call_goes_on_and_another_ord
     for first in ([], ["d0200"]):
         with pytest.raises(StoreError, match="the store is away"):
             hand_out(indexed, new, first)
-        assert ledger.runs(indexed.engine, "c")[-1].state == READING
+        assert index_runs.runs(indexed.engine, "c")[-1].state == READING
     again = hand_out(indexed, new, ["d0200"])
     assert (again.resumed, len(calls)) == (True, 5 + CHUNKS - 1)
-    assert [run.state for run in ledger.runs(indexed.engine, "c")] == [DONE, ABANDONED, "running"]
+    assert [run.state for run in index_runs.runs(indexed.engine, "c")] == [DONE, ABANDONED, "running"]
     end(indexed, new)
     assert new.encoded[0] == "d0200"
 

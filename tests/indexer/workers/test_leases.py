@@ -11,7 +11,7 @@ import pytest
 import sqlalchemy as sa
 
 from indexer.indexing.reading import CHUNK_DOCUMENTS
-from indexer.ledger import ledger, tables
+from indexer.ledger import index_runs, tables
 from indexer.ledger.database import clock, connect, transaction
 from indexer.ledger.tables import DONE, LEASED, PENDING, SPLIT, Chunk
 from indexer.workers import sweeping
@@ -88,7 +88,7 @@ def test_a_chunk_whose_lease_is_over_is_another_s_and_its_first_worker_counts_no
     assert not slow.keep(first)
     assert quick.done(second, 3, [])
     assert not slow.done(first, 3, [])
-    assert ledger.runs(field.engine, "c")[0].encoded == 3
+    assert index_runs.runs(field.engine, "c")[0].encoded == 3
 
 
 def test_a_chunk_given_back_was_not_tried_and_one_that_failed_was(field: Field, taker: Taker) -> None:
@@ -119,9 +119,9 @@ def test_a_chunk_tried_too_often_is_halved_down_to_the_document_which_is_refused
     assert sizes[:MOST_ATTEMPTS] == [4] * MOST_ATTEMPTS
     assert sorted(sizes[MOST_ATTEMPTS:]) == [1, 1, 1, 2, 2, 2]
     assert set(states(field).values()) == {DONE, SPLIT}
-    (note,) = ledger.findings(field.engine, [run])
+    (note,) = index_runs.findings(field.engine, [run])
     assert (note.doc_id, note.text) == ("d0002", "it can't be encoded: ValueError: this one again")
-    assert ledger.runs(field.engine, "c")[0].encoded == 3
+    assert index_runs.runs(field.engine, "c")[0].encoded == 3
 
 
 def test_a_document_that_its_workers_die_of_is_found_and_refused_though_none_of_them_said_why(
@@ -139,9 +139,9 @@ def test_a_document_that_its_workers_die_of_is_found_and_refused_though_none_of_
             assert mortal.done(lease, len(lease.todo), [])
     assert immortal.take(run, 0) is None
     assert deaths == MOST_ATTEMPTS + 6 * MOST_ATTEMPTS_OF_A_PART
-    (note,) = ledger.findings(field.engine, [run])
+    (note,) = index_runs.findings(field.engine, [run])
     assert (note.doc_id, note.text) == ("d0040", f"it can't be encoded: {DIED}")
-    assert ledger.runs(field.engine, "c")[0].encoded == CHUNK_DOCUMENTS - 1
+    assert index_runs.runs(field.engine, "c")[0].encoded == CHUNK_DOCUMENTS - 1
 
 
 def test_halves_are_numbered_so_that_no_two_chunks_have_parts_of_one_number() -> None:
@@ -172,7 +172,7 @@ def test_a_paused_run_rests_and_a_cancelled_one_is_nobody_s(field: Field, taker:
     assert not leases.done(held, 5, [])
     assert leases.documents(held) == []
     assert states(field) == {}
-    assert ledger.runs(field.engine, "c")[0].state == "cancelled"
+    assert index_runs.runs(field.engine, "c")[0].state == "cancelled"
 
 
 @pytest.mark.parametrize("give_up", ["cancel", "delete"])
@@ -190,7 +190,7 @@ def test_a_run_given_up_while_a_worker_writes_waits_for_it_and_goes(
         with transaction(field.engine) as session:
             session.execute(sa.update(Chunk).values(state=PENDING, attempts=MOST_ATTEMPTS))
     other = connect(field.settings.database)
-    act = partial(cancel, other, "c") if give_up == "cancel" else partial(ledger.forget_collection, other, "c")
+    act = partial(cancel, other, "c") if give_up == "cancel" else partial(index_runs.forget_collection, other, "c")
     with ThreadPoolExecutor() as aside:
         giving_up: list[Future[object]] = []
 
@@ -206,7 +206,7 @@ def test_a_run_given_up_while_a_worker_writes_waits_for_it_and_goes(
             leases.take(run, 0)
         giving_up[0].result(30)
     assert states(field) == {}
-    assert [one.state for one in ledger.runs(field.engine, "c")] == ["cancelled"] * (give_up == "cancel")
+    assert [one.state for one in index_runs.runs(field.engine, "c")] == ["cancelled"] * (give_up == "cancel")
     other.dispose()
 
 

@@ -24,9 +24,10 @@ from indexer.collection import collection as collections
 from indexer.collection import generations
 from indexer.indexing import pipeline
 from indexer.indexing.reading import CHUNK_DOCUMENTS
-from indexer.ledger import ledger, tables
+from indexer.ledger import index_runs, tables
 from indexer.ledger.database import connect, transaction
-from indexer.ledger.ledger import Ledger, runs
+from indexer.ledger.index_runs import runs
+from indexer.ledger.ledger import Ledger
 from indexer.ledger.tables import DONE, READING, REFUSED, REMARK, Chunk, SeenDocument, Spool
 from indexer.readers import ReadOptions
 from indexer.settings import Settings
@@ -65,9 +66,9 @@ def test_documents_come_out_of_the_spool_as_they_went_in(documents: list[Documen
 
 def end(field: Field) -> None:
     worker = field.worker()
-    field.work_off(worker, ledger.runs(field.engine, "c")[-1].id)
+    field.work_off(worker, index_runs.runs(field.engine, "c")[-1].id)
     sweep(field.engine, field.settings, field.hints, field.model, every=0.0)
-    assert ledger.runs(field.engine, "c")[-1].state == DONE
+    assert index_runs.runs(field.engine, "c")[-1].state == DONE
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -143,10 +144,10 @@ def test_bad_documents_of_every_kind_are_refused_as_one_process_refuses_them(fie
     with closing(open_store(alone.store, "c")) as store:
         engine = connect(alone.database)
         pipeline.index(sources, ReadOptions(), encoder, store, engine, "c", console=Console(quiet=True))
-        expected = ledger.findings(engine, [1])
+        expected = index_runs.findings(engine, [1])
         assert sorted(field.store.ids()) == sorted(store.ids())
         engine.dispose()
-    found = ledger.findings(field.engine, [1])
+    found = index_runs.findings(field.engine, [1])
     assert Counter(found) == Counter(expected)
     assert len([note for note in found if note.kind == REFUSED]) == len(bad) - 3 + 1  # the archive is cut off
     assert [note.doc_id for note in found if note.kind == REMARK] == ["d0003"]
@@ -177,7 +178,7 @@ def test_workers_begin_when_the_sources_are_read_and_an_interrupted_reader_goes_
     monkeypatch.setattr(field.store, "stamps", broken)
     with pytest.raises(StoreError):
         field.spool()
-    run = ledger.runs(field.engine, "c")[0]
+    run = index_runs.runs(field.engine, "c")[0]
     assert run.state == READING
     assert not field.worker().work(run.id, 0)
     again = field.spool()
@@ -205,7 +206,7 @@ def test_what_is_stored_unchanged_is_no_work_and_what_the_sources_lost_is_pruned
     field.write(records(2 * CHUNK_DOCUMENTS))
     field.spool(prune=True)
     end(field)
-    run = ledger.runs(field.engine, "c")[-1]
+    run = index_runs.runs(field.engine, "c")[-1]
     assert (run.encoded, run.unchanged, run.pruned, field.encoder.encoded) == (0, 128, 64, [])
     assert sum(field.store.count().values()) == 2 * CHUNK_DOCUMENTS
 
@@ -274,7 +275,7 @@ def test_the_ledger_says_which_build_encoded_how_much_and_keeps_no_text(field: F
     field.write(records(CHUNK_DOCUMENTS + 3))
     field.spool()
     end(field)
-    assert ledger.runs(field.engine, "c")[-1].builds == {"build-c": CHUNK_DOCUMENTS + 3}
+    assert index_runs.runs(field.engine, "c")[-1].builds == {"build-c": CHUNK_DOCUMENTS + 3}
     with transaction(field.engine) as session:
         assert [session.scalars(sa.select(table)).all() for table in (Spool, Chunk, SeenDocument)] == [[], [], []]
 

@@ -14,7 +14,7 @@ from kombu import Connection
 from kombu.exceptions import OperationalError
 
 from encoders.errors import BadInput, StoreError
-from indexer.ledger import ledger
+from indexer.ledger import index_runs
 from indexer.workers import hints
 from indexer.workers.hints import Hints, queue_of
 from tests.conftest import skip_or_fail, until
@@ -43,7 +43,7 @@ def test_a_worker_makes_no_queues_but_its_own_and_logs_json_lines_only(rabbitmq:
         field.write(records(3))
         field.spool()
         worker = field.act("well", lease=4.0, json=True)
-        until(lambda: ledger.runs(field.engine, "c")[0].state == "done")
+        until(lambda: index_runs.runs(field.engine, "c")[0].state == "done")
         queues = rabbitmq.control("list_queues", "name").split()
         worker.terminate()
         assert worker.wait(60) == 0

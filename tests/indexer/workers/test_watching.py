@@ -11,7 +11,7 @@ import pytest
 from encoders.console import Console
 from encoders.errors import StoreError
 from indexer.indexing.reading import CHUNK_DOCUMENTS
-from indexer.ledger import ledger
+from indexer.ledger import index_runs
 from indexer.ledger.ledger import Ledger
 from indexer.stores.embedded import EmbeddedStore
 from indexer.workers import registry
@@ -104,7 +104,7 @@ def test_whoever_waits_ends_a_run_that_the_last_worker_left_with_every_chunk_don
     assert lease
     with looking_on(field):
         assert leases.done(lease, 2, [])
-    assert ledger.runs(field.engine, "c")[0].state == "done"
+    assert index_runs.runs(field.engine, "c")[0].state == "done"
 
 
 def test_whoever_waits_is_told_once_why_a_run_cannot_end_until_the_reason_is_another(
@@ -131,14 +131,14 @@ def test_whoever_waits_is_told_once_why_a_run_cannot_end_until_the_reason_is_ano
         "warning: every chunk of run 1 is done; its end failed and is tried again: the disk is full",
         "warning: every chunk of run 1 is done; its end failed and is tried again: it is away",
     ]
-    assert ledger.runs(field.engine, "c")[0].state == "done"
+    assert index_runs.runs(field.engine, "c")[0].state == "done"
 
 
 def test_a_run_that_is_over_is_still_looked_at(field: Field, capsys: pytest.CaptureFixture[str]) -> None:
     field.write(records(2))
     field.work_off(field.worker(), field.spool().run.id)
     sweep(field.engine, field.settings, field.hints, field.model, every=0.0)
-    assert ledger.runs(field.engine, "c")[0].state == "done"
+    assert index_runs.runs(field.engine, "c")[0].state == "done"
     place = ["--home", str(field.settings.home), "--database", field.settings.database]
     assert run_command(["status", "--watch", "-c", "c", *place]) == 0
     assert "run 1 of c done: 2/2 documents" in capsys.readouterr().out

@@ -18,7 +18,7 @@ from encoders.document import Document, Encoded
 from encoders.errors import MissingPart, StoreError
 from indexer.collection import collection as collections
 from indexer.indexing.reading import CHUNK_DOCUMENTS
-from indexer.ledger import ledger
+from indexer.ledger import index_runs
 from indexer.ledger.database import transaction
 from indexer.ledger.tables import CANCELLED, DONE, PENDING, Chunk, Spool
 from indexer.readers import ReadOptions
@@ -72,8 +72,8 @@ def test_poison_is_refused_with_its_reason_and_everything_else_is_stored(field: 
     counted = Counted()
     field.work_off(field.worker(poisoned, metrics=counted), run)
     sweep(field.engine, field.settings, field.hints, field.model, every=0.0)
-    assert ledger.runs(field.engine, "c")[0].state == "done"
-    notes = ledger.findings(field.engine, [run])
+    assert index_runs.runs(field.engine, "c")[0].state == "done"
+    notes = index_runs.findings(field.engine, [run])
     assert {note.doc_id: note.text for note in notes} == {
         "d0005": "it can't be encoded: ValueError: a graph that met a text it can't bear",
         "d0070": "its vector has numbers that are not finite",
@@ -81,7 +81,7 @@ def test_poison_is_refused_with_its_reason_and_everything_else_is_stored(field: 
     }
     assert sum(field.store.count().values()) == 2 * CHUNK_DOCUMENTS - 3
     assert (counted.documents, counted.refused) == (2 * CHUNK_DOCUMENTS - 3, 3)
-    assert ledger.runs(field.engine, "c")[0].builds == {"build-c": 2 * CHUNK_DOCUMENTS - 3}
+    assert index_runs.runs(field.engine, "c")[0].builds == {"build-c": 2 * CHUNK_DOCUMENTS - 3}
 
 
 def test_an_error_that_no_database_can_write_is_written_without_what_it_can_t(field: Field) -> None:
@@ -96,7 +96,7 @@ def test_an_error_that_no_database_can_write_is_written_without_what_it_can_t(fi
     verbose = Verbose()
     verbose.spec = field.encoder.spec
     field.work_off(field.worker(verbose), run)
-    (note,) = ledger.findings(field.engine, [run])
+    (note,) = index_runs.findings(field.engine, [run])
     assert note.doc_id == "n"
     assert note.text.startswith("it can't be encoded: ValueError: at \N{REPLACEMENT CHARACTER} and half of ?, xxx")
     assert len(note.text) < 600
@@ -267,7 +267,7 @@ def test_a_run_whose_end_fails_keeps_no_other_from_ending(field: Field, caplog: 
     with caplog.at_level(logging.WARNING):
         assert sweep(field.engine, field.settings, field.hints, field.model, every=0.0) == [runs["whole"]]
     assert "the run's end failed: the store" in caplog.text
-    assert [ledger.runs(field.engine, name)[0].state for name in runs] == ["running", "done"]
+    assert [index_runs.runs(field.engine, name)[0].state for name in runs] == ["running", "done"]
 
 
 def test_another_build_of_the_same_model_is_welcome_and_written_down(
@@ -280,7 +280,7 @@ def test_another_build_of_the_same_model_is_welcome_and_written_down(
     assert field.worker().work(run, 0)
     assert field.worker(halved).work(run, 1)
     sweep(field.engine, field.settings, field.hints, field.model, every=0.0)
-    assert ledger.runs(field.engine, "c")[0].builds == {"build-c": 64, "build-fp16": 64}
+    assert index_runs.runs(field.engine, "c")[0].builds == {"build-c": 64, "build-fp16": 64}
     assert (
         run_command(["status", "-c", "c", "--home", str(field.settings.home), "--database", field.settings.database])
         == 0
@@ -306,7 +306,7 @@ def test_a_worker_shows_life_while_it_encodes_and_a_busy_one_keeps_its_chunk(fie
     slow.spec = field.encoder.spec
     at_work = field.worker(slow, lease=1.0)
     assert at_work.work(run, 0)
-    assert ledger.runs(field.engine, "c")[0].encoded == 3
+    assert index_runs.runs(field.engine, "c")[0].encoded == 3
     at_work.close()
     assert registry.alive(field.engine) == []
 

@@ -14,7 +14,7 @@ from encoders.hmde.upper import UpperShape
 from encoders.methods.registry import open_encoder
 from indexer.collection import collection as collections
 from indexer.indexing.pipeline import index
-from indexer.ledger import ledger
+from indexer.ledger import index_runs
 from indexer.readers import ReadOptions
 from indexer.stores.factory import open_store
 from indexer.workers.publishing import spool
@@ -61,7 +61,7 @@ def test_a_worker_writes_the_bytes_that_one_process_writes(
                 run = spool(source, ReadOptions(), encoder.spec, store, field.engine, name, console=quiet).run.id
             field.work_off(field.worker(encoder), run)
             sweep(field.engine, field.settings, field.hints, encoder.spec.model, every=0.0)
-            assert ledger.runs(field.engine, name)[0].state == "done"
+            assert index_runs.runs(field.engine, name)[0].state == "done"
         for name in ("many", "one"):
             with closing(open_store(field.settings.store, name)) as store:
                 ids = sorted(store.ids())

@@ -17,7 +17,7 @@ import pytest
 from encoders.console import Console
 from encoders.folder import ModelFolder
 from indexer.index import index, publish
-from indexer.ledger import ledger
+from indexer.ledger import index_runs
 from indexer.ledger.database import connect
 from indexer.settings import Settings
 from indexer.workers.progress import run_progress
@@ -185,6 +185,6 @@ def test_ctrl_c_leaves_the_run_going_and_says_how_to_look_after_it(
     until(lambda: bool(run_progress(engine, 1).workers), 120)
     assert run_progress(engine, 1).chunks == {"pending": 3}
     assert run(["resume", *place, "--broker", site.settings.broker]) == 0
-    until(lambda: ledger.runs(engine, "c")[0].state == "done", 120)
-    assert ledger.runs(engine, "c")[0].encoded == 130
+    until(lambda: index_runs.runs(engine, "c")[0].state == "done", 120)
+    assert index_runs.runs(engine, "c")[0].encoded == 130
     engine.dispose()

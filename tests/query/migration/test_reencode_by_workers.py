@@ -15,9 +15,9 @@ import sqlalchemy as sa
 
 from encoders.folder import ModelFolder
 from indexer.collection import collection as collections
-from indexer.ledger import ledger, tables
+from indexer.ledger import index_runs, tables
 from indexer.ledger.database import connect, opened
-from indexer.ledger.ledger import encoding_again
+from indexer.ledger.index_runs import encoding_again
 from indexer.settings import Settings
 from indexer.stores.contract import VectorStore
 from indexer.workers.progress import run_progress
@@ -79,7 +79,7 @@ class Again(Site):
     def run(self) -> tables.IndexRun:
         """The workers' run."""
         with opened(self.settings.database) as engine:
-            return [one for one in ledger.runs(engine, "demo") if one.again][-1]
+            return [one for one in index_runs.runs(engine, "demo") if one.again][-1]
 
     def done(self) -> int:
         """Chunks that are, and had something to encode."""

@@ -32,7 +32,7 @@ from indexer.elastic.address import Address, Credentials
 from indexer.indexing.reading import CHUNK_DOCUMENTS
 from indexer.ledger.database import connect, transaction
 from indexer.ledger.database import opened as opened_database
-from indexer.ledger.ledger import runs
+from indexer.ledger.index_runs import runs
 from indexer.ledger.tables import DONE, Chunk
 from indexer.settings import Settings
 from indexer.stores.attached.address import Attachment

@@ -1,0 +1,143 @@
+"""The runs of a collection: their states, what was refused or remarked in them, and their temporary rows."""
+
+from __future__ import annotations
+
+from collections.abc import Collection as Ids
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import sqlalchemy as sa
+from sqlalchemy.orm import Session
+
+from encoders.errors import BadInput
+from indexer.ledger.database import transaction
+from indexer.ledger.tables import ACTIVE, DONE, PAUSED, REFUSED, RUNNING, Chunk, Finding, IndexRun, SeenDocument, Spool
+
+
+@dataclass(frozen=True)
+class Note:
+    """A finding before it is written.
+
+    Attributes:
+        kind: ``REFUSED`` or ``REMARK``.
+        place: file and line, or the id.
+        doc_id: empty if it is unknown.
+        text: what is wrong and what to do.
+    """
+
+    kind: str
+    place: str
+    doc_id: str
+    text: str
+
+
+def finding(run_id: int, note: Note) -> Finding:
+    """A note as a row of a run."""
+    return Finding(
+        run_id=run_id, kind=note.kind, place=storable(note.place), doc_id=note.doc_id, text=storable(note.text)
+    )
+
+
+def storable(text: str) -> str:
+    """A text that every database accepts: PostgreSQL refuses NUL, and every database a lone surrogate."""
+    return text.replace("\0", "\N{REPLACEMENT CHARACTER}").encode("utf-8", "replace").decode()
+
+
+class RunLedger:
+    """A run's row, and what was refused and remarked in the run; ``resumed``: an earlier call began the run."""
+
+    def __init__(self, engine: sa.Engine, run: IndexRun, *, resumed: bool) -> None:
+        """Use ``open`` of a subclass."""
+        self._engine = engine
+        self.run = run
+        self.resumed = resumed
+
+    def findings(self) -> list[Note]:
+        """What was refused or remarked in this run."""
+        return findings(self._engine, [self.run.id])
+
+    def refusals(self) -> list[Note]:
+        """What was refused in this run."""
+        return [note for note in self.findings() if note.kind == REFUSED]
+
+
+def refuse_while_workers(engine: sa.Engine, collection: str, *, unless: str = "", again: bool = False) -> None:
+    """Check that no workers are at a run of a collection, except a run with the model ``unless``.
+
+    The allowed run reads sources or, with ``again``, encodes the collection's own documents again.
+
+    Raises:
+        BadInput: workers are at another run.
+    """
+    for run in runs(engine, collection):
+        if (run.model, bool(run.again)) != (unless, again):
+            refuse_if_at_work(run)
+
+
+def refuse_if_at_work(run: IndexRun) -> None:
+    """Raise ``BadInput`` if workers are at a run."""
+    if run.spooled and run.state in {RUNNING, PAUSED}:
+        raise BadInput(
+            f"workers are at run {run.id} of collection {run.collection}; wait for its end "
+            f"(dragoman status --watch -c {run.collection}), or give it up: dragoman cancel -c {run.collection}"
+        )
+
+
+def change_state(session: Session, run_id: int, before: Ids[str], after: str) -> bool:
+    """Change a run's state from one of ``before`` to ``after``; returns whether the run was in one of these states.
+
+    Call it first in a transaction: until the transaction ends nobody else changes the run. This also holds on SQLite,
+    which has no ``SELECT … FOR UPDATE`` and takes its lock at the first write.
+    """
+    update = sa.update(IndexRun).where(IndexRun.id == run_id, IndexRun.state.in_(before)).values(state=after)
+    changed = session.execute(update, execution_options={"synchronize_session": False})
+    return bool(changed.rowcount)  # type: ignore[attr-defined]
+
+
+def runs(engine: sa.Engine, collection: str) -> list[IndexRun]:
+    """A collection's runs, oldest first."""
+    with transaction(engine) as session:
+        query = sa.select(IndexRun).where(IndexRun.collection == collection).order_by(IndexRun.id)
+        return list(session.scalars(query))
+
+
+def encoding_again(engine: sa.Engine, collection: str) -> IndexRun | None:
+    """The active run in which workers encode a collection's own documents again; None if there is no such run."""
+    return next((run for run in runs(engine, collection) if run.again and run.state in ACTIVE), None)
+
+
+def findings(engine: sa.Engine, run_ids: Sequence[int]) -> list[Note]:
+    """Refusals and remarks of runs, in the order in which they were met, without duplicates."""
+    with transaction(engine) as session:
+        query = sa.select(Finding).where(Finding.run_id.in_(run_ids)).order_by(Finding.id)
+        notes = [Note(row.kind, row.place, row.doc_id, row.text) for row in session.scalars(query)]
+    return list(dict.fromkeys(notes))
+
+
+def forget_collection(engine: sa.Engine, collection: str) -> None:
+    """Remove a collection's runs with their chunks and findings."""
+    with transaction(engine) as session:
+        session.execute(sa.delete(IndexRun).where(IndexRun.collection == collection))
+
+
+def forget_chunks(session: Session, run_id: int) -> None:
+    """Delete a run's temporary rows."""
+    session.execute(sa.delete(SeenDocument).where(SeenDocument.run_id == run_id))
+    session.execute(sa.delete(Spool).where(Spool.run_id == run_id))
+    session.execute(sa.delete(Chunk).where(Chunk.run_id == run_id))
+
+
+def builds(session: Session, run_id: int) -> dict[str, int]:
+    """Number of documents encoded and stored by each build, in a run whose chunks still exist."""
+    query = sa.select(Chunk.build, sa.func.sum(Chunk.wanted)).where(
+        Chunk.run_id == run_id, Chunk.state == DONE, Chunk.wanted > 0
+    )
+    return {build or "": int(wanted) for build, wanted in session.execute(query.group_by(Chunk.build))}
+
+
+def forget_findings(session: Session, done: IndexRun) -> None:
+    """Delete findings of earlier runs over the sources of a done run, which has found them anew."""
+    query = sa.select(IndexRun).where(IndexRun.collection == done.collection, IndexRun.id != done.id)
+    for run in session.scalars(query):
+        if set(run.sources) <= set(done.sources):
+            session.execute(sa.delete(Finding).where(Finding.run_id == run.id))
