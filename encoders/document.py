@@ -96,7 +96,6 @@ class EncoderSpec:
     """Name, ids and vector width of an encoder.
 
     Attributes:
-        name: a registered name or the model folder's name.
         method: how a document's vector is made (``segments``, ``first``, ``sentences``, ``lawdr`` …).
         languages: BCP 47 tags the encoder was trained for; empty if unknown.
         model: the model's id. Vectors can be compared only within one model.

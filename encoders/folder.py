@@ -36,11 +36,8 @@ class ModelConfig:
     """The content of ``config.json`` in a model folder.
 
     Attributes:
-        name: the model's name for people.
         max_tokens: longest input, special tokens included; 0 means no limit.
         pooling: how the graph makes one vector of the token states; LASER uses ``max``, Cr5 the ``sum`` over words.
-        query_prefix: text that the model wants before a query; may be empty.
-        document_prefix: text that the model wants before each document segment; may be empty.
         languages: BCP 47 tags the model was trained for; empty if unknown.
         weights: hash of the source weights; all builds of one model share it.
         tokenizer: hash of ``tokenizer.json``, or of ``vocabulary.json``.
@@ -191,11 +188,7 @@ def publishing(
     the target, which it replaces; after an error the temporary folder is deleted. Two processes may publish the same
     model at once.
 
-    Args:
-        target: the model folder.
-        config: content of ``config.json`` without the hashes.
-        instead: for the error message: how the user names another folder.
-        kept: for the error message: what is not lost by the error.
+    For the error message, ``instead`` says how the user names another folder, and ``kept`` what is not lost.
 
     Raises:
         MissingPart: the target can't be written, or its disk is full.
@@ -244,10 +237,7 @@ def _is_forced(report: Path) -> bool:
 def link_files(base: ModelFolder, made: Path, besides: Collection[str]) -> None:
     """Put a base model's files into a new folder: hard links where the disk allows, else copies.
 
-    Args:
-        base: the base model; its ``config.json`` is left out.
-        made: the temporary folder of ``publishing``.
-        besides: names of further files that are left out.
+    ``config.json`` and the files named in ``besides`` are left out.
     """
     for file in sorted(base.path.iterdir()):
         if file.is_file() and file.name not in {"config.json", *besides}:
@@ -260,9 +250,7 @@ def link_files(base: ModelFolder, made: Path, besides: Collection[str]) -> None:
 def free_target(target: Path, what: str) -> Path:
     """Return the absolute path of a folder to make; only an empty folder or a model folder may exist at that path.
 
-    Args:
-        target: the path as the user typed it.
-        what: for the error message: the content that may be replaced.
+    ``what`` names the content that may be replaced, for the error message.
 
     Raises:
         BadInput: a file or a folder with other content exists at the path.

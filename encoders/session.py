@@ -70,12 +70,7 @@ class OnnxSession:
     """
 
     def __init__(self, folder: ModelFolder, *, device: Device = "auto", threads: int | None = None) -> None:
-        """Load the graph.
-
-        Args:
-            folder: the model.
-            device: ``auto`` takes CUDA where it works and the CPU otherwise.
-            threads: CPU cores to use; the default is all cores of this process.
+        """Load the graph; ``auto`` takes CUDA where it works, and ``threads`` is by default all cores of this process.
 
         Raises:
             MissingPart: ONNX Runtime, or CUDA where ``device`` asks for it, is missing.

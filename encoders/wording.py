@@ -4,9 +4,6 @@
 def counted(number: int, noun: str, plural: str = "") -> str:
     """A number with its noun: ``1 document``, ``1,234 documents``, ``0 queries``.
 
-    Args:
-        number: how many.
-        noun: in the singular; a verb may follow it, as in ``document has``.
-        plural: the noun for all numbers but 1; the default is the noun and an *s*.
+    A verb may follow the noun, as in ``document has``; ``plural`` is for all numbers but 1, by default with an *s*.
     """
     return f"{number:,} {noun if number == 1 else plural or noun + 's'}"

@@ -20,13 +20,7 @@ _OPSET, _IR = 18, 10
 
 
 def publish(model: Cr5Model, target: Path, precision: Precision, about: Mapping[str, str]) -> ModelFolder:
-    """Write the model folder.
-
-    Args:
-        model: the model, with a float32 table.
-        target: the folder to write.
-        precision: ``fp32`` or ``int8``, precision of the table.
-        about: facts about the training by name; the card has a line for each.
+    """Write the folder of a model with a float32 table, which int8 quantises; the card has a line for each fact.
 
     Raises:
         MissingPart: the target can't be written, or its disk is full.

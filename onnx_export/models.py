@@ -44,13 +44,7 @@ def open_named(
 ) -> Encoder:
     """Open the encoder of a name, or several encoders as a combined encoder: ``A + B``.
 
-    Args:
-        reference: a name or folder, or several, separated by `` + ``.
-        method: how a document's vector is made, or a method for each encoder, separated likewise; each encoder's
-            default if None.
-        console: shows the progress.
-        device: device to encode on.
-        threads: threads of each encoder.
+    ``method`` names a method for each encoder, separated likewise; without it, each encoder takes its default.
 
     Raises:
         BadInput: there is no such encoder or method, or the numbers of methods and encoders differ.

@@ -23,11 +23,8 @@ class NcaTraining:
 
     Attributes:
         hidden: number of ELU units.
-        rate: Adam's learning rate.
         epochs: maximum number of epochs.
         patience: epochs without a smaller validation loss until training stops.
-        batch: rows per step.
-        seed: seed of the weights and of the order of rows.
     """
 
     hidden: int = 500
@@ -43,16 +40,13 @@ def train(
     validation: tuple[FloatArray, FloatArray],
     settings: NcaTraining | None = None,
 ) -> bytes:
-    """Train the network from X to Y; return its ONNX graph with the weights of the best epoch on validation.
+    """Train the network from X to Y, (n, dim x) and (n, dim y) aligned rows; return its ONNX graph.
 
     The mean of the training rows is subtracted, and rows are divided by a number per side, so that coordinates have
     variance 1 and Huber's δ of 1 means the same for every encoder. The graph takes unscaled rows of X and returns
     centred rows in the scale of Y.
 
-    Args:
-        training: (n, dim x) and (n, dim y) aligned rows.
-        validation: further aligned rows, for early stopping.
-        settings: settings of the training.
+    The weights are those of the epoch with the smallest loss on the validation rows, which also stop the training.
 
     Raises:
         MissingPart: torch is not installed.
@@ -100,11 +94,8 @@ def build_graph(weights: Mapping[str, np.ndarray], mean: FloatArray, scale: floa
 
     The weights are stored in float16, because there are two graphs for each pair of languages, one per direction.
 
-    Args:
-        weights: ``0.weight`` (hidden, dim x) and ``0.bias`` of the ELU units, ``2.weight`` (dim y, hidden), ``2.bias``.
-        mean: (dim x,) vector that is subtracted from a row.
-        scale: number by which the difference is divided.
-        target_scale: number by which the network's output is multiplied.
+    ``0.weight`` (hidden, dim x) and ``0.bias`` are of the ELU units, ``2.weight`` (dim y, hidden) and ``2.bias`` of the
+    output. A row less ``mean`` is divided by ``scale``; the output is multiplied by ``target_scale``.
     """
     constants = {
         "mean": mean.astype(np.float32),

@@ -21,7 +21,6 @@ class Counts:
 
     Attributes:
         matrix: (documents, words) counts of each word.
-        words: of the columns.
         concepts: (documents,) number of each document's concept.
         distinct: (documents,) number of different words in each document.
     """
@@ -36,7 +35,6 @@ class Corpus:
     """Word counts and concepts of documents in several languages; the texts are not kept.
 
     Attributes:
-        documents: number of documents added.
         without_concept: number of added documents whose ``concept`` is missing; they teach nothing.
     """
 

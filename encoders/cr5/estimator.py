@@ -25,11 +25,8 @@ class Cr5:
     """Crosslingual reduced-rank ridge regression as a scikit-learn estimator.
 
     Attributes:
-        ridge_: λ.
         tried_: mean reciprocal rank of held-out mates by λ; empty if the settings fix λ.
         eigenvalues_: (dim,) of the concepts' matrix (eq. 12), largest first.
-        documents_: number of training documents by language.
-        concepts_: number of the training documents' concepts.
         remarks_: what the user should know, one sentence each.
     """
 
@@ -49,9 +46,7 @@ class Cr5:
     def fit(self, documents: Iterable[Document] | Corpus, console: Console | None = None) -> Cr5:
         """Learn from documents whose field ``concept`` is the same for translations of one another.
 
-        Args:
-            documents: in any order, or a corpus that has counted them.
-            console: shows progress; the default shows nothing.
+        The documents are in any order, or in a corpus that has counted them.
 
         Raises:
             BadInput: the documents teach nothing (the message says why), or don't fit into memory.

@@ -45,7 +45,6 @@ class Cr5Model:
 
     Attributes:
         vocabularies: words by language, in the order of their rows.
-        table: the words' vectors.
     """
 
     vocabularies: Mapping[str, Sequence[str]]
@@ -69,8 +68,7 @@ class Cr5Model:
     def sums(self, bags: Sequence[Int32Array]) -> FloatArray:
         """Φx of bags of words, (bags, dim) float32, not of unit length; x is (1 + ln tf) · idf.
 
-        Args:
-            bags: the table's rows of each bag's words; a row occurs as often as its word.
+        A bag has the table's row of each of its words, as often as the word.
 
         Raises:
             BadInput: a word's vector is not finite.

@@ -22,14 +22,12 @@ class Cr5Settings:
     """How to train.
 
     Attributes:
-        dimensions: r.
         ridge: λ; None: chosen by cross-validation over concepts.
         pairs: ``joint`` uses every concept of two languages or more, ``transitive`` links languages by pivots alone;
             ``pairwise`` is ``joint`` on two languages.
         pivots: languages that transitive training links the others with.
         vocabulary: maximum number of words in each language; the most frequent are taken.
         least: minimum number of documents that have a word.
-        seed: of eigenvectors and cross-validation.
     """
 
     dimensions: int = 300

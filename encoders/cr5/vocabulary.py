@@ -56,7 +56,6 @@ class Vocabulary:
     """The words of one language with their IDF weights.
 
     Attributes:
-        words: in the order of their columns.
         idf: (words,) float32: ln((1 + n) / (1 + df)) + 1.
     """
 
@@ -65,13 +64,9 @@ class Vocabulary:
 
 
 def fit_vocabulary(counts: csr_array, words: Sequence[str], size: int, least: int) -> tuple[Vocabulary, csr_array]:
-    """Choose the words with the highest document frequency, and weigh documents as TF-IDF rows of unit length.
+    """Choose the words with the highest document frequency, and weigh (documents, words) counts as TF-IDF rows.
 
-    Args:
-        counts: (documents, words).
-        words: of the columns of ``counts``.
-        size: maximum size of the vocabulary; of two equally frequent words the alphabetically first is taken.
-        least: minimum number of documents that have the word.
+    Of two equally frequent words the alphabetically first is taken; a word has to be in ``least`` documents.
 
     Returns:
         The vocabulary, and (documents, vocabulary) float32; a zero row where a document has none of the words.

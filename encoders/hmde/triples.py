@@ -63,12 +63,7 @@ class Triples:
     """
 
     def __init__(self, pages: Sequence[TripleDocument], seed: int = 0, left_out: Collection[str] = ()) -> None:
-        """Find the pages, mates and negatives that can be drawn.
-
-        Args:
-            pages: the rows of a triple are positions in it.
-            seed: of the order and of the negatives.
-            left_out: concepts whose pages are not drawn, not even as negatives.
+        """Find what can be drawn of the pages; those of concepts in ``left_out`` are not drawn, not even as negatives.
 
         Raises:
             BadInput: the pages give no triple; the message says why.

@@ -28,8 +28,6 @@ class UpperShape:
     """Sizes of the upper transformer (HMDE, appendix A.1), and how a document's vector is made.
 
     Attributes:
-        dim: width of sentence and document vectors.
-        feed_forward: width inside the feed-forward part.
         sentences: maximum sentences in a window; longer documents are the mean over windows.
         tokens: maximum tokens of a sentence, special tokens and prefix included.
         form: ``paper``: the mean of the transformer's outputs. ``weighted``: the mean of the sentence vectors with

@@ -42,14 +42,9 @@ class Network:
 def compared(
     x: FloatArray, y: FloatArray, means: tuple[FloatArray, FloatArray], forward: Network, backward: Network
 ) -> tuple[FloatArray, FloatArray]:
-    """Rows whose cosines compare X with Y: [x, f(x)] and [g(y), y].
+    """Rows whose cosines compare X with Y, both as the encoder made them: [x, f(x)] and [g(y), y].
 
-    Args:
-        x: (n, dim x) rows as the encoder made them.
-        y: (m, dim y) rows as the encoder made them.
-        means: mean of X and mean of Y in training.
-        forward: f, from X to Y.
-        backward: g, from Y to X.
+    ``means`` are those of X and of Y in training; ``forward`` is f, from X to Y, and ``backward`` g.
     """
     x_rows = np.concatenate([x - means[0], forward.transform(x)], axis=1)
     y_rows = np.concatenate([backward.transform(y), y - means[1]], axis=1)

@@ -27,7 +27,6 @@ class Networks:
         model: id of the documents' vectors.
         graphs: ONNX graphs by source and target language.
         means: (dim,) mean of each language's rows in training.
-        about: how the networks were made, for people.
     """
 
     model: str

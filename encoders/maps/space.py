@@ -43,7 +43,6 @@ class SpaceMaps:
         model: id of the stored documents' vectors.
         documents: (dim, k) by language of the query and of the document; either may be ``ANY``.
         queries: (query dim, k) by language of the query, or ``ANY``; queries without weights stay unchanged.
-        about: how the maps were made, for people.
         asker: encoder of the queries, if it is not the documents' encoder.
     """
 

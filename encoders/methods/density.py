@@ -51,11 +51,7 @@ class DensityWeights:
 
     @classmethod
     def fit(cls, vectors: FloatArray, seed: int = 0) -> DensityWeights:
-        """Estimate the density of sentences from a sample of them.
-
-        Args:
-            vectors: (n, dim) unit rows; a sentence that occurs again has a row for each time.
-            seed: of the folds.
+        """Estimate the density from a sample: (n, dim) unit rows, a row for each time that a sentence occurs.
 
         Raises:
             BadInput: there are no vectors, or a vector is not finite.

@@ -68,11 +68,7 @@ class Moments:
 
 @dataclass
 class PartMoments:
-    """Moments of each part of vectors that are made of parts; vectors whose part is zero are left out.
-
-    Attributes:
-        parts: layout of the vectors; a vector of one part is an ordinary vector.
-    """
+    """Moments of each part of vectors that are made of parts; vectors whose part is zero are left out."""
 
     parts: VectorParts
     moments: tuple[Moments, ...] = ()

@@ -12,9 +12,7 @@ from encoders.text.segmentation import windows
 class Segments(SentenceMethod):
     """Document encoder over the whole text: windows of 128 tokens that overlap by a third, mean of their vectors.
 
-    Attributes:
-        window: tokens of a window, special tokens and prefix included.
-        overlap: tokens that a window shares with the window before.
+    Special tokens and the prefix count among a window's tokens.
     """
 
     method = "segments"

@@ -71,9 +71,7 @@ class SentenceEncoder:
     def encode_spans(self, tokens: Sequence[Tokens], spans: Sequence[Sequence[tuple[int, int]]]) -> Encoded:
         """Encode documents as the mean of their segments' unit vectors, scaled to unit length.
 
-        Args:
-            tokens: of each document's content.
-            spans: first token and end of each segment, for each document; segments of unknown texts are ignored.
+        ``spans`` has the first token and the end of each document's segments; those of unknown texts are ignored.
         """
         spans = [cuts if text.known else [] for text, cuts in zip(tokens, spans, strict=True)]
         flat = [text.ids[start:end] for text, cuts in zip(tokens, spans, strict=True) for start, end in cuts]

@@ -22,11 +22,7 @@ from encoders.errors import BadInput
 
 @dataclass(frozen=True)
 class VectorParts:
-    """Position and weight of each part of a vector.
-
-    Attributes:
-        widths: of the parts, in order.
-        weights: of the parts; they sum to 1.
+    """Widths of the parts of a vector, and their weights, which sum to 1.
 
     Raises:
         BadInput: weights are missing, negative, not finite, or all zero.

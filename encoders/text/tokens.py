@@ -37,13 +37,7 @@ class Tokens:
 
 
 class Tokenizer:
-    """A model's tokenizer, with the special tokens and prefixes that the model wants around a text.
-
-    Attributes:
-        pad: id that fills up a batch.
-        query_overhead: number of special tokens and prefix tokens of a query.
-        document_overhead: number of special tokens and prefix tokens of a document's segment.
-    """
+    """A model's tokenizer, with the special tokens and prefixes that the model wants around a text: the overheads."""
 
     def __init__(self, folder: ModelFolder) -> None:
         """Load ``tokenizer.json``; the prefixes are in the folder's ``config.json``.

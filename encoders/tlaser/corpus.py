@@ -18,7 +18,6 @@ class Direction:
     """Sentence pairs of a source language and a target language.
 
     Attributes:
-        target: language, a pivot.
         rows: (pairs, 2) positions of the sentences among the source's and the target's.
     """
 

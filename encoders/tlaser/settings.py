@@ -42,17 +42,12 @@ class TlaserTraining:
     """How a model is trained.
 
     Attributes:
-        steps: updates of the weights.
         batch_tokens: padded tokens of a batch, on the longer side.
         accumulate: batches in an update.
         rate: the highest learning rate.
         warmup: steps until the highest learning rate; after them the rate falls with the square root of the step.
-        dropout: share of values that are set to zero.
-        smoothing: of labels.
-        decay: of weights.
         clip: maximum norm of the gradient.
         interval: steps between two rows of the curve, each with a validation and a checkpoint.
-        seed: of weights, order, dropout and negatives.
     """
 
     steps: int

@@ -11,21 +11,15 @@ from encoders.document import BoolArray, FloatArray
 
 
 def search_error(queries: FloatArray, candidates: FloatArray) -> float:
-    """Share of queries whose nearest candidate by cosine is not the candidate of the same row.
-
-    Args:
-        queries: (sentences, dim) unit rows.
-        candidates: (sentences, dim) unit rows, their translations in the same order.
-    """
+    """Share of (sentences, dim) unit rows whose nearest candidate is not the candidate of the same row, by cosine."""
     return float(np.mean(np.argmax(queries @ candidates.T, axis=1) != np.arange(len(queries))))
 
 
 def search_errors(vectors: Mapping[str, FloatArray], there: Mapping[str, BoolArray]) -> dict[tuple[str, str], float]:
     """Search error of each ordered pair of languages, on the sentences that both have; pairs without any are left out.
 
-    Args:
-        vectors: (sentences, dim) unit rows by language; a sentence has the same row in each.
-        there: (sentences,) whether a language has the sentence, by language.
+    ``vectors`` are (sentences, dim) unit rows, a sentence in the same row of each; ``there`` says which language has
+    it.
     """
     errors = {}
     for source, target in permutations(vectors, 2):

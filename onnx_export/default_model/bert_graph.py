@@ -81,10 +81,8 @@ def build(
     The vector of the only token type is added to the positions' vectors, and the attention's 1/√d is multiplied into
     the query projection; both are exact.
 
-    Args:
-        weights: weights under the names of a Hugging Face ``BertModel``, linear layers as (out, in).
-        shape: sizes of the transformer.
-        precision: ``int8`` for dynamically quantised linear layers and an int8 word embedding.
+    The weights have the names of a Hugging Face ``BertModel``, linear layers as (out, in). ``int8`` quantises linear
+    layers dynamically, and the word embedding.
     """
     graph = _Graph(precision)
     state = _embed(graph, weights, shape)

@@ -28,10 +28,6 @@ class Shape:
     """Sizes of the transformer.
 
     Attributes:
-        hidden: width of its states.
-        heads: attention heads per layer.
-        feed_forward: width inside the feed-forward part.
-        vocabulary: rows of the word embedding.
         positions: longest input in tokens, special ones included.
         epsilon: ε of LayerNorm.
     """
@@ -52,9 +48,6 @@ class Vocabulary:
     Attributes:
         pieces: the pieces; ``▁`` is a blank.
         scores: log probability of each piece.
-        bos: id put before a text.
-        eos: id put after a text.
-        pad: id of padding.
         unk: id of characters that no piece covers.
         normalisation: SentencePiece's replacement of each character before it looks for pieces.
     """

@@ -19,9 +19,7 @@ _OPSET, _IR = 21, 10
 def build_bilstm(weights: Mapping[str, FloatArray], layers: int) -> onnx.ModelProto:
     """Build the graph ``input_ids``, ``attention_mask`` (texts, tokens) int64 → ``vectors`` (texts, dim) unit rows.
 
-    Args:
-        weights: float32 weights of the encoder by torch's names: ``tokens.weight`` and the names of ``lstm``.
-        layers: number of LSTM layers.
+    The weights, float32, have torch's names: ``tokens.weight`` and the names of ``lstm``.
     """
     table = weights["tokens.weight"]
     constants: dict[str, np.ndarray] = {

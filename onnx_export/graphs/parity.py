@@ -22,12 +22,7 @@ TOP = 10
 
 @dataclass(frozen=True)
 class GateText:
-    """A text that the gate encodes.
-
-    Attributes:
-        lang: BCP 47 tag.
-        role: whether the text is encoded as a query or as a document, with the role's prefix.
-    """
+    """A text that the gate encodes as a query or as a document, with the role's prefix."""
 
     lang: str
     role: Literal["query", "document"]
@@ -36,13 +31,7 @@ class GateText:
 
 @dataclass(frozen=True)
 class ParityBar:
-    """Minimum values for a graph to be published.
-
-    Attributes:
-        cosine_min: smallest cosine of a text's vector with its reference vector.
-        cosine_mean: mean cosine over all texts.
-        top10_agreement: share of the reference's ten best documents that are among the graph's ten best.
-    """
+    """Minimum values for a graph to be published; ``ParityReport`` says of what."""
 
     cosine_min: float
     cosine_mean: float
@@ -82,7 +71,6 @@ class ParityReport:
         cosine_min: smallest cosine of a text's two vectors.
         cosine_mean: mean cosine over all texts.
         top10_agreement: mean share of common documents among the ten nearest of each query.
-        texts: number of texts compared.
         worst: the text with the smallest cosine.
         forced: whether the graph was published below the bar because the user forced it.
     """
@@ -144,10 +132,8 @@ def check_parity(folder: ModelFolder, texts: Sequence[GateText], reference: Floa
 
     Tokenizer, prefixes, batches and session are those of all commands, so a difference in any of them is detected.
 
-    Args:
-        folder: the model; its graph and tokenizer are read.
-        texts: at least one query and eleven documents, so that a ranking can differ.
-        reference: (texts, dim) float32, the source model's vector of each text with its role's prefix.
+    There are at least one query and eleven documents, so that a ranking can differ. ``reference`` (texts, dim) float32
+    is the source model's vector of each text with its role's prefix.
 
     Raises:
         BadInput: the graph's vectors have another shape, or are not finite numbers.
@@ -200,11 +186,7 @@ def compare(
 def top_agreement(vectors: FloatArray, reference: FloatArray, is_query: BoolArray, depth: int = TOP) -> float:
     """Mean over queries of the share of the reference's ``depth`` nearest documents that ``vectors`` rank there too.
 
-    Args:
-        vectors: (texts, dim) unit rows.
-        reference: (texts, dim) unit rows of the same texts.
-        is_query: (texts,) true for queries, false for documents.
-        depth: depth of the rankings.
+    Vectors and reference are (texts, dim) unit rows.
     """
     rankings, expected_rankings = (_nearest(rows, is_query, depth) for rows in (vectors, reference))
     shares = [

@@ -33,15 +33,12 @@ _CONTRIB = "com.microsoft"
 
 
 def convert(source: Path, target: Path, precision: Precision) -> None:
-    """Write the fp32 graph at ``source`` to ``target`` in a precision.
+    """Write an fp32 graph of opset 21 or later to ``target`` in a precision.
 
     Inputs stay int64 and the output ``vectors`` stays float32, as model folders require. Temporary files are written
     beside ``source``, so its folder must be writable.
 
-    Args:
-        source: an fp32 graph of opset 21 or later.
-        target: the file to write; weights of more than 1.9 GB go to ``<target>.data`` beside it.
-        precision: precision of the result.
+    Weights of more than 1.9 GB go to ``<target>.data``.
 
     Raises:
         MissingPart: ONNX Runtime, which int8 and fp16 need, is not installed.
@@ -57,12 +54,9 @@ def convert(source: Path, target: Path, precision: Precision) -> None:
 
 
 def save_graph(model: onnx.ModelProto, target: Path, *, inline_limit: int = _INLINE_LIMIT) -> None:
-    """Write a graph without its exporter's metadata (file names, stack traces, names of modules).
+    """Write a graph, its weights loaded, without its exporter's metadata (file names, stack traces, names of modules).
 
-    Args:
-        model: the graph, its weights loaded.
-        target: the file to write.
-        inline_limit: maximum bytes of weights in the file; if there are more, they go to ``<target>.data``.
+    Weights of more than ``inline_limit`` bytes go to ``<target>.data``.
     """
     for message in (model, model.graph, *model.graph.node, *model.graph.value_info, *model.graph.initializer):
         message.ClearField("doc_string")
@@ -195,14 +189,11 @@ def _detach_head(graph: onnx.GraphProto, head: list[onnx.NodeProto]) -> list[onn
 
 
 def four_bits(model: onnx.ModelProto) -> onnx.ModelProto:
-    """Quantise constant matrices and embeddings to 4 bits: symmetric, in blocks of 32 weights with a scale each (Q4_0).
+    """Quantise an fp32 graph's constant matrices and embeddings to symmetric 4 bits, 32 weights a scale (Q4_0).
 
     ONNX Runtime's own quantiser gives the same result, but importing it switches on logging for the whole process and
-    needs two more packages. The graph is changed in place and returned. Unlike in int8, a vector does not depend on its
-    batch.
-
-    Args:
-        model: an fp32 graph of opset 21 or later, its weights loaded.
+    needs two more packages. The graph, of opset 21 or later and with its weights loaded, is changed in place and
+    returned. Unlike in int8, a vector does not depend on its batch.
     """
     graph = model.graph
     weights = {initializer.name: initializer for initializer in graph.initializer}

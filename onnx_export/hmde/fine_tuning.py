@@ -49,7 +49,6 @@ class Classifier:
     """A document encoder and a linear layer, trained together.
 
     Attributes:
-        labels: the classes, sorted.
         losses: mean loss on ``dev`` after each epoch.
         best: the epoch whose weights are kept, from 1.
     """

@@ -88,12 +88,8 @@ def contrastive_loss(
 
     Another page of the batch about the same concept is not a negative; the paper's batches of two contain none.
 
-    Args:
-        first: (n, dim) unit rows, d₁.
-        second: (n, dim) unit rows, d₂: row i is the positive of d₁'s row i, the remaining rows are its negatives.
-        negative: (n, dim) unit rows, the hard negative of each d₁; None: no hard negatives.
-        concepts: (n,) numbers of the concepts.
-        temperature: τ.
+    Rows are (n, dim) unit rows: row i of ``second`` is the positive of row i of ``first``, and its other rows are
+    negatives; row i of ``negative`` is the hard negative. ``concepts`` (n,) numbers the concepts.
     """
     scores = first @ second.T / temperature
     same_concept = concepts.unsqueeze(0) == concepts.unsqueeze(1)

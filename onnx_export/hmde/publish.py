@@ -43,15 +43,8 @@ def publish(
 ) -> tuple[ModelFolder, ParityReport]:
     """Write the model folder; the upper graph and a trained lower encoder's graph must pass the parity gate.
 
-    Args:
-        upper: the trained upper encoder.
-        base: the lower encoder that the upper encoder was trained with.
-        target: the folder to write.
-        precision: precision of the graphs; a frozen lower encoder's graph keeps its precision.
-        about: entries of ``hmde.json`` about the training.
-        extra: contents of further files, by file name.
-        console: shows the parity tables.
-        force: publish even if parity is below the bar.
+    ``about`` has entries of ``hmde.json`` about the training, ``extra`` the contents of further files by name. A frozen
+    lower encoder's graph keeps its precision.
 
     Raises:
         BadInput: parity is below the bar.

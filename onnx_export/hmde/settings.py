@@ -20,17 +20,12 @@ class Settings:
     Attributes:
         frozen: the lower encoder keeps its weights; its vectors are then computed once.
         adapters: rank of the low-rank matrices that learn instead of the lower encoder's weights; 0: the weights learn.
-        form: how the document's vector is computed.
-        layers: layers of the upper transformer.
-        feed_forward: width inside the feed-forward part of the upper transformer.
         sentences: maximum sentences that the upper transformer reads at once.
         tokens: maximum tokens of a sentence.
-        dropout: dropout of the upper transformer.
         batch: triples of a batch; documents of a batch are each other's negatives.
         accumulate: batches per step.
         rate: peak learning rate.
         warmup: steps until the peak; afterwards the rate falls linearly to 0.
-        decay: weight decay of AdamW.
         clip: maximum norm of a step's gradient; the paper gives no value.
         temperature: τ of the loss; the paper gives no value.
         pairs: weight of the paper's loss, a document against its mate.

@@ -109,16 +109,12 @@ class Trainable:
 def open_trainable(
     reference: str, method: str, checkpoint: str | None, device: Device, console: Console, *, budget: int = 4_096
 ) -> Trainable:
-    """Open an encoder for training.
+    """Open an encoder for training by *hmde*, *segments* or *longformer*.
 
-    Args:
-        reference: the default's name, or an exported folder; for *longformer* also a Hugging Face folder or name.
-        method: *hmde*, *segments* or *longformer*.
-        checkpoint: Hugging Face folder or name that the folder, or its lower encoder, was exported from; the default
-            encoder needs none.
-        device: device to train on.
-        console: shows the progress.
-        budget: padded tokens encoded at once; *longformer* encodes one text at a time on a CPU.
+    ``reference`` is the default's name or an exported folder, for *longformer* also a Hugging Face folder or name.
+    ``checkpoint`` is the Hugging Face folder or name that the folder, or its lower encoder, was exported from; the
+    default encoder needs none. ``budget`` is padded tokens encoded at once; *longformer* encodes one text at a time on
+    a CPU.
 
     Raises:
         BadInput: the method can't learn, a checkpoint is needed and none was named, or the checkpoint is of another

@@ -37,13 +37,6 @@ class Training:
 
     On the CPU, with the same number of threads, the same settings and documents give the same weights bit for bit, also
     if the process was killed and started again: every step has its own seed, and a checkpoint holds the whole state.
-
-    Attributes:
-        upper: the upper transformer.
-        lower: the lower encoder.
-        curve: measurements so far.
-        step: number of steps done.
-        device: device of the upper transformer.
     """
 
     def __init__(
@@ -57,16 +50,10 @@ class Training:
         place: Path,
         device: str = "cpu",
     ) -> None:
-        """Make the upper transformer and the optimiser.
+        """Make the upper transformer and the optimiser; ``lower`` has taken all documents.
 
-        Args:
-            lower: the lower encoder, which has taken all documents.
-            shape: shape of the upper transformer.
-            triples: triples of the training documents.
-            validation: rows of the held-out documents; if there are none, the last weights are kept.
-            settings: settings of the training.
-            place: file of the checkpoint.
-            device: device of the upper transformer.
+        ``validation`` has the rows of the held-out documents; if there are none, the last weights are kept. ``place``
+        is the file of the checkpoint.
         """
         self.lower, self._triples, self._validation = lower, triples, validation
         self.settings, self.device, self._checkpoint_file = settings, device, place

@@ -20,10 +20,8 @@ def mean_average_precision(documents: FloatArray, queries: FloatArray, pages: Se
     The mean of each language is subtracted from documents and queries first, as in a calibration; without this, the
     score would measure how far apart the languages are.
 
-    Args:
-        documents: (pages, dim) unit rows of the pages without their titles.
-        queries: (pages, dim) unit rows of the pages' titles.
-        pages: the pages, with their languages and concepts; without pages the score is 0.
+    Documents and queries are (pages, dim) unit rows of the pages without their titles, and of their titles; without
+    pages the score is 0.
     """
     from ir_measures import AP, Qrel, ScoredDoc, calc_aggregate  # noqa: PLC0415 - training alone needs it
 

@@ -26,15 +26,9 @@ def export_model(
     *,
     force: bool = False,
 ) -> tuple[ModelFolder, ParityReport]:
-    """Export a model, compare its graph with torch and publish its folder.
+    """Export a model, a folder or a hub name; compare its graph with torch and publish its folder.
 
-    Args:
-        model: a folder or a hub name.
-        output: the folder to make; None: ``NAME-PRECISION`` in the model cache.
-        precision: precision of the graph.
-        wishes: the user's statements about the model.
-        console: shows the choices and the parity table.
-        force: publish even if parity is below the bar.
+    ``wishes`` are the user's statements about the model; without ``output`` the folder is in the model cache.
 
     Raises:
         BadInput: the model can't be exported, the target exists and is no exported model, or parity is below the bar.

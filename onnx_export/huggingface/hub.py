@@ -19,9 +19,7 @@ _LEFT_OUT = ["onnx/*", "openvino/*", "*.onnx", "*.h5", "*.msgpack", "*.ot"]
 def find_source(model: str, say: Callable[[str], None]) -> Path:
     """Return the folder of a model: a folder's path itself, or the files of a hub name, from the cache if possible.
 
-    Args:
-        model: a folder, or a name on the hub (``organisation/name``).
-        say: shows a message when files are fetched.
+    A name on the hub is ``organisation/name``; ``say`` shows a message when files are fetched.
 
     Raises:
         BadInput: there is no such folder, or no such model on the hub.

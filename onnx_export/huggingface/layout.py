@@ -52,8 +52,6 @@ class Recipe:
     """How token states become a vector in the exported graph.
 
     Attributes:
-        pooling: pooling that the model folder will state.
-        dense: layers after pooling, in order.
         pooler: the transformer's pooler (dense, tanh) is applied to the first token's state.
         remark: message to the user about the choice; empty if the folder states everything.
     """
@@ -66,13 +64,7 @@ class Recipe:
 
 @dataclass(frozen=True)
 class StatedLayout:
-    """A user's statements about a model; with None the model's own configuration counts.
-
-    Attributes:
-        name: name of the exported model.
-        pooling: how token states become a vector.
-        languages: tags of the languages that the model was trained for.
-    """
+    """A user's statements about a model; with None the model's own configuration counts."""
 
     name: str | None = None
     pooling: Pooling | None = None

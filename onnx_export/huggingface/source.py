@@ -35,9 +35,7 @@ class SourceModel:
 
     Attributes:
         module: (input_ids, attention_mask) → (texts, dim) unit rows, in evaluation mode, float32 on the CPU.
-        recipe: pooling in ``module``.
         lower_case: texts are lower-cased before they are tokenised.
-        dim: width of the vectors.
         max_tokens: longest input, special tokens included.
         weights: hash of the names and bytes of everything on which the vectors depend.
     """
@@ -105,11 +103,8 @@ def export_module(
     The exporter keeps both axes dynamic, whereas tracing would fix what the example's values decide. With plain
     ("eager") attention it makes a graph whose layers ONNX Runtime fuses.
 
-    Args:
-        module: a module that takes ``inputs`` by their names.
-        inputs: an example of each input, at least 2 × 2.
-        axes: names of the first two axes of every input.
-        target: the file to write; the weights are in ``<target>.data`` beside it.
+    ``inputs`` has an example of each input of the module, at least 2 × 2, and ``axes`` names their first two axes. The
+    weights are in ``<target>.data`` beside the file.
     """
     import torch  # noqa: PLC0415
 

@@ -59,13 +59,8 @@ def fit(
 
     A run that was killed and resumes gives the same curve, byte for byte on the CPU with the same number of threads.
 
-    Args:
-        corpus: the training corpus.
-        plan: settings of the training; with more steps than in the checkpoint's plan, training continues to these.
-        vocabulary: number of tokens of the vocabulary.
-        folder: folder of the checkpoints and of ``curve.jsonl``.
-        device: device to train on.
-        console: shows the progress.
+    With more steps than in the checkpoint's plan, training continues to these. ``vocabulary`` is the number of tokens;
+    ``folder`` gets the checkpoints and ``curve.jsonl``.
 
     Raises:
         BadInput: the checkpoint is of another plan or corpus, or the loss is not a finite number.

@@ -45,18 +45,8 @@ def publish(
 ) -> tuple[ModelFolder, ParityReport]:
     """Export the encoder, compare the graph with torch and write the model folder.
 
-    Args:
-        model: the model, on the CPU, in evaluation mode.
-        tokenizer: tokenizer with the joint vocabulary.
-        plan: settings of the training.
-        languages: languages of the training.
-        target: the folder to write.
-        precision: precision of the graph.
-        texts: texts of the parity gate, at least one query and eleven documents.
-        curve: the course of the training, written as ``curve.jsonl`` and ``curve.png``.
-        about: facts about the training for the card, by name.
-        console: shows the progress and the parity table.
-        force: publish even if parity is below the bar.
+    The model is on the CPU, in evaluation mode. The gate's texts are at least one query and eleven documents. The curve
+    is written as ``curve.jsonl`` and ``curve.png``; ``about`` has facts about the training for the card.
 
     Raises:
         BadInput: parity is below the bar.

@@ -28,10 +28,7 @@ class Distances(NamedTuple):
 def translation_loss(logits: Tensor, labels: Tensor, smoothing: float) -> Tensor:
     """Mean cross-entropy per token with smoothed labels: (1 − ε)·(−log p(word)) + ε·mean over all words of −log p.
 
-    Args:
-        logits: (tokens, vocabulary).
-        labels: (tokens,) ids of the correct words.
-        smoothing: ε.
+    ``logits`` are (tokens, vocabulary), ``labels`` (tokens,) ids of the correct words; ``smoothing`` is ε.
     """
     return functional.cross_entropy(logits.float(), labels, label_smoothing=smoothing)
 
@@ -41,12 +38,9 @@ def distances(
 ) -> Distances:
     """Distance terms of eqs. 7–9. |·|² is the squared Frobenius norm; v_norm is its mean over the batch's sentences.
 
-    Args:
-        first: (pairs, dim) P of language a.
-        second: (pairs, dim) P of language b; row i is the translation of row i of ``first``.
-        forward_negatives: (pairs, N_s) rows of the negatives in b of each sentence of a, never its translation.
-        backward_negatives: (pairs, N_s) rows of the negatives in a of each sentence of b, never its translation.
-        margin: α.
+    ``first`` and ``second`` are (pairs, dim) P of languages a and b; row i of one is the translation of row i of the
+    other. The negatives are (pairs, N_s) rows: of b for each sentence of a, and of a for each of b, never its
+    translation.
     """
     scale = (first.square().sum() + second.square().sum()) / (2 * len(first)) + EPSILON
     paired = (first - second).square().sum(dim=1) / scale

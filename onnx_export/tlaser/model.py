@@ -134,9 +134,7 @@ def _repeat_vector(vector: Tensor, inputs: Tensor) -> Tensor:
 class Translator(nn.Module):
     """An encoder, a decoder and the layer that predicts words from the decoder's states.
 
-    Attributes:
-        encoder: (input_ids, attention_mask) → P.
-        decoder: (P, earlier tokens, language) → states.
+    The encoder maps (input_ids, attention_mask) to P, the decoder (P, earlier tokens, language) to states.
     """
 
     def __init__(self, variant: Variant, sizes: Sizes, vocabulary: int, languages: int, dropout: float = 0.0) -> None:

@@ -25,12 +25,9 @@ def write_rows(rows: Sequence[Row], file: Path) -> None:
 
 
 def draw(rows: Sequence[Row], panels: Mapping[str, Sequence[str]], file: Path) -> None:
-    """Draw a picture with a panel per quantity, over steps.
+    """Draw a ``.png`` picture with a panel per title over steps; a panel has a line for each of its measurements.
 
-    Args:
-        rows: measurements in the order of their steps; a row without a name has no point in the name's line.
-        panels: names of the measurements to draw, by the title of their panel.
-        file: the ``.png`` file to write.
+    A row without a measurement has no point in its line.
     """
     from matplotlib.figure import Figure  # noqa: PLC0415 - half a second
 

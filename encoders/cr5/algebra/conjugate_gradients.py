@@ -23,15 +23,12 @@ _CHECKED = 4
 
 
 def solve(operator: Operator, right: FloatArray, tolerance: float = TOLERANCE) -> FloatArray:
-    """Solve for all columns at once in float32, check in float64, and refine while the residual is too large.
+    """Solve for all columns of (n, columns) float32 at once, check in float64, refine while the residual is too large.
 
     The check takes a few sums of all columns with random signs. The residual of such a sum is about as large as that of
     all columns together, so the check costs a fraction of a step and finds a failure of float32 in any column.
 
-    Args:
-        operator: symmetric and positive definite.
-        right: (n, columns) float32 right-hand sides.
-        tolerance: of each column's residual relative to its right-hand side.
+    The operator is symmetric and positive definite; a column's tolerance is relative to the norm of the column.
 
     Raises:
         ArithmeticError: the residual does not shrink: the system is too ill-conditioned for float32.

@@ -57,20 +57,14 @@ def leading(
     small: int = SMALL,
     progress: Callable[[int], None] | None = None,
 ) -> Leading:
-    """Find the eigenvectors of the largest eigenvalues.
+    """Find ``count`` eigenvectors of the largest eigenvalues of a symmetric, positive semidefinite operator.
 
     The block Krylov space is spanned by a random block and its images, each made orthogonal to all blocks before; its
     Rayleigh–Ritz vectors approximate the eigenvectors. The space grows until the residuals are within the tolerance or
     its maximum width is reached.
 
-    Args:
-        operator: (size, columns) → (size, columns), symmetric and positive semidefinite.
-        size: length of a vector.
-        count: number of eigenvectors, at most ``size``.
-        seed: of the first block.
-        tolerance: maximum residual over the largest eigenvalue.
-        small: size up to which the operator's matrix is computed in full.
-        progress: called with the number of vectors after each block.
+    The operator maps (size, columns) to the same shape. ``seed`` draws the first block; ``progress`` gets the number of
+    vectors after each block.
     """
     progress = progress or Progress()
     width = most_shown(size, count, small)

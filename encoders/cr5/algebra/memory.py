@@ -54,8 +54,7 @@ def needed(blocks: Mapping[str, Block], concepts: int, dimensions: int) -> int:
 def free_memory(root: Path = Path("/")) -> float:
     """Free memory in bytes, with the page cache and within the cgroup limits; infinity if the system states none.
 
-    Args:
-        root: folder that holds ``proc`` and ``sys``.
+    ``root`` holds ``proc`` and ``sys``.
     """
     return min([*_free_on_machine(root / "proc/meminfo"), *_free_in_groups(root)], default=float("inf"))
 

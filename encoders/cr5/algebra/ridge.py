@@ -21,11 +21,7 @@ class Ridge(Protocol):
     def solve(self, targets: FloatArray, tolerance: float = np.inf) -> FloatArray:
         """Coefficients of the regression on V, (documents, columns) or, if words are fewer, (words, columns).
 
-        Coefficients are linear in V.
-
-        Args:
-            targets: V, (documents, columns).
-            tolerance: of an iterative solution, where it should be finer than the regression's.
+        Coefficients are linear in V, (documents, columns); ``tolerance`` may ask for a finer iterative solution.
         """
         ...
 
@@ -39,13 +35,9 @@ class Ridge(Protocol):
 
 
 def ridge(matrix: csr_array, lam: float, *, direct: int = DIRECT, tolerance: float = TOLERANCE) -> Ridge:
-    """Return a regression: dual if documents are not more than words, and factorised if the system is small.
+    """Return the regression on (documents, words) float32: dual if documents are not more than words.
 
-    Args:
-        matrix: (documents, words) float32.
-        lam: λ, above 0.
-        direct: size up to which a system is factorised.
-        tolerance: of iterative solutions.
+    A system of at most ``direct`` equations is factorised; λ, ``lam``, is above 0.
     """
     solver = _Factor(matrix, lam) if min(matrix.shape) <= direct else _Iteration(matrix, lam, tolerance)
     return _Dual(matrix, lam, solver) if _is_wide(matrix) else _Primal(matrix, solver)

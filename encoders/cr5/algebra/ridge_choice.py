@@ -34,11 +34,7 @@ def choose_ridge(
 
     Of the λ that the folds can't tell from the best one, the largest is chosen (the one-standard-error rule).
 
-    Args:
-        blocks: by language.
-        dimensions: r.
-        seed: of the concepts, folds and excerpts.
-        progress: called with 1 after each trained model.
+    ``progress`` is called with 1 after each trained model.
     """
     random = np.random.default_rng(seed)
     concepts = np.unique(np.concatenate([block.concepts for block in blocks.values()]))
@@ -98,10 +94,7 @@ def mate_rank(
 ) -> float:
     """Mean reciprocal rank of mates by cosine, over ordered pairs of languages; a mate ranks last among ties.
 
-    Args:
-        columns: Φᵀ by language.
-        held_out: documents by language.
-        asked: the documents' queries in the same order; the documents themselves by default.
+    ``columns`` is Φᵀ; ``asked`` has the documents' queries in the same order, the documents themselves by default.
     """
     vectors, queries = (
         {lang: unit_rows(block.matrix @ columns[lang]) for lang, block in texts.items() if lang in columns}

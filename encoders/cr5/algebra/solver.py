@@ -57,7 +57,6 @@ class Solution:
     Attributes:
         columns: by language, (words, dimensions) float32: Φᵀ, whose columns are orthonormal over all languages. If a
             language has fewer documents than words, its part is computed at each access and not kept.
-        dimensions: number of Φᵀ's columns.
         eigenvalues: of the concepts' K × K matrix (eq. 12), largest first.
         residual: largest residual of an eigenvector, over the largest eigenvalue.
     """
@@ -79,18 +78,12 @@ def solve(
     tolerance: float = conjugate_gradients.TOLERANCE,
     progress: Callable[[int], None] | None = None,
 ) -> Solution:
-    """Learn Φ.
+    """Learn Φ from the languages' documents with λ ``lam``, above 0.
 
-    Args:
-        blocks: by language.
-        dimensions: r; the solution has fewer if there are too few concepts, or words to tell concepts apart, and none
-            if documents don't differ or λ is beyond float32.
-        lam: λ, above 0.
-        seed: of the eigenvectors' first block.
-        direct: documents, or words if they are fewer, up to which a language's system is factorised.
-        small: concepts up to which their matrix is computed in full.
-        tolerance: of iterative solutions.
-        progress: called with the number of vectors that the operator was applied to.
+    The solution has fewer dimensions than asked if there are too few concepts, or words to tell concepts apart, and
+    none if documents don't differ or λ is beyond float32. ``direct`` and ``small`` are the sizes up to which a
+    language's system is factorised and the concepts' matrix is computed in full; ``progress`` gets the number of
+    vectors that the operator was applied to.
 
     Raises:
         ArithmeticError: the equations are too ill-conditioned for the iteration.
@@ -126,12 +119,7 @@ class _Columns(Mapping[str, FloatArray]):
 
 
 class _Regression:
-    """Regression of concepts on the bags of words of all languages, with one thread for each language.
-
-    Attributes:
-        concepts: number of concepts.
-        most_documents: documents of the concept that has the most.
-    """
+    """Regression of concepts on the bags of words of all languages, with one thread for each language."""
 
     def __init__(
         self, blocks: Mapping[str, Block], lam: float, direct: int, tolerance: float, pool: ThreadPoolExecutor

@@ -21,14 +21,10 @@ _ALSO = ("type_vocab_size", "layer_norm_eps", "hidden_dropout_prob", "attention_
 
 
 def converted(encoder: Any, tiles: int = TILES) -> Any:
-    """Return a ``LongformerModel`` with the weights of a BERT or XLM-R.
+    """Return a ``LongformerModel`` with the weights of a BERT or XLM-R, its position table copied ``tiles`` times.
 
     A text of up to half a window has the same hidden states as in the encoder. The projections of the first token,
     whose attention is global, start as copies of the projections of all tokens.
-
-    Args:
-        encoder: a ``transformers`` model; its weights are copied.
-        tiles: number of copies of its position table.
 
     Raises:
         BadInput: the encoder is neither a BERT nor an XLM-R.

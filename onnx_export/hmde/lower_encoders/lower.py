@@ -24,11 +24,7 @@ Part = Mapping[str, npt.NDArray[Any]]
 
 
 class Lower(ABC):
-    """Encodes the sentences of documents, and their titles as queries.
-
-    Attributes:
-        tokenizer: the encoder's tokenizer, with its prefixes.
-    """
+    """Encodes the sentences of documents, and their titles as queries."""
 
     def __init__(self, tokenizer: Tokenizer, sentences: int, tokens: int) -> None:
         """Take the maximum sentences of a document and the maximum tokens of a sentence, special tokens included."""

@@ -36,14 +36,8 @@ class TrainedLower(Lower):
     ) -> None:
         """Take a module of (input_ids, attention_mask) → unit rows.
 
-        Args:
-            module: the encoder that learns.
-            tokenizer: the module's tokenizer, with its prefixes.
-            sentences: maximum sentences of a document that are kept.
-            tokens: maximum tokens of a sentence, special tokens included.
-            budget: padded tokens encoded at once.
-            device: device of the module.
-            autocast: compute in bfloat16 where that is safe, for GPUs.
+        ``sentences`` and ``tokens`` are the most that is kept of a document and of a sentence, special tokens included;
+        ``budget`` is padded tokens encoded at once. ``autocast`` computes in bfloat16 where that is safe, for GPUs.
         """
         super().__init__(tokenizer, sentences, tokens)
         self.module = module.to(device)
