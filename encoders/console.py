@@ -80,6 +80,15 @@ class Console:
             timer.cancel()
 
     @contextmanager
+    def if_interrupted(self, sentence: str) -> Iterator[None]:
+        """Warn with a sentence if the user interrupts the block; the interruption goes on."""
+        try:
+            yield
+        except KeyboardInterrupt:
+            self.warn(sentence)
+            raise
+
+    @contextmanager
     def progress(self, description: str, total: int | None, unit: str) -> Iterator[Progress]:
         """Show a progress bar with rate and time left on stderr; yield the object that advances it.
 
@@ -92,6 +101,11 @@ class Console:
                 yield progress
         else:
             yield _Lines(description, total, unit)
+
+
+def values_of(report: object, *names: str) -> dict[str, Any]:
+    """Fields of a report by name, for ``Console.emit``."""
+    return {name: getattr(report, name) for name in names}
 
 
 class Progress:

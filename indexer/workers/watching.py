@@ -77,16 +77,14 @@ def watch_run(run_id: int, name: str, settings: Settings, console: Console, afte
         BadInput: the run was cancelled.
     """
     started = time.monotonic()
+    advice = (
+        f"run {run_id} goes on without this command. Watch it: dragoman status --watch -c {name}; "
+        f"dragoman pause, resume or cancel -c {name}; when it is done: "
+        + (afterwards or f"dragoman calibrate -c {name}")
+    )
     with opened(settings.database) as engine:
-        try:
+        with console.if_interrupted(advice):
             run = wait_for(engine, run_id, console, settings)
-        except KeyboardInterrupt:
-            console.warn(
-                f"run {run_id} goes on without this command. Watch it: dragoman status --watch -c {name}; "
-                f"dragoman pause, resume or cancel -c {name}; when it is done: "
-                + (afterwards or f"dragoman calibrate -c {name}")
-            )
-            raise
         if run.state != DONE:
             raise BadInput(f"run {run_id} of collection {name} was {run.state}; what is stored stays")
         return report_of(Ledger(engine, run, resumed=False), time.monotonic() - started)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from dataclasses import asdict, replace
+from dataclasses import replace
+from typing import Any
 from urllib.parse import urlsplit
 
 import click
@@ -20,7 +21,7 @@ from indexer.stores.attached.address import Attachment
 from onnx_export.models import DEFAULT
 from query.commands.options import collection_option, common_options, device_option, method_option
 from query.commands.output.calibrations import show_upkeep
-from query.commands.output.notes import show_notes
+from query.commands.output.index_reports import show_index_report
 from query.fitting.upkeep import is_calibrated, keep_calibrated
 
 _MIN_CHANGED_SHARE = 0.1
@@ -30,7 +31,7 @@ _MIN_CHANGED_SHARE = 0.1
 @click.command("attach", short_help="Make an existing Elasticsearch index cross-lingual in place.")
 @click.argument("index", required=False)
 @collection_option("Name of the collection it becomes.")
-@click.option("--text", metavar="FIELD", help="Its field of texts, with dots into objects: content.body.")
+@click.option("--text", metavar="FIELD", default="", help="Its field of texts, with dots into objects: content.body.")
 @click.option("--title", metavar="FIELD", default="", help="Its field of titles.")
 @click.option("--lang-field", metavar="FIELD", default="", help="Its field of languages.")
 @click.option("--lang", default="", help="Language of documents that state none.  [default: detected]")
@@ -47,13 +48,7 @@ _MIN_CHANGED_SHARE = 0.1
 def command(
     index: str | None,
     name: str,
-    text: str | None,
-    title: str,
-    lang_field: str,
-    lang: str,
-    field: str,
     companion: bool,
-    vectors: str,
     follow: bool,
     every: float,
     encoder: str | None,
@@ -62,6 +57,7 @@ def command(
     no_calibration: bool,
     settings: Settings,
     console: Console,
+    **fields: Any,
 ) -> None:
     """Attach vectors to an INDEX that somebody else made, on the server of --store.
 
@@ -73,29 +69,18 @@ def command(
     attachment = None
     if index:
         address = _server(settings)
-        attachment = Attachment(
-            server=address.server,
-            index=index,
-            text=text or "",
-            title=title,
-            lang_field=lang_field,
-            lang=lang,
-            field=field,
-            vectors=vectors,
-            companion=address.prefix if companion else "",
-        )
-    try:
-        with Attaching.open(
+        attachment = Attachment(address.server, index, companion=address.prefix if companion else "", **fields)
+    with (
+        console.if_interrupted(f"interrupted; what is attached stays. Go on with: dragoman attach -c {name}"),
+        Attaching.open(
             name, attachment, settings=settings, encoder=encoder, method=method, device=device, console=console
-        ) as attaching:
-            upkeep = _CalibrationUpkeep(name, settings, device, console, enabled=not no_calibration)
-            _catch_up(attaching, upkeep, following=follow)
-            while follow:
-                time.sleep(every)
-                _catch_up(attaching, upkeep, following=True, first=False)
-    except KeyboardInterrupt:
-        console.warn(f"interrupted; what is attached stays. Go on with: dragoman attach -c {name}")
-        raise
+        ) as attaching,
+    ):
+        upkeep = _CalibrationUpkeep(name, settings, device, console, enabled=not no_calibration)
+        _catch_up(attaching, upkeep, following=follow)
+        while follow:
+            time.sleep(every)
+            _catch_up(attaching, upkeep, following=True, first=False)
 
 
 def _server(settings: Settings) -> Address:
@@ -113,7 +98,12 @@ def _catch_up(attaching: Attaching, upkeep: _CalibrationUpkeep, *, following: bo
     try:
         report = attaching.catch_up()
         if first or report.encoded or report.removed:
-            _show_report(report, attaching.collection, console)
+            show_index_report(report, attaching.collection, console)
+            if report.behind:
+                console.warn(
+                    "documents change faster than they are encoded; "
+                    f"go on with: dragoman attach -c {attaching.collection} --follow"
+                )
         upkeep.update(report)
     except (StoreError, NoIndex) as error:
         if not (following and waits(error, first=first)):
@@ -147,26 +137,3 @@ class _CalibrationUpkeep:
             return bool(self.changed) or not self.calibrated
         new_languages = report.languages.keys() - self.last_report.languages.keys()
         return bool(new_languages) or self.changed > _MIN_CHANGED_SHARE * sum(report.languages.values())
-
-
-def _show_report(report: AttachReport, name: str, console: Console) -> None:
-    console.emit(
-        {
-            "collection": name,
-            "run": report.run,
-            "resumed": report.resumed,
-            "encoded": report.encoded,
-            "unchanged": report.unchanged,
-            "removed": report.removed,
-            "behind": report.behind,
-            "seconds": round(report.seconds, 3),
-            "refused": [asdict(note) for note in report.refused],
-        }
-    )
-    counts = [f"{report.encoded:,} encoded", f"{report.unchanged:,} unchanged"]
-    counts += [f"{report.removed:,} removed"] if report.removed else []
-    counts += [f"{len(report.refused):,} refused"] if report.refused else []
-    console.result(f"{name}: {', '.join(counts)} in {report.seconds:,.1f} s")
-    show_notes([(note.place, note.text) for note in report.refused], console, f"dragoman status -c {name}")
-    if report.behind:
-        console.warn(f"documents change faster than they are encoded; go on with: dragoman attach -c {name} --follow")

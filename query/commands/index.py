@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import asdict
-
 import click
 
 from encoders.console import Console
@@ -14,15 +10,16 @@ from encoders.methods.combined import SEPARATOR
 from encoders.methods.registry import METHODS
 from encoders.session import Device
 from indexer.index import index, publish
-from indexer.indexing.pipeline import IndexReport
 from indexer.readers import ReadOptions
 from indexer.settings import Settings
 from indexer.workers.watching import watch_run
 from onnx_export.models import DEFAULT
 from query.commands.options import collection_option, common_options, device_option, reading_options, sources_argument
 from query.commands.output.calibrations import show_upkeep
-from query.commands.output.notes import show_notes
+from query.commands.output.index_reports import show_index_report
 from query.fitting.upkeep import is_calibrated, keep_calibrated
+
+_HINT = "interrupted; what is stored stays. Give the same command again to go on"
 
 
 @click.command("index", short_help="Read, encode and store documents; go on where it stopped.")
@@ -78,7 +75,7 @@ def command(
     """
     encoder, method = SEPARATOR.join(encoders) or None, SEPARATOR.join(methods) or None
     if settings.broker:
-        with _hint_if_interrupted(console):
+        with console.if_interrupted(_HINT):
             run = publish(
                 sources, name,
                 settings=settings, options=options, encoder=encoder, method=method,
@@ -86,46 +83,15 @@ def command(
             )  # fmt: skip
         report = watch_run(run, name, settings, console)
     else:
-        with _hint_if_interrupted(console):
+        with console.if_interrupted(_HINT):
             report = index(
                 sources, name,
                 settings=settings, options=options, encoder=encoder, method=method, device=device,
                 prune=prune, rebuild=rebuild, console=console,
             )  # fmt: skip
-    _show_report(report, name, console)
+    show_index_report(report, name, console)
     if not report.encoded and not report.unchanged:
         raise BadInput(f"nothing of the sources could be indexed; see why: dragoman status -c {name}")
     if not no_calibration and (report.encoded or report.pruned or report.resumed or not is_calibrated(name, settings)):
-        with _hint_if_interrupted(console):
+        with console.if_interrupted(_HINT):
             show_upkeep(keep_calibrated(name, settings, device=device, console=console), name, console)
-
-
-@contextmanager
-def _hint_if_interrupted(console: Console) -> Iterator[None]:
-    try:
-        yield
-    except KeyboardInterrupt:
-        console.warn("interrupted; what is stored stays. Give the same command again to go on")
-        raise
-
-
-def _show_report(report: IndexReport, name: str, console: Console) -> None:
-    console.emit(
-        {
-            "collection": name,
-            "run": report.run,
-            "resumed": report.resumed,
-            "encoded": report.encoded,
-            "unchanged": report.unchanged,
-            "pruned": report.pruned,
-            "seconds": round(report.seconds, 3),
-            "refused": [asdict(note) for note in report.refused],
-            "remarks": [asdict(note) for note in report.remarks],
-        }
-    )
-    counts = [f"{report.encoded:,} encoded", f"{report.unchanged:,} unchanged"]
-    counts += [f"{report.pruned:,} pruned"] if report.pruned else []
-    counts += [f"{len(report.refused):,} refused"] if report.refused else []
-    console.result(f"{name}: {', '.join(counts)} in {report.seconds:,.1f} s")
-    notes = [(note.place, note.text) for note in (*report.refused, *report.remarks)]
-    show_notes(notes, console, f"dragoman status -c {name}")
