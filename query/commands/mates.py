@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -13,7 +15,7 @@ from encoders.maps.mates import Mates
 from encoders.maps.parallel import Parallel
 from encoders.wording import counted
 from indexer.training.mapping_sources import AlignedSources
-from query.alignment.mates import Method, mates_by_method
+from query.alignment.mates import mates_by_method
 from query.alignment.mates_table import Sweep, mates_figure, run_sweep
 from query.commands.options import PATH, aligned_options, output_options, place_options, reading_options, sweep_options
 from query.evaluation.plots import save_figure
@@ -33,11 +35,7 @@ from query.evaluation.plots import save_figure
 )
 @output_options
 def command(
-    methods: Sequence[Method],
-    dimensions: Sequence[int],
-    pairs: Sequence[int],
-    splits: int,
-    seed: int,
+    sweep: Sweep,
     plot: Path | None,
     mapping: Path | None,
     aligned: AlignedSources,
@@ -48,9 +46,7 @@ def command(
     Documents of SOURCEs need the field `concept`, the same for translations of one another; concepts that all languages
     have count. Three fifths of them teach, a fifth chooses the ridge, a fifth is tested.
     """
-    if dimensions and pairs:
-        raise click.UsageError("--dimensions and --pairs are two sweeps; try one at a time")
-    if mapping and (dimensions or pairs or plot):
+    if mapping and (sweep.swept or plot):
         raise click.UsageError("--map learns nothing; leave --dimensions, --pairs and --plot out")
     documents, spec = aligned.load(console)
     parallel = documents.parallel()
@@ -60,7 +56,7 @@ def command(
             console.warn(f"the maps know nothing of {', '.join(unknown_langs)}, so they say little here")
         _show_mapping(measured, spec.name, parallel, console)
         return
-    run(parallel, spec.name, Sweep(methods, dimensions, pairs, splits, seed), plot, console)
+    _run(parallel, spec.name, sweep, plot, console)
 
 
 def _show_mapping(measured: Mapping[str, Mates], name: str, parallel: Parallel, console: Console) -> None:
@@ -70,17 +66,15 @@ def _show_mapping(measured: Mapping[str, Mates], name: str, parallel: Parallel, 
         title=f"Mate retrieval of {name}: {len(parallel.rows)} languages, all of "
         + counted(len(parallel.concepts), "concept"),
     )
-    console.emit(
-        {
-            "encoder": name,
-            "languages": list(parallel.rows),
-            "concepts": len(parallel.concepts),
-            "points": [{"method": method, "rate": mates.rate, "mrr": mates.mrr} for method, mates in measured.items()],
-        }
-    )
+    _emit([{"method": method, **asdict(mates)} for method, mates in measured.items()], name, parallel, console)
 
 
-def run(parallel: Parallel, name: str, sweep: Sweep, plot: Path | None, console: Console) -> None:
+def _emit(points: Sequence[Mapping[str, Any]], name: str, parallel: Parallel, console: Console) -> None:
+    languages, concepts = list(parallel.rows), len(parallel.concepts)
+    console.emit({"encoder": name, "languages": languages, "concepts": concepts, "points": points})
+
+
+def _run(parallel: Parallel, name: str, sweep: Sweep, plot: Path | None, console: Console) -> None:
     """Measure the methods of a sweep, print their table and, if asked, draw their figure."""
     if plot and not plot.suffix:
         raise BadInput(f"{plot} has no ending of a picture that can be drawn; name it .png, .svg or .pdf")
@@ -100,14 +94,7 @@ def run(parallel: Parallel, name: str, sweep: Sweep, plot: Path | None, console:
         + counted(sweep.splits, "split")
     )
     console.table(["method", sweep.swept or "", ">rate", ">MRR"], rows, title=title)
-    console.emit(
-        {
-            "encoder": name,
-            "languages": list(parallel.rows),
-            "concepts": len(parallel.concepts),
-            "points": [point.as_json() for point in points],
-        }
-    )
+    _emit([point.as_json() for point in points], name, parallel, console)
     if plot:
         save_figure(mates_figure(points, sweep), plot)
         console.say(f"drawn: {plot}")

@@ -244,9 +244,20 @@ def aligned_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def sweep_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add ``--methods``, ``--dimensions``, ``--pairs``, ``--splits``, ``--seed`` and ``--plot``."""
-    return _with_options(
-        command,
+    """Add ``--methods``, ``--dimensions``, ``--pairs``, ``--splits``, ``--seed`` as ``sweep``, and ``--plot``."""
+    from query.alignment.mates_table import Sweep  # noqa: PLC0415
+
+    def sweep(
+        methods: Sequence[Method], dimensions: Sequence[int], pairs: Sequence[int], splits: int, seed: int
+    ) -> Sweep:
+        if dimensions and pairs:
+            raise click.UsageError("--dimensions and --pairs are two sweeps; try one at a time")
+        return Sweep(methods, dimensions, pairs, splits, seed)
+
+    plot = click.option("--plot", type=PATH, metavar="FILE", help="Draw the figures: .png, .svg, .pdf.")
+    return _gathered(
+        "sweep",
+        sweep,
         click.option(
             "--methods",
             callback=_map_methods,
@@ -263,8 +274,7 @@ def sweep_options(command: Callable[..., Any]) -> Callable[..., Any]:
             "--splits", type=click.IntRange(1), default=3, show_default=True, help="Of the concepts, at random."
         ),
         seed_option("Of the first split."),
-        click.option("--plot", type=PATH, metavar="FILE", help="Draw the figures: .png, .svg, .pdf."),
-    )
+    )(plot(command))
 
 
 def _field_names(fields: Sequence[str]) -> dict[str, str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 
 import click
@@ -12,7 +12,6 @@ from encoders.document import Document, Encoder
 from encoders.methods.registry import METHODS, open_encoder
 from encoders.session import Device
 from onnx_export.models import DEFAULT, find_model
-from query.alignment.mates import Method
 from query.alignment.mates_table import Point, Sweep, mates_figure
 from query.commands.options import PATH, device_option, languages_option, output_options, sweep_options
 from query.commands.output.paper_table import PaperTable
@@ -38,11 +37,7 @@ def command(
     encoder: str,
     method: str,
     device: Device,
-    methods: Sequence[Method],
-    dimensions: Sequence[int],
-    pairs: Sequence[int],
-    splits: int,
-    seed: int,
+    sweep: Sweep,
     plot: Path | None,
     console: Console,
 ) -> None:
@@ -53,9 +48,6 @@ def command(
     """
     if not jrc and not wikipedia:
         raise click.UsageError("name the data: --jrc DIR, --wikipedia FILE, or both")
-    if dimensions and pairs:
-        raise click.UsageError("--dimensions and --pairs are two sweeps; try one at a time")
-    sweep = Sweep(methods, dimensions, pairs, splits, seed)
     loaded = open_encoder(find_model(encoder, console), method, device=device)
     drawn_points: list[Point] = []
     if jrc:

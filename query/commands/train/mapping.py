@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Literal
 
@@ -88,8 +89,8 @@ def _show_maps(learnt: LearntMaps, output: Path, console: Console) -> None:
             "folder": str(output),
             **learnt.maps.about,
             "model": learnt.maps.model,
-            "tried": {f"{ridge:g}": {"rate": mates.rate, "mrr": mates.mrr} for ridge, mates in learnt.tried.items()},
-            "centred": {"rate": learnt.centred.rate, "mrr": learnt.centred.mrr},
+            "tried": {f"{ridge:g}": asdict(mates) for ridge, mates in learnt.tried.items()},
+            "centred": asdict(learnt.centred),
             "pairs": pairs,
             "remarks": learnt.remarks,
         }
@@ -110,8 +111,8 @@ def _show_networks(learnt: LearntNetworks, output: Path, console: Console) -> No
             "folder": str(output),
             **networks.about,
             "model": networks.model,
-            "reached": {"rate": learnt.reached.rate, "mrr": learnt.reached.mrr},
-            "centred": {"rate": learnt.centred.rate, "mrr": learnt.centred.mrr},
+            "reached": asdict(learnt.reached),
+            "centred": asdict(learnt.centred),
         }
     )
     console.say(
