@@ -7,6 +7,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from encoders.console import values_of
 from encoders.errors import DragomanError
 from indexer.collection.collection import Collection
 from indexer.ledger import index_runs, tables
@@ -26,14 +27,9 @@ def describe(engine: sa.Engine, collection: Collection, settings: Settings) -> d
     return {
         "collection": collection.name,
         "store": collection.store or settings.home_store,
-        "encoder": collection.encoder,
-        "method": collection.method,
-        "model": collection.model,
-        "dim": collection.dim,
+        **values_of(collection, "encoder", "method", "model", "dim"),
         "created": collection.created.isoformat(timespec="seconds"),
-        "generation": collection.generation,
-        "building": collection.building,
-        "previous": collection.previous,
+        **values_of(collection, "generation", "building", "previous"),
         "documents": sum(languages.values()),
         "trouble": trouble,
         "not_found": sum(languages.values()) - sum(searchable.values()),
@@ -45,9 +41,7 @@ def describe(engine: sa.Engine, collection: Collection, settings: Settings) -> d
                 "active": calibration.active and calibration.model == collection.model,
                 "model": calibration.model,
                 "created": calibration.created.isoformat(timespec="seconds"),
-                "balance": calibration.summary.setting.balance,
-                "margin": calibration.summary.setting.margin,
-                "rank": calibration.summary.setting.rank,
+                **values_of(calibration.summary.setting, "balance", "margin", "rank"),
                 "decided_by": calibration.summary.decided_by,
                 "weights": list(calibration.summary.setting.weights),
                 "map": calibration.summary.maps.method if calibration.summary.maps else None,
@@ -62,11 +56,7 @@ def describe(engine: sa.Engine, collection: Collection, settings: Settings) -> d
                 "sources": run.sources,
                 "started": run.started.isoformat(timespec="seconds"),
                 "finished": run.finished.isoformat(timespec="seconds") if run.finished else None,
-                "build": run.build,
-                "builds": run.builds,
-                "encoded": run.encoded,
-                "unchanged": run.unchanged,
-                "pruned": run.pruned,
+                **values_of(run, "build", "builds", "encoded", "unchanged", "pruned"),
             }
             for run in runs
         ],

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from encoders.console import Console
+from encoders.console import Console, values_of
 from encoders.folder import Pooling, Precision
 from encoders.languages import language_list
 from onnx_export.huggingface.layout import StatedLayout
@@ -62,9 +62,7 @@ def command(
             "folder": str(folder.path),
             "name": folder.config.name,
             "precision": precision,
-            "pooling": folder.config.pooling,
-            "dim": folder.config.dim,
-            "weights": folder.config.weights,
+            **values_of(folder.config, "pooling", "dim", "weights"),
             "build": folder.config.build_id,
             "parity": report.as_json(),
         }

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Literal, get_args
 
 import click
 
-from encoders.console import Console
+from encoders.console import Console, values_of
 from encoders.cr5.settings import Cr5Settings, Pairs
 from encoders.languages import normalise
 from encoders.wording import counted
 from indexer.readers import ReadOptions
 from query.commands.options import languages_option, output_options, reading_options, seed_option, training_options
-from query.commands.output.notes import show_notes
+from query.commands.output.trainings import show_trained, show_training
 
 if TYPE_CHECKING:
     from indexer.training.cr5 import Cr5Report
@@ -105,30 +105,25 @@ def command(
 
 def _show_report(report: Cr5Report, console: Console) -> None:
     folder = report.folder
-    console.emit(
+    show_training(
+        folder,
         {
-            "folder": str(folder.path),
-            "name": folder.config.name,
             "dimensions": folder.config.dim,
             "ridge": report.ridge,
             "tried": {f"{ridge:g}": round(value, 6) for ridge, value in report.tried.items()},
-            "read": report.read,
-            "concepts": report.concepts,
-            "documents": report.documents,
-            "vocabulary": report.vocabulary,
-            "remarks": report.remarks,
-            "refused": [{"place": note.where, "text": note.reason} for note in report.refused],
-        }
+            **values_of(report, "read", "concepts", "documents", "vocabulary", "remarks"),
+        },
+        report.refused,
+        console,
     )
-    show_notes([(note.where, note.reason) for note in report.refused], console)
     for remark in report.remarks:
         console.warn(remark)
     if not console.quiet:
         rows = [[lang, f"{count:,}", f"{report.vocabulary[lang]:,}"] for lang, count in report.documents.items()]
         console.table(["language", ">documents", ">words"], rows)
     selection = f" (mean reciprocal rank of held-out mates {max(report.tried.values()):.3f})" if report.tried else ""
-    console.say(
+    outcome = (
         f"{counted(report.concepts, 'concept')}, {counted(folder.config.dim, 'dimension')}, "
-        f"ridge {report.ridge:g}{selection}; use it: dragoman index SOURCE… -c NAME --encoder {folder.path}"
+        f"ridge {report.ridge:g}{selection}"
     )
-    console.result(str(folder.path))
+    show_trained(folder, outcome, console)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import click
 
-from encoders.console import Console
+from encoders.console import Console, values_of
 from encoders.folder import Precision
 from encoders.hmde.upper import Form
 from encoders.session import Device
@@ -24,7 +24,7 @@ from query.commands.options import (
     reading_options,
     training_options,
 )
-from query.commands.output.notes import show_notes
+from query.commands.output.trainings import show_trained, show_training
 
 if TYPE_CHECKING:
     from indexer.training.hmde import HmdeReport
@@ -76,25 +76,13 @@ def command(
     output: Path,
     encoder: str,
     preset: Preset,
-    frozen: bool | None,
-    adapters: int | None,
-    form: Form | None,
-    steps: int | None,
-    batch: int | None,
-    accumulate: int | None,
-    rate: float | None,
-    warmup: int | None,
-    temperature: float | None,
-    titles: float | None,
-    patience: int | None,
-    evaluate: int | None,
     languages: list[str],
     precision: Precision,
-    seed: int | None,
     device: Device,
     force: bool,
     options: ReadOptions,
     console: Console,
+    **stated: Any,
 ) -> None:
     """Train a document encoder (HMDE) on pages about the same concepts in several languages.
 
@@ -107,27 +95,13 @@ def command(
     from indexer.readers.documents import Sources  # noqa: PLC0415
     from indexer.training.hmde import train_hmde  # noqa: PLC0415 - imports that --help does not need
 
-    stated: dict[str, Any] = {
-        "frozen": frozen,
-        "adapters": adapters,
-        "form": form,
-        "steps": steps,
-        "batch": batch,
-        "accumulate": accumulate,
-        "rate": rate,
-        "warmup": warmup,
-        "temperature": temperature,
-        "titles": titles,
-        "patience": patience,
-        "evaluate": evaluate,
-        "seed": seed,
-    }
-    settings = settings_of(preset, {name: value for name, value in stated.items() if value is not None})
+    changes = {name: value for name, value in stated.items() if value is not None}
+    settings = settings_of(preset, changes)
     if settings.frozen and settings.adapters:
         raise click.UsageError("--adapters are for a lower encoder that learns; give --train-lower too")
-    if rate is None and settings.rate != PRESETS[preset].rate:
+    if "rate" not in changes and settings.rate != PRESETS[preset].rate:
         console.say(f"all of the lower encoder learns, at a rate of {settings.rate:g}; --rate sets another")
-    if warmup is None and settings.warmup != PRESETS[preset].warmup:
+    if "warmup" not in changes and settings.warmup != PRESETS[preset].warmup:
         console.say(f"the rate rises for {counted(settings.warmup, 'step')}; --warmup sets another number")
     report = train_hmde(
         Sources(sources, options, languages),
@@ -144,33 +118,26 @@ def command(
 
 def _show_report(report: HmdeReport, console: Console) -> None:
     curve, folder, triples = report.curve, report.folder, report.triples
-    console.emit(
+    show_training(
+        folder,
         {
-            "folder": str(folder.path),
-            "name": folder.config.name,
             "documents": report.documents,
             "triples": {f"{first}-{second}": count for (first, second), count in report.drawn.items()},
             "possible": {f"{first}-{second}": count for (first, second), count in triples.possible.items()},
             "passes": round(report.passes, 4),
-            "single": triples.single,
-            "lonely": triples.lonely,
-            "further": triples.further,
-            "cut": report.cut,
-            "held_out": report.held_out,
-            "resumed": report.resumed,
+            **values_of(triples, "single", "lonely", "further"),
+            **values_of(report, "cut", "held_out", "resumed"),
             "steps": curve.points[-1].step,
             "best": curve.best,
             "stopped": curve.stopped,
             "untrained": round(curve.points[0].score, 6) if curve.validated else None,
             "score": round(curve.best_score, 6) if curve.validated else None,
             "parity": report.parity.as_json(),
-            "refused": [{"place": note.where, "text": note.reason} for note in report.refused],
-            "remarks": [{"place": note.where, "text": note.text} for note in report.remarks],
-        }
+        },
+        report.refused,
+        console,
+        report.remarks,
     )
-    notes = [(note.where, note.reason) for note in report.refused]
-    notes += [(note.where, note.text) for note in report.remarks]
-    show_notes(notes, console)
     if triples.single:
         console.say(
             f"{counted(triples.single, 'concept has', 'concepts have')} pages in one language only and taught nothing"
@@ -214,5 +181,4 @@ def _show_report(report: HmdeReport, console: Console) -> None:
         if curve.validated
         else f"{steps}, loss {curve.points[-1].loss:.3f}, {curve.points[0].loss:.3f} before the first"
     )
-    console.say(f"{outcome}; use it: dragoman index SOURCE… -c NAME --encoder {folder.path}")
-    console.result(str(folder.path))
+    show_trained(folder, outcome, console)

@@ -14,7 +14,7 @@ from indexer.readers.documents import Sources
 from indexer.training.lawdr import SAMPLE, LawdrReport, train_lawdr
 from onnx_export.models import DEFAULT
 from query.commands.options import device_option, output_options, reading_options, seed_option, training_options
-from query.commands.output.notes import show_notes
+from query.commands.output.trainings import show_trained, show_training
 
 
 @click.command("lawdr", short_help="Weigh sentences by how rare what they say is.")
@@ -60,21 +60,20 @@ def command(
 
 def _show_report(report: LawdrReport, console: Console) -> None:
     density, folder = report.density, report.folder
-    console.emit(
+    show_training(
+        folder,
         {
-            "folder": str(folder.path),
-            "name": folder.config.name,
             "density": density.id,
             "documents": report.documents,
             "sentences": report.languages,
             "bandwidth": density.bandwidth,
             "b": density.b,
-            "refused": [{"place": note.where, "text": note.reason} for note in report.refused],
-        }
+        },
+        report.refused,
+        console,
     )
-    show_notes([(note.where, note.reason) for note in report.refused], console)
-    console.say(
+    outcome = (
         f"{counted(sum(report.languages.values()), 'sentence')} in {counted(len(report.languages), 'language')} "
-        f"of {counted(report.documents, 'document')}; use it: dragoman index SOURCE… -c NAME --encoder {folder.path}"
+        f"of {counted(report.documents, 'document')}"
     )
-    console.result(str(folder.path))
+    show_trained(folder, outcome, console)

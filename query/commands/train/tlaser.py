@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 import click
 
-from encoders.console import Console
+from encoders.console import Console, values_of
 from encoders.folder import Precision
 from encoders.languages import language_list
 from encoders.session import Device
@@ -22,7 +23,7 @@ from query.commands.options import (
     seed_option,
     training_options,
 )
-from query.commands.output.notes import show_notes
+from query.commands.output.trainings import show_trained, show_training
 
 if TYPE_CHECKING:
     from indexer.training.tlaser import TlaserReport
@@ -74,21 +75,11 @@ def command(
     pivots: tuple[str, ...],
     languages: list[str],
     validation: tuple[str, ...],
-    steps: int | None,
-    batch_tokens: int | None,
-    accumulate: int | None,
-    rate: float | None,
-    dropout: float | None,
-    interval: int | None,
-    dim: int | None,
-    layers: int | None,
-    vocabulary: int | None,
-    max_tokens: int | None,
-    seed: int,
     precision: Precision,
     device: Device,
     force: bool,
     console: Console,
+    **stated: Any,
 ) -> None:
     """Learn a sentence encoder by translating SOURCEs into two pivot languages (T-LASER, cT-LASER, LASER).
 
@@ -98,13 +89,10 @@ def command(
     """
     from indexer.training.tlaser import train_tlaser  # noqa: PLC0415 - NumPy and tokenizers, which --help does not need
 
-    plan = preset(size, variant)
     report = train_tlaser(
         sources,
         output,
-        _plan_with_options(
-            plan, dim, layers, vocabulary, max_tokens, steps, batch_tokens, accumulate, rate, dropout, interval, seed
-        ),
+        _plan(preset(size, variant), {name: value for name, value in stated.items() if value is not None}),
         pivots=list(dict.fromkeys(tag for pivot in pivots for tag in language_list(pivot))),
         languages=languages,
         validation=validation,
@@ -113,61 +101,31 @@ def command(
         force=force,
         console=console,
     )
-    _show_report(report, plan.variant, console)
+    _show_report(report, variant, console)
 
 
-def _plan_with_options(
-    plan: TlaserPlan,
-    dim: int | None,
-    layers: int | None,
-    vocabulary: int | None,
-    max_tokens: int | None,
-    steps: int | None,
-    batch_tokens: int | None,
-    accumulate: int | None,
-    rate: float | None,
-    dropout: float | None,
-    interval: int | None,
-    seed: int,
-) -> TlaserPlan:
-    """The preset's plan with the user's values in place of its own; the inner widths scale with ``dim``."""
-    sizes, training = plan.sizes, plan.training
-    if dim is not None:
+def _plan(plan: TlaserPlan, stated: Mapping[str, Any]) -> TlaserPlan:
+    """The preset's plan with the stated settings in place of its own; the inner widths scale with ``dim``."""
+    sizes = plan.sizes
+    if dim := stated.get("dim"):
         if dim % sizes.heads:
             raise click.UsageError(f"--dim is divided among {sizes.heads} heads; give a multiple of {sizes.heads}")
-        sizes = replace(sizes, dim=dim, ffn=sizes.ffn * dim // sizes.dim, decoder=sizes.decoder * dim // sizes.dim)
-    sizes = replace(
-        sizes,
-        layers=layers or sizes.layers,
-        vocabulary=vocabulary or sizes.vocabulary,
-        max_tokens=max_tokens or sizes.max_tokens,
+        sizes = replace(sizes, ffn=sizes.ffn * dim // sizes.dim, decoder=sizes.decoder * dim // sizes.dim)
+    return TlaserPlan(
+        plan.variant,
+        replace(sizes, **{name: value for name, value in stated.items() if hasattr(sizes, name)}),
+        replace(plan.training, **{name: value for name, value in stated.items() if hasattr(plan.training, name)}),
     )
-    training = replace(
-        training,
-        steps=steps or training.steps,
-        batch_tokens=batch_tokens or training.batch_tokens,
-        accumulate=accumulate or training.accumulate,
-        rate=rate or training.rate,
-        dropout=training.dropout if dropout is None else dropout,
-        interval=interval or training.interval,
-        seed=seed,
-    )
-    return TlaserPlan(plan.variant, sizes, training)
 
 
 def _show_report(report: TlaserReport, variant: Variant, console: Console) -> None:
     folder, (step, error) = report.folder, report.best
-    console.emit(
+    show_training(
+        folder,
         {
-            "folder": str(folder.path),
-            "name": folder.config.name,
             "variant": variant,
             "dim": folder.config.dim,
-            "sentences": report.sentences,
-            "directions": report.directions,
-            "pairs": report.pairs,
-            "vocabulary": report.vocabulary,
-            "tokens": report.tokens,
+            **values_of(report, "sentences", "directions", "pairs", "vocabulary", "tokens"),
             "step": step,
             "error": round(error, 6),
             "tokens_per_second": round(report.rate, 1),
@@ -175,15 +133,12 @@ def _show_report(report: TlaserReport, variant: Variant, console: Console) -> No
             "parity": report.parity.as_json(),
             "checkpoints": str(report.checkpoints),
             "remarks": report.remarks,
-            "refused": [{"place": note.where, "text": note.reason} for note in report.refused],
-        }
+        },
+        report.refused,
+        console,
     )
-    show_notes([(note.where, note.reason) for note in report.refused], console)
     for remark in report.remarks:
         console.warn(remark)
     speed = f" ({report.words:,.0f} words/s)" if report.rate else ""
-    console.say(
-        f"{NAMES[variant]} at step {step:,}: search error {100 * error:.1f} % on held-out sentences{speed}; "
-        f"use it: dragoman index SOURCE… -c NAME --encoder {folder.path}"
-    )
-    console.result(str(folder.path))
+    outcome = f"{NAMES[variant]} at step {step:,}: search error {100 * error:.1f} % on held-out sentences{speed}"
+    show_trained(folder, outcome, console)
