@@ -24,7 +24,7 @@ from indexer.settings import Settings
 from indexer.stores.attached import entry_checks
 from indexer.stores.attached.address import Attachment, is_attached
 from indexer.stores.attached.users_index import UsersIndex
-from indexer.stores.elastic.store import check_name
+from indexer.stores.elastic.own_index import check_name
 from indexer.stores.factory import open_attached
 from onnx_export.models import DEFAULT, absolute, open_named
 

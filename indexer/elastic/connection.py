@@ -65,6 +65,23 @@ def connect(server: str, credentials: Credentials) -> Elasticsearch:
 
 
 @contextmanager
+def opening(server: str, credentials: Credentials) -> Iterator[Elasticsearch]:
+    """A client of a server of a supported version; it stays open after the block, unless the block fails.
+
+    Raises:
+        MissingPart: the client is not installed.
+        StoreError: the server is away, too old, or refuses.
+    """
+    client = connect(server, credentials)
+    try:
+        check_version(client, server)
+        yield client
+    except BaseException:
+        client.close()
+        raise
+
+
+@contextmanager
 def guarded(server: str) -> Iterator[None]:
     """Raise the server's failures as a ``StoreError`` that says what to do; a missing index stays ``NotFoundError``."""
     from elasticsearch import ApiError, NotFoundError, TransportError, UnsupportedProductError  # noqa: PLC0415

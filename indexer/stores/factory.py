@@ -97,7 +97,7 @@ def drop_store(
         _drop_attached(Attachment.parse(url), collection, credentials or Credentials.read(url), owner)
         return
     if urlsplit(url).scheme in SCHEMES:
-        from indexer.stores.elastic.store import drop  # noqa: PLC0415
+        from indexer.stores.elastic.own_index import drop  # noqa: PLC0415
 
         drop(Address.parse(url), Claim(collection, owner), credentials or Credentials.read(url), generation)
         return
@@ -122,7 +122,7 @@ def stored_generations(
     if is_attached(url):
         return []  # an attached collection has a single generation, whose number is known
     if urlsplit(url).scheme in SCHEMES:
-        from indexer.stores.elastic.store import generations  # noqa: PLC0415
+        from indexer.stores.elastic.own_index import generations  # noqa: PLC0415
 
         return generations(Address.parse(url), Claim(collection, owner), credentials or Credentials.read(url))
     from indexer.stores import embedded  # noqa: PLC0415
@@ -132,7 +132,7 @@ def stored_generations(
 
 def _drop_attached(attachment: Attachment, collection: str, credentials: Credentials, owner: str) -> None:
     if attachment.companion:
-        from indexer.stores.elastic.store import drop  # noqa: PLC0415
+        from indexer.stores.elastic.own_index import drop  # noqa: PLC0415
 
         drop(attachment.address, Claim(collection, owner, attachment.index), credentials)
         return

@@ -16,7 +16,8 @@ from indexer.stores.attached import entry_checks
 from indexer.stores.attached.users_index import UsersIndex
 from indexer.stores.contract import Candidates, Filters, Stamp, VectorQuery
 from indexer.stores.elastic.layout import Layout
-from indexer.stores.elastic.store import ElasticStore, Hits
+from indexer.stores.elastic.server_index import Hits, ServerIndex
+from indexer.stores.elastic.store import ServerStore
 
 
 class _Seen(threading.local):
@@ -47,16 +48,20 @@ class JoinedLayout(Layout):
         return clauses
 
 
-class JoinedStore(ElasticStore, ABC):
+class JoinedStore(ServerStore, ABC):
     """Vectors of one collection for the documents of a user's index, ``users``."""
 
-    users: UsersIndex
     _layout: JoinedLayout
+
+    def __init__(self, users: UsersIndex, index: ServerIndex, layout: JoinedLayout) -> None:
+        """Use the open users' index, and the open index with our field."""
+        super().__init__(users.attachment.address, index, layout)
+        self.users = users
 
     def narrowed(self, clauses: Sequence[Mapping[str, Any]], authorization: str = "") -> Self:
         """A view of the store, and of the users' index, with another user's rights."""
         view = super().narrowed(clauses, authorization)
-        view.users = self.users.by(view._client)  # noqa: SLF001 - a copy of this store
+        view.users = self.users.by(view._index.client)  # noqa: SLF001 - a copy of this store
         view._layout = replace(view._layout, users=view.users, seen=_Seen())  # noqa: SLF001
         return view
 
@@ -81,36 +86,39 @@ class JoinedStore(ElasticStore, ABC):
             BadInput: it is such an index; the sentence says what to do instead.
             StoreError: a right is missing.
         """
-        entry_checks.check(self._client, self.users, model)
+        entry_checks.check(self._index.client, self.users, model)
 
     def tops(self) -> Mapping[int, changes.ShardPosition]:
         """By shard of the users' index, the last complete write; a refresh makes all writes up to it visible."""
 
         def ask() -> Mapping[int, changes.ShardPosition]:
-            tops = changes.last_writes(self._client, self.address.server, self.users.name)[self.users.name].shards
-            self._client.indices.refresh(index=self.users.name)
+            client, name = self._index.client, self.users.name
+            tops = changes.last_writes(client, self.address.server, name)[name].shards
+            client.indices.refresh(index=name)
             return tops
 
-        return self._patiently(ask)
+        return self._index.patiently(ask)
 
     def changes(self, model: str, shard: int, size: int, *, above: int, upto: int) -> Iterator[list[dict[str, Any]]]:
         """Hits of a shard with a sequence number in (above, upto], ordered by that number, a page at a time."""
-        search = changes.shard_search(self._client, self.address.server, self.users.name, shard)
+        search = changes.shard_search(self._index.client, self.address.server, self.users.name, shard)
 
         def ask(body: Mapping[str, Any]) -> Mapping[str, Any]:
-            return self._patiently(partial(search, body))
+            return self._index.patiently(partial(search, body))
 
         return changes.pages(ask, self.changed(model), size, above=above, upto=upto)
 
     def count_changes(self, shard: int, *, above: int, upto: int) -> int:
         """Number of documents of a shard with a sequence number in (above, upto]."""
         query = {"range": {"_seq_no": {"gt": above, "lte": upto}}}
-        return self._patiently(lambda: changes.count(self._client, self.users.name, query, f"_shards:{shard}"))
+        return self._index.patiently(
+            lambda: changes.count(self._index.client, self.users.name, query, f"_shards:{shard}")
+        )
 
     def gone(self, doc_ids: Iterable[str]) -> set[str]:
         """The ids for which the users' index has no document."""
         listed = list(doc_ids)
-        return self._patiently(lambda: self.users.missing(listed))
+        return self._index.patiently(lambda: self.users.missing(listed))
 
     @abstractmethod
     def changed(self, model: str) -> dict[str, Any]:
@@ -121,8 +129,12 @@ class JoinedStore(ElasticStore, ABC):
         """Stamps of what is attached to the documents of a ``changed`` search's hits, by id."""
 
     @abstractmethod
-    def publish(self) -> None:
-        """Make everything that was put visible to searches."""
+    def get(self, doc_ids: Sequence[str]) -> list[Document]:
+        """The documents, as they are now in the users' index."""
+
+    @abstractmethod
+    def drop(self) -> None:
+        """Remove everything that was attached."""
 
     @abstractmethod
     def keep_fields(self, documents: Sequence[Document]) -> int:

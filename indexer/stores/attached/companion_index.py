@@ -11,14 +11,14 @@ from encoders.document import Document
 from encoders.errors import BadInput
 from indexer.elastic import changes, connection
 from indexer.elastic.address import Credentials
-from indexer.elastic.paging import PAGE, pages
+from indexer.elastic.paging import PAGE
 from indexer.stores.attached.address import Attachment
 from indexer.stores.attached.base import JoinedLayout, JoinedStore
 from indexer.stores.attached.users_index import UsersIndex
 from indexer.stores.contract import EditedDocument, Stamp, StoredDocument
-from indexer.stores.elastic import writing
-from indexer.stores.elastic.store import ElasticStore
-from indexer.stores.elastic.writing import Action, ServerDocument
+from indexer.stores.elastic.generation_claims import Claim
+from indexer.stores.elastic.own_index import OwnIndex, check_name
+from indexer.stores.elastic.writing import Action
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,7 +39,7 @@ class CompanionLayout(JoinedLayout):
 class CompanionStore(JoinedStore):
     """Vectors of one collection in our own index, for the documents of a user's index."""
 
-    _layout: CompanionLayout
+    _index: OwnIndex
 
     def __init__(
         self, attachment: Attachment, collection: str, credentials: Credentials, *, make: bool = True, owner: str = ""
@@ -51,15 +51,12 @@ class CompanionStore(JoinedStore):
                 somebody else.
             StoreError: the server is away, too old, or refuses; or our index is missing and ``make`` is false.
         """
-        ElasticStore.__init__(
-            self, attachment.address, collection, credentials, make=make, owner=owner, attached=attachment.index
-        )
-        try:
-            self.users = UsersIndex.open(self._client, attachment)
-        except BaseException:
-            self.close()
-            raise
-        self._layout = CompanionLayout(attachment.field, users=self.users)
+        check_name(collection)
+        with connection.opening(attachment.server, credentials) as client:
+            index = OwnIndex.of(client, attachment.address, Claim(collection, owner, attachment.index))
+            index.open(make=make)
+            users = UsersIndex.open(client, attachment)
+        super().__init__(users, index, CompanionLayout(attachment.field, users=users))
 
     def narrowed(self, clauses: Sequence[Mapping[str, Any]], authorization: str = "") -> Self:
         """A view of the store, and of the users' index, with another user's rights.
@@ -76,8 +73,8 @@ class CompanionStore(JoinedStore):
     @property
     def mark(self) -> str:
         """Uuids of the users' index and of our index."""
-        with self._guarded():
-            settings = self._client.indices.get_settings(index=self.index, name="index.uuid")
+        with self._index.guarded():
+            settings = self._index.client.indices.get_settings(index=self.index, name="index.uuid")
         return f"{self.users.uuid} {settings[self.index]['settings']['index']['uuid']}"
 
     def changed(self, model: str) -> dict[str, Any]:  # noqa: ARG002
@@ -91,11 +88,7 @@ class CompanionStore(JoinedStore):
     def get(self, doc_ids: Sequence[str]) -> list[Document]:
         """The documents, as they are now in the users' index."""
         sources = self._sources(doc_ids)
-        with self._guarded():
-            stored: dict[str, ServerDocument] = {}
-            for page in pages(doc_ids):
-                fields = [self._layout.name("lang"), self._layout.name("text_hash")]
-                stored |= writing.read(self._client, self.address.server, self.index, page, fields)
+        stored = self._index.read_pages(doc_ids, [self._layout.name("lang"), self._layout.name("text_hash")])
         ours = {doc_id: document.source[self._layout.ours] for doc_id, document in stored.items()}
         return [
             EditedDocument.unless(
@@ -120,40 +113,25 @@ class CompanionStore(JoinedStore):
 
         def decide(doc_ids: Sequence[str]) -> dict[str, Action]:
             actions = {}
-            for doc_id, stored in self._whole_documents(doc_ids).items():
+            for doc_id, stored in self._index.read_with_vectors(doc_ids).items():
                 source = {**stored.source, "fields": dict(latest[doc_id].fields)}
                 source[self._layout.ours] = {**source[self._layout.ours], "fields_hash": latest[doc_id].fields_hash}
                 action = {"_op_type": "index", "_index": self.index, "_id": doc_id, **stored.unchanged}
                 actions[doc_id] = {**action, "_source": source}
             return actions
 
-        outcome = writing.write(self._client, self.address.server, latest, decide)
-        self._stale = True
-        return len(outcome.done)
-
-    def _whole_documents(self, doc_ids: Sequence[str]) -> dict[str, ServerDocument]:
-        """Documents of our index with their vectors, by id."""
-        answer = self._client.perform_request(
-            "POST",
-            f"/{self.index}/_mget",
-            params={"_source_exclude_vectors": "false"},
-            headers={"content-type": "application/json", "accept": "application/json"},
-            body={"ids": list(doc_ids)},
-        )
-        return {
-            hit["_id"]: ServerDocument(hit["_source"], hit["_seq_no"], hit["_primary_term"])
-            for hit in connection.existing_documents(self.address.server, self.index, answer.body["docs"])
-        }
+        return len(self._index.write(latest, decide).done)
 
     def forget(self, doc_ids: Sequence[str]) -> int:
         """Remove documents from our index."""
-        return ElasticStore.delete(self, doc_ids)
+        return self._index.delete(doc_ids)
 
     def prune(self, without: int) -> int:
         """Remove documents that the users' index lost; ids are compared only if the counts show that there are any."""
-        self._patiently(self._refresh)
-        users_count = self._patiently(lambda: changes.count(self._client, self.users.name))
-        our_count = self._patiently(lambda: changes.count(self._client, self.index))
+        index = self._index
+        index.patiently(index.refresh)
+        users_count = index.patiently(lambda: changes.count(index.client, self.users.name))
+        our_count = index.patiently(lambda: changes.count(index.client, self.index))
         if our_count + without <= users_count:
             return 0
         doc_ids = self.ids()
@@ -162,16 +140,7 @@ class CompanionStore(JoinedStore):
             gone += self.gone(page)
         return self.forget(gone) if gone else 0
 
-    def _refuse_taken_alias(self) -> set[str]:
-        """A companion index has no alias."""
-        return set()
-
-    def _lost(self) -> str:
-        return (
-            f"the index {self.index} is gone from {self.address.server}; bring it back, or let it be made again "
-            f"(dragoman attach -c {self._claim.collection})"
-        )
-
-    def publish(self) -> None:
-        """Give our index its replicas and refreshes; it needs no alias, for nobody else reads it."""
-        self._patiently(self._end_loading)
+    def drop(self) -> None:
+        """Remove our index."""
+        self._index.drop()
+        self.close()

@@ -22,7 +22,8 @@ from indexer.stores.attached.users_index import UsersIndex
 from indexer.stores.contract import EditedDocument, PutReport, Stamp, StoredDocument
 from indexer.stores.elastic import writing
 from indexer.stores.elastic.layout import Layout, unpacked
-from indexer.stores.elastic.writing import Action, ServerDocument
+from indexer.stores.elastic.server_index import ServerDocument, ServerIndex
+from indexer.stores.elastic.writing import Action
 
 if TYPE_CHECKING:
     from elasticsearch import Elasticsearch
@@ -42,6 +43,10 @@ class AttachedLayout(JoinedLayout):
         """The document in a source."""
         ours = self.held(source)
         return EditedDocument.unless(self.users.shown(doc_id, source, ours.get("lang", "")), ours.get("text_hash", ""))
+
+    def bare(self, columns: Sequence[Any] = ()) -> dict[str, Any]:
+        """Only these columns; hits keep ``_id``, for a copied document carries the original's id column."""
+        return {"_source": False, "docvalue_fields": list(columns)}
 
     def check(self, model: str) -> str:
         """Path of the digest of a document's vector in its source; the mapping has no such field."""
@@ -84,20 +89,10 @@ class AttachedStore(JoinedStore):
             BadInput: the index is gone, or vectors can't be attached to it any more.
             StoreError: the server is away, too old, or refuses.
         """
-        self.alias = attachment.index
-        self._reach(attachment.address, Layout(attachment.field), credentials)
-        self._stale = False
-        try:
-            connection.check_version(self._client, attachment.server)
-            self.users = UsersIndex.open(self._client, attachment)
-        except BaseException:
-            self.close()
-            raise
-        self.index = self.users.name
-        self._layout = AttachedLayout(attachment.field, users=self.users)
-
-    def _lost(self) -> str:
-        return f"the index {self.index} is gone from {self.address.server}; bring it back, or detach the collection"
+        with connection.opening(attachment.server, credentials) as client:
+            users = UsersIndex.open(client, attachment)
+        layout = AttachedLayout(attachment.field, users=users)
+        super().__init__(users, _index(client, attachment, users.name), layout)
 
     @property
     def mark(self) -> str:
@@ -108,16 +103,14 @@ class AttachedStore(JoinedStore):
         """Attach vectors to the documents whose text has not changed since encoding; the others are ``older``."""
         admitted = admit(documents, self._field(model).dim)
         latest = admitted.latest
-        langs = {item.document.lang for item in latest.values()}
-        self._patiently(lambda: self._make_room(langs))
+        self._make_room(latest.values())
         outdated: set[str] = set(admitted.older)
         refused: dict[str, str] = {}
         fields = [*self.users.paths.values(), self._layout.ours]
         excludes = [self._layout.name(field) for field in ("words", "models")]
 
         def decide(doc_ids: Sequence[str]) -> dict[str, Action]:
-            server = self.address.server
-            stored = writing.read(self._client, server, self.index, doc_ids, fields, excludes=excludes)
+            stored = self._index.read(doc_ids, fields, excludes=excludes)
             actions = {}
             for doc_id in doc_ids:
                 document = stored.get(doc_id)
@@ -131,8 +124,7 @@ class AttachedStore(JoinedStore):
                 actions[doc_id] = _update(self.index, doc_id, content, document)
             return actions
 
-        outcome = writing.write(self._client, self.address.server, latest, decide)
-        self._stale = True
+        outcome = self._index.write(latest, decide)
         return PutReport(len(outcome.done), sorted(outdated), {**admitted.refused, **outcome.refused, **refused})
 
     def _read_fields(self) -> list[str]:
@@ -143,15 +135,11 @@ class AttachedStore(JoinedStore):
         current = self.users.document(encoded.doc_id, stored.source, assumed=encoded.lang)
         return isinstance(current, Document) and current.text_hash == encoded.text_hash
 
-    def _bare(self, columns: Sequence[Any] = ()) -> dict[str, Any]:
-        """Only these columns; hits keep ``_id``, for a copied document carries the original's id column."""
-        return {"_source": False, "docvalue_fields": list(columns)}
-
     def _create(self, model: str, dim: int) -> None:
         super()._create(model, dim)
-        mapped = self._properties()[self._layout.ours]["properties"]["id"]
+        mapped = self._index.properties()[self._layout.ours]["properties"]["id"]
         if mapped.get("meta") != self.users.attachment.reads:
-            self._put_mapping(self._layout.properties({}))
+            self._index.put_mapping(self._layout.properties({}))
 
     def changed(self, model: str) -> dict[str, Any]:
         """Search body for what decides whether a document is encoded again: its text, our hash, the stored vector."""
@@ -185,12 +173,13 @@ class AttachedStore(JoinedStore):
 
     def stamps(self, model: str, doc_ids: Sequence[str]) -> dict[str, Stamp]:
         """Stamps of the documents that have a vector of this model, by id."""
-        self._refresh()
+        self._index.refresh()
         has_vector = {"exists": {"field": self._layout.vector(model)}}
         stamps: dict[str, Stamp] = {}
         for page in pages(doc_ids):
             query = {"bool": {"filter": [{"ids": {"values": page}}, has_vector]}}
-            (hits,) = self._msearch([{"size": len(page), "query": query, "_source": self._layout.stamp_fields(model)}])
+            body = {"size": len(page), "query": query, "_source": self._layout.stamp_fields(model)}
+            (hits,) = self._index.search([body])
             stamps |= {hit["_id"]: stamp for hit in hits if (stamp := self._layout.stamp(hit["_source"]))}
         return stamps
 
@@ -209,17 +198,11 @@ class AttachedStore(JoinedStore):
 
     def forget(self, doc_ids: Sequence[str]) -> int:
         """Empty our object in documents; another writer's concurrent change stays."""
-        emptied = _empty(self._client, self.address.server, self.index, self._layout, doc_ids)
-        self._stale = True
-        return emptied
-
-    def publish(self) -> None:
-        """Refresh the index if this store wrote to it."""
-        self._patiently(self._refresh)
+        return _empty(self._index, self._layout, doc_ids)
 
     def drop(self) -> None:
         """Empty our object in every document; the documents stay."""
-        _empty_all(self._client, self.address.server, self.index, self._layout)
+        _empty_all(self._index, self._layout)
         self.close()
 
 
@@ -260,11 +243,24 @@ def detach(attachment: Attachment, credentials: Credentials, *, index: str = "",
         uuids = {entry["settings"]["index"]["uuid"] for entry in indices.values()} if "error" not in indices else set()
         if not uuids or (uuid and uuid not in uuids):
             return Detached(name, gone=True)
-        counts = [_empty_all(client, server, index_name, Layout(attachment.field)) for index_name in sorted(indices)]
+        layout = Layout(attachment.field)
+        counts = [_empty_all(_index(client, attachment, index_name), layout) for index_name in sorted(indices)]
     return Detached(name, sum(emptied for emptied, _ in counts), sum(kept for _, kept in counts))
 
 
-def _empty_all(client: Elasticsearch, server: str, index: str, layout: Layout) -> tuple[int, int]:
+def _index(client: Elasticsearch, attachment: Attachment, name: str) -> ServerIndex:
+    """A users' index with our object in it."""
+    return ServerIndex(
+        client=client,
+        server=attachment.server,
+        name=name,
+        id_field=Layout(attachment.field).name("id"),
+        remedy="detach the collection",
+        stale=False,
+    )
+
+
+def _empty_all(index: ServerIndex, layout: Layout) -> tuple[int, int]:
     """Empty our object in every document of an index; returns how many were emptied, and how many keep it.
 
     Documents are read by shard, where an id is unique: copies with other routing values have the same id.
@@ -272,47 +268,41 @@ def _empty_all(client: Elasticsearch, server: str, index: str, layout: Layout) -
     total = 0
     body = {"query": {"bool": {"must": [{"exists": {"field": layout.name("id")}}]}}, "source": False, "version": True}
     while True:
-        tops = writing.patiently(server, partial(changes.last_writes, client, server, index))[index].shards
-        with connection.guarded(server):
-            client.indices.refresh(index=index)
+        last_writes = partial(changes.last_writes, index.client, index.server, index.name)
+        tops = writing.patiently(index.server, last_writes)[index.name].shards
+        with connection.guarded(index.server):
+            index.client.indices.refresh(index=index.name)
         emptied = kept = 0
         for shard, top in tops.items():
-            search = changes.shard_search(client, server, index, shard)
+            search = changes.shard_search(index.client, index.server, index.name, shard)
             for hits in changes.pages(search, body, PAGE, above=changes.NOTHING, upto=top.seq_no):
                 kept += sum(1 for hit in hits if entry_checks.is_external(hit))
                 routing = {hit["_id"]: hit["_routing"] for hit in hits if "_routing" in hit}
-                emptied += _empty(client, server, index, layout, [hit["_id"] for hit in hits], routing)
+                emptied += _empty(index, layout, [hit["_id"] for hit in hits], routing)
         total += emptied
         if not emptied:
             return total, kept
 
 
-def _empty(
-    client: Elasticsearch,
-    server: str,
-    index: str,
-    layout: Layout,
-    doc_ids: Sequence[str],
-    routing: Mapping[str, str] | None = None,
-) -> int:
+def _empty(index: ServerIndex, layout: Layout, doc_ids: Sequence[str], routing: Mapping[str, str] | None = None) -> int:
     """Empty our object in documents; documents with external versions keep it, for a write would raise the version."""
     routing_by_id = routing or {}
 
     def decide(page_ids: Sequence[str]) -> dict[str, Action]:
         fields = [layout.name("id"), layout.name("text_hash")]
-        stored = writing.read(client, server, index, page_ids, fields, routing_by_id)
+        stored = index.read(page_ids, fields, routing=routing_by_id)
         return {
-            doc_id: _update(index, doc_id, {layout.ours: None}, document, routing_by_id.get(doc_id))
+            doc_id: _update(index.name, doc_id, {layout.ours: None}, document, routing_by_id.get(doc_id))
             for doc_id, document in stored.items()
             if layout.held(document.source).get("id") is not None
             and not entry_checks.is_external({"_version": document.version, "_seq_no": document.seq_no})
         }
 
-    outcome = writing.write(client, server, doc_ids, decide)
+    outcome = index.write(doc_ids, decide)
     if outcome.refused:
         doc_id, reason = next(iter(outcome.refused.items()))
         raise StoreError(
-            f"{index} keeps our field in {counted(len(outcome.refused), 'document')}, as in {doc_id} ({reason})"
+            f"{index.name} keeps our field in {counted(len(outcome.refused), 'document')}, as in {doc_id} ({reason})"
         )
     return len(outcome.done)
 

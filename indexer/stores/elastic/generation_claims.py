@@ -8,14 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
-from encoders.errors import BadInput, StoreError
+from encoders.errors import BadInput
 from indexer.stores.elastic.layout import Layout
-
-if TYPE_CHECKING:
-    from elasticsearch import Elasticsearch
 
 _MARK = "dragoman"
 """Key in the ``_meta`` of a mapping."""
@@ -76,68 +72,3 @@ class Claim:
             f"the index {index} on {server} {cause}, and is left alone; take another name with -c, another prefix "
             "in --store, or delete it there if nobody needs it"
         )
-
-
-def altered(description: Mapping[str, Any], layout: Layout) -> str:
-    """What an index template changed in a new index; empty if nothing."""
-    mapping, settings = description["mappings"], description["settings"]["index"]
-    if description.get("aliases"):
-        return f"the alias {min(description['aliases'])}"
-    source = settings.get("mapping", {}).get("source", {}).get("mode", "stored")
-    if mapping.get("_source") or source != "stored" or settings.get("mode", "standard") != "standard":
-        return "another _source"
-    if mapping.get("_routing"):
-        return "required routing"
-    return layout.differs(mapping)
-
-
-def templates(client: Elasticsearch, index: str) -> str:
-    """Names of the server's index templates that match an index, or where to look if they can't be read."""
-    from elasticsearch import ApiError  # noqa: PLC0415
-
-    try:
-        listed = client.indices.get_index_template()["index_templates"]
-    except ApiError:
-        return "see _index_template"
-    patterns_by_name = {template["name"]: template["index_template"]["index_patterns"] for template in listed}
-    return ", ".join(
-        sorted(
-            name
-            for name, patterns in patterns_by_name.items()
-            if any(fnmatchcase(index, pattern) for pattern in patterns)
-        )
-    )
-
-
-def refuse_altered(client: Elasticsearch, server: str, index: str, layout: Layout) -> None:
-    """Remove a new index that an index template changed.
-
-    Raises:
-        StoreError: a template changed the index.
-    """
-    description = client.indices.get(index=index, features=["aliases", "mappings", "settings"])[index]
-    if change := altered(description, layout):
-        client.indices.delete(index=index)
-        raise StoreError(
-            f"an index template of {server} gives {index} {change} ({templates(client, index)}); "
-            "exempt the prefix there, or take another in --store"
-        )
-
-
-def aliased_indices(client: Elasticsearch, server: str, alias: str, claim: Claim, layout: Layout) -> set[str]:
-    """The indices that an alias of ours stands for.
-
-    Raises:
-        BadInput: the name is an index's, or stands for an index that is not ours.
-    """
-    indices = client.options(ignore_status=404).indices.get(index=alias, features=["mappings"]).body
-    if "error" in indices:
-        return set()
-    for index, description in indices.items():
-        if index == alias or not claim.holds(description["mappings"], layout):
-            kind = "an index" if index == alias else f"an alias of {index}, which is not this collection's"
-            raise BadInput(
-                f"{alias} is the name of {kind} on {server}, and readers of the collection would be led there; "
-                "take another name with -c, or another prefix in --store"
-            )
-    return set(indices)

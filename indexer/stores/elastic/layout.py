@@ -206,6 +206,40 @@ class Layout:
         """The field that a filter by a user's field compares with."""
         return f"fields.{name}"
 
+    def bare(self, columns: Sequence[Any] = ()) -> dict[str, Any]:
+        """Parts of a search body that return only these columns and the id, without sources.
+
+        The server keeps ``_id`` in the compressed blocks of the sources, and reading it for each hit takes more than
+        half of a search's time. The same id is therefore a column, too.
+        """
+        return {"stored_fields": "_none_", "docvalue_fields": [self.name("id"), *columns]}
+
+    def vector_column(self, model: str) -> dict[str, str]:
+        """The column of a model's vectors."""
+        return {"field": self.vector(model), "format": "binary"}
+
+    def hit_vectors(self, model: str, hits: Sequence[Mapping[str, Any]], dim: int) -> FloatArray:
+        """Vectors in the columns of hits, (hits, dim) float32."""
+        values = b"".join(unpacked(hit["fields"][self.vector(model)][0]) for hit in hits)
+        return np.frombuffer(values, dtype=">f4").reshape(-1, dim).astype(np.float32)
+
+    def hit_passages(self, model: str, hit: Mapping[str, Any], dim: int) -> Passages:
+        """Passages in the columns of a hit; a document without passages has no such columns."""
+        vectors, offsets = (unpacked(hit["fields"].get(field, [""])[0]) for field in self.passages(model))
+        return Passages(
+            np.frombuffer(vectors, dtype=np.int8).reshape(-1, dim),
+            np.frombuffer(offsets, dtype="<i4").astype(np.int32).reshape(-1, 2),
+        )
+
+    def hit_document(self, model: str, hit: Mapping[str, Any], vector: FloatArray) -> StoredDocument:
+        """The document of a hit with its source and columns."""
+        return StoredDocument(
+            self.document(hit["_id"], hit["_source"]),
+            vector,
+            self.hit_passages(model, hit, len(vector)),
+            tuple(map(bool, unpacked(hit["fields"][self.known(model)][0]))),
+        )
+
 
 def _shown(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
@@ -214,25 +248,6 @@ def _shown(value: Any) -> str:
 def packed_vector(vector: FloatArray) -> str:
     """A vector in the format that the server reads fastest: big-endian floats in base64."""
     return _packed(vector.astype(">f4"))
-
-
-def unpacked_vectors(values: Sequence[str], dim: int) -> FloatArray:
-    """Vectors from doc values in the ``binary`` format, (values, dim) float32."""
-    joined = b"".join(map(unpacked, values))
-    return np.frombuffer(joined, dtype=">f4").reshape(-1, dim).astype(np.float32)
-
-
-def unpacked_passages(vectors: str, offsets: str, dim: int) -> Passages:
-    """Passages from doc values."""
-    return Passages(
-        np.frombuffer(unpacked(vectors), dtype=np.int8).reshape(-1, dim),
-        np.frombuffer(unpacked(offsets), dtype="<i4").astype(np.int32).reshape(-1, 2),
-    )
-
-
-def unpacked_known(value: str) -> tuple[bool, ...]:
-    """A flag for each part of the encoder, from doc values."""
-    return tuple(map(bool, unpacked(value)))
 
 
 def _packed(array: Any) -> str:

@@ -53,61 +53,6 @@ class BulkOutcome:
     refused: dict[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
-class ServerDocument:
-    """A document as the server stores it.
-
-    Attributes:
-        source: the requested fields of the document's source.
-        seq_no: sequence number of the last write.
-        primary_term: primary term of the last write.
-    """
-
-    source: Mapping[str, Any]
-    seq_no: int
-    primary_term: int
-    version: int = 0
-
-    @property
-    def unchanged(self) -> dict[str, int]:
-        """Parameters of a write that succeeds only if the document is still in this state."""
-        return {"if_seq_no": self.seq_no, "if_primary_term": self.primary_term}
-
-
-def read(
-    client: Elasticsearch,
-    server: str,
-    index: str,
-    doc_ids: Sequence[str],
-    fields: Sequence[str],
-    routing: Mapping[str, str] | None = None,
-    excludes: Sequence[str] = (),
-) -> dict[str, ServerDocument]:
-    """Current documents by id, also before a refresh; ids that the index does not have are left out.
-
-    Args:
-        client: client of the server.
-        server: the server's name in messages.
-        index: the index to read.
-        doc_ids: ids of the documents.
-        fields: fields of the sources to read.
-        routing: routing values by id, for documents that were placed by one.
-        excludes: fields to leave out of ``fields``.
-    """
-    if not doc_ids:
-        return {}
-    routing_by_id = routing or {}
-    requests = [
-        {"_id": doc_id, "routing": routing_by_id[doc_id]} if doc_id in routing_by_id else {"_id": doc_id}
-        for doc_id in doc_ids
-    ]
-    answer = client.mget(index=index, docs=requests, source_includes=list(fields), source_excludes=list(excludes))
-    return {
-        hit["_id"]: ServerDocument(hit.get("_source", {}), hit["_seq_no"], hit["_primary_term"], hit["_version"])
-        for hit in connection.existing_documents(server, index, answer["docs"])
-    }
-
-
 class _Patience:
     """Waits for a server that is away or full, twice as long each time; gives up after ``PATIENCE`` seconds."""
 

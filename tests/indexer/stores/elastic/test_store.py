@@ -311,8 +311,8 @@ def test_a_disk_past_its_watermark_is_said_and_nothing_is_half_written(
 
 
 def test_a_red_index_is_said(elastic_url: str, client: Elasticsearch, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("indexer.stores.elastic.store._YELLOW_WITHIN", "100ms")
-    monkeypatch.setattr("indexer.stores.elastic.store._SHARDS_WITHIN", "2s")
+    monkeypatch.setattr("indexer.stores.elastic.own_index._YELLOW_WITHIN", "100ms")
+    monkeypatch.setattr("indexer.stores.elastic.own_index._SHARDS_WITHIN", "2s")
     prefix = elastic_url.rpartition("/")[2]
     nowhere = {"index.routing.allocation.require._name": "nobody", "index.write.wait_for_active_shards": "0"}
     mapping = Layout().mapping()

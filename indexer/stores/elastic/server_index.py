@@ -1,0 +1,207 @@
+"""An index on a server: reads, writes and searches of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from indexer.elastic import connection, errors
+from indexer.elastic.paging import pages
+from indexer.stores.elastic import writing
+from indexer.stores.elastic.writing import Action, BulkOutcome
+
+if TYPE_CHECKING:
+    from elasticsearch import Elasticsearch
+
+_JSON = {"content-type": "application/json", "accept": "application/json"}
+_MAX_HITS = 20_000
+"""Maximum hits of one request: with vectors, 20,000 × 384 numbers are 40 MB to transfer."""
+
+T = TypeVar("T")
+
+Hits = list[dict[str, Any]]
+"""The hits of one search, in the server's format."""
+
+
+@dataclass(frozen=True)
+class ServerDocument:
+    """A document as the server stores it.
+
+    Attributes:
+        source: the requested fields of the document's source.
+        seq_no: sequence number of the last write.
+        primary_term: primary term of the last write.
+    """
+
+    source: Mapping[str, Any]
+    seq_no: int
+    primary_term: int
+    version: int = 0
+
+    @property
+    def unchanged(self) -> dict[str, int]:
+        """Parameters of a write that succeeds only if the document is still in this state."""
+        return {"if_seq_no": self.seq_no, "if_primary_term": self.primary_term}
+
+
+@dataclass(kw_only=True, eq=False)
+class ServerIndex:
+    """An index on a server.
+
+    Attributes:
+        server: the server's name in messages.
+        id_field: the column of ids, for hits without ``_id``.
+        remedy: what to do if the index is gone, as the end of a sentence.
+        stale: whether searches may miss writes of this process.
+    """
+
+    client: Elasticsearch
+    server: str
+    name: str
+    id_field: str
+    remedy: str
+    stale: bool = True
+
+    @property
+    def lost(self) -> str:
+        """The message for a missing index."""
+        return f"the index {self.name} is gone from {self.server}; bring it back, or {self.remedy}"
+
+    @contextmanager
+    def guarded(self) -> Iterator[None]:
+        """Raise the server's failures as a ``StoreError``; a missing index is ``IndexGone``."""
+        from elasticsearch import NotFoundError  # noqa: PLC0415
+
+        try:
+            with connection.guarded(self.server):
+                yield
+        except NotFoundError as error:
+            raise errors.IndexGone(self.lost) from error
+
+    def patiently(self, act: Callable[[], T]) -> T:
+        """Call ``act``, and call it again while the server restarts: an index run must outlast a restart."""
+        with self.guarded():
+            return writing.patiently(self.server, act)
+
+    def properties(self) -> Mapping[str, Any]:
+        """The mapped fields."""
+        with self.guarded():
+            answer = self.client.indices.get_mapping(index=self.name)
+        properties: Mapping[str, Any] = answer[self.name]["mappings"].get("properties", {})
+        return properties
+
+    def put_mapping(self, properties: Mapping[str, Any]) -> None:
+        """Add fields to the mapping."""
+        with self.guarded():
+            self.client.indices.put_mapping(index=self.name, properties=properties)
+
+    def read(
+        self,
+        doc_ids: Sequence[str],
+        fields: Sequence[str],
+        *,
+        excludes: Sequence[str] = (),
+        routing: Mapping[str, str] | None = None,
+    ) -> dict[str, ServerDocument]:
+        """Current documents by id, also before a refresh; ids that the index does not have are left out.
+
+        Args:
+            doc_ids: ids of at most one page.
+            fields: fields of the sources to read.
+            excludes: fields to leave out of ``fields``.
+            routing: routing values by id, for documents that were placed by one.
+        """
+        if not doc_ids:
+            return {}
+        routing = routing or {}
+        requests = [
+            {"_id": doc_id, "routing": routing[doc_id]} if doc_id in routing else {"_id": doc_id} for doc_id in doc_ids
+        ]
+        answer = self.client.mget(
+            index=self.name, docs=requests, source_includes=list(fields), source_excludes=list(excludes)
+        )
+        return self._existing(answer["docs"])
+
+    def read_pages(self, doc_ids: Iterable[str], fields: Sequence[str]) -> dict[str, ServerDocument]:
+        """Current documents by any number of ids."""
+        documents: dict[str, ServerDocument] = {}
+        with self.guarded():
+            for page in pages(list(dict.fromkeys(doc_ids))):
+                documents |= self.read(page, fields)
+        return documents
+
+    def read_with_vectors(self, doc_ids: Sequence[str], field: str = "") -> dict[str, ServerDocument]:
+        """Current documents by id with their vectors; if a field is named, the sources have this field alone."""
+        answer = self.client.perform_request(
+            "POST",
+            f"/{self.name}/_mget",
+            params={"_source_exclude_vectors": "false"} | ({"_source_includes": field} if field else {}),
+            headers=_JSON,
+            body={"ids": list(doc_ids)},
+        )
+        return self._existing(answer.body["docs"])
+
+    def _existing(self, answers: Iterable[Mapping[str, Any]]) -> dict[str, ServerDocument]:
+        return {
+            hit["_id"]: ServerDocument(hit.get("_source", {}), hit["_seq_no"], hit["_primary_term"], hit["_version"])
+            for hit in connection.existing_documents(self.server, self.name, answers)
+        }
+
+    def write(self, doc_ids: Iterable[str], decide: Callable[[Sequence[str]], Mapping[str, Action]]) -> BulkOutcome:
+        """Write the actions that are decided for documents (``writing.write``)."""
+        outcome = writing.write(self.client, self.server, doc_ids, decide)
+        self.stale = True
+        return outcome
+
+    def delete(self, doc_ids: Iterable[str]) -> int:
+        """Delete documents; returns how many there were."""
+
+        def decide(page_ids: Sequence[str]) -> dict[str, Action]:
+            return {doc_id: {"_op_type": "delete", "_index": self.name, "_id": doc_id} for doc_id in page_ids}
+
+        return sum(len(self.write(page, decide).done) for page in pages(list(dict.fromkeys(doc_ids))))
+
+    def refresh(self) -> None:
+        """Refresh the index if this process wrote to it, or while it is filled for the first time."""
+        if self.stale:
+            with self.guarded():
+                self.client.indices.refresh(index=self.name)
+            self.stale = False
+
+    def refresh_foreign_writes(self) -> None:
+        """Show searches other processes' writes; without the right to refresh, searches see them a second later."""
+        from elasticsearch import AuthorizationException  # noqa: PLC0415
+
+        with self.guarded(), suppress(AuthorizationException):
+            self.client.indices.refresh(index=self.name)
+
+    def publish(self) -> None:
+        """Make all writes visible to searches."""
+        self.patiently(self.refresh)
+
+    def search(self, bodies: Iterable[Mapping[str, Any]]) -> list[Hits]:
+        """The hits of several searches, in requests of at most ``_MAX_HITS`` hits."""
+        answers: list[Hits] = []
+        batch: list[Mapping[str, Any]] = []
+        for body in bodies:
+            if batch and sum(queued["size"] for queued in batch) + body["size"] > _MAX_HITS:
+                answers += self._search_at_once(batch)
+                batch = []
+            batch.append(body)
+        return [*answers, *(self._search_at_once(batch) if batch else ())]
+
+    def _search_at_once(self, bodies: Sequence[Mapping[str, Any]]) -> list[Hits]:
+        header = {"index": self.name, "allow_partial_search_results": False}
+        searches = [part for body in bodies for part in (header, body)]
+        with self.guarded():
+            answer = self.client.msearch(searches=searches)
+        failed = next((response for response in answer["responses"] if "error" in response), None)
+        if failed is not None:
+            raise errors.SearchRefused(self.server, int(failed.get("status", 500)), errors.reason(failed))
+        return [[self._with_id(hit) for hit in response["hits"]["hits"]] for response in answer["responses"]]
+
+    def _with_id(self, hit: dict[str, Any]) -> dict[str, Any]:
+        """A hit with ``_id``, taken from the id column if the hit has none."""
+        return hit if "_id" in hit else {**hit, "_id": hit["fields"][self.id_field][0]}
