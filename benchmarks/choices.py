@@ -20,8 +20,7 @@ from indexer.stores.embedded import EmbeddedStore
 from query.calibration.calibration import Calibration
 from query.fitting.drift import beyond_chance, changed_hits, with_documents
 from query.fitting.statistics import document_moments, draw_samples, fit_statistics
-from query.ranking.choice import PLAIN, Choice
-from query.ranking.options import RankingOptions
+from query.ranking.choice import PLAIN, Choice, RankingOptions
 from query.ranking.searcher import Searcher
 
 DEPTHS = (20, 50, 100)

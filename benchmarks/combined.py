@@ -39,8 +39,7 @@ from query.calibration.setting import Setting
 from query.fitting import evidence
 from query.fitting.probe import probe
 from query.fitting.statistics import draw_samples, fit_statistics
-from query.ranking.choice import PLAIN, Choice
-from query.ranking.options import RankingOptions
+from query.ranking.choice import PLAIN, Choice, RankingOptions
 from query.ranking.searcher import Searcher
 
 _PLAIN = RankingOptions(calibration="none")

@@ -21,8 +21,7 @@ from query.evaluation.topics import Topic
 from query.fitting.evidence import from_judgements
 from query.fitting.probe import BALANCES, RANKS, probe
 from query.fitting.statistics import draw_samples, fit_statistics
-from query.ranking.choice import PLAIN, Choice
-from query.ranking.options import RankingOptions
+from query.ranking.choice import PLAIN, Choice, RankingOptions
 from query.ranking.searcher import Searcher
 
 COLLECTIONS = (*harness.KINDS, "ddtp")

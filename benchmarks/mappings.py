@@ -29,9 +29,9 @@ from query.calibration import loading
 from query.calibration import table as calibration_table
 from query.calibration.calibration import Calibration
 from query.calibration.mapped_calibration import MappedCalibration
+from query.ranking.choice import RankingOptions
+from query.ranking.fair_ranker import FairRanker
 from query.ranking.hits import Ranking
-from query.ranking.options import RankingOptions
-from query.ranking.ranker import ranker_of
 from query.ranking.searcher import Searcher
 
 if TYPE_CHECKING:
@@ -119,7 +119,7 @@ def precision(
     qrels: Iterable[Qrel],
 ) -> dict[str, float]:
     """Average precision of each query, to a depth of fifty."""
-    ranker = ranker_of(searcher.store, calibration, searcher.choice, max(searcher.languages.values()))
+    ranker = FairRanker(searcher.store, calibration, searcher.choice, max(searcher.languages.values()))
     rankings: dict[int, Ranking] = {}
     for lang in sorted({query.lang for query in queries}):
         rows = [row for row, query in enumerate(queries) if query.lang == lang]
@@ -210,7 +210,7 @@ def speed_rows(home: Path) -> list[str]:
         vectors = [searcher.encoder.encode_queries([query]) for query in asked]
 
         def ranking(calibration: Calibration) -> Callable[[], object]:
-            ranker = ranker_of(searcher.store, calibration, searcher.choice, max(searcher.languages.values()))
+            ranker = FairRanker(searcher.store, calibration, searcher.choice, max(searcher.languages.values()))
             return lambda: [
                 ranker.rank(vector, query.lang, targets, 10) for query, vector in zip(asked, vectors, strict=True)
             ]

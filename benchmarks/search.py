@@ -31,9 +31,8 @@ from indexer.stores.factory import open_store
 from onnx_export.models import DEFAULT, find_model
 from query.calibration.calibration import Calibration
 from query.fitting.calibrate import calibrate
-from query.ranking.choice import PLAIN, Choice
+from query.ranking.choice import PLAIN, Choice, RankingOptions
 from query.ranking.fair_ranker import FairRanker
-from query.ranking.options import RankingOptions
 from query.ranking.searcher import Searcher
 
 LANGUAGES = "en de fr it es ru fi ja zh ko pl pt cs hu nl sv tr vi ar el".split()  # noqa: SIM905 - shorter to read

@@ -6,8 +6,8 @@
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from query.ranking.choice import RankingOptions
     from query.ranking.hits import Hit, Passage, Ranking
-    from query.ranking.options import RankingOptions
     from query.ranking.searcher import Searcher
 
 __version__ = "0.1.0"
@@ -21,7 +21,7 @@ def __getattr__(name: str) -> Any:
 
         return Searcher
     if name == "RankingOptions":
-        from query.ranking.options import RankingOptions  # noqa: PLC0415
+        from query.ranking.choice import RankingOptions  # noqa: PLC0415
 
         return RankingOptions
     if name in {"Hit", "Passage", "Ranking"}:

@@ -21,7 +21,7 @@ from query.evaluation.measures import DEFAULT_MEASURES, parse_measures
 from query.evaluation.topic_set import read_topic_set
 from query.evaluation.topics import PARTS, Topic
 from query.query_log.judged_queries import logged_topic_set
-from query.ranking.options import RankingOptions
+from query.ranking.choice import RankingOptions
 
 
 @click.command("evaluate", short_help="Score a collection with topics and relevance judgements.")

@@ -14,8 +14,8 @@ from indexer.settings import Settings
 from indexer.text.language_detection import SURE, preload
 from query.commands.options import collection_option, common_options, device_option, ranking_options
 from query.commands.output.hits import scoring, show_hits
+from query.ranking.choice import RankingOptions
 from query.ranking.hits import as_json
-from query.ranking.options import RankingOptions
 
 
 @click.command("search", short_help="Find documents in any language.")

@@ -19,7 +19,7 @@ from query.evaluation.measures import JUDGED, Scores
 from query.evaluation.significance import Comparison, compare, corrected
 from query.evaluation.topic_set import TopicSet
 from query.evaluation.trec_run import Run
-from query.ranking.options import RankingOptions
+from query.ranking.choice import RankingOptions
 from query.ranking.searcher import Searcher
 
 

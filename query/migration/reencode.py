@@ -1,7 +1,7 @@
 """Encode a migrated collection again, in the background: what ``dragoman migrate --re-encode`` does.
 
 The new encoder's vectors fill a second field of the same store. Meanwhile every document is found: by its new vector if
-it has one, else by its old vector through the map (``query.ranking.two_field_ranker``). At the end searches use the
+it has one, else by its old vector through the map (``query.ranking.old_and_new_vectors``). At the end searches use the
 second field, and the old field stays for ``rollback``.
 """
 
@@ -48,7 +48,7 @@ from query.fitting.sampling import draw
 from query.fitting.statistics import draw_samples, fit_statistics
 from query.migration.overlap import ComparedQueries, overlap
 from query.query_log.judged_queries import most_shown
-from query.ranking.options import RankingOptions
+from query.ranking.choice import RankingOptions
 from query.ranking.query_encoder import open_specified, query_encoder_spec
 from query.ranking.searcher import Searcher
 

@@ -14,7 +14,7 @@ from encoders.methods.vector_parts import VectorParts
 from indexer.stores.contract import Candidates
 from indexer.stores.matrix import largest
 from query.ranking.fusion import best_lexical_score, fuse, lexical_scores
-from query.ranking.hits import Detail, Ranking
+from query.ranking.hits import Detail, Parts, Ranking
 
 Words = Mapping[str, Sequence[tuple[str, float]]]
 """A query's lexical hits: ids and BM25 scores by language."""
@@ -51,6 +51,15 @@ class Documents:
     def cosines(self, queries: FloatArray) -> FloatArray:
         """(n, queries) cosines of the corrected vectors."""
         return self.parts.cosines(self.vectors, queries)
+
+    def selected(self, rows: Rows) -> Documents:
+        """The documents of the rows, ascending."""
+        languages = {
+            lang: slice(*(int(end) for end in np.searchsorted(rows, (span.start, span.stop))))
+            for lang, span in self.languages.items()
+        }
+        doc_ids = [self.doc_ids[int(row)] for row in rows]
+        return Documents(doc_ids, languages, self.raw[rows], self.vectors[rows], self.parts)
 
     def fused(self, rows: Rows, scores: FloatArray, words: Words) -> Rows:
         """Ranked rows, reordered within each language by dense and lexical scores (``fuse``)."""
@@ -142,3 +151,32 @@ class Scored:
             return self.best(query, k, among)
         rows, scores = self.best(query, len(among), among)
         return self.documents.fused(rows, scores, words)[:k], scores[:k]
+
+    def parts_of_scores(
+        self, query: int, rows: Rows, raw: FloatArray, corrected: FloatArray, words: Words | None
+    ) -> list[Parts]:
+        """The parts of the scores of the rows' documents, for a query vector as encoded (``raw``) and as corrected."""
+        documents = self.documents
+        best = opening = None
+        if isinstance(documents, DocumentsWithPassages):
+            best, opening = (cosines[:, 0] for cosines in documents.passage_cosines(corrected[None]))
+        lexical = None
+        if words is not None:
+            lexical = lexical_scores(documents.doc_ids, words) / max(best_lexical_score(words), _SMALLEST_BM25)
+        return [
+            Parts(
+                cosine=float(documents.parts.plain_cosines(documents.raw[row : row + 1], raw[None])[0, 0]),
+                corrected=float(documents.parts.cosines(documents.vectors[row : row + 1], corrected[None])[0, 0]),
+                passage=float(best[row]) if best is not None else None,
+                opening=float(opening[row]) if opening is not None else None,
+                compared=float(self.cosines[query, row]),
+                fwd=float(self.fwd[query, row]) if self.fwd is not None else None,
+                bwd=float(self.bwd[row]) if self.bwd is not None else None,
+                score=float(self.scores[query, row]),
+                words=float(lexical[row]) if lexical is not None else None,
+            )
+            for row in rows
+        ]
+
+
+_SMALLEST_BM25 = 1e-9

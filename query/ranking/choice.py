@@ -1,9 +1,10 @@
-"""How to rank with a calibration."""
+"""How to rank with a calibration: the options that a person sets, and the choice that they and the calibration make."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from encoders.errors import BadInput
 from query.calibration.calibration import Calibration
 from query.calibration.margin import Margin, check
 
@@ -39,3 +40,42 @@ class Choice:
 
 PLAIN = Choice(0.0, "absolute", passages=False)
 """Plain cosine: how a collection without a calibration is ranked."""
+
+
+@dataclass(frozen=True)
+class RankingOptions:
+    """Ranking options of a person; options that are not set come from the calibration.
+
+    Attributes:
+        calibration: beginning of the calibration's id; ``none``: plain cosine; empty: the active calibration.
+        balance: 0: nothing is balanced, and without ``passages`` documents are ranked as the encoder ranks them;
+            1: every language is equal; none: the calibration's balance.
+        margin: form of the margin; none: the calibration's form.
+        passages: compare the head of the ranking by passages too; ignored without a calibration.
+        hybrid: let the words that a query shares with documents change their order within a language.
+        weights: weights of the parts of combined vectors; empty: the calibration's weights.
+    """
+
+    calibration: str = ""
+    balance: float | None = None
+    margin: Margin | None = None
+    passages: bool = True
+    hybrid: bool = False
+    weights: tuple[float, ...] = ()
+
+
+def choose(collection: str, calibration: Calibration | None, ranking: RankingOptions) -> Choice:
+    """How to rank a collection: by its calibration, except where the options say otherwise.
+
+    Raises:
+        BadInput: the balance is not between 0 and 1, or the options need a calibration and there is none.
+    """
+    if calibration is None:
+        if ranking.balance is not None or ranking.margin is not None or ranking.weights:
+            raise BadInput(
+                f"balance, margin and weights need a calibration, and {collection} is searched without; "
+                f"make one: dragoman calibrate -c {collection}"
+            )
+        return replace(PLAIN, hybrid=ranking.hybrid)
+    balance = calibration.balance if ranking.balance is None else ranking.balance
+    return Choice(balance, ranking.margin or calibration.margin, ranking.passages, ranking.hybrid)

@@ -15,25 +15,20 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from encoders.document import BoolArray, FloatArray, Int32Array, Passages, unit_rows
-from encoders.methods.vector_parts import VectorParts
-from indexer.stores.contract import Filters, LexicalQuery, VectorQuery, VectorStore
+from encoders.document import BoolArray, FloatArray
+from indexer.stores.contract import Filters, LexicalQuery, VectorStore
 from indexer.stores.matrix import largest
 from query.calibration.calibration import Bank, Calibration
-from query.calibration.margin import centring, exponent, language_neighbourhoods, margin, neighbourhood
-from query.ranking.candidates import (
-    ONE_SCALE,
-    CandidatesByLanguage,
-    Documents,
-    DocumentsWithPassages,
-    Rows,
-    Scored,
-    ScoreScale,
-    Words,
-)
+from query.calibration.margin import centring, exponent, margin, neighbourhood
+from query.calibration.two_fields import TwoFields
+from query.ranking.candidates import CandidatesByLanguage, Documents, DocumentsWithPassages, Rows, Scored, Words
 from query.ranking.choice import Choice
-from query.ranking.fusion import DEPTH, best_lexical_score, lexical_scores
-from query.ranking.hits import Detail, Parts, Ranking
+from query.ranking.fusion import DEPTH
+from query.ranking.hits import Detail, Ranking
+from query.ranking.merged_candidates import MergedCandidates
+from query.ranking.old_and_new_vectors import OldAndNewVectors
+from query.ranking.passages import with_passages
+from query.ranking.stored_vectors import StoredVectors
 
 STRETCHES = (50, 1_000, 10_000)
 """Last rank of each stretch, and its candidates per language by raw vectors: fifty hold 99.5 % of the exact ten best
@@ -45,12 +40,6 @@ RESCORED = 150
 """Documents at the head of the merged ranking that are compared by passages too; more if a stretch ends later."""
 
 
-_WINDOW = 500
-"""Characters of an opening: about the 128 tokens of a window, in an alphabetic script."""
-
-_SMALLEST_BM25 = 1e-9
-
-
 class FairRanker:
     """Ranks a collection's documents by a calibration and a choice."""
 
@@ -60,6 +49,11 @@ class FairRanker:
         self._documents = documents
         self.calibration = calibration
         self.choice = choice
+        self._stored: StoredVectors | OldAndNewVectors = (
+            OldAndNewVectors(store, calibration, choice)
+            if isinstance(calibration, TwoFields)
+            else StoredVectors(store, calibration, choice)
+        )
         self._share = centring(choice.balance)
         self._beta = exponent(choice.balance)
         self._banks: dict[str, Bank] = {}
@@ -88,17 +82,20 @@ class FairRanker:
             detailed: add the details that a hit shows; they take too much memory for an evaluation.
         """
         if (calibration := self.calibration.for_queries_in(lang)) is not self.calibration:
-            ranker = self._rankers.setdefault(lang, type(self)(self._store, calibration, self.choice, self._documents))
+            ranker = self._rankers.setdefault(lang, FairRanker(self._store, calibration, self.choice, self._documents))
             return ranker.rank(queries, lang, targets, k, filters, texts=texts, detailed=detailed)
         corrected = self.calibration.correct_queries(queries, lang, self._share)
         ends = self._ends(k)
         langs = list(dict.fromkeys([*targets, lang]))  # the query's own language sets the scale of BM25 scores
-        lexical = LexicalQuery(texts, langs, DEPTH, filters, self._models) if self.choice.hybrid and texts else None
-        nearest, words = self._search(corrected, targets, ends[-1], filters, lexical)
-        candidates, members, by_words = self._candidates(nearest, words, ends)
+        hybrid = self.choice.hybrid and texts
+        lexical = LexicalQuery(texts, langs, DEPTH, filters, self._stored.models) if hybrid else None
+        nearest, words = self._stored.search(corrected, targets, ends[-1], filters, lexical)
+        merged = MergedCandidates.of(nearest, words)
+        members = [merged.in_stretch(end) for end in ends]
+        candidates = self._read(nearest, merged)
         scored = self._scored(candidates, corrected, lang, members)
         if self.choice.passages:
-            members = [shortlist | by_words for shortlist in self._shortlists(scored, members, ends)]
+            members = [shortlist | merged.by_words for shortlist in self._shortlists(scored, members, ends)]
             rows = np.flatnonzero(members[-1].any(axis=0))
             members = [member[:, rows] for member in members]
             scored = self._scored(self._with_passages(candidates, rows), corrected, lang, members)
@@ -123,92 +120,30 @@ class FairRanker:
         needed = [end for end, before in zip(stretches, (0, *stretches), strict=False) if before < k]
         return [*needed, k] if k > stretches[-1] else needed
 
-    def _search(
-        self, queries: FloatArray, targets: Sequence[str], k: int, filters: Filters | None, lexical: LexicalQuery | None
-    ) -> tuple[CandidatesByLanguage, Sequence[Words]]:
-        """The documents of each language nearest to corrected queries, and each query's lexical hits."""
-        raw_queries = {target: self.calibration.queries_for_store(queries, target, self._share) for target in targets}
-        with_vectors = lexical is None and len(queries) == 1
-        query = VectorQuery(self.calibration.model, raw_queries, k, filters, with_vectors)
-        if lexical is None:
-            return list(self._store.search(query).items()), []
-        nearest, words = self._store.search_with_words(query, lexical)
-        return list(nearest.items()), words
-
-    @property
-    def _models(self) -> tuple[str, ...]:
-        """Models of the documents' vectors; lexical hits without a vector of these models are left out."""
-        return (self.calibration.model,)
-
-    def _vectors(self, doc_ids: Sequence[str]) -> FloatArray:
-        """(n, dim) stored vectors."""
-        return self._store.vectors(self.calibration.model, doc_ids)
-
-    def _passages(self, doc_ids: Sequence[str], raw: FloatArray) -> list[Passages]:  # noqa: ARG002
-        """Stored passages of documents with the raw vectors."""
-        return self._store.passages(self.calibration.model, doc_ids)
-
-    def _candidates(
-        self, nearest: CandidatesByLanguage, words: Sequence[Words], ends: Sequence[int]
-    ) -> tuple[Documents, list[BoolArray], BoolArray]:
-        """Merge the queries' candidates.
-
-        Returns:
-            each candidate once; for each stretch, (queries, n) whether the query has the candidate there; (queries, n)
-            whether the query's lexical search found the candidate.
-        """
-        row_of: dict[str, int] = {}
-        languages: dict[str, slice] = {}
-        queries = len(nearest[0][1]) if nearest else 0
-        dense_rows: list[list[list[int]]] = [[] for _ in range(queries)]
-        lexical_rows: list[list[int]] = [[] for _ in range(queries)]
-        for lang, by_query in nearest:
-            start = languages[lang].start if lang in languages else len(row_of)
-            for query_rows, candidates in zip(dense_rows, by_query, strict=True):
-                query_rows.append([row_of.setdefault(doc_id, len(row_of)) for doc_id in candidates.doc_ids])
-            for word_rows, hits in zip(lexical_rows, words, strict=False):
-                word_rows += [row_of.setdefault(doc_id, len(row_of)) for doc_id, _ in hits[lang]]
-            languages[lang] = slice(start, len(row_of))
-        returned = [
-            candidates.vectors for _, by_query in nearest for candidates in by_query if candidates.vectors is not None
-        ]
+    def _read(self, nearest: CandidatesByLanguage, candidates: MergedCandidates) -> Documents:
+        """The candidates with their vectors: those that the store returned if it returned all, else read anew."""
+        returned = [hits.vectors for _, by_query in nearest for hits in by_query if hits.vectors is not None]
         complete = bool(nearest) and len(returned) == len(nearest)
-        raw = np.concatenate(returned) if complete else self._vectors(list(row_of))
-        vectors = self.calibration.correct_documents(raw, languages, self._share)
-        by_words = np.zeros((queries, len(row_of)), dtype=np.bool_)
-        members = [by_words.copy() for _ in ends]
-        for query in range(queries):
-            by_words[query, lexical_rows[query]] = True
-            for member, end in zip(members, ends, strict=True):
-                member[query, lexical_rows[query]] = True
-                for rows in dense_rows[query]:
-                    member[query, rows[:end]] = True
-        return Documents(list(row_of), languages, raw, vectors, self.calibration.parts), members, by_words
+        raw = np.concatenate(returned) if complete else self._stored.vectors(candidates.doc_ids)
+        vectors = self.calibration.correct_documents(raw, candidates.languages, self._share)
+        return Documents(candidates.doc_ids, candidates.languages, raw, vectors, self.calibration.parts)
 
     def _scored(
         self, documents: Documents, queries: FloatArray, query_lang: str, members: Sequence[BoolArray]
     ) -> Scored:
         """Margins of the last stretch's candidates, with neighbourhoods among the first stretch's candidates."""
         cosines = documents.cosines(queries).T
-        scale = self._score_scale(documents, queries, members[0])
+        scale = self._stored.scale(documents, queries, members[0])
         if self._beta == 0.0 or self.choice.margin == "absolute":
             scores = cosines * scale.rate
             return Scored(documents, cosines, None, None, np.where(members[-1], scores, np.float32(-np.inf)))
-        fwd = self._neighbourhoods(documents, np.where(members[0], cosines, np.float32(-np.inf))) + scale.lift
+        fwd = self._stored.neighbourhoods(documents, np.where(members[0], cosines, np.float32(-np.inf))) + scale.lift
         bank = self._bank(query_lang)
         bank_cosines = documents.cosines(bank.vectors)
         bank.exclude_sources(bank_cosines, documents.doc_ids)
         bwd = neighbourhood(bank_cosines, bank.neighbours)
         scores = margin(cosines, fwd, bwd, self.choice.margin, self._beta) * scale.rate
         return Scored(documents, cosines, fwd, bwd, np.where(members[-1], scores, np.float32(-np.inf)))
-
-    def _score_scale(self, documents: Documents, queries: FloatArray, members: BoolArray) -> ScoreScale:  # noqa: ARG002
-        """The scale that makes documents with different kinds of vectors comparable; here all have the same kind."""
-        return ONE_SCALE
-
-    def _neighbourhoods(self, documents: Documents, cosines: FloatArray) -> FloatArray:
-        """(queries, n) mean of each query's k largest cosines in the document's language."""
-        return language_neighbourhoods(cosines, documents.languages.values(), self.calibration.neighbours)
 
     def _bank(self, lang: str) -> Bank:
         if lang not in self._banks:
@@ -234,31 +169,17 @@ class FairRanker:
         return shortlists
 
     def _with_passages(self, candidates: Documents, rows: Rows) -> DocumentsWithPassages:
-        """The candidates of the rows, ascending, with passages; a document without passages is its own passage."""
-        doc_ids = [candidates.doc_ids[int(row)] for row in rows]
-        languages = {
-            lang: slice(*(int(end) for end in np.searchsorted(rows, (span.start, span.stop))))
-            for lang, span in candidates.languages.items()
-        }
-        stored = self._passages(doc_ids, candidates.raw[rows])
-        lengths = np.array([max(len(passages.vectors), 1) for passages in stored], dtype=np.intp)
-        borders = np.concatenate(([0], np.cumsum(lengths)))
-        passage_vectors = np.empty((int(lengths.sum()), candidates.raw.shape[1]), dtype=np.float32)
-        for row, start, end, passages in zip(rows, borders[:-1], borders[1:], stored, strict=True):
-            passage_vectors[start:end] = passages.vectors if len(passages.vectors) else candidates.raw[row]
-        spans = {lang: slice(int(borders[span.start]), int(borders[span.stop])) for lang, span in languages.items()}
-        corrected = self.calibration.correct_documents(unit_rows(passage_vectors), spans, self._share, "passage")
-        raw, vectors = candidates.raw[rows], candidates.vectors[rows]
-        parts = self.calibration.parts
-        openings = _openings(parts, corrected, borders[:-1], [opening(passages.offsets) for passages in stored])
-        return DocumentsWithPassages(doc_ids, languages, raw, vectors, parts, stored, corrected, borders[:-1], openings)
+        """The candidates of the rows, ascending, with passages."""
+        documents = candidates.selected(rows)
+        stored = self._stored.passages(documents.doc_ids, documents.raw)
+        return with_passages(documents, stored, self.calibration, self._share)
 
     def _details(
         self, scored: Scored, query: int, rows: Rows, raw: FloatArray, corrected: FloatArray, words: Words | None
     ) -> list[Detail]:
         """Details of the hits; passages are read from the store only if the ranking did not use them."""
         documents = scored.documents
-        parts = _parts(scored, query, rows, raw, corrected, words)
+        parts = scored.parts_of_scores(query, rows, raw, corrected, words)
         order = np.argsort(rows)
         shown = (
             documents if isinstance(documents, DocumentsWithPassages) else self._with_passages(documents, rows[order])
@@ -285,51 +206,3 @@ def _in_stretches(
             next_scores = np.minimum(next_scores - max(np.float32(0), next_scores[0] - scores[-1]), scores[-1])
         rows, scores = np.concatenate((rows, next_rows)), np.concatenate((scores, next_scores))
     return rows, scores
-
-
-def opening(offsets: Int32Array) -> int:
-    """Number of passages in a document's opening: the first, and sentences after it up to ``_WINDOW`` characters.
-
-    Passages that overlap are windows, and the first alone is the opening. Sentences do not overlap, and the first is
-    the title.
-    """
-    if len(offsets) < 2 or offsets[1, 0] < offsets[0, 1]:
-        return 1
-    return max(1, int(np.searchsorted(offsets[:, 1], _WINDOW, side="right")))
-
-
-def _openings(parts: VectorParts, passages: FloatArray, starts: Rows, lengths: Sequence[int]) -> FloatArray:
-    """(n, dim) unit vector of the sum of each document's opening passages; ``lengths`` says how many these are."""
-    if max(lengths, default=1) == 1:
-        return passages[starts]
-    sums = np.stack(
-        [passages[start : start + length].sum(axis=0) for start, length in zip(starts, lengths, strict=True)]
-    )
-    return parts.weighed(parts.unit(unit_rows(sums)))
-
-
-def _parts(
-    scored: Scored, query: int, rows: Rows, raw: FloatArray, corrected: FloatArray, words: Words | None
-) -> list[Parts]:
-    """The parts of the scores of the rows' documents, for a query vector as encoded (``raw``) and as corrected."""
-    documents = scored.documents
-    best = opening = None
-    if isinstance(documents, DocumentsWithPassages):
-        best, opening = (cosines[:, 0] for cosines in documents.passage_cosines(corrected[None]))
-    lexical = None
-    if words is not None:
-        lexical = lexical_scores(documents.doc_ids, words) / max(best_lexical_score(words), _SMALLEST_BM25)
-    return [
-        Parts(
-            cosine=float(documents.parts.plain_cosines(documents.raw[row : row + 1], raw[None])[0, 0]),
-            corrected=float(documents.parts.cosines(documents.vectors[row : row + 1], corrected[None])[0, 0]),
-            passage=float(best[row]) if best is not None else None,
-            opening=float(opening[row]) if opening is not None else None,
-            compared=float(scored.cosines[query, row]),
-            fwd=float(scored.fwd[query, row]) if scored.fwd is not None else None,
-            bwd=float(scored.bwd[row]) if scored.bwd is not None else None,
-            score=float(scored.scores[query, row]),
-            words=float(lexical[row]) if lexical is not None else None,
-        )
-        for row in rows
-    ]

@@ -3,33 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack, closing
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Self
 
 import numpy as np
 
 from encoders.console import Console
-from encoders.document import Document, Encoder, EncoderSpec, FloatArray, ReadsSoFar, short_hash, unit_rows
+from encoders.document import Document, Encoder, EncoderSpec, FloatArray, ReadsSoFar, short_hash
 from encoders.errors import BadInput, StoreError
 from encoders.languages import UNDETERMINED, normalise
 from encoders.methods.combined import SEPARATOR
 from encoders.methods.vector_parts import VectorParts
 from encoders.session import Device
-from encoders.text.segmentation import sentences
 from indexer.collection import collection as collections
-from indexer.ledger.database import connect
+from indexer.ledger.database import opened
 from indexer.settings import Settings
-from indexer.stores.contract import EditedDocument, Filters, LexicalQuery, VectorStore
+from indexer.stores.contract import Filters, LexicalQuery, VectorStore
 from indexer.text.language_detection import Detection, Detector
 from query.calibration import loading
 from query.calibration import table as calibration_table
 from query.calibration.calibration import Calibration
-from query.ranking.choice import PLAIN, Choice
+from query.ranking.best_passage import best_passage
+from query.ranking.choice import PLAIN, Choice, RankingOptions, choose
 from query.ranking.fair_ranker import FairRanker
-from query.ranking.hits import Detail, Hit, Passage, Ranking
-from query.ranking.options import RankingOptions
+from query.ranking.hits import Hit, Ranking
 from query.ranking.query_encoder import open_query_encoder
-from query.ranking.ranker import ranker_of
 
 _ATTEMPTS = 3
 _DOCUMENTS_A_SECOND = 1_000
@@ -109,32 +108,26 @@ class Searcher:
             StoreError: store or database can't be opened.
         """
         settings, ranking = settings or Settings.read(), ranking or RankingOptions()
-        engine = connect(settings.database)
-        try:
+        with opened(settings.database) as engine:
             row = collections.require(engine, collection)
             settings.check_store(collection, row.store or settings.home_store)
             plain = ranking.calibration == calibration_table.NONE
             calibration = None if plain else loading.load(engine, row, ranking.calibration)
-        finally:
-            engine.dispose()
         choice = choose(collection, calibration, ranking)
-        store = row.open_store(settings)
-        languages = store.count()
-        if not languages:
-            store.close()
-            raise EmptyCollection(
-                f"collection {collection} holds no documents; put some in: dragoman index SOURCE -c {collection}"
-            )
-        detector = Detector(languages.keys())
         console = console or Console(quiet=True)
-        try:
+        with ExitStack() as stack:
+            store = stack.enter_context(closing(row.open_store(settings)))
+            languages = store.count()
+            if not languages:
+                raise EmptyCollection(
+                    f"collection {collection} holds no documents; put some in: dragoman index SOURCE -c {collection}"
+                )
+            detector = Detector(languages.keys())
             encoder = encoder or open_query_encoder(row, calibration, device, console)
             if choice.hybrid:
                 _index_words(store, languages, console)
-            return cls(collection, encoder, store, languages, detector, calibration, choice, ranking.weights)
-        except BaseException:
-            store.close()
-            raise
+            stack.pop_all()
+        return cls(collection, encoder, store, languages, detector, calibration, choice, ranking.weights)
 
     @property
     def spec(self) -> EncoderSpec:
@@ -254,7 +247,7 @@ class Searcher:
                 cosine=detail.parts.cosine,
                 score=float(score),
                 document=document,
-                passage=_best_passage(document, detail, query, self.parts),
+                passage=best_passage(document, detail, query, self.parts),
                 parts=detail.parts if explain else None,
             )
             for document, score, detail in zip(documents, ranking.scores, ranking.details or (), strict=True)
@@ -338,7 +331,7 @@ class Searcher:
         """A choice's ranker with its corrected banks; the usual one and the ``_RANKERS`` newest others stay cached."""
         ranker = self._rankers.get(choice)
         if ranker is None:
-            ranker = self._rankers[choice] = ranker_of(
+            ranker = self._rankers[choice] = FairRanker(
                 self.store, self._applied, choice, max(self.languages.values(), default=0)
             )
             for oldest in [cached for cached in list(self._rankers) if cached != self.choice][:-_RANKERS]:
@@ -366,43 +359,3 @@ def _index_words(store: VectorStore, languages: Mapping[str, int], console: Cons
     )
     with console.if_slow(message):
         store.lexical(LexicalQuery(["a"], list(languages)[:1], 1))
-
-
-def choose(collection: str, calibration: Calibration | None, ranking: RankingOptions) -> Choice:
-    """How to rank a collection: by its calibration, except where the options say otherwise.
-
-    Raises:
-        BadInput: the balance is not between 0 and 1, or the options need a calibration and there is none.
-    """
-    if calibration is None:
-        if ranking.balance is not None or ranking.margin is not None or ranking.weights:
-            raise BadInput(
-                f"balance, margin and weights need a calibration, and {collection} is searched without; "
-                f"make one: dragoman calibrate -c {collection}"
-            )
-        return replace(PLAIN, hybrid=ranking.hybrid)
-    balance = calibration.balance if ranking.balance is None else ranking.balance
-    return Choice(balance, ranking.margin or calibration.margin, ranking.passages, ranking.hybrid)
-
-
-def _best_passage(document: Document, detail: Detail, query: FloatArray, parts: VectorParts) -> Passage | None:
-    """The best passage with its plain cosine; none if the document has no passages or its text was edited since."""
-    passages, best = detail.passages, detail.best
-    if not len(passages.vectors) or isinstance(document, EditedDocument):
-        return None
-    start, end = _whole_sentences(document, *(int(offset) for offset in passages.offsets[best]))
-    cosine = float(parts.plain_cosines(unit_rows(passages.vectors[best : best + 1]), query[None])[0, 0])
-    return Passage(document.content[start:end], start, end, cosine)
-
-
-def _whole_sentences(document: Document, start: int, end: int) -> tuple[int, int]:
-    """Borders of a passage for a reader: without a cut-off first sentence, if half of the passage remains."""
-    if document.title and start == 0 and end > len(document.title) + 1:
-        start = len(document.title) + 1  # a hit shows the title anyway
-    text = document.content[start:end]
-    spans = sentences(text, document.lang)
-    if not spans:
-        return start, end
-    whole = start == 0 or document.content[start - 1] in "\n.!?。！？" or len(spans) == 1
-    first = spans[0] if whole or len(text) - spans[1][0] < len(text) // 2 else spans[1]
-    return start + first[0], start + spans[-1][1]

@@ -21,9 +21,9 @@ from indexer.text.language_detection import Detector
 from query.calibration import loading
 from query.calibration.calibration import Calibration
 from query.calibration.table import NONE, CalibrationRow
-from query.ranking.options import RankingOptions
+from query.ranking.choice import RankingOptions, choose
 from query.ranking.query_encoder import effective_query_encoder, open_query_encoder
-from query.ranking.searcher import Searcher, choose
+from query.ranking.searcher import Searcher
 from query.service.metrics import Metrics
 from query.service.options import ServiceOptions
 from query.service.query_batcher import QueryBatcher

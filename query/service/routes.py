@@ -14,11 +14,10 @@ from encoders.errors import BadInput, DragomanError
 from encoders.languages import normalise
 from query.calibration import table as calibration_table
 from query.query_log.tables import SearchRow
-from query.ranking.choice import Choice
+from query.ranking.choice import Choice, RankingOptions, choose
 from query.ranking.hits import Hit, as_json
-from query.ranking.options import RankingOptions
 from query.ranking.query_encoder import effective_query_encoder
-from query.ranking.searcher import Searcher, choose
+from query.ranking.searcher import Searcher
 from query.service.admission import SearchThreads
 from query.service.messages import (
     Click,

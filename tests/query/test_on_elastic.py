@@ -14,7 +14,7 @@ from indexer.collection import collection as collections
 from indexer.ledger.database import opened
 from indexer.settings import Settings
 from query.cli import root
-from query.ranking.options import RankingOptions
+from query.ranking.choice import RankingOptions
 from query.ranking.searcher import Searcher
 from tests.query import conftest
 from trials import DEMO

@@ -18,9 +18,8 @@ from query.cli import run
 from query.fitting.calibrate import calibrate
 from query.fitting.decision import CalibrationInput
 from query.fitting.statistics import draw_samples, fit_statistics
-from query.ranking.choice import Choice
+from query.ranking.choice import Choice, RankingOptions
 from query.ranking.fair_ranker import FairRanker
-from query.ranking.options import RankingOptions
 from query.ranking.searcher import Searcher
 from tests.query.conftest import copied
 from tests.query.synthetic import DIM, TopicEncoder, filled, page

@@ -26,7 +26,7 @@ from query.evaluation.topics import read_topics
 from query.fitting.calibrate import calibrate
 from query.fitting.decision import JudgedTopics
 from query.fitting.upkeep import keep_calibrated
-from query.ranking.options import RankingOptions
+from query.ranking.choice import RankingOptions
 from tests.query.conftest import copied
 from trials import DEMO
 

@@ -18,7 +18,7 @@ from query import Searcher
 from query.calibration.setting import Setting
 from query.cli import root, run
 from query.fitting import calibrate as calibrating
-from query.ranking.options import RankingOptions
+from query.ranking.choice import RankingOptions
 from trials import DEMO
 
 SOURCES = [str(DEMO / f"docs.{lang}.jsonl") for lang in ("de", "en", "es")]

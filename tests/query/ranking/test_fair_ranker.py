@@ -27,10 +27,9 @@ from query.evaluation.trec_run import Run
 from query.fitting.calibrate import calibrate
 from query.fitting.statistics import draw_samples, fit_statistics
 from query.ranking import fair_ranker as ranking_module
-from query.ranking.choice import Choice
-from query.ranking.fair_ranker import FairRanker, opening
-from query.ranking.options import RankingOptions
-from query.ranking.ranker import ranker_of
+from query.ranking.choice import Choice, RankingOptions
+from query.ranking.fair_ranker import FairRanker
+from query.ranking.passages import opening
 from tests.query.synthetic import TopicEncoder, filled, page
 from trials import DEMO
 
@@ -59,7 +58,7 @@ def test_where_a_language_has_many_documents_twice_as_many_candidates_make_the_f
 
     monkeypatch.setattr(searcher.store, "search", counted)
     for documents in (ranking_module.MANY, ranking_module.MANY + 1):
-        ranker = ranker_of(searcher.store, searcher.calibration, searcher.choice, documents)  # type: ignore[arg-type]
+        ranker = FairRanker(searcher.store, searcher.calibration, searcher.choice, documents)  # type: ignore[arg-type]
         (ranking,) = ranker.rank(vector, "de", ["de", "en"], 10)
         assert len(ranking.doc_ids) == 10
     assert asked == [50, 100]

@@ -15,7 +15,6 @@ from query.calibration.two_fields import TwoFields
 from query.fitting.statistics import draw_samples, fit_statistics
 from query.ranking.choice import Choice
 from query.ranking.fair_ranker import FairRanker
-from query.ranking.two_field_ranker import TwoFieldRanker
 from tests.query.synthetic import DIM, TopicEncoder, filled, page
 
 LANGS = ("de", "en", "fr")
@@ -72,8 +71,8 @@ class Migrating:
             made = self.new.encode_documents(some)
             store.put("new-model", [StoredDocument.of(one, made, at) for at, one in enumerate(some)])
 
-    def ranker(self, choice: Choice) -> TwoFieldRanker:
-        return TwoFieldRanker(self.store, TwoFields.beside(self.mapped, self.fresh), choice)
+    def ranker(self, choice: Choice) -> FairRanker:
+        return FairRanker(self.store, TwoFields.beside(self.mapped, self.fresh), choice)
 
     def queries(self, lang: str) -> FloatArray:
         return self.new.encode_queries([Document("", lang, f"topic{n} asked") for n in range(TOPICS)])

@@ -27,7 +27,7 @@ from query.evaluation.experiment import EvaluationPlan
 from query.evaluation.measures import DEFAULT_MEASURES, parse_measures
 from query.evaluation.topic_set import read_topic_set
 from query.fitting.calibrate import calibrate
-from query.ranking.options import RankingOptions
+from query.ranking.choice import RankingOptions
 from query.report import sections
 from query.report.compose import report
 from tests.query.conftest import copied

@@ -1,4 +1,4 @@
-"""Ranks a collection that is being encoded again.
+"""The vectors of a collection that is being encoded again, as a ranker finds, reads and compares documents by them.
 
 Cosines through a map are smaller or larger than true cosines. So for each query the mapped cosines of the documents
 that have both vectors are compared with their true cosines, and the mapped cosines of the other documents are put on
@@ -13,63 +13,55 @@ import numpy as np
 
 from encoders.document import BoolArray, FloatArray, Passages
 from indexer.stores.contract import Filters, LexicalQuery, VectorQuery, VectorStore
-from query.calibration.margin import FLOOR
+from query.calibration.margin import FLOOR, centring, exponent, language_neighbourhoods
 from query.calibration.two_fields import TwoFields, rows_after_selection
 from query.ranking.candidates import ONE_SCALE, CandidatesByLanguage, Documents, ScoreScale, Words
 from query.ranking.choice import Choice
-from query.ranking.fair_ranker import FairRanker
+from query.ranking.stored_vectors import search_store
 
 
-class TwoFieldRanker(FairRanker):
-    """Ranks the documents of a collection that is being encoded again.
+class OldAndNewVectors:
+    """A store's vectors of the old and of the new encoder, with the methods of ``StoredVectors``.
 
     Attributes:
-        calibration: the calibration of the old and of the new vectors.
+        models: models of the documents' vectors; lexical hits without a vector of these models are left out.
     """
 
-    calibration: TwoFields
+    def __init__(self, store: VectorStore, calibration: TwoFields, choice: Choice) -> None:
+        """Find documents by a calibration, to the extent of the choice's balance."""
+        self._store, self._calibration = store, calibration
+        self._share = centring(choice.balance)
+        self._power = np.float32(1.0 - exponent(choice.balance) if choice.margin == "ratio" else 1.0)
+        self.models: tuple[str, ...] = (calibration.model, calibration.fresh.model)
 
-    def __init__(self, store: VectorStore, calibration: TwoFields, choice: Choice, documents: int = 0) -> None:
-        """Rank a store's vectors of both models; ``documents`` is the size of the largest language."""
-        super().__init__(store, calibration, choice, documents)
-
-    def _search(
+    def search(
         self, queries: FloatArray, targets: Sequence[str], k: int, filters: Filters | None, lexical: LexicalQuery | None
     ) -> tuple[CandidatesByLanguage, Sequence[Words]]:
         """Search old vectors first: a document that gets its new vector in between is found twice, not never."""
-        old, new = self.calibration.model, self.calibration.fresh.model
-        old_queries = {lang: self.calibration.queries_for_store(queries, lang, self._share) for lang in targets}
-        new_queries = {lang: self.calibration.fresh.queries_for_store(queries, lang, self._share) for lang in targets}
-        words: Sequence[Words] = []
-        old_query = VectorQuery(old, old_queries, k, filters, lacking=new)
-        if lexical is None:
-            nearest_old = self._store.search(old_query)
-        else:
-            nearest_old, words = self._store.search_with_words(old_query, lexical)
+        old, new = self.models
+        old_queries = {lang: self._calibration.queries_for_store(queries, lang, self._share) for lang in targets}
+        new_queries = {lang: self._calibration.fresh.queries_for_store(queries, lang, self._share) for lang in targets}
+        nearest_old, words = search_store(self._store, VectorQuery(old, old_queries, k, filters, lacking=new), lexical)
         nearest_new = self._store.search(VectorQuery(new, new_queries, k, filters))
         return [(lang, nearest[lang]) for lang in targets for nearest in (nearest_old, nearest_new)], words
 
-    @property
-    def _models(self) -> tuple[str, ...]:
-        return self.calibration.model, self.calibration.fresh.model
-
-    def _vectors(self, doc_ids: Sequence[str]) -> FloatArray:
+    def vectors(self, doc_ids: Sequence[str]) -> FloatArray:
         """(n, old dim + new dim): each document's new vector, or its old vector if it has no new one."""
-        old, new = self.calibration.model, self.calibration.fresh.model
+        old, new = self.models
         stamps = self._store.stamps(new, doc_ids)
         fresh = np.array([doc_id in stamps for doc_id in doc_ids], dtype=np.bool_)
-        width = self.calibration.stored_width
-        raw = np.zeros((len(doc_ids), width + self.calibration.width), dtype=np.float32)
+        width = self._calibration.stored_width
+        raw = np.zeros((len(doc_ids), width + self._calibration.width), dtype=np.float32)
         raw[~fresh, :width] = self._store.vectors(old, _selected(doc_ids, ~fresh))
         raw[fresh, width:] = self._store.vectors(new, _selected(doc_ids, fresh))
         return raw
 
-    def _passages(self, doc_ids: Sequence[str], raw: FloatArray) -> list[Passages]:
+    def passages(self, doc_ids: Sequence[str], raw: FloatArray) -> list[Passages]:
         """Passages by the model of each document's raw vector, as wide as that row: (p, old dim + new dim)."""
-        fresh = self.calibration.is_fresh(raw)
-        old_width, width = self.calibration.stored_width, raw.shape[1]
-        old = iter(self._store.passages(self.calibration.model, _selected(doc_ids, ~fresh)))
-        new = iter(self._store.passages(self.calibration.fresh.model, _selected(doc_ids, fresh)))
+        fresh = self._calibration.is_fresh(raw)
+        old_width, width = self._calibration.stored_width, raw.shape[1]
+        old = iter(self._store.passages(self._calibration.model, _selected(doc_ids, ~fresh)))
+        new = iter(self._store.passages(self._calibration.fresh.model, _selected(doc_ids, fresh)))
         return [
             _widened(next(new), slice(old_width, width), width)
             if is_fresh
@@ -77,45 +69,44 @@ class TwoFieldRanker(FairRanker):
             for is_fresh in fresh
         ]
 
-    def _score_scale(self, documents: Documents, queries: FloatArray, members: BoolArray) -> ScoreScale:
+    def scale(self, documents: Documents, queries: FloatArray, members: BoolArray) -> ScoreScale:
         """The scale of mapped cosines, from the candidates that have both vectors.
 
         A language's neighbourhood is that of all its documents, with an old or a new vector: documents of the other
         kind add to it what they add through the map.
         """
-        fresh = self.calibration.is_fresh(documents.raw)
+        fresh = self._calibration.is_fresh(documents.raw)
         if not fresh.any() or fresh.all():
             return ONE_SCALE
         cosines = documents.parts.cosines(documents.vectors, queries).T
         mapped = cosines.copy()
         mapped[:, fresh] = self._by_old_vectors(documents, queries, fresh)
         cosines, mapped = (np.where(members, matrix, _EXCLUDED) for matrix in (cosines, mapped))
-        fwd_mapped = super()._neighbourhoods(documents, mapped)
-        fwd_mapped_old = super()._neighbourhoods(documents, np.where(fresh, _EXCLUDED, cosines))
-        fwd_mapped_fresh, fwd_true_fresh = (
-            super(TwoFieldRanker, self)._neighbourhoods(documents, np.where(fresh, matrix, _EXCLUDED))
-            for matrix in (mapped, cosines)
-        )
+        fwd_mapped = self._of_languages(documents, mapped)
+        fwd_mapped_old = self._of_languages(documents, np.where(fresh, _EXCLUDED, cosines))
+        fwd_mapped_fresh = self._of_languages(documents, np.where(fresh, mapped, _EXCLUDED))
+        fwd_true_fresh = self._of_languages(documents, np.where(fresh, cosines, _EXCLUDED))
         fresh_members = members & fresh
         rate = _mean(fwd_true_fresh, fresh_members) / _mean(fwd_mapped_fresh, fresh_members)
-        power = np.float32(1.0 - self._beta if self.choice.margin == "ratio" else 1.0)
         return ScoreScale(
             np.where(fresh, rate * (fwd_mapped - fwd_mapped_fresh), fwd_mapped - fwd_mapped_old),
-            np.where(fresh, np.float32(1), rate**power),
+            np.where(fresh, np.float32(1), rate**self._power),
         )
 
-    def _neighbourhoods(self, documents: Documents, cosines: FloatArray) -> FloatArray:
-        """The same, among the documents with the same kind of vector."""
-        fresh = self.calibration.is_fresh(documents.raw)
-        new, old = (
-            super(TwoFieldRanker, self)._neighbourhoods(documents, np.where(rows, cosines, _EXCLUDED))
-            for rows in (fresh, ~fresh)
-        )
+    def neighbourhoods(self, documents: Documents, cosines: FloatArray) -> FloatArray:
+        """(queries, n) mean of each query's k largest cosines in the language, of the same kind of vector."""
+        fresh = self._calibration.is_fresh(documents.raw)
+        new = self._of_languages(documents, np.where(fresh, cosines, _EXCLUDED))
+        old = self._of_languages(documents, np.where(~fresh, cosines, _EXCLUDED))
         return np.where(fresh, new, old)
+
+    def _of_languages(self, documents: Documents, cosines: FloatArray) -> FloatArray:
+        """(queries, n) mean of each query's k largest cosines in the document's language."""
+        return language_neighbourhoods(cosines, documents.languages.values(), self._calibration.neighbours)
 
     def _by_old_vectors(self, documents: Documents, queries: FloatArray, fresh: BoolArray) -> FloatArray:
         """(queries, fresh) cosines of the fresh documents by their old vectors; −∞ if a document has no old vector."""
-        model = self.calibration.model
+        model = self._calibration.model
         doc_ids = _selected(documents.doc_ids, fresh)
         stamps = self._store.stamps(model, doc_ids)
         has_old = np.array([doc_id in stamps for doc_id in doc_ids], dtype=np.bool_)
@@ -123,7 +114,7 @@ class TwoFieldRanker(FairRanker):
         vectors = self._store.vectors(model, _selected(doc_ids, has_old))
         cosines = np.full((len(queries), len(doc_ids)), _EXCLUDED, dtype=np.float32)
         cosines[:, has_old] = documents.parts.cosines(
-            self.calibration.mapped.correct_documents(vectors, languages, self._share), queries
+            self._calibration.mapped.correct_documents(vectors, languages, self._share), queries
         ).T
         return cosines
 

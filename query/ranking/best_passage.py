@@ -1,0 +1,32 @@
+"""The passage of a hit that a reader is shown."""
+
+from __future__ import annotations
+
+from encoders.document import Document, FloatArray, unit_rows
+from encoders.methods.vector_parts import VectorParts
+from encoders.text.segmentation import sentences
+from indexer.stores.contract import EditedDocument
+from query.ranking.hits import Detail, Passage
+
+
+def best_passage(document: Document, detail: Detail, query: FloatArray, parts: VectorParts) -> Passage | None:
+    """The best passage with its plain cosine; none if the document has no passages or its text was edited since."""
+    passages, best = detail.passages, detail.best
+    if not len(passages.vectors) or isinstance(document, EditedDocument):
+        return None
+    start, end = _whole_sentences(document, *(int(offset) for offset in passages.offsets[best]))
+    cosine = float(parts.plain_cosines(unit_rows(passages.vectors[best : best + 1]), query[None])[0, 0])
+    return Passage(document.content[start:end], start, end, cosine)
+
+
+def _whole_sentences(document: Document, start: int, end: int) -> tuple[int, int]:
+    """Borders of a passage for a reader: without a cut-off first sentence, if half of the passage remains."""
+    if document.title and start == 0 and end > len(document.title) + 1:
+        start = len(document.title) + 1  # a hit shows the title anyway
+    text = document.content[start:end]
+    spans = sentences(text, document.lang)
+    if not spans:
+        return start, end
+    whole = start == 0 or document.content[start - 1] in "\n.!?。！？" or len(spans) == 1
+    first = spans[0] if whole or len(text) - spans[1][0] < len(text) // 2 else spans[1]
+    return start + first[0], start + spans[-1][1]

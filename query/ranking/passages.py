@@ -1,0 +1,63 @@
+"""Candidates with the passages that they are compared by."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from encoders.document import FloatArray, Int32Array, Passages, unit_rows
+from encoders.methods.vector_parts import VectorParts
+from query.calibration.calibration import Calibration
+from query.ranking.candidates import Documents, DocumentsWithPassages, Rows
+
+_WINDOW = 500
+"""Characters of an opening: about the 128 tokens of a window, in an alphabetic script."""
+
+
+def with_passages(
+    documents: Documents, stored: Sequence[Passages], calibration: Calibration, share: float
+) -> DocumentsWithPassages:
+    """Documents with their (n,) stored passages, corrected; a document without passages is its own passage."""
+    lengths = np.array([max(len(passages.vectors), 1) for passages in stored], dtype=np.intp)
+    borders = np.concatenate(([0], np.cumsum(lengths)))
+    vectors = np.empty((int(lengths.sum()), documents.raw.shape[1]), dtype=np.float32)
+    for raw, start, end, passages in zip(documents.raw, borders[:-1], borders[1:], stored, strict=True):
+        vectors[start:end] = passages.vectors if len(passages.vectors) else raw
+    spans = {
+        lang: slice(int(borders[rows.start]), int(borders[rows.stop])) for lang, rows in documents.languages.items()
+    }
+    corrected = calibration.correct_documents(unit_rows(vectors), spans, share, "passage")
+    starts, lengths_of_openings = borders[:-1], [opening(passages.offsets) for passages in stored]
+    return DocumentsWithPassages(
+        documents.doc_ids,
+        documents.languages,
+        documents.raw,
+        documents.vectors,
+        documents.parts,
+        stored,
+        corrected,
+        starts,
+        _openings(documents.parts, corrected, starts, lengths_of_openings),
+    )
+
+
+def opening(offsets: Int32Array) -> int:
+    """Number of passages in a document's opening: the first, and sentences after it up to ``_WINDOW`` characters.
+
+    Passages that overlap are windows, and the first alone is the opening. Sentences do not overlap, and the first is
+    the title.
+    """
+    if len(offsets) < 2 or offsets[1, 0] < offsets[0, 1]:
+        return 1
+    return max(1, int(np.searchsorted(offsets[:, 1], _WINDOW, side="right")))
+
+
+def _openings(parts: VectorParts, passages: FloatArray, starts: Rows, lengths: Sequence[int]) -> FloatArray:
+    """(n, dim) unit vector of the sum of each document's opening passages; ``lengths`` says how many these are."""
+    if max(lengths, default=1) == 1:
+        return passages[starts]
+    sums = np.stack(
+        [passages[start : start + length].sum(axis=0) for start, length in zip(starts, lengths, strict=True)]
+    )
+    return parts.weighed(parts.unit(unit_rows(sums)))
