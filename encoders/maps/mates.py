@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import permutations
 
 import numpy as np
 import numpy.typing as npt
 
 from encoders.document import FloatArray, unit_rows
+from encoders.maps.parallel import Parallel
 
+Comparer = Callable[[str, str, FloatArray, FloatArray], tuple[FloatArray, FloatArray]]
+"""From the languages of queries and documents, and the (n, dim) rows of both: rows whose cosines compare them."""
 _BLOCK = 1024
 
 
@@ -44,6 +48,22 @@ def ranks(queries: FloatArray, documents: FloatArray) -> npt.NDArray[np.intp]:
         mate_cosines = cosines[np.arange(len(cosines)), np.arange(start, start + len(cosines))]
         blocks.append((cosines >= mate_cosines[:, None]).sum(axis=1))
     return np.concatenate(blocks)
+
+
+def centred(means: Mapping[str, FloatArray]) -> Comparer:
+    """A comparer that subtracts each language's mean, (dim,)."""
+    return lambda lang, other, queries, documents: (queries - means[lang], documents - means[other])
+
+
+def by_pair(comparer: Comparer, parallel: Parallel) -> dict[tuple[str, str], Mates]:
+    """Mate retrieval of every ordered pair of languages (of queries, of documents)."""
+    rows = parallel.rows
+    return {pair: mates(*comparer(*pair, rows[pair[0]], rows[pair[1]])) for pair in permutations(rows, 2)}
+
+
+def over_pairs(comparer: Comparer, parallel: Parallel) -> Mates:
+    """Mate retrieval as the mean over all ordered pairs of languages."""
+    return mean_mates(list(by_pair(comparer, parallel).values()))
 
 
 def mean_mates(found: Sequence[Mates]) -> Mates:

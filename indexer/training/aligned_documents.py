@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain, islice
 
@@ -63,19 +63,29 @@ class ByConcept:
             )
         return replace(self, vectors={lang: self.vectors[lang] for lang in chosen})
 
+    def without_concepts(self, concepts: set[str]) -> ByConcept:
+        """The vectors of all other concepts, without the counts."""
+        return ByConcept(
+            {
+                lang: {concept: vector for concept, vector in vectors.items() if concept not in concepts}
+                for lang, vectors in self.vectors.items()
+            }
+        )
+
+    def shared(self, langs: Sequence[str]) -> list[str]:
+        """The concepts that all given languages have, sorted."""
+        return sorted(set.intersection(*(set(self.vectors[lang]) for lang in langs)))
+
     def parallel(self, langs: Sequence[str] = ()) -> Parallel:
         """The vectors of the concepts that all given languages share, sorted by concept; all languages by default."""
         chosen = langs or list(self.vectors)
-        common = sorted(set.intersection(*(set(self.vectors[lang]) for lang in chosen)))
-        empty = np.zeros((0, _dim(self.vectors)), dtype=np.float32)
+        common = self.shared(chosen)
+        dim = len(next(iter(chain.from_iterable(vectors.values() for vectors in self.vectors.values()))))
+        empty = np.zeros((0, dim), dtype=np.float32)
         rows = {
             lang: np.stack([self.vectors[lang][concept] for concept in common]) if common else empty for lang in chosen
         }
         return Parallel(common, rows)
-
-
-def _dim(vectors: Mapping[str, Mapping[str, FloatArray]]) -> int:
-    return len(next(iter(chain.from_iterable(by_concept.values() for by_concept in vectors.values()))))
 
 
 def add_encoded(vectors: ByConcept, documents: Iterable[Document], encoder: Encoder, console: Console) -> ByConcept:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import combinations, permutations
 from pathlib import Path
@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from encoders.document import EncoderSpec, FloatArray
+from encoders.document import EncoderSpec
 from encoders.errors import BadInput
 from encoders.maps.lca import LCA, source_path
 from encoders.maps.lcc import LCC
@@ -89,9 +89,8 @@ def learn(documents: ByConcept, spec: EncoderSpec, plan: MappingPlan) -> LearntM
     pivot = plan.pivot or ("" if len(langs) <= PAIRWISE else max(langs, key=lambda lang: len(documents.vectors[lang])))
     concepts = sorted({concept for vectors in documents.vectors.values() for concept in vectors})
     held_out = set(np.random.default_rng(plan.seed).permutation(concepts)[: len(concepts) // _FOLDS].tolist())
-    training, validation = _without(documents, held_out), _without(documents, set(concepts) - held_out)
-    needed_pairs = [pair for pair in permutations(langs, 2) if not pivot or pivot in pair]
-    pairs = {pair: len(_shared(documents, *pair)) for pair in needed_pairs}
+    training, validation = documents.without_concepts(held_out), documents.without_concepts(set(concepts) - held_out)
+    pairs = {pair: len(documents.shared(pair)) for pair in permutations(langs, 2) if not pivot or pivot in pair}
     if min(pairs.values()) < _MIN_SHARED:
         least = min(pairs, key=pairs.__getitem__)
         raise BadInput(
@@ -102,7 +101,7 @@ def learn(documents: ByConcept, spec: EncoderSpec, plan: MappingPlan) -> LearntM
     fit = _fitting(training, plan, pivot)
     tried = {ridge: _mate_retrieval(fit(ridge), training, validation) for ridge in ridges}
     ridge = max(tried, key=lambda candidate: (round(tried[candidate].mrr, 4), candidate))
-    centred = _mate_retrieval(_Maps({}, {}), training, validation)
+    centred = _mate_retrieval(SpaceMaps("", {}), training, validation)
     fitted = _fitting(documents, plan, pivot)(ridge)
     description: dict[str, Any] = {
         "method": plan.method,
@@ -113,7 +112,7 @@ def learn(documents: ByConcept, spec: EncoderSpec, plan: MappingPlan) -> LearntM
         "encoder": spec.name,
         "concepts": len(concepts),
     }
-    remarks = _cautions(pairs, min(len(_shared(validation, *pair)) for pair in needed_pairs), spec.dim)
+    remarks = _cautions(pairs, min(len(validation.shared(pair)) for pair in pairs), spec.dim)
     if tried[ridge].mrr <= centred.mrr:
         remarks.append(
             f"on held-out concepts the map finds mates no better (MRR {tried[ridge].mrr:.3f}) than taking the means "
@@ -140,13 +139,7 @@ def _cautions(pairs: dict[tuple[str, str], int], held_out: int, dim: int) -> lis
     return remarks
 
 
-@dataclass(frozen=True)
-class _Maps:
-    documents: dict[tuple[str, str], np.ndarray]
-    queries: dict[str, np.ndarray]
-
-
-_FitMaps = Callable[[float], _Maps]
+_FitMaps = Callable[[float], SpaceMaps]
 """Ridge → maps; what does not depend on the ridge is computed once, when the function is made."""
 
 
@@ -160,24 +153,21 @@ def _lca(documents: ByConcept, plan: MappingPlan, pivot: str) -> _FitMaps:
     moments: dict[tuple[str, str], AlignedMoments] = {}
     paths: dict[tuple[str, str], RidgePath] = {}
     for pair in pairs:
-        shared = _shared(documents, *pair)
-        rows = {lang: _rows(documents, lang, shared) for lang in pair}
-        aligned = AlignedMoments({lang: vectors.shape[1] for lang, vectors in rows.items()})
-        aligned.add(rows)
+        aligned = documents.parallel(pair).aligned()
         for source, target in (pair, pair[::-1]):
             moments[source, target] = aligned
             if not plan.dimensions and target in {pivot, *(() if pivot else langs)}:
                 paths[source, target] = source_path(aligned, source)
 
-    def fit(ridge: float) -> _Maps:
+    def fit(ridge: float) -> SpaceMaps:
         def weights(source: str, target: str) -> np.ndarray:
             lca = LCA(ridge, plan.dimensions, stay=plan.stay)
             return lca.fit_moments(moments[source, target], source, target, paths.get((source, target))).weights_
 
         if pivot:
             pivot_weights = {lang: weights(lang, pivot) for lang in langs if lang != pivot}
-            return _Maps({(ANY, lang): matrix for lang, matrix in pivot_weights.items()}, dict(pivot_weights))
-        return _Maps({(target, source): weights(source, target) for target, source in permutations(langs, 2)}, {})
+            return _from_any(pivot_weights)
+        return SpaceMaps("", {(target, source): weights(source, target) for target, source in permutations(langs, 2)})
 
     return fit
 
@@ -192,42 +182,28 @@ def _lcc(documents: ByConcept, plan: MappingPlan) -> _FitMaps:
     aligned = parallel.aligned()
     paths = {lang: source_path(aligned, lang) for lang in parallel.rows}
 
-    def fit(ridge: float) -> _Maps:
-        weights = LCC(plan.dimensions or 200, ridge).fit_moments(aligned, paths).weights_
+    def fit(ridge: float) -> SpaceMaps:
+        weights: dict[str, np.ndarray] = LCC(plan.dimensions or 200, ridge).fit_moments(aligned, paths).weights_
         weights[ANY] = np.mean(list(weights.values()), axis=0)
-        return _Maps({(ANY, lang): matrix for lang, matrix in weights.items()}, dict(weights))
+        return _from_any(weights)
 
     return fit
 
 
-def _without(documents: ByConcept, concepts: set[str]) -> ByConcept:
-    return ByConcept(
-        {
-            lang: {concept: vector for concept, vector in vectors.items() if concept not in concepts}
-            for lang, vectors in documents.vectors.items()
-        }
-    )
+def _from_any(weights: dict[str, np.ndarray]) -> SpaceMaps:
+    """Maps by language alone, the same for queries and documents."""
+    return SpaceMaps("", {(ANY, lang): matrix for lang, matrix in weights.items()}, weights)
 
 
-def _shared(documents: ByConcept, lang: str, other: str) -> list[str]:
-    return sorted(documents.vectors[lang].keys() & documents.vectors[other].keys())
-
-
-def _rows(documents: ByConcept, lang: str, concepts: Sequence[str]) -> FloatArray:
-    return np.stack([documents.vectors[lang][concept] for concept in concepts])
-
-
-def _mate_retrieval(maps: _Maps, training: ByConcept, validation: ByConcept) -> Mates:
+def _mate_retrieval(maps: SpaceMaps, training: ByConcept, validation: ByConcept) -> Mates:
     """Mean mate retrieval of validation concepts over all ordered pairs; the training means are subtracted."""
-    space = SpaceMaps("", maps.documents, maps.queries)
     means = {lang: np.mean(list(vectors.values()), axis=0) for lang, vectors in training.vectors.items()}
     pair_scores = []
-    for query_lang, document_lang in permutations(training.vectors, 2):
-        shared = _shared(validation, query_lang, document_lang)
-        if not shared:
-            continue
-        queries, mate_rows = (_rows(validation, lang, shared) - means[lang] for lang in (query_lang, document_lang))
-        pair_scores.append(mates(*space.compared(query_lang, document_lang, queries, mate_rows)))
+    for pair in permutations(training.vectors, 2):
+        shared = validation.parallel(pair)
+        if shared.concepts:
+            queries, mate_rows = (shared.rows[lang] - means[lang] for lang in pair)
+            pair_scores.append(mates(*maps.compared(*pair, queries, mate_rows)))
     return mean_mates(pair_scores) if pair_scores else Mates(0.0, 0.0)
 
 

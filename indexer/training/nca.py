@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import permutations
 
-from encoders.console import Console
-from encoders.document import EncoderSpec, FloatArray
-from encoders.maps.mates import Mates, mates, mean_mates
+from encoders.console import Console, Progress
+from encoders.document import EncoderSpec
+from encoders.maps.mates import Mates, centred, over_pairs
 from encoders.maps.networks import Networks
 from encoders.maps.parallel import ConceptSplit
 from encoders.maps.ridge import require_finite
@@ -40,37 +39,36 @@ def learn_networks(documents: ByConcept, spec: EncoderSpec, seed: int, console: 
         BadInput: the languages share too few concepts, a number is not finite, or the vectors are of several encoders.
         MissingPart: torch is not installed.
     """
-    from onnx_export.nca import NcaTraining, train  # noqa: PLC0415 - the train extra
-
     refuse_combined(spec.name)
     parallel = documents.parallel()
     for rows in parallel.rows.values():
         require_finite(rows)
     split = ConceptSplit.of(parallel, seed)
-    pairs = list(permutations(parallel.rows, 2))
-    graphs = {}
-    with console.progress("networks", len(pairs), "networks") as advance:
-        for source, target in pairs:
-            training, validation = (
-                (part.rows[source], part.rows[target]) for part in (split.training, split.validation)
-            )
-            graphs[source, target] = train(training, validation, NcaTraining(seed=seed))
-            advance(1)
-    means = {lang: rows.mean(axis=0) for lang, rows in split.training.rows.items()}
+    with console.progress("networks", len(parallel.rows) * (len(parallel.rows) - 1), "networks") as progress:
+        networks = train_networks(split, seed, progress)
     about = {
         "method": "nca",
         "languages": list(parallel.rows),
         "encoder": spec.name,
         "concepts": len(split.training.concepts),
     }
-    networks = Networks(spec.model, graphs, means, about)
-    test = split.test.rows
+    networks = replace(networks, model=spec.model, about=about)
+    reached = over_pairs(networks.compared, split.test)
+    return LearntNetworks(networks, reached, over_pairs(centred(networks.means), split.test))
 
-    def mean_over_pairs(compared: Callable[[str, str], tuple[FloatArray, FloatArray]]) -> Mates:
-        return mean_mates([mates(*compared(source, target)) for source, target in pairs])
 
-    return LearntNetworks(
-        networks,
-        mean_over_pairs(lambda source, target: networks.compared(source, target, test[source], test[target])),
-        mean_over_pairs(lambda source, target: (test[source] - means[source], test[target] - means[target])),
-    )
+def train_networks(split: ConceptSplit, seed: int, progress: Progress) -> Networks:
+    """Train a network per ordered pair of languages on the training concepts; the validation concepts stop it.
+
+    Raises:
+        MissingPart: torch is not installed.
+    """
+    from onnx_export.nca import NcaTraining, train  # noqa: PLC0415 - the train extra
+
+    graphs = {}
+    for source, target in permutations(split.training.rows, 2):
+        training, validation = ((part.rows[source], part.rows[target]) for part in (split.training, split.validation))
+        graphs[source, target] = train(training, validation, NcaTraining(seed=seed))
+        progress(1)
+    means = {lang: rows.mean(axis=0) for lang, rows in split.training.rows.items()}
+    return Networks("", graphs, means, {})

@@ -2,33 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
-from itertools import permutations
 from pathlib import Path
 from typing import Literal, get_args
 
 import numpy as np
 
+from encoders.console import Progress
 from encoders.document import FloatArray
 from encoders.errors import BadInput
-from encoders.maps import nca
 from encoders.maps.lca import LCA, source_path
 from encoders.maps.lcc import LCC
-from encoders.maps.mates import Mates, mates, mean_mates
-from encoders.maps.nca import Network
+from encoders.maps.mates import Comparer, Mates, centred, mates, over_pairs
 from encoders.maps.networks import Networks, read_mapping
 from encoders.maps.parallel import ConceptSplit, Parallel
 from encoders.maps.ridge import RIDGES, AlignedMoments, RidgePath
 from encoders.maps.space import SpaceMaps
+from indexer.training.nca import train_networks
 from query.calibration.mapped_calibration import check_model
 
 Method = Literal["raw", "centred", "lca-published", "lca", "lca-stay", "lcc", "nca"]
 METHODS: tuple[Method, ...] = get_args(Method)
 CODES = 200
 """Default number of dimensions of LCC's codes."""
-Comparer = Callable[[str, str, Parallel], tuple[FloatArray, FloatArray]]
-"""From a language of queries, a language of documents, and concepts: comparable rows of both languages."""
+_Rows = tuple[FloatArray, FloatArray]
 
 
 def learn_comparer(method: Method, split: ConceptSplit, dimensions: int | None = None, seed: int = 0) -> Comparer:
@@ -46,12 +44,12 @@ def learn_comparer(method: Method, split: ConceptSplit, dimensions: int | None =
     if method == "raw":
         return _raw
     if method == "nca":
-        return _networks(split, seed)
+        return train_networks(split, seed, Progress()).compared
     aligned = split.training.aligned()
     if method == "lcc":
         return _codes(aligned, split, dimensions or CODES)
     if method == "centred":
-        return _centred({lang: aligned.mean(lang).astype(np.float32) for lang in aligned.parts})
+        return centred({lang: aligned.mean(lang).astype(np.float32) for lang in aligned.parts})
     paths = {} if dimensions else {lang: source_path(aligned, lang) for lang in aligned.parts}
 
     def fit(query_lang: str, doc_lang: str, ridge: float) -> LCA:
@@ -61,57 +59,29 @@ def learn_comparer(method: Method, split: ConceptSplit, dimensions: int | None =
     return _by_pair(split, fit, (0.0,) if method == "lca-published" else RIDGES)
 
 
-def _raw(query_lang: str, doc_lang: str, parallel: Parallel) -> tuple[FloatArray, FloatArray]:
-    return parallel.rows[query_lang], parallel.rows[doc_lang]
-
-
-def _centred(means: Mapping[str, FloatArray]) -> Comparer:
-    """Subtract each language's mean."""
-    return lambda query_lang, doc_lang, parallel: (
-        parallel.rows[query_lang] - means[query_lang],
-        parallel.rows[doc_lang] - means[doc_lang],
-    )
-
-
-def _networks(split: ConceptSplit, seed: int) -> Comparer:
-    """Compare by a network for each direction of each pair of languages."""
-    from onnx_export.nca import NcaTraining, train  # noqa: PLC0415 - the train extra
-
-    networks: dict[tuple[str, str], Network] = {}
-    means = {lang: rows.mean(axis=0) for lang, rows in split.training.rows.items()}
-
-    def network(source: str, target: str) -> Network:
-        if (source, target) not in networks:
-            rows = [(part.rows[source], part.rows[target]) for part in (split.training, split.validation)]
-            networks[source, target] = Network(train(rows[0], rows[1], NcaTraining(seed=seed)))
-        return networks[source, target]
-
-    def compare(query_lang: str, doc_lang: str, parallel: Parallel) -> tuple[FloatArray, FloatArray]:
-        directions = network(query_lang, doc_lang), network(doc_lang, query_lang)
-        rows = parallel.rows
-        return nca.compared(rows[query_lang], rows[doc_lang], (means[query_lang], means[doc_lang]), *directions)
-
-    return compare
+def _raw(_query_lang: str, _doc_lang: str, queries: FloatArray, documents: FloatArray) -> _Rows:
+    return queries, documents
 
 
 def _by_pair(split: ConceptSplit, fit: Callable[[str, str, float], LCA], ridges: Sequence[float]) -> Comparer:
     """Map documents into the queries' space, by a map for each pair with the ridge that is best on validation."""
     maps: dict[tuple[str, str], LCA] = {}
 
-    def compare(query_lang: str, doc_lang: str, parallel: Parallel) -> tuple[FloatArray, FloatArray]:
+    def compare(query_lang: str, doc_lang: str, queries: FloatArray, documents: FloatArray) -> _Rows:
         if (query_lang, doc_lang) not in maps:
             fits = [fit(query_lang, doc_lang, ridge) for ridge in ridges]
             maps[query_lang, doc_lang] = max(fits, key=lambda lca: validation_mrr(lca, query_lang, doc_lang))
-        return _mapped(maps[query_lang, doc_lang], query_lang, doc_lang, parallel)
+        return _mapped(maps[query_lang, doc_lang], queries, documents)
 
     def validation_mrr(lca: LCA, query_lang: str, doc_lang: str) -> float:
-        return mates(*_mapped(lca, query_lang, doc_lang, split.validation)).mrr if len(ridges) > 1 else 0.0
+        rows = split.validation.rows
+        return mates(*_mapped(lca, rows[query_lang], rows[doc_lang])).mrr if len(ridges) > 1 else 0.0
 
     return compare
 
 
-def _mapped(lca: LCA, query_lang: str, doc_lang: str, parallel: Parallel) -> tuple[FloatArray, FloatArray]:
-    return (parallel.rows[query_lang] - lca.target_mean_).astype(np.float32), lca.transform(parallel.rows[doc_lang])
+def _mapped(lca: LCA, queries: FloatArray, documents: FloatArray) -> _Rows:
+    return (queries - lca.target_mean_).astype(np.float32), lca.transform(documents)
 
 
 def _codes(aligned: AlignedMoments, split: ConceptSplit, dimensions: int) -> Comparer:
@@ -121,19 +91,8 @@ def _codes(aligned: AlignedMoments, split: ConceptSplit, dimensions: int) -> Com
     return max(comparers, key=lambda comparer: over_pairs(comparer, split.validation).mrr)
 
 
-def _coded(lcc: LCC, query_lang: str, doc_lang: str, parallel: Parallel) -> tuple[FloatArray, FloatArray]:
-    return lcc.transform(parallel.rows[query_lang], query_lang), lcc.transform(parallel.rows[doc_lang], doc_lang)
-
-
-def by_pair(comparer: Comparer, parallel: Parallel) -> dict[tuple[str, str], Mates]:
-    """Mate retrieval of every ordered pair of languages (of queries, of documents)."""
-    pairs = permutations(parallel.rows, 2)
-    return {(query_lang, doc_lang): mates(*comparer(query_lang, doc_lang, parallel)) for query_lang, doc_lang in pairs}
-
-
-def over_pairs(comparer: Comparer, parallel: Parallel) -> Mates:
-    """Mate retrieval as the mean over all ordered pairs of languages."""
-    return mean_mates(list(by_pair(comparer, parallel).values()))
+def _coded(lcc: LCC, query_lang: str, doc_lang: str, queries: FloatArray, documents: FloatArray) -> _Rows:
+    return lcc.transform(queries, query_lang), lcc.transform(documents, doc_lang)
 
 
 def mates_by_method(folder: Path, parallel: Parallel, model: str) -> tuple[dict[str, Mates], list[str]]:
@@ -156,7 +115,7 @@ def mates_by_method(folder: Path, parallel: Parallel, model: str) -> tuple[dict[
     check_model(maps, model, next(iter(parallel.rows.values())).shape[1])
     comparers: dict[str, Comparer] = {
         "raw": _raw,
-        "centred": _centred({lang: rows.mean(axis=0) for lang, rows in parallel.rows.items()}),
+        "centred": centred({lang: rows.mean(axis=0) for lang, rows in parallel.rows.items()}),
         str(maps.about["method"]): _by_mapping(maps),
     }
     unknown = [lang for lang in parallel.rows if not maps.knows(lang)]
@@ -164,10 +123,10 @@ def mates_by_method(folder: Path, parallel: Parallel, model: str) -> tuple[dict[
 
 
 def _by_mapping(maps: SpaceMaps | Networks) -> Comparer:
-    def compare(query_lang: str, doc_lang: str, parallel: Parallel) -> tuple[FloatArray, FloatArray]:
-        queries, documents = parallel.rows[query_lang], parallel.rows[doc_lang]
-        if not isinstance(maps, Networks):
-            queries, documents = queries - queries.mean(axis=0), documents - documents.mean(axis=0)
-        return maps.compared(query_lang, doc_lang, queries, documents)
+    if isinstance(maps, Networks):
+        return maps.compared
+
+    def compare(query_lang: str, doc_lang: str, queries: FloatArray, documents: FloatArray) -> _Rows:
+        return maps.compared(query_lang, doc_lang, queries - queries.mean(axis=0), documents - documents.mean(axis=0))
 
     return compare

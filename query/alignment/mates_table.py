@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from encoders.console import Console
 from encoders.errors import BadInput
-from encoders.maps.mates import Mates, mean_mates
+from encoders.maps.mates import Mates, by_pair, mean_mates
 from encoders.maps.parallel import ConceptSplit, Parallel
-from query.alignment.mates import Method, by_pair, learn_comparer
+from query.alignment.mates import Method, learn_comparer
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -56,21 +56,15 @@ class Point:
     """The result of one method at one value, a mean over ordered pairs of languages and splits.
 
     Attributes:
-        method: the method.
         value: value of the swept setting; none if no setting is swept, or the method doesn't depend on the setting.
-        rate: mate retrieval rate.
-        mrr: mean reciprocal rank.
-        rate_spread: standard deviation of the rate over splits.
-        mrr_spread: standard deviation of the mean reciprocal rank over splits.
-        pairs: mates by pair of languages (of queries, of documents), mean over splits.
+        spread: standard deviations over splits.
+        pairs: means by pair of languages (of queries, of documents).
     """
 
     method: Method
     value: int | None
-    rate: float
-    mrr: float
-    rate_spread: float
-    mrr_spread: float
+    mean: Mates
+    spread: Mates
     pairs: dict[tuple[str, str], Mates]
 
     @property
@@ -83,20 +77,18 @@ class Point:
         return {
             "method": self.method,
             "value": self.value,
-            "rate": round(self.rate, 6),
-            "mrr": round(self.mrr, 6),
-            "rate_spread": round(self.rate_spread, 6),
-            "mrr_spread": round(self.mrr_spread, 6),
+            **_rounded(self.mean),
+            "rate_spread": round(self.spread.rate, 6),
+            "mrr_spread": round(self.spread.mrr, 6),
             "pairs": [
-                {
-                    "queries": query_lang,
-                    "documents": document_lang,
-                    "rate": round(mates.rate, 6),
-                    "mrr": round(mates.mrr, 6),
-                }
+                {"queries": query_lang, "documents": document_lang, **_rounded(mates)}
                 for (query_lang, document_lang), mates in self.pairs.items()
             ],
         }
+
+
+def _rounded(mates: Mates) -> dict[str, float]:
+    return {"rate": round(mates.rate, 6), "mrr": round(mates.mrr, 6)}
 
 
 def run_sweep(parallel: Parallel, sweep: Sweep, console: Console) -> list[Point]:
@@ -128,10 +120,9 @@ def run_sweep(parallel: Parallel, sweep: Sweep, console: Console) -> list[Point]
 def _point(method: Method, value: int | None, results: Sequence[dict[tuple[str, str], Mates]]) -> Point:
     """The point of a method at a value, from the mates of each split by pair of languages."""
     means = [mean_mates(list(result.values())) for result in results]
-    rates, mrrs = [mates.rate for mates in means], [mates.mrr for mates in means]
+    spread = Mates(*(float(np.std(values)) for values in zip(*map(astuple, means), strict=True)))
     pairs = {pair: mean_mates([result[pair] for result in results]) for pair in results[0]}
-    overall = mean_mates(means)
-    return Point(method, value, overall.rate, overall.mrr, float(np.std(rates)), float(np.std(mrrs)), pairs)
+    return Point(method, value, mean_mates(means), spread, pairs)
 
 
 def mates_figure(points: Sequence[Point], sweep: Sweep) -> Figure:
@@ -142,8 +133,8 @@ def mates_figure(points: Sequence[Point], sweep: Sweep) -> Figure:
     for axes, measure in zip(figure.subplots(1, 2), ("rate", "mrr"), strict=True):
         for method in sweep.methods:
             method_points = [point for point in points if point.method == method]
-            values = [getattr(point, measure) for point in method_points]
-            spreads = [getattr(point, f"{measure}_spread") for point in method_points]
+            values = [getattr(point.mean, measure) for point in method_points]
+            spreads = [getattr(point.spread, measure) for point in method_points]
             if not sweep.swept:
                 axes.bar([method], values, yerr=spreads, capsize=3)
             elif method_points[0].value is None:

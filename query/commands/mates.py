@@ -83,8 +83,8 @@ def _run(parallel: Parallel, name: str, sweep: Sweep, plot: Path | None, console
         [
             point.method,
             point.said,
-            f"{point.rate:.3f} ± {point.rate_spread:.3f}",
-            f"{point.mrr:.3f} ± {point.mrr_spread:.3f}",
+            f"{point.mean.rate:.3f} ± {point.spread.rate:.3f}",
+            f"{point.mean.mrr:.3f} ± {point.spread.mrr:.3f}",
         ]
         for point in points
     ]

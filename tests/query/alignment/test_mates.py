@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 
 from encoders.errors import BadInput
+from encoders.maps.mates import over_pairs
 from encoders.maps.parallel import ConceptSplit
 from indexer.settings import Settings
-from query.alignment.mates import METHODS, learn_comparer, over_pairs
+from query.alignment.mates import METHODS, learn_comparer
 from query.cli import run
 from tests.query.synthetic import rotated
 
