@@ -15,11 +15,10 @@ from indexer.readers import elastic, irdatasets
 from indexer.readers.delimited import read_csv, read_tsv
 from indexer.readers.encodings import known_encoding
 from indexer.readers.files import SourceFile, UnreadableFileError, source_files
-from indexer.readers.html import read_html
 from indexer.readers.jsonl import read_jsonl
 from indexer.readers.sgml import read_sgml
 from indexer.readers.source import Reading, ReadOptions, Refusal, Remark
-from indexer.readers.text import read_text
+from indexer.readers.whole_files import read_html, read_text
 
 __all__ = ["FORMATS", "ReadOptions", "Reading", "Refusal", "Remark", "count_records", "fingerprint", "read"]
 

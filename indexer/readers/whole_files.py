@@ -1,8 +1,8 @@
-"""HTML: each file is a document."""
+"""Plain text and HTML: each file is a document."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from encoders.errors import BadInput
 from encoders.languages import normalise
@@ -11,6 +11,8 @@ from indexer.readers.files import SourceFile
 from indexer.readers.record import clean, make_document, one_line
 from indexer.readers.source import Reading, ReadOptions, Refusal, Remark
 
+_TITLE_LENGTH = 120
+"""Most characters of a first line that counts as the title."""
 _NO_TEXT = ["script", "style", "nav", "noscript", "template", "svg", "iframe", "object", "head"]
 _BLOCKS = (
     "address, article, aside, blockquote, br, caption, dd, details, div, dl, dt, figcaption, figure, footer, form, "
@@ -19,27 +21,50 @@ _BLOCKS = (
 _BREAK = "\x1e"
 
 
+def read_text(file: SourceFile, options: ReadOptions) -> Iterator[Reading]:
+    """Yield the file as one document; the path is the id, and a short first line is the title."""
+    return _read(file, options, "text", _text, lambda _: "")
+
+
 def read_html(file: SourceFile, options: ReadOptions) -> Iterator[Reading]:
     """Yield the page as one document; the path is the id, and ``<html lang>`` gives the language."""
+    return _read(file, options, "HTML", _page, declared_encoding)
+
+
+def _read(
+    file: SourceFile,
+    options: ReadOptions,
+    kind: str,
+    parse: Callable[[str, SourceFile], tuple[str, str, str]],
+    declared_in: Callable[[bytes], str],
+) -> Iterator[Reading]:
+    """Yield one document, whose title, text and language ``parse`` takes from the decoded file."""
     data = file.whole()
     if b"\0" in data:
-        yield Refusal(file.shown, "it is binary, not HTML", file.name)
+        yield Refusal(file.shown, f"it is binary, not {kind}", file.name)
         return
     data = data.removeprefix(b"\xef\xbb\xbf")
-    declared = declared_encoding(data)
+    declared = declared_in(data)
     try:
-        markup, encoding = decode(data, options.lang, stated=options.encoding, declared=declared)
+        content, encoding = decode(data, options.lang, stated=options.encoding, declared=declared)
     except UndecodableError as error:
         yield Refusal(file.shown, str(error), file.name)
         return
-    title, text, lang = _page(markup)
+    title, text, lang = parse(content, file)
     record = {"id": file.name, "title": title, "text": text, "lang": lang}
     yield make_document(record, file.shown, ReadOptions(lang=options.lang))
     if encoding not in ("utf-8", declared, options.encoding):
         yield Remark(file.shown, f"it is {encoding_remark(encoding)}")
 
 
-def _page(markup: str) -> tuple[str, str, str]:
+def _text(content: str, file: SourceFile) -> tuple[str, str, str]:
+    title, _, rest = content.strip().partition("\n")
+    if not rest.strip() or len(title) > _TITLE_LENGTH:
+        title, rest = "", content
+    return title.lstrip("# ") if file.suffix in (".md", ".markdown") else title, rest, ""
+
+
+def _page(markup: str, _file: SourceFile) -> tuple[str, str, str]:
     from selectolax.lexbor import LexborHTMLParser  # noqa: PLC0415 - only HTML needs it
 
     tree = LexborHTMLParser(markup.replace(_BREAK, " "))
