@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from encoders.batches import encode_in_batches
 from encoders.console import Progress
 from encoders.document import Document, Encoder, FloatArray, Passages, unit_rows
 from encoders.methods.moments import Moments
@@ -49,11 +50,12 @@ class Side:
 
 def stored_side(name: str, store: VectorStore, model: str, lang: str, gold: str = "") -> Side:
     """The documents of a collection in one language; ``gold`` names the field that a true pair shares."""
-    builder = _SideBuilder(gold)
-    for page in store.scan(model, lang=lang):
-        for item in page:
-            builder.add(item.document, item.vector, item.passages, known=any(item.known))
-    return builder.side(name, store.models()[model])
+    documents = (
+        (item.document, item.vector, item.passages, any(item.known))
+        for page in store.scan(model, lang=lang)
+        for item in page
+    )
+    return _side(name, documents, store.models()[model], gold)
 
 
 def encoded_side(
@@ -66,39 +68,32 @@ def encoded_side(
     progress = progress or Progress()
     latest = {document.doc_id: document for document in documents}
     progress.expect(len(latest))
-    builder = _SideBuilder(gold)
-    unique = list(latest.values())
-    for start in range(0, len(unique), _BATCH):
-        batch = unique[start : start + _BATCH]
-        encoded = encoder.encode_documents(batch)
-        for row, document in enumerate(batch):
-            builder.add(document, encoded.vectors[row], encoded.passages[row], known=bool(encoded.known[row].any()))
-        progress(len(batch))
-    return builder.side(name, encoder.spec.dim)
+    encoded_documents = (
+        (document, encoded.vectors[row], encoded.passages[row], bool(encoded.known[row].any()))
+        for batch, encoded in encode_in_batches(encoder, latest.values(), _BATCH, progress)
+        for row, document in enumerate(batch)
+    )
+    return _side(name, encoded_documents, encoder.spec.dim, gold)
 
 
-class _SideBuilder:
-    def __init__(self, gold: str) -> None:
-        self.gold = gold
-        self.doc_ids: list[str] = []
-        self.vectors: list[FloatArray] = []
-        self.passages: list[Passages] = []
-        self.values: list[str | None] = []
-        self.unknown: list[str] = []
-
-    def add(self, document: Document, vector: FloatArray, passages: Passages, *, known: bool) -> None:
-        if not known:
-            self.unknown.append(document.doc_id)
-            return
-        value = document.fields.get(self.gold) if self.gold else None
-        self.doc_ids.append(document.doc_id)
-        self.vectors.append(vector)
-        self.passages.append(passages)
-        self.values.append(None if value in (None, "") else str(value))
-
-    def side(self, name: str, dim: int) -> Side:
-        vectors = np.stack(self.vectors) if self.vectors else np.zeros((0, dim), np.float32)
-        return Side(name, self.doc_ids, vectors, PassageRows.pack(self.passages, vectors), self.values, self.unknown)
+def _side(name: str, documents: Iterable[tuple[Document, FloatArray, Passages, bool]], dim: int, gold: str) -> Side:
+    """The side of documents with their vectors and passages, and whether the encoder knows any of their text."""
+    doc_ids: list[str] = []
+    rows: list[FloatArray] = []
+    all_passages: list[Passages] = []
+    values: list[str | None] = []
+    unknown: list[str] = []
+    for document, vector, passages, known in documents:
+        if known:
+            value = document.fields.get(gold) if gold else None
+            doc_ids.append(document.doc_id)
+            rows.append(vector)
+            all_passages.append(passages)
+            values.append(None if value in (None, "") else str(value))
+        else:
+            unknown.append(document.doc_id)
+    vectors = np.stack(rows) if rows else np.zeros((0, dim), np.float32)
+    return Side(name, doc_ids, vectors, PassageRows.pack(all_passages, vectors), values, unknown)
 
 
 def debiased(side: Side, rank: int | None) -> Side:
