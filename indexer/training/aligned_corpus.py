@@ -10,6 +10,7 @@ from itertools import product
 import numpy as np
 import tokenizers
 
+from encoders.console import Progress
 from encoders.document import Int32Array
 from encoders.errors import BadInput
 from encoders.tlaser.corpus import Corpus, Direction, Sentences
@@ -34,25 +35,27 @@ class AlignedText:
     Attributes:
         rows: for each sentence its texts by language, at least two.
         refused: sentences, or single sides of a sentence, that are unfit.
+        read: number of sentences read, unfit ones too.
     """
 
     rows: list[dict[str, str]] = field(default_factory=list)
     refused: list[Refusal] = field(default_factory=list)
+    read: int = 0
 
     def languages(self) -> Counter[str]:
         """Count the sentences of each language."""
         return Counter(lang for row in self.rows for lang in row)
 
 
-def gather(readings: Iterable[AlignedSentence | Refusal], languages: Sequence[str] = ()) -> AlignedText:
-    """Keep the texts that are in their language's script and have a translation.
-
-    Args:
-        readings: what the readers of parallel text yield.
-        languages: languages to keep; empty: all.
-    """
+def gather(
+    readings: Iterable[AlignedSentence | Refusal], languages: Sequence[str] = (), progress: Progress | None = None
+) -> AlignedText:
+    """Keep the texts in the given languages (empty: all) that are in their language's script and have a translation."""
+    progress = progress or Progress()
     aligned = AlignedText()
     for reading in readings:
+        aligned.read += 1
+        progress(1)
         if isinstance(reading, Refusal):
             aligned.refused.append(reading)
             continue

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import dataclass
 
 from encoders.console import Console
@@ -11,7 +12,7 @@ from encoders.errors import BadInput
 from encoders.methods.registry import open_encoder
 from encoders.session import Device
 from indexer.collection import collection as collections
-from indexer.ledger.database import connect
+from indexer.ledger.database import opened
 from indexer.readers import ReadOptions
 from indexer.readers.documents import SourceDocuments, Sources
 from indexer.settings import Settings
@@ -68,14 +69,8 @@ class AlignedSources:
         return vectors, encoder.spec
 
     def _stored(self, console: Console) -> tuple[ByConcept, EncoderSpec]:
-        engine = connect(self.settings.database)
-        try:
+        with opened(self.settings.database) as engine:
             collection = collections.require(engine, self.collection)
-        finally:
-            engine.dispose()
         spec = EncoderSpec(collection.encoder, collection.method, collection.dim, (), collection.model, "")
-        store = collection.open_store(self.settings)
-        try:
+        with closing(collection.open_store(self.settings)) as store:
             return stored_by_concept(store, collection.model, self.languages, console), spec
-        finally:
-            store.close()

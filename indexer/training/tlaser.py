@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from encoders.console import Console
 from encoders.errors import BadInput
@@ -14,14 +13,11 @@ from encoders.folder import ModelFolder, Precision, free_target
 from encoders.session import Device
 from encoders.tlaser.settings import NAMES, TlaserPlan
 from encoders.tlaser.vocabulary import learn_vocabulary
-from indexer.parallel import AlignedSentence, find_files, read_parallel
+from indexer.parallel import find_files, read_parallel
 from indexer.readers.source import Refusal
 from indexer.training.aligned_corpus import AlignedText, choose_pivots, gather, hold_out, make_corpus, words_a_token
 from onnx_export.graphs.parity import GateText, ParityReport
 from onnx_export.huggingface.source import require_torch
-
-if TYPE_CHECKING:
-    import tokenizers
 
 _GATE_TEXTS = 240
 _MIN_GATE_TEXTS = 40
@@ -100,7 +96,8 @@ def train_tlaser(
     text = _read_text(sources, languages, console)
     train, held_out = (text, _read_text(validation, languages, console)) if validation else hold_out(text)
     chosen_pivots = choose_pivots(pivots, train.languages(), languages)
-    tokenizer = _vocabulary(train, plan)
+    texts = chain.from_iterable(row.values() for row in train.rows)
+    tokenizer = learn_vocabulary(texts, plan.sizes.vocabulary, plan.variant)
     corpus, remarks = make_corpus(train, held_out, chosen_pivots, tokenizer, plan)
     vocabulary_size = tokenizer.get_vocab_size()
     remarks += _missing_remarks(train, languages, vocabulary_size, plan)
@@ -152,32 +149,17 @@ def train_tlaser(
 
 def _read_text(sources: Sequence[str], languages: Sequence[str], console: Console) -> AlignedText:
     files = find_files(sources)
-    sentences = 0
     with console.progress("reading", None, "sentences") as progress:
-
-        def counted_readings() -> Iterator[AlignedSentence | Refusal]:
-            nonlocal sentences
-            for reading in read_parallel(files):
-                sentences += 1
-                progress(1)
-                yield reading
-
-        text = gather(counted_readings(), languages)
+        text = gather(read_parallel(files), languages, progress)
     if not text.rows:
         if text.refused:
             reason = f"{text.refused[0].where}: {text.refused[0].reason}"
-        elif sentences:
-            reason = f"of {sentences:,} sentences none is in two of {', '.join(languages) or 'the languages'}"
+        elif text.read:
+            reason = f"of {text.read:,} sentences none is in two of {', '.join(languages) or 'the languages'}"
         else:
             reason = "they are empty"
         raise BadInput(f"no sentence in two languages could be read from {', '.join(sources)} ({reason}); give others")
     return text
-
-
-def _vocabulary(train: AlignedText, plan: TlaserPlan) -> tokenizers.Tokenizer:
-    return learn_vocabulary(
-        chain.from_iterable(row.values() for row in train.rows), plan.sizes.vocabulary, plan.variant
-    )
 
 
 def _missing_remarks(train: AlignedText, languages: Sequence[str], size: int, plan: TlaserPlan) -> list[str]:

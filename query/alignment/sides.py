@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from encoders.languages import normalise
 from encoders.session import Device
 from encoders.wording import counted
 from indexer.collection import collection as collections
-from indexer.ledger.database import connect
+from indexer.ledger.database import opened
 from indexer.readers.documents import SourceDocuments, Sources
 from indexer.readers.irdatasets import PREFIX
 from indexer.settings import Settings
@@ -78,11 +79,8 @@ class Sides:
         collection, colon, lang = name.rpartition(":")
         if not (colon and collection and lang):
             raise BadInput(f"{name} is no file or folder; name one, or COLLECTION:LANG as in news:de")
-        engine = connect(self.settings.database)
-        try:
+        with opened(self.settings.database) as engine:
             return _Place(name, collections.require(engine, collection), normalise(lang))
-        finally:
-            engine.dispose()
 
     def _encoder(self, collection: collections.Collection | None) -> Encoder:
         reference = self.encoder or (collection.encoder if collection else DEFAULT)
@@ -112,8 +110,7 @@ class Sides:
         if place.collection is None:
             raise BadInput(f"{place.name} is no collection; name a file, or COLLECTION:LANG")
         self.settings.check_store(place.collection.name, place.collection.store or self.settings.home_store)
-        store = place.collection.open_store(self.settings)
-        try:
+        with closing(place.collection.open_store(self.settings)) as store:
             languages = store.count()
             if place.lang not in languages:
                 raise BadInput(
@@ -121,8 +118,6 @@ class Sides:
                     f"it has {', '.join(sorted(languages)) or 'none at all'}"
                 )
             return stored_side(place.name, store, place.collection.model, place.lang, self.gold)
-        finally:
-            store.close()
 
     def _read(self, source: str) -> Iterator[Document]:
         documents = SourceDocuments(Sources([source]))
