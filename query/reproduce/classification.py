@@ -28,12 +28,7 @@ _SHARE = 0.8
 
 @dataclass(frozen=True)
 class Labelled:
-    """Documents of one language and one part of a split.
-
-    Attributes:
-        vectors: (documents, dim) unit rows.
-        labels: (documents,) names of the documents' classes.
-    """
+    """(documents, dim) unit rows and (documents,) labels of one language and one part of a split."""
 
     vectors: FloatArray
     labels: npt.NDArray[np.str_]
@@ -48,13 +43,7 @@ class Labelled:
 
 @dataclass(frozen=True)
 class Averages:
-    """Mean accuracies over pairs of languages, 0 to 1, as at the end of the paper's tables.
-
-    Attributes:
-        cross: mean of pairs tested in another language than that of training.
-        same: mean of pairs tested in the language of training.
-        all: mean over every pair.
-    """
+    """Mean accuracies, 0 to 1: over pairs of two languages, of a language with itself, and over all pairs."""
 
     cross: float
     same: float
@@ -82,7 +71,7 @@ def zero_shot(data: Mapping[str, Mapping[Part, Labelled]]) -> PairTable:
 
 
 def averages(table: PairTable) -> Averages:
-    """Means over pairs of two languages, over pairs of a language with itself, and over all; NaN if there are none."""
+    """The means of a table; NaN where there are no pairs."""
     same, cross = table.means()
     return Averages(cross, same, mean_counted(table.values))
 
@@ -97,12 +86,8 @@ def classify(
 ) -> dict[str, float]:
     """Accuracy in each language, 0 to 1, of a softmax classifier over frozen vectors, trained in one language.
 
-    Args:
-        train: documents that the classifier learns from.
-        dev: documents of the same language; their accuracy decides the penalty.
-        tests: test documents by language; the accuracy of none is NaN.
-        strengths: inverse penalties to choose among.
-        standardised: whether to scale each dimension by the mean and the deviation of the training documents.
+    ``strengths`` are inverse penalties: the accuracy on ``dev`` decides. The accuracy on no test documents is NaN.
+    ``standardised`` vectors have mean 0 and deviation 1 in each dimension of the training documents.
 
     Raises:
         BadInput: the training documents have fewer than two labels.
@@ -156,13 +141,7 @@ def stated_parts(documents: Iterable[Document]) -> list[Part]:
 
 @dataclass(frozen=True)
 class LabelledSplit:
-    """Training documents of one language, and test documents of every language.
-
-    Attributes:
-        train: documents to learn from.
-        dev: documents of the same language, by which settings are chosen.
-        tests: test documents by language.
-    """
+    """Documents of one language to learn from and to choose settings by, and test documents by language."""
 
     train: Sequence[Document]
     dev: Sequence[Document]
@@ -183,16 +162,16 @@ def stored_split(documents: Sequence[Document], taught: str) -> LabelledSplit:
     """
     if not any("split" in document.fields for document in documents):
         raise BadInput("no document has the field split, which says its part: train, dev or test; or give --splits 5")
-    return _learnt_in(taught, documents, stated_parts(documents))
+    return _split(documents, stated_parts(documents), taught)
 
 
 def split_by_concept(documents: Sequence[Document], taught: str, seed: int) -> LabelledSplit:
-    """A split by the field ``concept``: half to learn from, a tenth to choose by, translations in the same part.
+    """A split by the field ``concept``, with the parts of ``split``.
 
     Raises:
-        BadInput: there are no documents of a part to learn from, to choose by or to test on.
+        BadInput: as in ``stored_split``.
     """
-    return _learnt_in(taught, documents, split(documents, seed))
+    return _split(documents, split(documents, seed), taught)
 
 
 def subsampled(whole: LabelledSplit, seed: int) -> LabelledSplit:
@@ -201,7 +180,7 @@ def subsampled(whole: LabelledSplit, seed: int) -> LabelledSplit:
     return replace(whole, train=[whole.train[index] for index in order.tolist()])
 
 
-def _learnt_in(taught: str, documents: Sequence[Document], parts: Sequence[Part]) -> LabelledSplit:
+def _split(documents: Sequence[Document], parts: Sequence[Part], taught: str) -> LabelledSplit:
     languages = by_language(documents, parts)
     own_parts = languages.get(taught, {})
     for part in PARTS[:2]:

@@ -44,19 +44,16 @@ TopicsByPair = Mapping[str, Mapping[str, Sequence[Topic]]]
 
 @dataclass(frozen=True)
 class PairScore:
-    """The result of retrieval between two languages.
+    """MAP of topics in one language over the documents of another.
 
     Attributes:
-        query: language of the topics.
-        documents: language of the documents.
-        score: MAP.
         topics: number of topics with a relevant document in the language of the documents.
         searched: number of documents.
     """
 
     query: str
     documents: str
-    score: float
+    map: float
     topics: int
     searched: int
 
@@ -75,12 +72,12 @@ class ClefTable:
     @property
     def mean(self) -> float:
         """Mean MAP of all pairs."""
-        return sum(pair.score for pair in self.pairs) / len(self.pairs)
+        return sum(pair.map for pair in self.pairs) / len(self.pairs)
 
     @property
     def paper_pairs_mean(self) -> float | None:
         """Mean MAP of the paper's pairs; none if a pair is missing."""
-        scores = [pair.score for pair in self.pairs if pair.paper]
+        scores = [pair.map for pair in self.pairs if pair.paper]
         return sum(scores) / len(scores) if len(scores) == len(PAPER) else None
 
 
@@ -114,12 +111,7 @@ def score_pairs(
 ) -> ClefTable:
     """Rank the documents of each language by plain cosine for the topics of each other language, as in the paper.
 
-    Args:
-        sources: sources of documents by language.
-        topics: from ``topics_by_pair``.
-        qrels: judgements by language of the documents.
-        encoder: encoder of documents and queries.
-        console: shows the progress and the records that can't be read.
+    ``sources`` and ``qrels`` are by language of the documents.
 
     Raises:
         BadInput: a source can't be read or has no document.

@@ -27,12 +27,7 @@ _SENTENCES = 2_000
 
 @dataclass(frozen=True)
 class Variant:
-    """A row of the paper's tables.
-
-    Attributes:
-        debiased: whether what a language's documents share is taken out of their vectors.
-        margin: whether pairs are matched by margin; otherwise by cosine.
-    """
+    """A row of the paper's tables: without what a language's documents share, or with it; by margin, or by cosine."""
 
     debiased: bool
     margin: bool
@@ -58,11 +53,7 @@ PAPER_PROBE = (97.3, 100.0, 53.5)
 
 @dataclass(frozen=True)
 class Recalls:
-    """Recall of a task of ``PAPER`` by variant, in per cent.
-
-    Attributes:
-        pairs: number of true pairs, or of pairs of languages for WMT19.
-    """
+    """Recall of a task of ``PAPER`` by variant, in per cent; ``pairs`` are true pairs, or of languages for WMT19."""
 
     task: str
     recall: dict[Variant, float]
@@ -74,8 +65,7 @@ class Probe:
     """The result of the language probe on passages' vectors.
 
     Attributes:
-        choice: result of the paper's rule for the rank.
-        rank: the probed rank: the rule's choice, or the largest rank tried.
+        rank: the choice of the paper's rule, or the largest rank tried.
         accuracies: in per cent on the vectors, on their language component, and on their semantic component.
     """
 

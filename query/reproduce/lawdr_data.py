@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import groupby
 from pathlib import Path
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
@@ -76,15 +77,12 @@ def read_commentary(path: Path) -> Iterator[Commentary]:
     Raises:
         BadInput: the path has neither layout, or a file can't be read.
     """
-    if path.is_file():
-        yield _commentary_tsv(path)
-        return
-    if not path.is_dir():
+    if not (path.is_file() or path.is_dir()):
         raise BadInput(f"{path} does not exist; name the folder of news commentary, or a .tsv.gz file of it")
-    files = sorted(file for file in path.iterdir() if _TSV.search(file.name))
+    files = [path] if path.is_file() else sorted(file for file in path.iterdir() if _TSV.search(file.name))
+    for file in files:
+        yield _commentary_tsv(file)
     if files:
-        for file in files:
-            yield _commentary_tsv(file)
         return
     root = path / "split" if (path / "split").is_dir() else path
     languages = {folder.name: folder for folder in sorted(root.iterdir()) if _is_language(folder)}
@@ -115,31 +113,26 @@ def _commentary_tsv(path: Path) -> Commentary:
     match = _TSV.search(path.name)
     if not match:
         raise BadInput(f"{path} doesn't say its languages; it should be named as news-commentary-v14.de-en.tsv.gz is")
-    langs = match[1], match[2]
-    parts: tuple[list[str], list[str]] = ([], [])
-    sides: tuple[list[Document], list[Document]] = ([], [])
+    commentary: dict[str, list[Document]] = {match[1]: [], match[2]: []}
     number = 0
-
-    def close() -> None:
-        nonlocal number
-        texts = ["\n".join(part).strip() for part in parts]
+    for has_text, lines in groupby(text_lines(path), key=lambda line: bool(line[1].strip())):
+        if not has_text:
+            continue
+        rows = [_sentences(where, line) for where, line in lines]
+        texts = ["\n".join(column).strip() for column in zip(*rows, strict=True)]
         number += any(texts)
-        for side, lang, text, part in zip(sides, langs, texts, parts, strict=True):
+        for (lang, documents), text in zip(commentary.items(), texts, strict=False):
             if text:
-                side.append(Document(f"{lang}:{number}", normalise(lang), text, fields={"concept": str(number)}))
-            part.clear()
+                documents.append(Document(f"{lang}:{number}", normalise(lang), text, fields={"concept": str(number)}))
+    return commentary
 
-    for where, line in text_lines(path):
-        columns = line.split("\t")
-        if not line.strip():
-            close()
-        elif len(columns) < 2:
-            raise BadInput(f"{where} has one column; news commentary has a sentence, a tab and its translation a line")
-        else:
-            for part, sentence in zip(parts, columns, strict=False):
-                part.append(sentence)
-    close()
-    return dict(zip(langs, sides, strict=True))
+
+def _sentences(where: str, line: str) -> list[str]:
+    """A sentence and its translation."""
+    columns = line.split("\t")
+    if len(columns) < 2:
+        raise BadInput(f"{where} has one column; news commentary has a sentence, a tab and its translation a line")
+    return columns[:2]
 
 
 _NAMES = {
@@ -155,11 +148,6 @@ def match_urls(first: Iterable[str], second: Iterable[str], langs: tuple[str, st
 
     One of the two URLs may name no language. Of several URLs that differ only in their language, the first ones in
     alphabetical order are paired.
-
-    Args:
-        first: URLs of pages in one language.
-        second: URLs of pages in the other language.
-        langs: the two languages.
     """
     sides = [_by_key(sorted(set(urls)), langs) for urls in (first, second)]
     pairs = []

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 from encoders.document import Document
@@ -24,25 +23,19 @@ _NAME = re.compile(rf"({'|'.join(LANGUAGES)})\.(train\.1000|dev|test)(\.\w+)?")
 _PARTS = {"train.1000": "train", "dev": "dev", "test": "test"}
 
 
-def read_mldoc(folder: Path) -> Iterator[Document]:
+def read_mldoc(folder: Path) -> list[Document]:
     """Documents with the fields ``label`` and ``split``, language after language; other files are ignored.
 
     Raises:
         BadInput: there are no such files, or a file can't be read.
     """
-    files = [(path, match) for path in _files(folder) if (match := _NAME.fullmatch(path.name))]
-    if not files:
-        raise BadInput(f"{folder} has no english.train.1000 or the like; name the folder that MLDoc's script filled")
-    return _read(files)
-
-
-def _files(folder: Path) -> list[Path]:
     if not folder.is_dir():
         raise BadInput(f"{folder} is no folder; name the one that MLDoc's script filled")
-    return sorted(path for path in folder.iterdir() if path.is_file())
-
-
-def _read(files: list[tuple[Path, re.Match[str]]]) -> Iterator[Document]:
+    paths = sorted(path for path in folder.iterdir() if path.is_file())
+    files = [(path, match) for path in paths if (match := _NAME.fullmatch(path.name))]
+    if not files:
+        raise BadInput(f"{folder} has no english.train.1000 or the like; name the folder that MLDoc's script filled")
+    documents = []
     for path, match in files:
         split, lang = _PARTS[match[2]], LANGUAGES[match[1]]
         for number, (where, line) in enumerate(text_lines(path), 1):
@@ -51,4 +44,5 @@ def _read(files: list[tuple[Path, re.Match[str]]]) -> Iterator[Document]:
             label, tab, text = line.partition("\t")
             if not (label and tab):
                 raise BadInput(f"{where} has no class before a tab; see that it is a file of MLDoc's")
-            yield Document(f"{path.name}:{number}", lang, text, fields={"label": label, "split": split})
+            documents.append(Document(f"{path.name}:{number}", lang, text, fields={"label": label, "split": split}))
+    return documents

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
+from itertools import islice
 
 import numpy as np
 import numpy.typing as npt
@@ -19,12 +20,9 @@ _BLOCK = 256
 
 @dataclass(frozen=True)
 class Precision:
-    """Share of the queries whose equivalent is among the first k candidates (P@k).
+    """Share of the queries whose equivalent is among the first k candidates (P@k), by k of ``RANKS``.
 
-    Attributes:
-        cosine: share by k, candidates ranked by cosine.
-        csls: share by k, candidates ranked by CSLS with ten neighbours on either side (Conneau et al. 2017).
-        queries: number of queries.
+    Candidates are ranked by cosine, and by CSLS with ten neighbours on either side (Conneau et al. 2017).
     """
 
     cosine: dict[int, float]
@@ -36,9 +34,7 @@ def precision(
     queries: FloatArray,
     candidates: FloatArray,
     equivalents: Sequence[AbstractSet[int]],
-    *,
     source: FloatArray | None = None,
-    ranks: Sequence[int] = RANKS,
 ) -> Precision:
     """Rank all candidates for each query; the rank that counts is that of the nearest equivalent.
 
@@ -48,30 +44,26 @@ def precision(
         equivalents: rows of the equivalent candidates by query; a query without equivalents counts as not found.
         source: (n, dim) unit rows of the queries' side, from which CSLS takes the candidates' neighbours; by default
             the queries.
-        ranks: the values of k.
     """
     source = queries if source is None else source
-    hubs = np.concatenate([_mean_nearest(candidates[start : start + _BLOCK], source) for start in _starts(candidates)])
+    neighbours = min(_NEIGHBOURS, len(source))
+    hubs = np.concatenate([neighbourhood(block @ source.T, neighbours) for block in _blocks(candidates)])
     by_cosine, by_csls = [], []
-    for start in _starts(queries):
-        cosines = queries[start : start + _BLOCK] @ candidates.T
-        csls = 2 * cosines - hubs  # the query's own neighbourhood is the same for all of its candidates
-        block_equivalents = equivalents[start : start + _BLOCK]
-        by_cosine += _places(cosines, block_equivalents)
-        by_csls += _places(csls, block_equivalents)
-    return Precision(_shares(by_cosine, ranks), _shares(by_csls, ranks), len(queries))
+    remaining = iter(equivalents)
+    for block in _blocks(queries):
+        cosines = block @ candidates.T
+        rows = list(islice(remaining, len(block)))
+        by_cosine += _places(cosines, rows)
+        by_csls += _places(2 * cosines - hubs, rows)  # the query's own neighbourhood is the same for its candidates
+    return Precision(_shares(by_cosine), _shares(by_csls), len(queries))
 
 
-def _shares(places: Sequence[float], ranks: Sequence[int]) -> dict[int, float]:
-    return {k: sum(place <= k for place in places) / max(len(places), 1) for k in ranks}
+def _blocks(rows: FloatArray) -> Iterator[FloatArray]:
+    return (rows[start : start + _BLOCK] for start in range(0, len(rows), _BLOCK))
 
 
-def _starts(rows: FloatArray) -> range:
-    return range(0, len(rows), _BLOCK)
-
-
-def _mean_nearest(rows: FloatArray, other_rows: FloatArray) -> FloatArray:
-    return neighbourhood(rows @ other_rows.T, min(_NEIGHBOURS, len(other_rows)))
+def _shares(places: Sequence[float]) -> dict[int, float]:
+    return {k: sum(place <= k for place in places) / max(len(places), 1) for k in RANKS}
 
 
 def _places(scores: npt.NDArray[np.float32], equivalents: Sequence[AbstractSet[int]]) -> list[float]:

@@ -60,7 +60,7 @@ def mldoc_corpus(folder: Path, languages: Sequence[str]) -> Corpus:
     Raises:
         BadInput: no such language has all three parts, or a line has no class.
     """
-    documents = list(read_mldoc(folder))
+    documents = read_mldoc(folder)
     corpus = by_language(documents, stated_parts(documents))
     complete = {lang: parts for lang, parts in corpus.items() if len(parts) == len(PARTS)}
     if not complete:
@@ -75,7 +75,7 @@ def mldoc_corpus(folder: Path, languages: Sequence[str]) -> Corpus:
 
 
 def classify_mldoc(corpus: Corpus, encoder: Encoder, console: Console) -> PairTable:
-    """Accuracy of a classifier that learns in one language and is tested in another, by pair of languages."""
+    """Accuracy by pair of languages: the classifier learns in one and is tested in the other."""
     data: dict[str, dict[Part, Labelled]] = {}
     for lang, parts in corpus.items():
         data[lang] = {}

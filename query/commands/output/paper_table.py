@@ -16,11 +16,9 @@ class PaperTable:
     """A paper's figures beside ours.
 
     Attributes:
-        labels: heads of the columns that say what a row is.
-        paper: heads of the paper's columns.
-        ours: heads of our columns.
-        counts: heads of the last columns.
-        digits: digits after the point.
+        labels: heads of the first columns, which say what a row is.
+        paper, ours, counts: heads of the other columns.
+        digits: digits of a figure after the point.
     """
 
     title: str

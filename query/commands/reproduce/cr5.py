@@ -13,18 +13,7 @@ from encoders.cr5.settings import Cr5Settings, Pairs
 from encoders.languages import normalise
 from query.commands.options import PATH, languages_option, output_options
 from query.commands.output.paper_table import PaperTable
-from query.reproduce.cr5 import (
-    PAPER,
-    PAPER_SENTENCES,
-    PAPER_WORDS,
-    Direction,
-    HoldOutPlan,
-    Published,
-    Retrieved,
-    retrieve_documents,
-    retrieve_sentences,
-    retrieve_words,
-)
+from query.reproduce import cr5 as tables
 from query.reproduce.cr5_data import Wikipedia, read_dictionary, read_europarl
 
 
@@ -75,19 +64,22 @@ def command(
     texts = read_europarl(europarl, first, second) if europarl else None
     entries = read_dictionary(dictionary, first, second) if dictionary else None
     settings = Cr5Settings(dimensions, ridge, pairs, tuple(normalise(code) for code in pivots))
-    plan = HoldOutPlan(queries, candidates, settings)
-    models, results = retrieve_documents(data, languages, plan, console)
-    _show_table(f"Documents, {pairs} training", results, PAPER[pairs], console)
+    plan = tables.HoldOutPlan(queries, candidates, settings)
+    models, results = tables.retrieve_documents(data, languages, plan, console)
+    _show_table(f"Documents, {pairs} training", results, tables.PAPER[pairs], console)
     model = models[first, second]
     if texts:
-        results = retrieve_sentences(model, (first, second), texts, 2 * queries, candidates)
-        _show_table("Sentences of Europarl", results, PAPER_SENTENCES, console)
+        results = tables.retrieve_sentences(model, (first, second), texts, 2 * queries, candidates)
+        _show_table("Sentences of Europarl", results, tables.PAPER_SENTENCES, console)
     if entries:
-        _show_table("Words", retrieve_words(model, (first, second), entries, 1500), PAPER_WORDS, console)
+        _show_table("Words", tables.retrieve_words(model, (first, second), entries, 1500), tables.PAPER_WORDS, console)
 
 
 def _show_table(
-    title: str, results: Sequence[Retrieved], paper: Mapping[Direction, Published], console: Console
+    title: str,
+    results: Sequence[tables.Retrieved],
+    paper: Mapping[tables.Direction, tables.Published],
+    console: Console,
 ) -> None:
     table = PaperTable(f"{title}, in %", ["", ""], ["paper P@1 5 10"], ["ours P@1 5 10"], ["queries"])
     rows = []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 
 import click
@@ -73,7 +74,7 @@ def _show_table(table: ClefTable, encoder: str, console: Console) -> None:
     shown = PaperTable("MAP; the paper, and ours", [""], SYSTEMS, [encoder], ["topics"], digits=3)
     for pair in table.pairs:
         topic_counts = f"{pair.topics:,} in {pair.searched:,}"
-        shown.add([f"{pair.query} → {pair.documents}"], pair.paper, [pair.score], topic_counts)
+        shown.add([f"{pair.query} → {pair.documents}"], pair.paper, [pair.map], topic_counts)
     paper_pairs_mean = table.paper_pairs_mean
     if paper_pairs_mean is not None:
         means = [sum(column) / len(PAPER) for column in zip(*PAPER.values(), strict=True)]
@@ -88,11 +89,8 @@ def _show_table(table: ClefTable, encoder: str, console: Console) -> None:
             "paper_pairs_mean": None if paper_pairs_mean is None else round(paper_pairs_mean, 6),
             "pairs": [
                 {
-                    "query": pair.query,
-                    "documents": pair.documents,
-                    "map": round(pair.score, 6),
-                    "topics": pair.topics,
-                    "searched": pair.searched,
+                    **asdict(pair),
+                    "map": round(pair.map, 6),
                     "paper": dict(zip(SYSTEMS, pair.paper, strict=False)) or None,
                 }
                 for pair in table.pairs

@@ -68,7 +68,7 @@ def command(
         raise click.UsageError("--splits are of --documents, without --draws")
     if not fine_tuned and (checkpoint or epochs or rate):
         raise click.UsageError("--checkpoint, --epochs and --rate belong to --fine-tuned; give it too")
-    texts = list(read_mldoc(mldoc)) if mldoc else labelled_documents(documents, console)
+    texts = read_mldoc(mldoc) if mldoc else labelled_documents(documents, console)
     taught = normalise(taught)
     if splits:
         labelled_splits = [split_by_concept(texts, taught, seed) for seed in range(splits)]

@@ -20,17 +20,8 @@ from encoders.session import Device
 from onnx_export.models import find_model, open_named
 from query.commands.options import PATH, device_option, languages_option, output_options
 from query.report.language_pairs import PairTable
+from query.reproduce import tlaser as tables
 from query.reproduce.classification import averages, labelled_documents
-from query.reproduce.tlaser import (
-    PAPER,
-    PAPER_PAIRS,
-    SearchErrors,
-    classify_documents,
-    classify_mldoc,
-    mldoc_corpus,
-    read_tatoeba,
-    search_sentences,
-)
 
 _AVERAGES = ["", ">cross", ">same", ">all"]
 
@@ -67,18 +58,18 @@ def command(
     """
     if not (mldoc or tatoeba or documents):
         raise click.UsageError("name the data: --mldoc DIR, --tatoeba DIR, or --documents SOURCE")
-    corpus = mldoc_corpus(mldoc, languages or list(PAPER_PAIRS)) if mldoc else {}
-    pairs = read_tatoeba(tatoeba, languages) if tatoeba else {}
+    corpus = tables.mldoc_corpus(mldoc, languages or list(tables.PAPER_PAIRS)) if mldoc else {}
+    pairs = tables.read_tatoeba(tatoeba, languages) if tatoeba else {}
     labelled = labelled_documents(documents, console, languages) if documents else []
     if corpus or labelled:
         loaded = open_named(encoder, method, console, device=device)
         if corpus:
-            _show_mldoc(classify_mldoc(corpus, loaded, console), loaded.spec.name, console)
+            _show_mldoc(tables.classify_mldoc(corpus, loaded, console), loaded.spec.name, console)
         if labelled:
-            _show_documents(classify_documents(labelled, splits, loaded, console), loaded.spec.name, console)
+            _show_documents(tables.classify_documents(labelled, splits, loaded, console), loaded.spec.name, console)
     if pairs:
         sentence_encoder = open_named(encoder, _whole_text_method(encoder, console), console, device=device)
-        _show_search(search_sentences(pairs, sentence_encoder, console), console)
+        _show_search(tables.search_sentences(pairs, sentence_encoder, console), console)
 
 
 def _whole_text_method(reference: str, console: Console) -> str:
@@ -90,30 +81,30 @@ def _whole_text_method(reference: str, console: Console) -> str:
 def _show_mldoc(table: PairTable, encoder: str, console: Console) -> None:
     rows = []
     for lang, accuracies in zip(table.queries, table.values.tolist(), strict=True):
-        papers = PAPER_PAIRS.get(lang, {})
+        papers = tables.PAPER_PAIRS.get(lang, {})
         cells = zip(table.documents, accuracies, strict=True)
         rows.append([lang, *(f"{papers.get(test, '–')}  {_percent(accuracy)}" for test, accuracy in cells)])
     title = "MLDoc, accuracy in %: the paper's cT-LASER, ours"
     console.table(["trained in", *(f">{lang}" for lang in table.documents)], rows, title=title)
-    paper_rows = [[name, *(f"{value:.1f}" for value in values)] for name, values in PAPER.items()]
+    paper_rows = [[name, *(f"{value:.1f}" for value in values)] for name, values in tables.PAPER.items()]
     ours = [f"ours: {encoder}", *(_percent(value) for value in asdict(averages(table)).values())]
     console.table(_AVERAGES, [*paper_rows, ours], title="MLDoc, averages in %")
-    console.emit({"task": "MLDoc", "paper": PAPER, "splits": [_as_json(table)]})
+    console.emit({"task": "MLDoc", "paper": tables.PAPER, "splits": [_as_json(table)]})
 
 
-def _show_documents(tables: Sequence[PairTable], encoder: str, console: Console) -> None:
+def _show_documents(results: Sequence[PairTable], encoder: str, console: Console) -> None:
     """Print means and deviations over splits: of each pair of languages, and of the averages."""
-    languages = tables[0].documents
-    values = np.array([table.values for table in tables])
+    languages = results[0].documents
+    values = np.array([table.values for table in results])
     rows = [[lang, *(_spread(column) for column in values[:, row].T)] for row, lang in enumerate(languages)]
-    title = f"Own documents, accuracy in %, mean ± deviation over {len(tables)} splits by concept"
+    title = f"Own documents, accuracy in %, mean ± deviation over {len(results)} splits by concept"
     console.table(["trained in", *(f">{lang}" for lang in languages)], rows, title=title)
-    means = np.array([list(asdict(averages(table)).values()) for table in tables])
+    means = np.array([list(asdict(averages(table)).values()) for table in results])
     console.table(_AVERAGES, [[encoder, *(_spread(column) for column in means.T)]])
-    console.emit({"task": "documents", "splits": [_as_json(table) for table in tables]})
+    console.emit({"task": "documents", "splits": [_as_json(table) for table in results]})
 
 
-def _show_search(results: Sequence[SearchErrors], console: Console) -> None:
+def _show_search(results: Sequence[tables.SearchErrors], console: Console) -> None:
     rows, rows_json = [], []
     for result in results:
         errors = result.there, result.back
