@@ -16,11 +16,11 @@ from encoders.document import Document, Encoded, Encoder, short_hash
 from encoders.wording import counted
 from indexer.indexing import pruning
 from indexer.indexing.encoding_queue import EncodingQueue
-from indexer.indexing.reading import Batch, batches, check_sources, count_ahead, documents_with, readings
+from indexer.indexing.reading import batches, check_sources, count_ahead, documents_with, readings
 from indexer.indexing.storing import StoringOutcome, add_vectors, put_encoded
 from indexer.indexing.wanted import counting_rows, replaces
 from indexer.ledger.index_runs import Note
-from indexer.ledger.ledger import Ledger
+from indexer.ledger.ledger import Batch, Ledger
 from indexer.ledger.tables import DONE, REFUSED, REMARK, Chunk
 from indexer.readers import ReadOptions
 from indexer.stores.contract import Stamp, VectorStore
@@ -155,11 +155,9 @@ class Pipeline:
             self.queue.finish_all()
 
     def _begin(self, batch: Batch) -> None:
-        chunk = self.ledger.recall(batch.number, batch.digest)
+        chunk = self.ledger.recall(batch)
         if chunk is None:
-            chunk = self.ledger.plan(
-                batch.number, self._wanted(batch.documents), batch.digest, batch.doc_ids, batch.notes
-            )
+            chunk = self.ledger.plan(batch, self._wanted(batch.documents))
         if chunk.state == DONE:
             self.progress(batch.records)
             return

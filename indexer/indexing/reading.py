@@ -5,13 +5,13 @@ from __future__ import annotations
 import threading
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from importlib.metadata import version
 
 from encoders.console import Progress
 from encoders.document import Document, short_hash
 from encoders.errors import StoreError
 from indexer.ledger.index_runs import Note
+from indexer.ledger.ledger import Batch
 from indexer.ledger.tables import REFUSED, REMARK
 from indexer.readers import Reading, ReadOptions, Refusal, Remark, count_records, fingerprint, read
 from indexer.readers.documents import with_languages
@@ -21,26 +21,6 @@ CHUNK_DOCUMENTS = 64
 CHUNK_CHARACTERS = 1_000_000
 _CHUNKING = "1"
 """Version of readers and chunks. Raise it when the same sources give other chunks: an older run is then not resumed."""
-
-
-@dataclass(frozen=True)
-class Batch:
-    """A chunk's documents, its refusals and remarks as notes, and the number of records read."""
-
-    number: int
-    documents: list[Document]
-    notes: list[Note]
-    records: int
-
-    @property
-    def doc_ids(self) -> list[str]:
-        """Ids of the documents, in their order."""
-        return [document.doc_id for document in self.documents]
-
-    @property
-    def digest(self) -> str:
-        """Hash of the ids and texts: a run is not resumed if its source now gives other documents."""
-        return short_hash(*(part for document in self.documents for part in (document.doc_id, document.text_hash)))
 
 
 def check_sources(sources: Sequence[str], options: ReadOptions) -> str:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Collection as Ids
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
+from encoders.document import Document, short_hash
 from encoders.errors import BadInput, StoreError
 from indexer.ledger.database import now, transaction
 from indexer.ledger.index_runs import (
@@ -38,6 +40,26 @@ from indexer.ledger.tables import (
 )
 
 _TWICE = "the id stands more than once in the sources; the later one wins"
+
+
+@dataclass(frozen=True)
+class Batch:
+    """A chunk as it was read: its documents, its refusals and remarks as notes, and the number of records read."""
+
+    number: int
+    documents: list[Document]
+    notes: list[Note]
+    records: int
+
+    @property
+    def doc_ids(self) -> list[str]:
+        """Ids of the documents, in their order."""
+        return [document.doc_id for document in self.documents]
+
+    @property
+    def digest(self) -> str:
+        """Hash of the ids and texts: a run is not resumed if its source now gives other documents."""
+        return short_hash(*(part for document in self.documents for part in (document.doc_id, document.text_hash)))
 
 
 class Ledger(RunLedger):
@@ -94,15 +116,15 @@ class Ledger(RunLedger):
             session.flush()
         return cls(engine, run, resumed=False)
 
-    def recall(self, number: int, digest: str) -> Chunk | None:
+    def recall(self, batch: Batch) -> Chunk | None:
         """A chunk that was planned before; None if it was not.
 
         Raises:
             StoreError: the chunk had other documents; the run is abandoned.
         """
         with transaction(self._engine) as session:
-            chunk = session.get(Chunk, (self.run.id, number))
-        if chunk is not None and chunk.digest != digest:
+            chunk = session.get(Chunk, (self.run.id, batch.number))
+        if chunk is not None and chunk.digest != batch.digest:
             self.abandon()
             raise StoreError(
                 f"run {self.run.id} can't go on: its sources are cut otherwise than when it began; "
@@ -112,11 +134,8 @@ class Ledger(RunLedger):
 
     def plan(
         self,
-        number: int,
+        batch: Batch,
         todo: Sequence[bool],
-        digest: str,
-        doc_ids: Sequence[str],
-        notes: Iterable[Note],
         *,
         spool: bytes | None = None,
         beaten: Mapping[str, tuple[int, Ids[int]]] | None = None,
@@ -129,6 +148,7 @@ class Ledger(RunLedger):
         Raises:
             BadInput: the run was given up meanwhile.
         """
+        number, doc_ids = batch.number, batch.doc_ids
         with transaction(self._engine) as session:
             self._still_planning(session)
             chunk = Chunk(
@@ -138,7 +158,7 @@ class Ledger(RunLedger):
                 documents=len(todo),
                 todo=bytes(todo),
                 wanted=sum(todo),
-                digest=digest,
+                digest=batch.digest,
                 updated=now(),
             )
             session.add(chunk)
@@ -151,12 +171,13 @@ class Ledger(RunLedger):
                     SeenDocument.run_id == self.run.id, SeenDocument.key.in_([_key(doc_id) for doc_id in beaten])
                 )
                 session.execute(update.values(chunk=number))
-            notes = list(notes)
-            noted = [note.doc_id for note in notes if note.doc_id]  # they are in the sources, and must not be pruned
+            noted = [
+                note.doc_id for note in batch.notes if note.doc_id
+            ]  # they are in the sources, and must not be pruned
             seen = self._seen_keys(session, [*doc_ids, *noted])
             new = {_key(doc_id) for doc_id in (*doc_ids, *noted)} - seen
             session.add_all(SeenDocument(run_id=self.run.id, key=key, chunk=number) for key in new)
-            session.add_all(finding(self.run.id, note) for note in (*notes, *_duplicates(doc_ids, seen)))
+            session.add_all(finding(self.run.id, note) for note in (*batch.notes, *_duplicates(doc_ids, seen)))
         return chunk
 
     def seen_in(self, doc_ids: Sequence[str]) -> dict[str, int]:

@@ -8,9 +8,9 @@ import sqlalchemy as sa
 
 from encoders.console import Console, Progress
 from encoders.document import Document, EncoderSpec, short_hash
-from indexer.indexing.reading import Batch, batches, check_sources, count_ahead, readings
+from indexer.indexing.reading import batches, check_sources, count_ahead, readings
 from indexer.indexing.wanted import counting_rows, replaces
-from indexer.ledger.ledger import Ledger
+from indexer.ledger.ledger import Batch, Ledger
 from indexer.ledger.tables import READING
 from indexer.readers import ReadOptions
 from indexer.stores.contract import Stamp, VectorStore
@@ -67,19 +67,12 @@ def hand_out(
     called with the number of records of each chunk, and ``pack_documents`` packs a chunk's documents for the workers.
     """
     for batch in chunks:
-        if ledger.recall(batch.number, batch.digest) is None:
+        if ledger.recall(batch) is None:
             stamps = store.stamps(model, batch.doc_ids)
             earlier = _earlier(ledger, batch.doc_ids)
             todo, beaten = wanted_documents(batch.documents, stamps, earlier)
-            ledger.plan(
-                batch.number,
-                todo,
-                batch.digest,
-                batch.doc_ids,
-                batch.notes,
-                spool=pack_documents(batch.documents),
-                beaten={doc_id: (earlier[doc_id][0], positions) for doc_id, positions in beaten.items()},
-            )
+            replaced = {doc_id: (earlier[doc_id][0], positions) for doc_id, positions in beaten.items()}
+            ledger.plan(batch, todo, spool=pack_documents(batch.documents), beaten=replaced)
         progress(batch.records)
     ledger.release()
 

@@ -19,10 +19,10 @@ import sqlalchemy as sa
 from kombu import Connection
 
 from encoders.console import Console
-from encoders.document import Encoder
+from encoders.document import Document, Encoder
 from indexer.collection import collection as collections
 from indexer.ledger.database import connect, open_engine, upgrade
-from indexer.ledger.ledger import Ledger
+from indexer.ledger.ledger import Batch, Ledger
 from indexer.readers import ReadOptions
 from indexer.settings import Settings
 from indexer.stores.factory import open_store
@@ -162,3 +162,7 @@ def field(database: str, redis: RedisServer, tmp_path: Path) -> Iterator[Field]:
 
 def records(count: int) -> list[dict[str, object]]:
     return [{"id": f"d{number:04d}", "lang": "en", "text": f"text {number}"} for number in range(count)]
+
+
+def one_document(number: int, doc_id: str) -> Batch:
+    return Batch(number, [Document(doc_id, "en", doc_id)], [], 1)

@@ -37,7 +37,7 @@ from indexer.workers.controlling import cancel
 from indexer.workers.publishing import spool, wanted_documents
 from indexer.workers.spool import pack, unpack
 from indexer.workers.sweeping import sweep
-from tests.indexer.workers.conftest import Field, records
+from tests.indexer.workers.conftest import Field, one_document, records
 from trials.counting_encoder import CountingEncoder
 
 
@@ -215,9 +215,9 @@ def test_a_run_given_up_while_its_sources_are_read_stays_given_up(field: Field) 
     field.write(records(2))
     arguments = (field.engine, "c", [str(field.source)], "mark", field.model, "build-c")
     reading = Ledger.open(*arguments, spooled=True, prune=True)
-    reading.plan(0, [True], "digest", ["a"], [], spool=b"")
+    reading.plan(one_document(0, "a"), [True], spool=b"")
     cancel(field.engine, "c")
-    for go_on in (lambda: reading.plan(1, [True], "digest", ["b"], [], spool=b""), reading.release):
+    for go_on in (lambda: reading.plan(one_document(1, "b"), [True], spool=b""), reading.release):
         with pytest.raises(BadInput, match=r"run 1 of collection c was cancelled while its sources were read"):
             go_on()
     assert [run.state for run in runs(field.engine, "c")] == ["cancelled"]
@@ -230,7 +230,7 @@ def test_a_run_cancelled_while_it_is_released_stays_cancelled(field: Field) -> N
     """A cancel that comes right after release's first look: of the two transactions one waits for the other."""
     field.write(records(2))
     reading = Ledger.open(field.engine, "c", [str(field.source)], "mark", field.model, "build-c", spooled=True)
-    reading.plan(0, [True], "digest", ["a"], [], spool=b"")
+    reading.plan(one_document(0, "a"), [True], spool=b"")
     other = connect(field.settings.database)
     cancelling = threading.Thread(target=cancel, args=(other, "c"))
 
@@ -248,7 +248,7 @@ def test_a_run_cancelled_while_it_is_released_stays_cancelled(field: Field) -> N
 def test_pruning_can_be_asked_for_until_workers_begin(field: Field) -> None:
     field.write(records(2))
     arguments = (field.engine, "c", [str(field.source)], "mark", field.model, "build-c")
-    Ledger.open(*arguments, spooled=True).plan(0, [True], "digest", ["a"], [], spool=b"")
+    Ledger.open(*arguments, spooled=True).plan(one_document(0, "a"), [True], spool=b"")
     again = Ledger.open(*arguments, spooled=True, prune=True)
     again.release()
     assert [run.prune for run in runs(field.engine, "c")] == [True]

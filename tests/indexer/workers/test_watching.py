@@ -23,7 +23,7 @@ from indexer.workers.sweeping import sweep
 from indexer.workers.watching import RunView, lines, wait_for
 from query.cli import run as run_command
 from tests.conftest import until
-from tests.indexer.workers.conftest import Field, records
+from tests.indexer.workers.conftest import Field, one_document, records
 
 
 def seen(field: Field, rate: float = 0.0) -> list[str]:
@@ -52,7 +52,7 @@ def test_people_are_told_chunks_rate_time_left_workers_and_errors(field: Field) 
 def test_a_run_that_stands_still_says_why_and_what_to_do(field: Field) -> None:
     field.write(records(2))
     reading = Ledger.open(field.engine, "c", [str(field.source)], "mark", field.model, "build-c", spooled=True)
-    reading.plan(0, [True], "digest", ["a"], [], spool=b"")
+    reading.plan(one_document(0, "a"), [True], spool=b"")
     (told,) = seen(field)
     assert told == (
         "run 1 of c reading: 1 document read; should the command that reads them have ended, give it again: it goes on"
