@@ -6,18 +6,20 @@ import os
 import secrets
 import signal
 from pathlib import Path
+from typing import Any
 
 import click
 
 from encoders.console import Console
 from encoders.errors import BadInput, MissingPart
-from encoders.session import Device
 from indexer.settings import Settings
 from query.commands.options import FILE, common_options, device_option
 
 
-@click.command("serve", short_help="HTTP: JSON, an Elasticsearch-shaped search, and a web page.")
-@click.option("-c", "--collection", "names", multiple=True, help="Serve this one, and others named so.  [default: all]")
+@click.command("serve")
+@click.option(
+    "-c", "--collection", "collections", multiple=True, help="Serve this one, and others named so.  [default: all]"
+)
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen at; any other needs tokens.")
 @click.option("--port", type=click.IntRange(0, 65535), default=8300, show_default=True)
 @click.option(
@@ -42,7 +44,9 @@ from query.commands.options import FILE, common_options, device_option
 @click.option(
     "--seconds", type=click.FloatRange(0.1), default=30.0, show_default=True, help="Until a search is given up."
 )
-@click.option("--max-body", type=click.IntRange(1000), default=1_000_000, show_default=True, help="Bytes of a request.")
+@click.option(
+    "--max-body", "body", type=click.IntRange(1000), default=1_000_000, show_default=True, help="Bytes of a request."
+)
 @click.option(
     "--hybrid", is_flag=True, help="Take in the collections' words, and let them count unless a request says no."
 )
@@ -56,7 +60,9 @@ from query.commands.options import FILE, common_options, device_option
     metavar="PATTERN",
     help="Let these indices be read there, too, by callers without credentials of their own.",
 )
-@click.option("--allow-writes", is_flag=True, help="Pass on _doc, _create, _update and _bulk of those who may write.")
+@click.option(
+    "--allow-writes", "writes", is_flag=True, help="Pass on _doc, _create, _update and _bulk of those who may write."
+)
 @click.option("--log", is_flag=True, help="Keep a log of queries, hits and clicks.")
 @click.option(
     "--log-days",
@@ -68,25 +74,14 @@ from query.commands.options import FILE, common_options, device_option
 @device_option
 @common_options
 def command(
-    names: tuple[str, ...],
     host: str,
     port: int,
     tokens: Path | None,
     hosts: tuple[str, ...],
-    rate: int,
     threads: int | None,
-    waiting: int,
-    seconds: float,
-    max_body: int,
-    hybrid: bool,
-    elastic: str,
-    indices: tuple[str, ...],
-    allow_writes: bool,
-    log: bool,
-    log_days: int,
-    device: Device,
     settings: Settings,
     console: Console,
+    **service: Any,
 ) -> None:
     """Serve collections: a page at /, JSON under /api (see /openapi.json), and Elasticsearch's search under its paths.
 
@@ -117,21 +112,10 @@ def command(
         )
     options = ServiceOptions(
         settings=settings,
-        collections=names,
-        device=device,
-        hybrid=hybrid,
         tokens=accepted_tokens,
         hosts=_hosts(host, hosts, local=local),
-        rate=rate,
         threads=threads or 2 * (os.cpu_count() or 1),
-        waiting=waiting,
-        seconds=seconds,
-        body=max_body,
-        elastic=elastic,
-        indices=indices,
-        writes=allow_writes,
-        log=log,
-        log_days=log_days,
+        **service,
     )
     http_server = server(Service(options), options, host, port)
     console.say(f"serving at http://{host}:{port}/ (stop with Ctrl-C)")

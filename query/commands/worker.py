@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from typing import Any
 
 import click
 
@@ -17,7 +18,7 @@ from onnx_export.models import DEFAULT
 from query.commands.options import common_options, device_option, method_option
 
 
-@click.command("worker", short_help="Encode and store what index runs with --broker hand out.")
+@click.command("worker")
 @click.option("-c", "--collection", "name", help="Collection whose encoder to load; others of the same are served too.")
 @click.option("--encoder", metavar="NAME|FOLDER", help=f"Encoder to load.  [default: {DEFAULT}, or the collection's]")
 @method_option
@@ -48,12 +49,9 @@ def command(
     encoder: str | None,
     method: str | None,
     device: Device,
-    concurrency: int,
-    lease: float,
-    grace: float,
-    metrics_port: int | None,
     settings: Settings,
     console: Console,
+    **limits: Any,
 ) -> None:
     """Work on index runs that were begun with --broker: take a chunk, encode it, store it, until SIGTERM or Ctrl-C.
 
@@ -73,13 +71,4 @@ def command(
             or {"encoder": collection.encoder, "method": collection.method}
         )
         encoder, method = encoder or encoder_spec["encoder"], method or encoder_spec["method"]
-    plan = WorkerPlan(
-        reference=encoder or DEFAULT,
-        method=method,
-        device=device,
-        concurrency=concurrency,
-        lease=lease,
-        grace=grace,
-        metrics_port=metrics_port,
-    )
-    sys.exit(serve(plan, settings, console))
+    sys.exit(serve(WorkerPlan(encoder or DEFAULT, method, device, **limits), settings, console))
