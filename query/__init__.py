@@ -3,6 +3,7 @@
 ``from query import Searcher`` is all that most programs need.
 """
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -13,19 +14,14 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 __all__ = ["Hit", "Passage", "Ranking", "RankingOptions", "Searcher", "__version__"]
 
+_MODULES = dict.fromkeys(["Hit", "Passage", "Ranking"], "query.ranking.hits") | {
+    "RankingOptions": "query.ranking.choice",
+    "Searcher": "query.ranking.searcher",
+}
+
 
 def __getattr__(name: str) -> Any:
     """Import the public names when they are first asked for: ``dragoman --help`` asks for none."""
-    if name == "Searcher":
-        from query.ranking.searcher import Searcher  # noqa: PLC0415
-
-        return Searcher
-    if name == "RankingOptions":
-        from query.ranking.choice import RankingOptions  # noqa: PLC0415
-
-        return RankingOptions
-    if name in {"Hit", "Passage", "Ranking"}:
-        from query.ranking import hits  # noqa: PLC0415
-
-        return getattr(hits, name)
+    if name in _MODULES:
+        return getattr(import_module(_MODULES[name]), name)
     raise AttributeError(f"module 'query' has no attribute {name!r}")

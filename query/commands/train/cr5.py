@@ -39,7 +39,7 @@ class _RidgeValue(click.ParamType[float | None]):
         return number
 
 
-@click.command("cr5", short_help="Learn a space of words from documents about the same concepts.")
+@click.command("cr5")
 @training_options
 @click.option("--dimensions", type=click.IntRange(1), default=300, show_default=True, help="Width of the vectors.")
 @click.option(
@@ -90,11 +90,7 @@ def command(
         Sources(sources, options, languages),
         output,
         settings=Cr5Settings(
-            dimensions=dimensions,
-            ridge=ridge,
-            pairs=pairs,
-            pivots=tuple(normalise(code) for code in pivots),
-            seed=seed,
+            dimensions=dimensions, ridge=ridge, pairs=pairs, pivots=tuple(normalise(code) for code in pivots), seed=seed
         ),
         precision=precision,
         console=console,

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from indexer.training.hmde import HmdeReport
 
 
-@click.command("hmde", short_help="Train a document encoder: a small transformer over sentence vectors.")
+@click.command("hmde")
 @training_options
 @click.option(
     "--encoder",

@@ -17,7 +17,7 @@ from query.commands.options import device_option, output_options, reading_option
 from query.commands.output.trainings import show_trained, show_training
 
 
-@click.command("lawdr", short_help="Weigh sentences by how rare what they say is.")
+@click.command("lawdr")
 @training_options
 @click.option("--encoder", metavar="NAME|FOLDER", help=f"Encoder of the sentences.  [default: {DEFAULT}]")
 @click.option(
@@ -47,13 +47,7 @@ def command(
     some like them. FOLDER then makes documents' vectors by method lawdr.
     """
     report = train_lawdr(
-        Sources(sources, options),
-        output,
-        encoder=encoder,
-        sample=sample,
-        seed=seed,
-        device=device,
-        console=console,
+        Sources(sources, options), output, encoder=encoder, sample=sample, seed=seed, device=device, console=console
     )
     _show_report(report, console)
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import click
 
 from encoders.console import Console
 from encoders.languages import normalise
+from encoders.maps.networks import Networks
+from encoders.maps.space import SpaceMaps
 from encoders.wording import counted
 from indexer.training.mapping import LearntMaps, MappingPlan, learn, require_writable, write
 from indexer.training.mapping_sources import AlignedSources
@@ -17,7 +20,7 @@ from indexer.training.nca import LearntNetworks, learn_networks
 from query.commands.options import PATH, aligned_options, output_options, place_options, reading_options, seed_option
 
 
-@click.command("mapping", short_help="Learn maps between the languages of an encoder.")
+@click.command("mapping")
 @click.option("-o", "--output", type=PATH, required=True, help="Folder to make.")
 @click.option(
     "--method",
@@ -82,43 +85,36 @@ def command(
 
 
 def _show_maps(learnt: LearntMaps, output: Path, console: Console) -> None:
-    pairs = {f"{lang} → {other_lang}": count for (lang, other_lang), count in learnt.pairs.items()}
-    best = learnt.tried[learnt.ridge]
-    console.emit(
-        {
-            "folder": str(output),
-            **learnt.maps.about,
-            "model": learnt.maps.model,
-            "tried": {f"{ridge:g}": asdict(mates) for ridge, mates in learnt.tried.items()},
-            "centred": asdict(learnt.centred),
-            "pairs": pairs,
-            "remarks": learnt.remarks,
-        }
-    )
-    console.say(
-        f"{counted(learnt.maps.about['concepts'], 'concept')}, {min(learnt.pairs.values()):,} to "
-        f"{max(learnt.pairs.values()):,} a pair of {len(learnt.maps.about['languages'])} languages; mates of "
+    maps, best = learnt.maps, learnt.tried[learnt.ridge]
+    values = {
+        "tried": {f"{ridge:g}": asdict(mates) for ridge, mates in learnt.tried.items()},
+        "centred": asdict(learnt.centred),
+        "pairs": {f"{lang} → {other_lang}": count for (lang, other_lang), count in learnt.pairs.items()},
+        "remarks": learnt.remarks,
+    }
+    outcome = (
+        f"{counted(maps.about['concepts'], 'concept')}, {min(learnt.pairs.values()):,} to "
+        f"{max(learnt.pairs.values()):,} a pair of {len(maps.about['languages'])} languages; mates of "
         f"held-out concepts found first: {best.rate:.3f} (means taken out only: {learnt.centred.rate:.3f}), "
-        f"ridge {learnt.ridge:g}; use it: dragoman calibrate -c NAME --map {output}"
+        f"ridge {learnt.ridge:g}"
     )
-    console.result(str(output))
+    _show_mapping(maps, values, outcome, output, console)
 
 
 def _show_networks(learnt: LearntNetworks, output: Path, console: Console) -> None:
     networks = learnt.networks
-    console.emit(
-        {
-            "folder": str(output),
-            **networks.about,
-            "model": networks.model,
-            "reached": asdict(learnt.reached),
-            "centred": asdict(learnt.centred),
-        }
-    )
-    console.say(
+    values = {"reached": asdict(learnt.reached), "centred": asdict(learnt.centred)}
+    outcome = (
         f"{len(networks.graphs)} networks of {len(networks.about['languages'])} languages, learnt from "
         f"{counted(networks.about['concepts'], 'concept')}; mates of held-out concepts found first: "
-        f"{learnt.reached.rate:.3f} (means taken out only: {learnt.centred.rate:.3f}); "
-        f"use it: dragoman calibrate -c NAME --map {output}"
+        f"{learnt.reached.rate:.3f} (means taken out only: {learnt.centred.rate:.3f})"
     )
+    _show_mapping(networks, values, outcome, output, console)
+
+
+def _show_mapping(
+    mapping: SpaceMaps | Networks, values: Mapping[str, Any], outcome: str, output: Path, console: Console
+) -> None:
+    console.emit({"folder": str(output), **mapping.about, "model": mapping.model, **values})
+    console.say(f"{outcome}; use it: dragoman calibrate -c NAME --map {output}")
     console.result(str(output))

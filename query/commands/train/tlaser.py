@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 _COUNT = click.IntRange(1)
 
 
-@click.command("tlaser", short_help="Learn a sentence encoder from parallel text.")
+@click.command("tlaser")
 @training_options
 @click.option(
     "--variant",
