@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from dataclasses import asdict
 from typing import Any
 
@@ -82,10 +83,7 @@ def _encoding_again(engine: sa.Engine, collection: Collection, settings: Setting
 def _count(collection: Collection, settings: Settings, model: str = "") -> tuple[dict[str, int], str]:
     """Number of documents by language, and an error instead of raising it: a broken store must not hide the others."""
     try:
-        store = collection.open_store(settings)
-        try:
+        with closing(collection.open_store(settings)) as store:
             return store.count(model), ""
-        finally:
-            store.close()
     except DragomanError as error:
         return {}, str(error)

@@ -25,7 +25,7 @@ from query.commands.options import FILE, PATH, common_options, device_option, me
 from query.evaluation.file_patterns import writable, write_lines
 
 
-@click.command("align", short_help="Pair the documents of two languages one to one.")
+@click.command("align")
 @click.argument("a", metavar="A")
 @click.argument("b", metavar="B")
 @click.option("-o", "--output", type=FILE, help="Write the pairs here.")

@@ -28,7 +28,7 @@ _MIN_CHANGED_SHARE = 0.1
 """Share of the documents that must have changed since the last look at the calibration, while an index is followed."""
 
 
-@click.command("attach", short_help="Make an existing Elasticsearch index cross-lingual in place.")
+@click.command("attach")
 @click.argument("index", required=False)
 @collection_option("Name of the collection it becomes.")
 @click.option("--text", metavar="FIELD", default="", help="Its field of texts, with dots into objects: content.body.")

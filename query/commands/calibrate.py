@@ -30,7 +30,7 @@ from query.fitting.decision import CalibrationInput, JudgedTopics
 from query.query_log.judged_queries import logged_queries
 
 
-@click.command("calibrate", short_help="Make languages comparable: after index by itself, again when wanted.")
+@click.command("calibrate")
 @collection_option("The collection to calibrate.")
 @click.option("--list", "listing", is_flag=True, help="Show the calibrations there are; make none.")
 @click.option("--use", "wanted", default="", metavar="ID|none", help="Search with this one from now on; make none.")
@@ -52,13 +52,7 @@ from query.query_log.judged_queries import logged_queries
     help="Directions of the language subspace taken out; 0: the mean.  [default: decided]",
 )
 @weights_option("Of the encoders that the collection combines, in their order.  [default: decided]")
-@click.option(
-    "--map",
-    "mapping",
-    type=PATH,
-    metavar="FOLDER",
-    help="Rank with maps of dragoman train mapping.",
-)
+@click.option("--map", "mapping", type=PATH, metavar="FOLDER", help="Rank with maps of dragoman train mapping.")
 @seed_option("Of the random samples.")
 @device_option
 @common_options

@@ -11,7 +11,7 @@ from indexer.workers.controlling import cancel
 from query.commands.options import collection_option, common_options
 
 
-@click.command("cancel", short_help="Give up a run of workers; what is stored stays.")
+@click.command("cancel")
 @collection_option("Name of the collection.", from_environment=False)
 @common_options
 def command(name: str, settings: Settings, console: Console) -> None:

@@ -10,17 +10,14 @@ from indexer.settings import Settings
 from query.commands.options import common_options
 
 
-@click.group("db", short_help="Look after the SQL database.")
+@click.group("db")
 def command() -> None:
     """Look after the SQL database of ledger and evaluation log."""
 
 
 @command.command("upgrade")
 @common_options
-def upgrade_command(
-    settings: Settings,
-    console: Console,
-) -> None:
+def upgrade_command(settings: Settings, console: Console) -> None:
     """Bring the database's tables to this version; on SQLite this happens by itself."""
     engine = open_engine(settings.database)
     try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from contextlib import closing
 
 import click
 import sqlalchemy as sa
@@ -21,7 +22,7 @@ from query.commands.options import collection_option, common_options
 from query.commands.output.detached import show_detached
 
 
-@click.command("delete", short_help="Remove documents, or a whole collection.")
+@click.command("delete")
 @click.argument("doc_ids", nargs=-1, metavar="[ID…]")
 @collection_option("The collection to remove from.", from_environment=False)
 @click.option("--all", "everything", is_flag=True, help="Remove the collection with everything that belongs to it.")
@@ -29,13 +30,7 @@ from query.commands.output.detached import show_detached
 @click.option("-y", "--yes", is_flag=True, help="Don't ask before a whole collection goes.")
 @common_options
 def command(
-    doc_ids: tuple[str, ...],
-    name: str,
-    everything: bool,
-    forget: bool,
-    yes: bool,
-    settings: Settings,
-    console: Console,
+    doc_ids: tuple[str, ...], name: str, everything: bool, forget: bool, yes: bool, settings: Settings, console: Console
 ) -> None:
     """Remove the documents with these IDs from a collection, or with --all the whole of it.
 
@@ -78,11 +73,8 @@ def _delete_documents(
     engine: sa.Engine, collection: Collection, doc_ids: Sequence[str], settings: Settings, console: Console
 ) -> None:
     name = collection.name
-    store = collection.open_store(settings, owner=owner_of(engine))
-    try:
+    with closing(collection.open_store(settings, owner=owner_of(engine))) as store:
         deleted = store.delete(doc_ids)
-    finally:
-        store.close()
     if not deleted:
         raise BadInput(f"collection {name} has none of these documents; search shows ids in brackets")
     console.emit({"collection": name, "deleted": deleted, "collection_deleted": False})

@@ -49,7 +49,7 @@ _QUERIES = (
 )
 
 
-@click.command("demo", short_help="Do the whole job on the collection that ships with Dragoman.")
+@click.command("demo")
 @common_options
 def command(settings: Settings, console: Console) -> None:
     """Index a small collection in ten languages, calibrate it, search it aloud, score it, and show it in pictures.

@@ -15,7 +15,7 @@ from query.commands.options import collection_option, common_options
 from query.commands.output.detached import show_detached
 
 
-@click.command("detach", short_help="Take back what attach added to an index.")
+@click.command("detach")
 @collection_option("The attached collection.", from_environment=False)
 @click.option("--forget", is_flag=True, help="Leave what is attached where it is: the server is gone for good.")
 @common_options

@@ -17,7 +17,7 @@ from onnx_export.models import DEFAULT, default_path, exported_models, find_mode
 from query.commands.options import output_options
 
 
-@click.group("encoders", invoke_without_command=True, short_help="List encoders, or show one.")
+@click.group("encoders", invoke_without_command=True)
 @click.pass_context
 def command(context: click.Context) -> None:
     """List encoders, or show one."""

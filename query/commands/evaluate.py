@@ -24,7 +24,7 @@ from query.query_log.judged_queries import logged_topic_set
 from query.ranking.choice import RankingOptions
 
 
-@click.command("evaluate", short_help="Score a collection with topics and relevance judgements.")
+@click.command("evaluate")
 @click.option("--topics", "topic_files", multiple=True, metavar="FILE", help="CLEF, TREC, TSV, JSON lines.")
 @click.option("--qrels", "qrel_files", multiple=True, metavar="FILE", help="Judgements in TREC format.")
 @click.option("--from-log", is_flag=True, help="Ask what dragoman serve --log was asked; clicks judge, or --qrels.")

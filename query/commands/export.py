@@ -19,12 +19,7 @@ def _languages(_context: click.Context, _option: click.Parameter, value: str | N
 
 @click.command("export")
 @click.argument("model")
-@click.option(
-    "-o",
-    "--output",
-    type=PATH,
-    help="Folder to make.  [default: NAME-PRECISION in the model cache]",
-)
+@click.option("-o", "--output", type=PATH, help="Folder to make.  [default: NAME-PRECISION in the model cache]")
 @precision_option("int8 for CPUs, fp16 for GPUs, q4 for little memory, fp32 to compare with.")
 @click.option(
     "--pooling", type=click.Choice(["mean", "cls", "cls-dense-tanh"]), help="Instead of what the model states."

@@ -22,7 +22,7 @@ from query.fitting.upkeep import is_calibrated, keep_calibrated
 _HINT = "interrupted; what is stored stays. Give the same command again to go on"
 
 
-@click.command("index", short_help="Read, encode and store documents; go on where it stopped.")
+@click.command("index")
 @sources_argument
 @collection_option("Name of the collection to put them into.")
 @click.option(

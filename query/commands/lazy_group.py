@@ -12,18 +12,11 @@ import click
 class LazyGroup(click.Group):
     """A group that lists its commands without importing them.
 
-    Each command is ``command`` in the module of its name, in the group's package.
+    Each command is ``command`` in the module of its name in ``package``. ``lines`` has a line on each command, in the
+    order of the list.
     """
 
     def __init__(self, *arguments: Any, package: str, lines: Mapping[str, str], **options: Any) -> None:
-        """Make a group of a package's commands.
-
-        Args:
-            arguments: of ``click.Group``.
-            package: the package whose modules are the commands.
-            lines: one line on each command, by name, in the order of the list.
-            options: of ``click.Group``.
-        """
         super().__init__(*arguments, **options)
         self.package, self.lines = package, lines
 
@@ -35,6 +28,7 @@ class LazyGroup(click.Group):
             return None
         module = importlib.import_module(f"{self.package}.{cmd_name.replace('-', '_')}")
         command: click.Command = module.command
+        command.short_help = self.lines[cmd_name]
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002, D102

@@ -21,7 +21,7 @@ from query.commands.options import PATH, aligned_options, output_options, place_
 from query.evaluation.plots import save_figure
 
 
-@click.command("mates", short_help="Mate retrieval: does a document find its translation first, map by map?")
+@click.command("mates")
 @reading_options
 @place_options
 @aligned_options
@@ -34,13 +34,7 @@ from query.evaluation.plots import save_figure
     help="Learn nothing: measure a mapping of dragoman train mapping, on all documents.",
 )
 @output_options
-def command(
-    sweep: Sweep,
-    plot: Path | None,
-    mapping: Path | None,
-    aligned: AlignedSources,
-    console: Console,
-) -> None:
+def command(sweep: Sweep, plot: Path | None, mapping: Path | None, aligned: AlignedSources, console: Console) -> None:
     """Find each document's translation among those of the other language, for all ordered pairs of languages.
 
     Documents of SOURCEs need the field `concept`, the same for translations of one another; concepts that all languages

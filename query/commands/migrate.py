@@ -18,7 +18,7 @@ from query.migration.reencode import ReencodingReport, is_migrating
 from query.migration.reencode import re_encode as encode_again
 
 
-@click.command("migrate", short_help="Move a collection to another encoder without encoding it again.")
+@click.command("migrate")
 @collection_option("The collection.")
 @click.option("--encoder", required=True, metavar="NAME|FOLDER", help="The new encoder.")
 @click.option("--method", type=click.Choice(METHODS), help="How it makes a document's vector.")

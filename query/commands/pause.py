@@ -11,7 +11,7 @@ from indexer.workers.controlling import pause
 from query.commands.options import collection_option, common_options
 
 
-@click.command("pause", short_help="Let workers rest; what they have they finish.")
+@click.command("pause")
 @collection_option("Name of the collection.", from_environment=False)
 @common_options
 def command(name: str, settings: Settings, console: Console) -> None:

@@ -17,7 +17,7 @@ from query.query_log.judged_queries import require_searches, topic_lines
 _SHOWN = 30
 
 
-@click.command("queries", short_help="What people asked a collection, for you to judge.")
+@click.command("queries")
 @collection_option("The collection.")
 @click.option("-o", "--output", type=FILE, help="Write all of them here, as JSON lines.")
 @common_options

@@ -12,7 +12,7 @@ from query.commands.options import FILE, collection_option, common_options
 from query.evaluation.file_patterns import expand
 
 
-@click.command("report", short_help="One HTML page: bias, fairness and scores, in pictures.")
+@click.command("report")
 @collection_option("The collection to show.", from_environment=False)
 @click.option("-o", "--output", type=FILE, help="File to write.  [default: NAME-report.html in this folder]")
 @click.option(

@@ -12,7 +12,7 @@ from indexer.workers.hints import Hints
 from query.commands.options import collection_option, common_options
 
 
-@click.command("resume", short_help="Let workers go on; bring back what a lost broker forgot.")
+@click.command("resume")
 @collection_option("Name of the collection.", from_environment=False)
 @common_options
 def command(name: str, settings: Settings, console: Console) -> None:

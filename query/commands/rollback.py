@@ -9,7 +9,7 @@ import click
 from encoders.console import Console
 from indexer.collection import collection as collections
 from indexer.collection import generations
-from indexer.ledger.database import connect
+from indexer.ledger.database import opened
 from indexer.settings import Settings
 from query.calibration import table as calibration_table
 from query.calibration.lineage import leave_migration
@@ -17,7 +17,7 @@ from query.commands.options import collection_option, common_options
 from query.ranking.query_encoder import query_encoder_spec
 
 
-@click.command("rollback", short_help="Return to what a collection was before it migrated or was rebuilt.")
+@click.command("rollback")
 @collection_option("The collection.", from_environment=False)
 @common_options
 def command(name: str, settings: Settings, console: Console) -> None:
@@ -26,8 +26,7 @@ def command(name: str, settings: Settings, console: Console) -> None:
     Nothing is lost: after a rebuild the same again goes forward, and after a migration dragoman migrate does. What was
     indexed since a rebuild is in the rebuilt one only.
     """
-    engine = connect(settings.database)
-    try:
+    with opened(settings.database) as engine:
         if calibration_id := leave_migration(engine, name):
             console.emit({"collection": name, "calibration": calibration_id})
             collection = collections.require(engine, name)
@@ -44,8 +43,6 @@ def command(name: str, settings: Settings, console: Console) -> None:
                 console.say("dragoman rollback once more returns to what it was before its rebuild")
             return
         generation = generations.roll_back(engine, name, settings)
-    finally:
-        engine.dispose()
     console.emit({"collection": name, **asdict(generation)})
     console.result(
         f"{name} is searched as generation {generation.number} again: "

@@ -21,7 +21,7 @@ from query.evaluation.measures import JUDGED
 from query.evaluation.significance import compare, corrected
 
 
-@click.group("runs", invoke_without_command=True, short_help="List, show, compare and export evaluation runs.")
+@click.group("runs", invoke_without_command=True)
 @click.pass_context
 def command(context: click.Context) -> None:
     """Look at what `dragoman evaluate` logged; alone it is `runs list`.
@@ -38,13 +38,7 @@ def command(context: click.Context) -> None:
 @click.option("-a", "--all", "every", is_flag=True, help="Every run of an evaluation, not the main one alone.")
 @click.option("-n", "--limit", type=click.IntRange(min=1), default=20, show_default=True, help="How many evaluations.")
 @common_options
-def list_runs(
-    collection: str | None,
-    every: bool,
-    limit: int,
-    settings: Settings,
-    console: Console,
-) -> None:
+def list_runs(collection: str | None, every: bool, limit: int, settings: Settings, console: Console) -> None:
     """List logged runs, newest first."""
     engine = click.get_current_context().with_resource(opened(settings.database))
     logged_runs = history.runs(engine, collection, every=every, limit=limit)
@@ -81,11 +75,7 @@ def _topics_in(run: history.LoggedRun) -> str:
 @command.command("show", short_help="Show a run's settings and every topic's scores.")
 @click.argument("run_id", metavar="RUN")
 @common_options
-def show_run(
-    run_id: str,
-    settings: Settings,
-    console: Console,
-) -> None:
+def show_run(run_id: str, settings: Settings, console: Console) -> None:
     """Show a run's settings and every topic's scores."""
     engine = click.get_current_context().with_resource(opened(settings.database))
     run = history.find(engine, run_id)
@@ -124,11 +114,7 @@ def _first_ten(names: Sequence[str]) -> str:
 @click.option("--plot", type=FILE, help="Draw the per-topic differences here (.png, .svg, .pdf).")
 @common_options
 def compare_runs(
-    run_ids: tuple[str, ...],
-    measures: str,
-    plot: Path | None,
-    settings: Settings,
-    console: Console,
+    run_ids: tuple[str, ...], measures: str, plot: Path | None, settings: Settings, console: Console
 ) -> None:
     """Compare runs with the first one, topic by topic: paired randomisation test and t-test, Holm's correction.
 
@@ -180,12 +166,7 @@ def _measures(runs: Sequence[history.LoggedRun], names: str) -> list[str]:
 @click.argument("run_id", metavar="RUN")
 @click.option("-o", "--output", type=FILE, help="File to write.  [default: stdout]")
 @common_options
-def export_run(
-    run_id: str,
-    output: Path | None,
-    settings: Settings,
-    console: Console,
-) -> None:
+def export_run(run_id: str, output: Path | None, settings: Settings, console: Console) -> None:
     """Write a run's ranking in TREC format; whitespace in ids is percent-encoded."""
     engine = click.get_current_context().with_resource(opened(settings.database))
     run = history.find(engine, run_id)

@@ -18,7 +18,7 @@ from query.ranking.choice import RankingOptions
 from query.ranking.hits import as_json
 
 
-@click.command("search", short_help="Find documents in any language.")
+@click.command("search")
 @click.argument("text")
 @collection_option("The collection to search.")
 @click.option("--lang", help="Language of the query.  [default: detected among the collection's]")

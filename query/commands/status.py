@@ -19,18 +19,12 @@ from query.collections.status import describe
 from query.commands.options import common_options
 
 
-@click.command("status", short_help="Collections, languages, encoders, calibrations, index runs, refusals.")
+@click.command("status")
 @click.option("-c", "--collection", "name", help="Only this collection, with everything refused in it.")
 @click.option("--watch", "watched", is_flag=True, help="Look on while workers index a collection, until they are done.")
 @click.option("--every", type=click.FloatRange(0.1), default=2.0, show_default=True, help="Seconds between two looks.")
 @common_options
-def command(
-    name: str | None,
-    watched: bool,
-    every: float,
-    settings: Settings,
-    console: Console,
-) -> None:
+def command(name: str | None, watched: bool, every: float, settings: Settings, console: Console) -> None:
     """Show collections: documents by language, encoder, calibrations, index runs, and what was refused and why."""
     if watched and not name:
         raise click.UsageError("--watch looks at one collection; name it with -c")

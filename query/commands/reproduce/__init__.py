@@ -21,7 +21,6 @@ _LINES = {
     cls=LazyGroup,
     package=__name__,
     lines=_LINES,
-    short_help="Compute a paper's table, its figures beside ours.",
 )
 def command() -> None:
     """Compute a paper's table from the data it names, and print the paper's figures beside ours."""
