@@ -18,12 +18,6 @@ def rank_by_bm25(
 
     The index is a temporary SQLite database, which moves to disk as it grows and is deleted afterwards.
 
-    Args:
-        documents: all documents of the language.
-        queries: queries in the language.
-        lang: the language, which decides how words are stemmed.
-        k: number of documents to rank for each query.
-
     Returns:
         For each query up to ``k`` documents with their BM25 scores, best first; each shares a word with the query.
     """

@@ -36,7 +36,6 @@ class Evaluation:
     """An evaluation that was logged.
 
     Attributes:
-        number: number of the evaluation in the log.
         baseline: what the runs are compared with: a run from a TREC file, or logged runs; none if nothing was named.
     """
 
@@ -93,14 +92,8 @@ def evaluate_collection(
 ) -> Evaluation:
     """Rank every topic against a collection, score the rankings, and log them.
 
-    Args:
-        collection: name of the collection.
-        topic_set: topics and judgements.
-        settings: where the collection and the log are.
-        plan: how to evaluate; an empty tag is replaced by the encoder's name.
-        ranking: options that replace those of the calibration.
-        baseline: a logged run or a TREC run file to compare with; empty: none.
-        console: where progress and warnings go.
+    An empty tag of the plan is replaced by the encoder's name. The options ``ranking`` replace those of the calibration.
+    The ``baseline`` is a logged run or a TREC run file to compare with.
 
     Raises:
         BadInput: there is no such collection or run, or no topic has a relevant document.

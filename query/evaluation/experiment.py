@@ -35,8 +35,6 @@ class EvaluationPlan:
     """How to evaluate.
 
     Attributes:
-        measures: from ``parse_measures``.
-        tag: name of the runs.
         fields: parts of a topic that form the query.
         to: languages of documents; none: all languages of the collection.
         depth: number of documents ranked per topic.
@@ -132,11 +130,7 @@ class Judgements:
 
 
 def by_language(topics: Sequence[Topic], langs: Sequence[str] = ()) -> dict[str, list[Topic]]:
-    """Topics by their language.
-
-    Args:
-        topics: topics in any languages.
-        langs: wanted languages in the order of the result; empty: all languages.
+    """Topics by their language, in the order of the wanted languages ``langs``; without these all languages, sorted.
 
     Raises:
         BadInput: a wanted language has no topic, or a topic occurs twice in one language.
@@ -161,12 +155,8 @@ def experiment(
 ) -> Result:
     """Rank every topic language's topics, against all target languages and within their own, and score the runs.
 
-    Args:
-        searcher: ranks the documents.
-        topics: by language, from ``by_language``.
-        qrels: the judgements; if ``plan.to`` is given, only those of documents in these languages count.
-        plan: how to evaluate.
-        advance: called with the number of topics ranked since the last call.
+    If the plan restricts the languages of documents, only judgements of documents in these languages count. ``advance``
+    is called with the number of topics ranked since its last call.
 
     Raises:
         BadInput: the qrels judge nothing relevant for any topic, or a target language is not in the collection.
@@ -283,11 +273,7 @@ def score_external(
 ) -> Scores:
     """Score a run of another system over the same topics and judgements.
 
-    Args:
-        run: its topics are ``qid.lang``, or plain ids if ``topics`` are in one language.
-        topics: by language.
-        qrels: the judgements.
-        measures: from ``parse_measures``.
+    The run's topics are ``qid.lang``, or plain ids if ``topics`` are in one language.
 
     Raises:
         BadInput: the run has none of the topics.

@@ -74,14 +74,9 @@ def fairness(
     lang: str,
     targets: Sequence[str],
 ) -> Fairness:
-    """The fairness of one topic language's rankings, over the topics of the qrels.
+    """The fairness of one topic language's rankings of documents in the languages ``targets``, over the topics of the qrels.
 
-    Args:
-        rankings: by topic id; a topic without a ranking has no hits.
-        qrels: judgements by topic id.
-        langs: languages of the judged documents; documents that are missing here don't count.
-        lang: language of the topics.
-        targets: languages of documents that were searched.
+    A topic without a ranking has no hits; judged documents without a language in ``langs`` don't count.
     """
     own_shares = {}
     if lang in targets:
@@ -129,13 +124,9 @@ def own_language_share(langs: Sequence[str], lang: str, depth: int) -> float:
 def found_by_language(
     rankings: Mapping[str, Sequence[str]], qrels: Mapping[str, Judged], langs: Mapping[str, str], depth: int = DEPTH
 ) -> dict[str, FoundRelevant]:
-    """Count each language's relevant documents, and those among the first hits of their topic's ranking.
+    """Count each language's relevant documents, and those among the first ``depth`` of their topic's ranking.
 
-    Args:
-        rankings: document ids by topic id, best first.
-        qrels: judgements by topic id.
-        langs: languages of the judged documents; documents that are missing here don't count.
-        depth: number of hits to look at.
+    Judged documents without a language in ``langs`` don't count.
     """
     found_counts: dict[str, int] = {}
     relevant_counts: dict[str, int] = {}
@@ -164,12 +155,7 @@ def peer(
     ``depth`` share the last rank. A level gives 1 if all of its documents are in one language or none was found. Like
     every test, PEER shows little with few documents: with one document per language it is the same for all rankings.
 
-    Args:
-        doc_ids: the ranking, best first.
-        judged: relevance by document id; only levels above 0 count.
-        langs: languages of the judged documents; documents that are missing here don't count.
-        depth: number of hits in which a document counts as found.
-        weights: weights of the levels; by default all levels of the topic weigh the same.
+    Documents without a language in ``langs`` don't count. By default all levels weigh the same.
     """
     rank_of = {doc_id: rank for rank, doc_id in enumerate(doc_ids[:depth])}
     levels: dict[int, dict[str, list[int]]] = {}

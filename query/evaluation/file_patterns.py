@@ -13,9 +13,7 @@ from encoders.errors import BadInput
 def expand(names: Sequence[str], what: str) -> list[Path]:
     """Files that names stand for: a file, the files of a folder or a pattern, or several of these between commas.
 
-    Args:
-        names: names as typed.
-        what: expected content of the files, for the message.
+    The message calls the expected content of the files ``what``.
 
     Raises:
         BadInput: a name stands for no file.

@@ -141,14 +141,14 @@ class ScoreRow(Base):
     value: Mapped[float] = mapped_column(sa.Double)
 
 
-def log(engine: sa.Engine, setup: Setup, outcomes: Sequence[ScoredRun], created: dt.datetime | None = None) -> int:
+def log(engine: sa.Engine, setup: Setup, outcomes: Sequence[ScoredRun]) -> int:
     """Write an evaluation with its runs and scores in one transaction; returns the evaluation's number.
 
     The main run is the pooled run, or else the first run.
     """
     main = next((outcome.name for outcome in outcomes if outcome.kind == "pooled"), outcomes[0].name)
     with transaction(engine) as session:
-        evaluation = EvaluationRow(created=created or now(), setup=setup)
+        evaluation = EvaluationRow(created=now(), setup=setup)
         for outcome in outcomes:
             _log_run(session, evaluation, outcome, main=outcome.name == main)
         return evaluation.id

@@ -99,11 +99,7 @@ def evaluate(
 
     A topic with relevant documents and no hits counts 0; a topic without any relevant document is left out.
 
-    Args:
-        run: the rankings.
-        qrels: the judgements; judgements of other topics don't count.
-        measures: from ``parse_measures``.
-        topics: ids of the topics to score; by default those of the run and of the qrels.
+    The ids ``topics`` say which topics are scored, by default those of the run and of the qrels.
 
     Raises:
         BadInput: no topic has a relevant document.

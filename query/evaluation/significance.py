@@ -31,16 +31,11 @@ class Comparison:
     other. The tests then take the topic, the sum over its versions, as one observation; all else is over versions.
 
     Attributes:
-        measure: name of the measure.
-        a: name of the run that is compared to.
-        b: name of the run that is compared.
-        mean_a: mean of ``a`` over the common topics.
-        mean_b: mean of ``b`` over the common topics.
+        a: name of the run that is compared to; ``mean_a`` is its mean over the common topics.
+        b: name of the run that is compared; ``mean_b`` is its mean over the common topics.
         difference: ``mean_b - mean_a``.
         effect: difference by the standard deviation of the differences (Cohen's d for pairs); 0 if they don't vary.
-        wins: number of topics where ``b`` is better.
-        losses: number of topics where ``a`` is better.
-        ties: number of topics where both are equal.
+        wins: number of topics where ``b`` is better; at ``losses`` topics ``a`` is better, at ``ties`` they are equal.
         p_randomisation: two-sided p of the randomisation test.
         p_t: two-sided p of the paired t-test; none with a single topic.
         p_holm: ``p_randomisation`` corrected for all comparisons made together.
@@ -126,27 +121,21 @@ def corrected(comparisons: Sequence[Comparison]) -> list[Comparison]:
     return [replace(comparison, p_holm=p_value) for comparison, p_value in zip(comparisons, p_values, strict=True)]
 
 
-def randomisation_test(differences: Floats, *, resamples: int = RESAMPLES, seed: int = SEED) -> Floats:
+def randomisation_test(differences: Floats) -> Floats:
     """Two-sided p that the mean difference is 0, by flipping the sign of each topic's difference.
 
-    With up to ``EXACT_TOPICS`` topics all assignments of signs are tried; with more topics, ``resamples`` random
+    With up to ``EXACT_TOPICS`` topics all assignments of signs are tried; with more topics, ``RESAMPLES`` random
     assignments and the observed one, so that p is never 0. The signs are the same for all measures.
 
-    Args:
-        differences: (topics, measures) float64.
-        resamples: number of assignments to draw.
-        seed: seed of the draw; fixed, so that a repeated comparison gives the same p.
-
-    Returns:
-        (measures,) float64 in (0, 1].
+    The (topics, measures) differences give (measures,) p values in (0, 1]; a repeated comparison gives the same.
     """
     topics, measures = differences.shape
     exact = topics <= EXACT_TOPICS
-    total = 1 << topics if exact else resamples
+    total = 1 << topics if exact else RESAMPLES
     sums = differences.sum(axis=0)
     tolerance = 1e-12 * np.maximum(np.abs(differences).sum(axis=0), 1e-300)
     at_least = np.zeros(measures, dtype=np.int64) if exact else np.ones(measures, dtype=np.int64)
-    random = np.random.default_rng(seed)
+    random = np.random.default_rng(SEED)
     for start in range(0, total, _CHUNK):
         count = min(_CHUNK, total - start)
         flips = _all_flips(start, count, topics) if exact else _random_flips(random, count, topics)

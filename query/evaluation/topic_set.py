@@ -21,7 +21,6 @@ class TopicSet:
     """Topics and judgements, with the names and hashes of their files.
 
     Attributes:
-        topics: topics by language.
         name: names of the topics' files.
         topics_hash: hash of the topics' files; ``qrels_hash`` is that of the judgements' files.
     """
@@ -41,14 +40,7 @@ def read_topic_set(
     lang: str = "",
     encoding: str = "",
 ) -> TopicSet:
-    """Read files of topics and of judgements.
-
-    Args:
-        topic_paths: files of topics.
-        qrel_paths: files of judgements.
-        langs: wanted languages of topics, in the order of the result; empty: all languages.
-        lang: language of topics that name none.
-        encoding: encoding of the topics' files; empty: UTF-8, then the declared encoding.
+    """Read files of topics and of judgements; ``langs`` are as in ``by_language``, the rest as in ``read_topics``.
 
     Raises:
         BadInput: a file can't be read, a wanted language has no topic, or a topic occurs twice.

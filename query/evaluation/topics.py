@@ -43,8 +43,6 @@ class Topic:
     Attributes:
         qid: id of the topic, the same in every language.
         lang: normalised BCP 47 tag; ``und`` if the language is not stated.
-        title: a few words.
-        description: a sentence.
         narrative: what counts as relevant.
     """
 

@@ -67,11 +67,7 @@ class Run:
 
     @classmethod
     def from_trec(cls, lines: Iterable[str], where: str) -> Run:
-        """Read a run in TREC's format; the rankings have trec_eval's order.
-
-        Args:
-            lines: lines of the file.
-            where: name of the file for messages.
+        """Read a run in TREC's format; the rankings have trec_eval's order, and messages call the file ``where``.
 
         Raises:
             BadInput: a line hasn't six columns, a score is not a finite number, or a ranking has a document twice.

@@ -42,7 +42,6 @@ class DialPoint:
     """Results at one balance.
 
     Attributes:
-        balance: 0 to 1.
         own_language: share of the first hits that are in the query's language.
         value: value of the quality measure; None if it was not measured.
     """
@@ -53,12 +52,9 @@ class DialPoint:
 
 
 def inline_svg(draw: Callable[[], Figure], name: str, description: str) -> str:
-    """A figure as a self-contained ``<svg>`` element.
+    """A figure as a self-contained ``<svg>`` element with a ``description`` for screen readers.
 
-    Args:
-        draw: draws the figure.
-        name: prefix of the element's ids, unique on the page.
-        description: text for screen readers.
+    The ``name``, unique on the page, is the prefix of the element's ids.
     """
     import matplotlib as mpl  # noqa: PLC0415 - half a second
 

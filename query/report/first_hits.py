@@ -39,15 +39,15 @@ class FirstHits:
         return float(np.mean(shares)) if shares else 0.0
 
 
-def first_hits(store: VectorStore, calibration: Calibration, choice: Choice, depth: int, *, seed: int = 0) -> FirstHits:
+def first_hits(store: VectorStore, calibration: Calibration, choice: Choice, depth: int) -> FirstHits:
     """First ``depth`` hits of a sample of the calibration's pseudo-queries, each without the document it comes from.
 
-    The ``choice`` says how to rank; balance 0 is plain cosine. ``seed`` draws the sample.
+    The ``choice`` says how to rank; balance 0 is plain cosine.
     """
     counts = store.count()
     ranker, targets = FairRanker(store, calibration, choice, max(counts.values(), default=0)), sorted(counts)
     queries_per_language = max(_EACH, QUERIES // max(len(calibration.languages), 1))
-    generator = np.random.default_rng(seed)
+    generator = np.random.default_rng(0)
     query_langs: list[str] = []
     hit_langs: list[list[str]] = []
     for lang, language in calibration.languages.items():

@@ -81,12 +81,8 @@ def map_by_pair(
 
     Relevant documents of the other languages are left out of a ranking, so that they neither help nor hinder.
     Irrelevant documents of every language compete. The mean is over topics with a relevant document of the pair's
-    document language. Documents without a language in ``langs`` don't count.
-
-    Args:
-        rankings: document ids by topic id, by topic language.
-        qrels: the judgements.
-        langs: language of each judged document by id.
+    document language. Documents without a language in ``langs`` don't count. The rankings are document ids by topic id,
+    by topic language.
     """
     relevant: dict[str, dict[str, str]] = {}
     for qrel in qrels:

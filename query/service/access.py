@@ -25,7 +25,7 @@ class Token:
     """The token of a caller.
 
     Attributes:
-        name: of the caller, for logs; the user name of basic auth is ignored.
+        name: of the caller; the user name of basic auth is ignored.
         digest: SHA-256 of the token.
         writes: whether this caller's writes are passed on, if the service passes writes on.
     """

@@ -22,14 +22,7 @@ class SearchThreads:
     """
 
     def __init__(self, threads: int, waiting: int, seconds: float, metrics: Metrics) -> None:
-        """Begin without searches.
-
-        Args:
-            threads: number of searches at once.
-            waiting: number of requests that may wait for a thread.
-            seconds: until a request is given up.
-            metrics: shows the searches that run or wait, and counts refused requests.
-        """
+        """Begin without searches; ``waiting`` requests may wait for the threads, and each is given up after ``seconds``."""
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="search")
         self._threads, self._capacity, self._seconds = threads, threads + waiting, seconds
         self._admitted = 0

@@ -37,14 +37,7 @@ class AccessMiddleware:
     def __init__(
         self, app: ASGIApp, options: ServiceOptions, metrics: Metrics, cluster: Upstream | None = None
     ) -> None:
-        """Wrap an application.
-
-        Args:
-            app: answers the requests that pass.
-            options: tokens, host names, size of a body and rate.
-            metrics: counts answers and their seconds.
-            cluster: Elasticsearch, which may vouch for callers; none: there is no cluster.
-        """
+        """Wrap an application, which answers the requests that pass; the cluster, if any, may vouch for callers."""
         self._app, self._options, self._metrics, self._cluster = app, options, metrics, cluster
         self._rates = Rates(options.rate)
 

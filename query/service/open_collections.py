@@ -135,15 +135,6 @@ class OpenCollections:
         with self._engine.connect() as connection:
             return list(connection.scalars(_NAMES))
 
-    def row(self, name: str) -> Collection:
-        """The row of a collection that is served.
-
-        Raises:
-            BadInput: the collection does not exist, or is not served.
-        """
-        self._require_served(name)
-        return collections.require(self._engine, name)
-
     def rows(self) -> list[Collection]:
         """The rows of all collections that are served."""
         return [
@@ -152,17 +143,11 @@ class OpenCollections:
             if not self._options.collections or collection.name in self._options.collections
         ]
 
-    def _require_served(self, name: str) -> None:
-        if self._options.collections and name not in self._options.collections:
-            raise BadInput(f"there is no collection {name!r} here; there are: {', '.join(self._options.collections)}")
-
     @contextmanager
     def searcher(self, name: str, calibration: str = "") -> Iterator[Searcher]:
         """A searcher of the collection as it is now, for one search.
 
-        Args:
-            name: of the collection.
-            calibration: beginning of an id; ``none``: plain cosine; empty: the active one.
+        The calibration is the beginning of an id, or ``none`` for plain cosine; empty: the active one.
 
         Raises:
             BadInput: there is no such collection or calibration.
@@ -170,7 +155,9 @@ class OpenCollections:
             ModelMismatch: the encoder is not that of the collection or of its calibration.
             StoreError: the store or the database does not answer.
         """
-        self._require_served(name)
+        served = self._options.collections
+        if served and name not in served:
+            raise BadInput(f"there is no collection {name!r} here; there are: {', '.join(served)}")
         opened = self._acquire(name)
         try:
             yield self._named_calibration(opened, calibration) if calibration else opened.searcher

@@ -32,10 +32,8 @@ class QueryBatcher:
     def __init__(self, encoder: Encoder, *, encoded: Callable[[int], None], kept: Callable[[bool], None]) -> None:
         """Start the thread.
 
-        Args:
-            encoder: the encoder of queries.
-            encoded: called with the number of queries of each batch.
-            kept: called for each query with whether its vector was kept.
+        ``encoded`` is called with the number of queries of each batch, ``kept`` for each query with whether its vector
+        was kept.
         """
         self._encoder = encoder
         self._count_encoded, self._count_kept = encoded, kept

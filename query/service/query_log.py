@@ -30,13 +30,7 @@ class QueryLog:
     """Writes the log in a separate thread, so that no search waits for the database."""
 
     def __init__(self, engine: sa.Engine, days: int, metrics: Metrics) -> None:
-        """Start the thread.
-
-        Args:
-            engine: the database.
-            days: how long entries are kept.
-            metrics: counts entries that were lost.
-        """
+        """Start the thread; entries are kept for ``days``, and the metrics count those that were lost."""
         self._engine, self._days, self._metrics = engine, days, metrics
         self._queue: Queue[SearchRow | ClickRow | None] = Queue(_MAX_WAITING)
         self._thread = threading.Thread(target=self._work, name="query log", daemon=True)

@@ -59,10 +59,7 @@ class SearchResult:
     """The answer to a search request.
 
     Attributes:
-        hits: best first.
-        lang: language of the query.
         confidence: of the language detection; none where the request gave the language.
-        choice: how the hits were ranked.
         took: milliseconds.
         logged: id of the search in the query log; none if it was not logged.
     """
@@ -132,10 +129,7 @@ class Api:
     def found(self, searcher: Searcher, request: SearchRequest, filters: Mapping[str, Any] | None) -> SearchResult:
         """Search for ``/api`` or for an Elasticsearch path, count the search and, where a log is kept, log it.
 
-        Args:
-            searcher: of the collection, as this caller may use it.
-            request: the query and how to rank; its own ``filters`` are not used.
-            filters: values that fields of a document must have.
+        The ``filters`` count, those of the request are not used.
 
         Raises:
             BadInput: the collection can't be searched with these settings.

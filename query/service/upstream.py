@@ -31,14 +31,7 @@ class Upstream:
     """
 
     def __init__(self, server: str, credentials: Credentials, seconds: float, metrics: Metrics) -> None:
-        """Prepare the connections; no call is sent yet.
-
-        Args:
-            server: scheme, host, port.
-            credentials: the service's own.
-            seconds: until a call without an answer fails.
-            metrics: measures the seconds of each answer.
-        """
+        """Prepare the connections, with the service's credentials; a call without an answer fails after ``seconds``."""
         self.server, self._metrics = server, metrics
         self._authorization = _authorization(credentials)
         verify: ssl.SSLContext | bool = True
@@ -54,14 +47,10 @@ class Upstream:
     async def send(
         self, method: str, target: str, headers: Mapping[str, str], body: bytes, authorization: str
     ) -> tuple[int, dict[str, str], bytes]:
-        """Status, headers and body of the cluster's answer.
+        """Status, headers and body of the cluster's answer to a method and a target, which is path and parameters.
 
-        Args:
-            method: GET, POST …
-            target: path and parameters.
-            headers: of the caller; only those of ``_SENT_HEADERS`` are passed on.
-            body: as the caller sent it.
-            authorization: the caller's own; empty: the service's.
+        Of the caller's headers only ``_SENT_HEADERS`` are passed on. Without an authorization of the caller's own the
+        call has the service's.
 
         Raises:
             Refused: the cluster does not answer.

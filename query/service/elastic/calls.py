@@ -68,7 +68,6 @@ class Call:
     """A call of Elasticsearch.
 
     Attributes:
-        method: GET, POST …
         parts: of the path, decoded.
         kind: the parts with ``{index}`` and ``{id}`` in place of names.
         query: names and values of the parameters.

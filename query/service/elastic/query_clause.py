@@ -80,11 +80,7 @@ def has_clause(value: Any) -> bool:
 
 
 def parse(body: Mapping[str, Any], parameters: Mapping[str, str]) -> CrossLingual:
-    """Parse a search that has the clause.
-
-    Args:
-        body: of the search; the clause is somewhere in it.
-        parameters: of the URL; they override settings of the body.
+    """Parse a search that has the clause; parameters of the URL override settings of the body.
 
     Raises:
         Refused: the search has something that can't be combined with the clause.
@@ -212,9 +208,7 @@ def _tag(name: str, default: str, *sources: Any) -> str:
 def as_filters(clauses: Sequence[Mapping[str, Any]], read_fields: Sequence[str]) -> dict[str, Any]:
     """Filters by field from ``term`` and ``terms`` clauses, for a store without Elasticsearch's clauses; all must hold.
 
-    Args:
-        clauses: of Elasticsearch.
-        read_fields: fields of a document's text, title and language, which can't filter.
+    The ``read_fields``, which have a document's text, title and language, can't filter.
 
     Raises:
         Refused: a clause is neither ``term`` nor ``terms`` of one field, or its field can't filter.
