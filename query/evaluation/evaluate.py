@@ -92,8 +92,8 @@ def evaluate_collection(
 ) -> Evaluation:
     """Rank every topic against a collection, score the rankings, and log them.
 
-    An empty tag of the plan is replaced by the encoder's name. The options ``ranking`` replace those of the calibration.
-    The ``baseline`` is a logged run or a TREC run file to compare with.
+    The encoder's name replaces an empty tag of the plan; the options ``ranking`` replace those of the calibration. The
+    ``baseline`` is a logged run or a TREC run file to compare with.
 
     Raises:
         BadInput: there is no such collection or run, or no topic has a relevant document.

@@ -8,8 +8,11 @@ third measure is the share of each language's relevant documents that are among 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+
+import numpy as np
 
 from query.ranking.hits import Ranking
 
@@ -19,6 +22,7 @@ OWN_LANGUAGE, PEER = "own-language", f"PEER@{DEPTH}"
 
 Judged = Mapping[str, int]
 """Relevance by document id."""
+_NO_HITS = Ranking((), (), np.zeros(0, dtype=np.float32))
 
 
 @dataclass(frozen=True)
@@ -74,27 +78,21 @@ def fairness(
     lang: str,
     targets: Sequence[str],
 ) -> Fairness:
-    """The fairness of one topic language's rankings of documents in the languages ``targets``, over the topics of the qrels.
+    """The fairness of one topic language's rankings, over the topics of the qrels.
 
-    A topic without a ranking has no hits; judged documents without a language in ``langs`` don't count.
+    The rankings are of documents in the languages ``targets``. A topic without a ranking has no hits; judged documents
+    without a language in ``langs`` don't count.
     """
+    hits = {qid: rankings.get(qid, _NO_HITS) for qid in qrels}
     own_shares = {}
     if lang in targets:
-        own_shares = {qid: own_language_share(_langs(rankings, qid), lang, len(targets)) for qid in qrels}
+        own_shares = {qid: own_language_share(ranking.langs, lang, len(targets)) for qid, ranking in hits.items()}
     return Fairness(
         targets=len(targets),
         own_language=own_shares,
-        peer={qid: peer(_doc_ids(rankings, qid), judged, langs) for qid, judged in qrels.items()},
-        found=found_by_language({qid: _doc_ids(rankings, qid) for qid in qrels}, qrels, langs),
+        peer={qid: peer(hits[qid].doc_ids, judged, langs) for qid, judged in qrels.items()},
+        found=found_by_language({qid: ranking.doc_ids for qid, ranking in hits.items()}, qrels, langs),
     )
-
-
-def _langs(rankings: Mapping[str, Ranking], qid: str) -> Sequence[str]:
-    return rankings[qid].langs if qid in rankings else ()
-
-
-def _doc_ids(rankings: Mapping[str, Ranking], qid: str) -> Sequence[str]:
-    return rankings[qid].doc_ids if qid in rankings else ()
 
 
 def pooled_fairness(parts: Mapping[str, Fairness]) -> Fairness:
@@ -128,16 +126,14 @@ def found_by_language(
 
     Judged documents without a language in ``langs`` don't count.
     """
-    found_counts: dict[str, int] = {}
-    relevant_counts: dict[str, int] = {}
+    found: Counter[str] = Counter()
+    relevant: Counter[str] = Counter()
     for qid, judged in qrels.items():
         top_ids = set(rankings.get(qid, ())[:depth])
-        for doc_id, relevance in judged.items():
-            if relevance > 0 and doc_id in langs:
-                lang = langs[doc_id]
-                relevant_counts[lang] = relevant_counts.get(lang, 0) + 1
-                found_counts[lang] = found_counts.get(lang, 0) + (doc_id in top_ids)
-    return {lang: FoundRelevant(found_counts[lang], relevant_counts[lang]) for lang in sorted(relevant_counts)}
+        relevant_ids = [doc_id for doc_id, relevance in judged.items() if relevance > 0 and doc_id in langs]
+        relevant.update(langs[doc_id] for doc_id in relevant_ids)
+        found.update(langs[doc_id] for doc_id in relevant_ids if doc_id in top_ids)
+    return {lang: FoundRelevant(found[lang], relevant[lang]) for lang in sorted(relevant)}
 
 
 def peer(

@@ -16,7 +16,7 @@ import sqlalchemy as sa
 from encoders.document import Document, short_hash
 from encoders.errors import BadInput
 from encoders.folder import file_hash
-from indexer.ledger.database import connect, transaction
+from indexer.ledger.database import opened, transaction
 from indexer.readers.record import one_line
 from indexer.settings import Settings
 from query.evaluation.experiment import by_language
@@ -72,16 +72,12 @@ def logged_searches(collection: str, settings: Settings) -> list[LoggedSearch]:
         .order_by(SearchRow.created, SearchRow.id, ClickRow.doc_id)
     )
     rows: dict[str, tuple[SearchRow, list[str]]] = {}
-    engine = connect(settings.database)
-    try:
-        with transaction(engine) as session:
-            for search, doc_id in session.execute(query):
-                opened = rows.setdefault(search.id, (search, []))[1]
-                if doc_id is not None:
-                    opened.append(doc_id)
-    finally:
-        engine.dispose()
-    return [LoggedSearch(row.id, row.created, row.query, row.lang, row.hits, opened) for row, opened in rows.values()]
+    with opened(settings.database) as engine, transaction(engine) as session:
+        for search, doc_id in session.execute(query):
+            clicked_ids = rows.setdefault(search.id, (search, []))[1]
+            if doc_id is not None:
+                clicked_ids.append(doc_id)
+    return [LoggedSearch(row.id, row.created, row.query, row.lang, row.hits, clicked) for row, clicked in rows.values()]
 
 
 def with_judgements(searches: Iterable[LoggedSearch], qrels: Iterable[Qrel]) -> list[LoggedSearch]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -50,6 +50,9 @@ class _Subject:
     @property
     def name(self) -> str:
         return self.collection.name
+
+    def languages_of(self, doc_ids: Iterable[str]) -> dict[str, str]:
+        return languages_of(self.store, self.collection.model, set(doc_ids))
 
 
 def report(
@@ -158,7 +161,7 @@ def _judged_pairs(subject: _Subject, console: Console) -> Section:
             f"{', '.join(path.name for path in subject.qrels)}; MAP by language pair is of these"
         )
     judgements = read_qrels(subject.qrels)
-    langs = languages_of(subject.store, subject.collection.model, {qrel.doc_id for qrel in judgements})
+    langs = subject.languages_of(qrel.doc_id for qrel in judgements)
     tables = {
         evaluation.title: map_by_pair(logged_rankings(subject.engine, evaluation.run.evaluation), judgements, langs)
         for evaluation in subject.evaluations
@@ -173,9 +176,7 @@ def _judged_pairs(subject: _Subject, console: Console) -> Section:
 def _logged_shares(subject: _Subject, evaluation: ShownEvaluation) -> PairTable:
     rankings = logged_rankings(subject.engine, evaluation.run.evaluation, sections.FIRST)
     first_hits = [(lang, doc_ids) for lang, by_qid in rankings.items() for doc_ids in by_qid.values()]
-    langs = languages_of(
-        subject.store, subject.collection.model, {doc_id for _, doc_ids in first_hits for doc_id in doc_ids}
-    )
+    langs = subject.languages_of(doc_id for _, doc_ids in first_hits for doc_id in doc_ids)
     hits = FirstHits(
         [lang for lang, _ in first_hits],
         [[langs[doc_id] for doc_id in doc_ids if doc_id in langs] for _, doc_ids in first_hits],
