@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
 from query.service.metrics import Metrics
+from query.service.options import ServiceOptions
 from query.service.refusals import Refused
 
 T = TypeVar("T")
@@ -21,10 +22,11 @@ class SearchThreads:
     Everything but ``close`` is called in the event loop's thread.
     """
 
-    def __init__(self, threads: int, waiting: int, seconds: float, metrics: Metrics) -> None:
-        """Begin without searches; ``waiting`` requests may wait for the threads, and each is given up after ``seconds``."""
-        self._pool = ThreadPoolExecutor(threads, thread_name_prefix="search")
-        self._threads, self._capacity, self._seconds = threads, threads + waiting, seconds
+    def __init__(self, options: ServiceOptions, metrics: Metrics) -> None:
+        """Begin without searches; the metrics show those that run or wait, and count refused requests."""
+        self._pool = ThreadPoolExecutor(options.threads, thread_name_prefix="search")
+        self._threads, self._seconds = options.threads, options.seconds
+        self._capacity = options.threads + options.waiting
         self._admitted = 0
         self._average_seconds = 0.05
         self._metrics = metrics

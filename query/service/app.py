@@ -85,7 +85,7 @@ class Service:
         self._metrics = Metrics()
         self._open_collections = OpenCollections(options, self._metrics)
         self._closing = threading.Event()
-        self._threads = SearchThreads(options.threads, options.waiting, options.seconds, self._metrics)
+        self._threads = SearchThreads(options, self._metrics)
         self._log = QueryLog(self._open_collections.engine, options.log_days, self._metrics) if options.log else None
         self._api = Api(self._open_collections, self._threads, self._metrics, self._log, hybrid=options.hybrid)
         self._page = SearchPage()

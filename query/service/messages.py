@@ -26,7 +26,6 @@ class SearchRequest(_Strict):
     """A query; what is not said is as the collection's calibration has it."""
 
     model_config = ConfigDict(
-        extra="forbid",
         json_schema_extra={
             "examples": [
                 {"query": "Hochwasser an der Elbe", "to": ["en", "fr"], "k": 10},
@@ -164,7 +163,6 @@ class Click(_Strict):
     """A hit that somebody opened."""
 
     model_config = ConfigDict(
-        extra="forbid",
         json_schema_extra={"examples": [{"search": "0b5c7a4e9f2d41c38a6e5d4c3b2a1908", "id": "en-17"}]},
     )
 

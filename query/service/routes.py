@@ -20,12 +20,14 @@ from query.ranking.query_encoder import effective_query_encoder
 from query.ranking.searcher import Searcher
 from query.service.admission import SearchThreads
 from query.service.messages import (
+    CalibrationAnswer,
     Click,
     CollectionAnswer,
     CollectionsAnswer,
     DocumentAnswer,
     ErrorAnswer,
     Health,
+    HitAnswer,
     Readiness,
     SearchAnswer,
     SearchRequest,
@@ -110,20 +112,18 @@ class Api:
             result = self.found(searcher, request, request.filters or None)
             unread = searcher.unread(request.query)
             calibration, space = searcher.calibration, searcher.space
-        return SearchAnswer.model_validate(
-            {
-                "query": request.query,
-                "lang": result.lang,
-                "confidence": result.confidence,
-                "collection": name,
-                "space": space,
-                "calibration": calibration.id if calibration else None,
-                "balance": result.choice.balance,
-                "took": result.took,
-                "unread": unread,
-                "search": result.logged,
-                "hits": [as_json(hit) for hit in result.hits],
-            }
+        return SearchAnswer(
+            query=request.query,
+            lang=result.lang,
+            confidence=result.confidence,
+            collection=name,
+            space=space,
+            calibration=calibration.id if calibration else None,
+            balance=result.choice.balance,
+            took=result.took,
+            unread=unread,
+            search=result.logged,
+            hits=[HitAnswer.model_validate(as_json(hit)) for hit in result.hits],
         )
 
     def found(self, searcher: Searcher, request: SearchRequest, filters: Mapping[str, Any] | None) -> SearchResult:
@@ -192,23 +192,20 @@ class Api:
             except DragomanError as error:
                 away[row.name] = str(refusal(error))
                 continue
-            calibration = active and {
-                "id": active.id,
-                "balance": active.summary.setting.balance,
-                "margin": active.summary.setting.margin,
-            }
+            calibration = None
+            if active:
+                setting = active.summary.setting
+                calibration = CalibrationAnswer(id=active.id, balance=setting.balance, margin=setting.margin)
             answers.append(
-                CollectionAnswer.model_validate(
-                    {
-                        "name": row.name,
-                        "encoder": asker.encoder.rpartition("/")[2],
-                        "method": asker.method,
-                        "model": asker.model,
-                        "documents": sum(languages.values()),
-                        "languages": languages,
-                        "calibration": calibration,
-                        "hybrid": self._hybrid,
-                    }
+                CollectionAnswer(
+                    name=row.name,
+                    encoder=asker.encoder.rpartition("/")[2],
+                    method=asker.method,
+                    model=asker.model,
+                    documents=sum(languages.values()),
+                    languages=languages,
+                    calibration=calibration,
+                    hybrid=self._hybrid,
                 )
             )
         return CollectionsAnswer(collections=answers, away=away)
