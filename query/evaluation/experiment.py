@@ -78,6 +78,11 @@ class ScoredRun:
         return qid.rpartition(".")[2] if self.kind == "pooled" else self.lang
 
 
+def main_run(outcomes: Sequence[ScoredRun]) -> ScoredRun:
+    """The pooled run, or else the first run."""
+    return next((outcome for outcome in outcomes if outcome.kind == "pooled"), outcomes[0])
+
+
 def topic_of(kind: Kind, qid: str) -> str:
     """The topic's id without the language that a pooled run appends to the id."""
     return qid.rpartition(".")[0] if kind == "pooled" else qid
@@ -98,8 +103,8 @@ class Result:
 
     @property
     def main(self) -> ScoredRun:
-        """The pooled run, or else the first run."""
-        return next((outcome for outcome in self.outcomes if outcome.kind == "pooled"), self.outcomes[0])
+        """The run that stands for the experiment."""
+        return main_run(self.outcomes)
 
     def of_kind(self, kind: Kind) -> dict[str, Scores]:
         """The scores of all runs of one kind, by topic language."""

@@ -19,7 +19,7 @@ from sqlalchemy.orm import Mapped, Session, composite, mapped_column, relationsh
 
 from encoders.errors import BadInput
 from indexer.ledger.database import Base, now, transaction
-from query.evaluation.experiment import Kind, ScoredRun, topic_of
+from query.evaluation.experiment import Kind, ScoredRun, main_run, topic_of
 from query.evaluation.fairness import FoundRelevant
 from query.evaluation.trec_run import unpack
 
@@ -115,6 +115,11 @@ class LoggedRun(Base):
         """Counts of relevant documents by their language, as in ``ScoredRun``."""
         return {lang: FoundRelevant(*counts) for lang, counts in (self.counts or {}).items()}
 
+    @property
+    def calibrated(self) -> bool:
+        """Whether a calibration was used."""
+        return bool(self.setup.settings.get("calibration"))
+
     def judged_as(self, other: LoggedRun) -> bool:
         """Whether the same judgements scored both runs: the same qrels, for documents of the same languages."""
         return self._judged_by == other._judged_by
@@ -142,15 +147,12 @@ class ScoreRow(Base):
 
 
 def log(engine: sa.Engine, setup: Setup, outcomes: Sequence[ScoredRun]) -> int:
-    """Write an evaluation with its runs and scores in one transaction; returns the evaluation's number.
-
-    The main run is the pooled run, or else the first run.
-    """
-    main = next((outcome.name for outcome in outcomes if outcome.kind == "pooled"), outcomes[0].name)
+    """Write an evaluation with its runs and scores in one transaction; returns the evaluation's number."""
+    main = main_run(outcomes)
     with transaction(engine) as session:
         evaluation = EvaluationRow(created=now(), setup=setup)
         for outcome in outcomes:
-            _log_run(session, evaluation, outcome, main=outcome.name == main)
+            _log_run(session, evaluation, outcome, main=outcome is main)
         return evaluation.id
 
 

@@ -189,7 +189,7 @@ def _topics(subject: _Subject) -> Section:
         return Section(sections.TOPICS, "", _how_to_evaluate(subject))
     if len(subject.evaluations) < 2:
         (evaluation,) = subject.evaluations
-        option = " --calibration none" if evaluation.calibrated else ""
+        option = " --calibration none" if evaluation.run.calibrated else ""
         text = (
             f"Evaluation {evaluation.run.evaluation} is the only one of its topics; make another to compare it with, "
             f"such as: dragoman evaluate --topics T --qrels Q -c {subject.name}{option}"

@@ -29,11 +29,6 @@ class ShownEvaluation:
         return self.label if self.label == number else f"{self.label} ({number})"
 
     @property
-    def calibrated(self) -> bool:
-        """Whether a calibration was used."""
-        return not _plain(self.run)
-
-    @property
     def own_language(self) -> tuple[float, int] | None:
         """Share of the first hits in the topic's language, 0 to 1, and the number of hits counted."""
         for measure, mean in self.run.means.items():
@@ -69,7 +64,7 @@ def evaluations(engine: sa.Engine, collection: str, number: int | None = None) -
     counterpart = _counterpart(run, main_runs)
     if counterpart is None:
         return [ShownEvaluation(_label(run), run)]
-    pair = sorted((run, counterpart), key=lambda shown_run: (not _plain(shown_run), shown_run.evaluation))
+    pair = sorted((run, counterpart), key=lambda shown_run: (shown_run.calibrated, shown_run.evaluation))
     labels = [_label(shown_run) for shown_run in pair]
     if labels[0] == labels[1]:
         labels = [f"evaluation {shown_run.evaluation}" for shown_run in pair]
@@ -87,12 +82,8 @@ def _counterpart(run: LoggedRun, main_runs: Sequence[LoggedRun]) -> LoggedRun | 
         and _ranked_by(candidate) != _ranked_by(run)
         and main_measure([candidate, run])
     ]
-    contrasting = [candidate for candidate in candidates if _plain(candidate) != _plain(run)]
+    contrasting = [candidate for candidate in candidates if candidate.calibrated != run.calibrated]
     return next(iter(contrasting or candidates), None)
-
-
-def _plain(run: LoggedRun) -> bool:
-    return not run.setup.settings.get("calibration")
 
 
 def _ranked_by(run: LoggedRun) -> dict[str, object]:
@@ -100,7 +91,7 @@ def _ranked_by(run: LoggedRun) -> dict[str, object]:
 
 
 def _label(run: LoggedRun) -> str:
-    label = "plain cosine" if _plain(run) else "calibrated"
+    label = "calibrated" if run.calibrated else "plain cosine"
     return f"{label}, hybrid" if run.setup.settings.get("hybrid") else label
 
 
