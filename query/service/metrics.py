@@ -11,30 +11,26 @@ class Metrics:
     """Metrics of one service, in a separate registry."""
 
     def __init__(self) -> None:
-        self.registry = CollectorRegistry()
-        self.requests = Counter("dragoman_requests", "Requests.", ("route", "status"), registry=self.registry)
+        registry = self._registry = CollectorRegistry()
+        self.requests = Counter("dragoman_requests", "Requests.", ("route", "status"), registry=registry)
         self.seconds = Histogram(
-            "dragoman_request_seconds",
-            "Time to an answer.",
-            ("route",),
-            buckets=_SECONDS_BUCKETS,
-            registry=self.registry,
+            "dragoman_request_seconds", "Time to an answer.", ("route",), buckets=_SECONDS_BUCKETS, registry=registry
         )
         self.searches = Counter(
-            "dragoman_searches", "Searches by language of the query.", ("collection", "lang"), registry=self.registry
+            "dragoman_searches", "Searches by language of the query.", ("collection", "lang"), registry=registry
         )
-        self.waiting = Gauge("dragoman_waiting", "Searches that run or wait.", registry=self.registry)
-        self.refused = Counter("dragoman_refused", "Requests refused.", ("why",), registry=self.registry)
+        self.waiting = Gauge("dragoman_waiting", "Searches that run or wait.", registry=registry)
+        self.refused = Counter("dragoman_refused", "Requests refused.", ("why",), registry=registry)
         self._batches = Histogram(
-            "dragoman_queries_encoded", "Queries encoded at once.", buckets=(1, 2, 4, 8, 16, 32), registry=self.registry
+            "dragoman_queries_encoded", "Queries encoded at once.", buckets=(1, 2, 4, 8, 16, 32), registry=registry
         )
         self._vectors = Counter(
-            "dragoman_query_vectors", "Query vectors, kept or to be made.", ("kept",), registry=self.registry
+            "dragoman_query_vectors", "Query vectors, kept or to be made.", ("kept",), registry=registry
         )
         self.upstream = Histogram(
-            "dragoman_upstream_seconds", "Elasticsearch's answers.", buckets=_SECONDS_BUCKETS, registry=self.registry
+            "dragoman_upstream_seconds", "Elasticsearch's answers.", buckets=_SECONDS_BUCKETS, registry=registry
         )
-        self.log_lost = Counter("dragoman_log_lost", "Entries the query log did not take.", registry=self.registry)
+        self.log_lost = Counter("dragoman_log_lost", "Entries the query log did not take.", registry=registry)
 
     def encoded(self, queries: int) -> None:
         """Count a call of the encoder, with its number of queries."""
@@ -46,4 +42,4 @@ class Metrics:
 
     def text(self) -> bytes:
         """All metrics in Prometheus's text format."""
-        return generate_latest(self.registry)
+        return generate_latest(self._registry)
