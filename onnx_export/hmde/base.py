@@ -29,22 +29,28 @@ from onnx_export.training.seeds import seed_torch
 
 @dataclass(frozen=True)
 class Base:
-    """A lower encoder and where it comes from.
-
-    Attributes:
-        lower: the encoder as training uses it.
-        config: configuration of the folder that it would be published as.
-        folder: the folder of a frozen encoder, which is published again.
-        source: the torch model whose module learns, unless the encoder is frozen.
-    """
+    """A lower encoder as training uses it, and the configuration of the folder that it would be published as."""
 
     lower: Lower
     config: ModelConfig
-    folder: ModelFolder | None = None
-    source: huggingface.SourceModel | None = None
 
 
-def open_frozen(reference: str, settings: Settings, device: Device, console: Console) -> Base:
+@dataclass(frozen=True)
+class FrozenBase(Base):
+    """A lower encoder that keeps its weights, and its folder, which is published again."""
+
+    folder: ModelFolder
+
+
+@dataclass(frozen=True)
+class TrainedBase(Base):
+    """A lower encoder that learns, and the torch model whose module it trains."""
+
+    lower: TrainedLower
+    source: huggingface.SourceModel
+
+
+def open_frozen(reference: str, settings: Settings, device: Device, console: Console) -> FrozenBase:
     """Open an exported folder, or the default encoder, with frozen weights.
 
     Raises:
@@ -53,10 +59,10 @@ def open_frozen(reference: str, settings: Settings, device: Device, console: Con
     folder = find_model(reference, console)
     encoder = SentenceEncoder(folder, device=device)
     lower = FrozenLower(encoder, settings.sentences, settings.tokens, str(training_device(device)))
-    return Base(lower, folder.config, folder=folder)
+    return FrozenBase(lower, folder.config, folder)
 
 
-def open_trained(reference: str, settings: Settings, device: Device, console: Console) -> Base:
+def open_trained(reference: str, settings: Settings, device: Device, console: Console) -> TrainedBase:
     """Load the default encoder's weights, or a Hugging Face folder or name, for training.
 
     Raises:
@@ -82,7 +88,7 @@ def open_trained(reference: str, settings: Settings, device: Device, console: Co
         device=torch_device,
         autocast=torch_device == "cuda",
     )
-    return Base(lower, model_config, source=source)
+    return TrainedBase(lower, model_config, source)
 
 
 def _default() -> tuple[huggingface.SourceModel, ModelConfig]:

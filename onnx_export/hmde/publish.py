@@ -16,7 +16,7 @@ from encoders.document import FloatArray
 from encoders.folder import TRAINING_KEPT, ModelConfig, ModelFolder, Precision, file_hash, link_files, publishing
 from encoders.hmde.upper import ABOUT, FORMAT, GRAPH, UpperSession, padded
 from onnx_export.graphs.parity import GateText, ParityReport, compare, encode, read_texts
-from onnx_export.hmde.base import Base
+from onnx_export.hmde.base import Base, FrozenBase, TrainedBase
 from onnx_export.hmde.lower_encoders.adapters import merge_adapters
 from onnx_export.hmde.model import Upper
 from onnx_export.hmde.weights import digest, save
@@ -53,7 +53,7 @@ def publish(
     upper = upper.cpu().eval()
     texts = read_texts()
     config = replace(base.config, name=target.name)
-    if base.source:
+    if isinstance(base, TrainedBase):
         merge_adapters(base.source.module)
         base.source.module.cpu().eval()
         weights = huggingface.hash_weights(base.source.module, base.source.recipe)
@@ -65,7 +65,7 @@ def publish(
         write_graph(
             partial(huggingface.export_module, upper, example, ("documents", "sentences")), draft / GRAPH, precision
         )
-        save(draft, upper, base.source.module if base.source else None)
+        save(draft, upper, base.source.module if isinstance(base, TrainedBase) else None)
         facts = {
             "format": FORMAT,
             "shape": asdict(upper.shape),
@@ -90,9 +90,9 @@ def _write_lower(
     base: Base, folder: ModelFolder, texts: Sequence[GateText], own_files: set[str], console: Console, *, force: bool
 ) -> FloatArray:
     """Write the lower graph, or link the base's files except ``own_files``; return the texts' reference vectors."""
-    if not base.source:
-        if base.folder:
-            link_files(base.folder, folder.path, besides=own_files)
+    if isinstance(base, FrozenBase):
+        link_files(base.folder, folder.path, besides=own_files)
+    if not isinstance(base, TrainedBase):
         return encode(folder, texts)
     console.say(f"writing the lower graph in {folder.config.precision}")
     write_files(base.source, folder.path, folder.config.precision)

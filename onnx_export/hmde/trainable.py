@@ -6,7 +6,6 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import cast
 
 import numpy as np
 import torch
@@ -23,7 +22,7 @@ from encoders.text.segmentation import windows
 from encoders.text.tokens import Tokenizer
 from onnx_export.hmde import base as bases
 from onnx_export.hmde import weights
-from onnx_export.hmde.base import Base
+from onnx_export.hmde.base import TrainedBase
 from onnx_export.hmde.lower_encoders import longformer
 from onnx_export.hmde.lower_encoders.lower import Part, each
 from onnx_export.hmde.lower_encoders.trained_lower import TrainedLower
@@ -136,18 +135,20 @@ def open_trainable(
     source = checkpoint or _default_checkpoint(folder, reference)
     base = bases.open_trained(source, settings, device, console)
     _restore_lower(base, lower_weights, folder, source)
-    lower = cast("TrainedLower", base.lower)
+    lower = base.lower
     if upper is not None:
         return Trainable(lower, folder.config, lower.prepare, upper.to(training_device(device)))
     limit = min(settings.tokens, base.config.max_tokens) - lower.tokenizer.document_overhead
-    return Trainable(lower, folder.config, partial(_tokenise_spans, lower.tokenizer, partial(_segment_spans, limit)))
+    return Trainable(
+        lower,
+        folder.config,
+        partial(_tokenise_spans, lower.tokenizer, partial(windows, size=limit, overlap=limit // 3)),
+    )
 
 
-def _open_longformer(base: Base, budget: int, device: Device) -> Trainable:
+def _open_longformer(base: TrainedBase, budget: int, device: Device) -> Trainable:
     """Convert a base encoder to a Longformer that can be trained."""
-    if base.source is None or not hasattr(base.source.module, "encoder"):
-        raise BadInput(f"{base.config.name} has no weights that learn; name a Hugging Face folder")
-    tokenizer = cast("TrainedLower", base.lower).tokenizer
+    tokenizer = base.lower.tokenizer
     module = longformer.WholeText(longformer.converted(base.source.module.encoder))
     where = training_device(device)
     if where.type == "cpu":
@@ -170,10 +171,10 @@ def _default_checkpoint(folder: ModelFolder, reference: str) -> str:
     )
 
 
-def _restore_lower(base: Base, lower_weights: dict[str, torch.Tensor], folder: ModelFolder, checkpoint: str) -> None:
+def _restore_lower(
+    base: TrainedBase, lower_weights: dict[str, torch.Tensor], folder: ModelFolder, checkpoint: str
+) -> None:
     """Load the folder's trained lower weights, if any, and check that the folder was made from the checkpoint."""
-    if base.source is None:
-        raise BadInput(f"{checkpoint} has no weights that learn; name a Hugging Face folder with --checkpoint")
     weights_hash = base.config.weights
     if lower_weights:
         module = base.source.module
@@ -189,11 +190,6 @@ def _restore_lower(base: Base, lower_weights: dict[str, torch.Tensor], folder: M
         module.to(device)
     if (weights_hash, base.config.pooling) != (folder.config.weights, folder.config.pooling):
         raise BadInput(f"{checkpoint} is not what {folder.path} was exported from; name that one: --checkpoint FOLDER")
-
-
-def _segment_spans(limit: int, tokens: int) -> list[tuple[int, int]]:
-    """Spans of tokens of a text's segments, as method *segments* cuts them."""
-    return windows(tokens, limit, limit // 3)
 
 
 def _tokenise_spans(
