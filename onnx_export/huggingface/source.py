@@ -162,12 +162,8 @@ def run_one_at_a_time(module: torch.nn.Module, texts: Sequence[Sequence[int]]) -
 def _load_tokenizer(folder: Path) -> Any:
     from transformers import AutoTokenizer  # noqa: PLC0415
 
-    try:
+    with _required(f"the tokenizer in {folder} can't be loaded"):
         tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
-    except Exception as error:  # transformers and tokenizers raise any class, even Exception itself
-        raise BadInput(
-            f"the tokenizer in {folder} can't be loaded ({_first_line(error)}); fetch the model again"
-        ) from error
     if not tokenizer.is_fast:
         raise BadInput(
             f"{folder} has a tokenizer in Python only ({type(tokenizer).__name__}), which can't be saved as "
@@ -202,7 +198,7 @@ def _read_encoder(folder: Path) -> tuple[Any, list[str]]:
         raise BadInput(f"{folder} can't be loaded as a model ({_first_line(error)}); fetch it again") from error
     if config.is_encoder_decoder:
         raise BadInput(f"{folder} has an encoder and a decoder ({config.model_type}); take a model that only encodes")
-    try:
+    with _required(f"the weights in {folder} can't be loaded"):
         encoder, report = AutoModel.from_pretrained(
             folder,
             config=config,
@@ -211,10 +207,6 @@ def _read_encoder(folder: Path) -> tuple[Any, list[str]]:
             local_files_only=True,
             output_loading_info=True,
         )
-    except Exception as error:  # corrupt weights and unknown models raise classes of several libraries
-        raise BadInput(
-            f"the weights in {folder} can't be loaded ({_first_line(error)}); fetch the model again"
-        ) from error
     return encoder, sorted(report["missing_keys"])
 
 
@@ -251,17 +243,13 @@ def _load_dense(layer: DenseLayer) -> torch.nn.Module:
     from safetensors.torch import load_file  # noqa: PLC0415
 
     safetensors_file, pickle_file = layer.folder / "model.safetensors", layer.folder / "pytorch_model.bin"
-    try:
+    with _required(f"the dense layer in {layer.folder} can't be read"):
         tensors = (
             load_file(safetensors_file)
             if safetensors_file.is_file()
             else torch.load(pickle_file, map_location="cpu", weights_only=True)
         )
         weight, bias = tensors["linear.weight"].float(), tensors.get("linear.bias")
-    except Exception as error:  # safetensors, pickle and the operating system raise their own exception classes
-        raise BadInput(
-            f"the dense layer in {layer.folder} can't be read ({_first_line(error)}); fetch the model again"
-        ) from error
     linear = torch.nn.Linear(weight.shape[1], weight.shape[0], bias=bias is not None)
     with torch.no_grad():
         linear.weight.copy_(weight)
@@ -325,6 +313,15 @@ def quiet() -> Iterator[None]:
         if previous[1]:
             transformers_logging.enable_progress_bar()
         exporter.setLevel(previous[2])
+
+
+@contextmanager
+def _required(failure: str) -> Iterator[None]:
+    """Raise ``BadInput`` with the sentence ``failure`` if the block fails in transformers, safetensors or pickle."""
+    try:
+        yield
+    except Exception as error:  # they raise any class, even Exception itself
+        raise BadInput(f"{failure} ({_first_line(error)}); fetch the model again") from error
 
 
 def _first_line(error: Exception) -> str:
