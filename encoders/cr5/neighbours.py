@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -26,7 +26,7 @@ class Neighbours:
     asked: str
     word: str
     lang: str
-    near: Mapping[str, Sequence[tuple[str, float]]]
+    near: dict[str, list[tuple[str, float]]]
 
 
 def neighbours(model: Cr5Model, asked: Sequence[str], k: int = 5) -> list[Neighbours]:
@@ -39,32 +39,22 @@ def neighbours(model: Cr5Model, asked: Sequence[str], k: int = 5) -> list[Neighb
     Raises:
         BadInput: no language has any of the words.
     """
-    known = [word for text in asked for lang in model.vocabularies if (word := _known_word(model, text, lang))]
+    known = [pair for text in asked for lang in model.vocabularies if (pair := _known_word(model, text, lang))]
     if not known:
         unknown = ", ".join(map(repr, asked))
         raise BadInput(f"the model has no word {unknown} in any of its languages; ask for another")
-    vectors = unit_rows(model.sums([word.rows for word in known]))
-    near: list[dict[str, list[tuple[str, float]]]] = [{} for _ in known]
+    vectors = unit_rows(model.sums([pieces for _, pieces in known]))
     for lang, first in model.firsts.items():  # one language at a time: its vectors are large
         vocabulary, rows = model.words_of(lang)
-        for word, cosines, nearest in zip(known, vectors @ unit_rows(rows).T, near, strict=True):
-            cosines[word.rows[(word.rows >= first) & (word.rows < first + len(vocabulary))] - first] = -np.inf
+        for (word, pieces), cosines in zip(known, vectors @ unit_rows(rows).T, strict=True):
+            cosines[pieces[(pieces >= first) & (pieces < first + len(vocabulary))] - first] = -np.inf
             best = np.argsort(-cosines, kind="stable")[:k].tolist()
-            nearest[lang] = [(vocabulary[row], float(cosines[row])) for row in best if np.isfinite(cosines[row])]
-    return [Neighbours(word.asked, word.word, word.lang, nearest) for word, nearest in zip(known, near, strict=True)]
+            word.near[lang] = [(vocabulary[row], float(cosines[row])) for row in best if np.isfinite(cosines[row])]
+    return [word for word, _ in known]
 
 
-@dataclass(frozen=True)
-class _KnownWord:
-    """A word that a language has, with the rows of its pieces in the table."""
-
-    asked: str
-    word: str
-    lang: str
-    rows: Int32Array
-
-
-def _known_word(model: Cr5Model, text: str, lang: str) -> _KnownWord | None:
+def _known_word(model: Cr5Model, text: str, lang: str) -> tuple[Neighbours, Int32Array] | None:
+    """A word that a language has, its neighbours not yet found, and the rows of its pieces in the table."""
     rows = model.ids(words(text, lang), lang)
     rows = rows[rows != UNKNOWN]
-    return _KnownWord(text, folded(text, lang).strip(), lang, rows) if len(rows) else None
+    return (Neighbours(text, folded(text, lang).strip(), lang, {}), rows) if len(rows) else None

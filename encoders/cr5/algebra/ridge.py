@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Protocol
 
 import numpy as np
@@ -47,10 +48,8 @@ def _is_wide(matrix: csr_array) -> bool:
     return bool(matrix.shape[0] <= matrix.shape[1])
 
 
-class _Solver(Protocol):
-    """The inverse of XXᵀ + λI where X is wide, of XᵀX + λI otherwise."""
-
-    def __call__(self, right: FloatArray, tolerance: float) -> FloatArray: ...
+_Solver = Callable[[FloatArray, float], FloatArray]
+"""The inverse of XXᵀ + λI where X is wide, of XᵀX + λI otherwise, applied to right-hand sides within a tolerance."""
 
 
 class _Factor:
