@@ -12,7 +12,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from encoders.document import FloatArray
 from encoders.errors import MissingPart
-from onnx_export.training.seeds import seed_torch
+from onnx_export.training.device import seed_torch
 
 _OPSET, _IR = 18, 10
 

@@ -64,7 +64,6 @@ class Vocabulary:
 @dataclass(frozen=True)
 class _Tensor:
     quantised: bool
-    elements: int
     offset: int
     size: int
 
@@ -204,5 +203,5 @@ def _read_directory(cursor: _Cursor) -> dict[str, _Tensor]:
         (length,) = cursor.unpack("H")
         name = cursor.take(length).decode()
         _kind, elements, offset, size = cursor.unpack("BIQQ")
-        tensors[name] = _Tensor(quantised=size != elements * 4, elements=elements, offset=offset, size=size)
+        tensors[name] = _Tensor(quantised=size != elements * 4, offset=offset, size=size)
     return tensors

@@ -23,8 +23,7 @@ from onnx_export.huggingface.export import describe
 from onnx_export.huggingface.hub import find_source, read_card
 from onnx_export.huggingface.layout import Recipe, choose_pooling, choose_prefixes, read_layout
 from onnx_export.models import DEFAULT, find_model
-from onnx_export.training.device import training_device
-from onnx_export.training.seeds import seed_torch
+from onnx_export.training.device import seed_torch, training_device
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from encoders.document import Document
 from encoders.errors import BadInput
 from onnx_export.hmde.settings import FineTuning
 from onnx_export.hmde.trainable import Trainable, copied, put_back
-from onnx_export.training.seeds import seed_torch
+from onnx_export.training.device import seed_torch
 
 _TOGETHER = 64
 _CLIP = 1.0

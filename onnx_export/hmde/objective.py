@@ -9,10 +9,10 @@ import torch
 from torch.utils.checkpoint import checkpoint
 
 from encoders.hmde.triples import Rows, Triples
-from onnx_export.hmde.lower_encoders.lower import Lower, each
+from onnx_export.hmde.lower_encoders.lower import Lower
 from onnx_export.hmde.model import Upper, contrastive_loss
 from onnx_export.hmde.settings import Settings
-from onnx_export.training.seeds import seed_torch
+from onnx_export.training.device import seed_torch
 
 _SAMPLE = 256
 _TOGETHER = 64
@@ -86,14 +86,11 @@ class Objective:
         The upper encoder reads at most 64 documents at once. If there are more, it reads them again for their
         gradients, so that only vectors stay in memory between the two.
         """
-        sentences = self._lower.sentences(rows, training=seed)
-        counts, titles = (values[list(rows)] for values in (self._lower.lengths(), self._lower.openings()))
+        sentences = self._lower.documents(rows, training=seed)
+        titles = self._lower.openings()[list(rows)]
         without_title = np.random.default_rng((seed or 0, 1)).random(len(rows)) < bare
         left_out = np.where(without_title, titles, 0)
-        documents = [
-            document[skipped:]
-            for document, skipped in zip(each(counts.tolist(), sentences), left_out.tolist(), strict=True)
-        ]
+        documents = [document[skipped:] for document, skipped in zip(sentences, left_out.tolist(), strict=True)]
         if seed is not None:
             seed_torch(seed)
         if len(documents) <= _TOGETHER:
@@ -111,10 +108,8 @@ class Objective:
     def _excerpts(self, rows: Sequence[int], seed: int | None) -> torch.Tensor:
         """The mean of a few random sentences of each document, (rows, dim), not of unit length."""
         generator = np.random.default_rng((seed or 0, 2))
-        sentences = self._lower.sentences(rows, training=seed)
-        counts = self._lower.lengths()[list(rows)].tolist()
         means = []
-        for document in each(counts, sentences):
+        for document in self._lower.documents(rows, training=seed):
             sample = torch.from_numpy(generator.permutation(len(document))[: self._settings.excerpt]).to(
                 document.device
             )
@@ -123,8 +118,7 @@ class Objective:
 
     def _mean_of_sentences(self, rows: Sequence[int]) -> torch.Tensor:
         """The mean of all sentences of each document, (rows, dim), not of unit length."""
-        counts = self._lower.lengths()[list(rows)].tolist()
-        return torch.stack([document.mean(dim=0) for document in each(counts, self._lower.sentences(rows))])
+        return torch.stack([document.mean(dim=0) for document in self._lower.documents(rows)])
 
     def _centred(self, kind: str, vectors: torch.Tensor, rows: Rows) -> torch.Tensor:
         """Unit rows; the mean of their language is subtracted first if means were measured."""

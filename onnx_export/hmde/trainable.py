@@ -24,14 +24,13 @@ from onnx_export.hmde import base as bases
 from onnx_export.hmde import weights
 from onnx_export.hmde.base import TrainedBase
 from onnx_export.hmde.lower_encoders import longformer
-from onnx_export.hmde.lower_encoders.lower import Part, each
+from onnx_export.hmde.lower_encoders.lower import Part
 from onnx_export.hmde.lower_encoders.trained_lower import TrainedLower
 from onnx_export.hmde.model import Upper
 from onnx_export.hmde.settings import LONGFORMER, Settings
 from onnx_export.huggingface import source as huggingface
 from onnx_export.models import DEFAULT, find_model
-from onnx_export.training.device import training_device
-from onnx_export.training.seeds import seed_torch
+from onnx_export.training.device import seed_torch, training_device
 
 METHODS = (Hmde.method, Segments.method, LONGFORMER)
 
@@ -91,8 +90,7 @@ class Trainable:
         device = next(iter(self.parameters())).device
         if not counts.sum():
             return torch.zeros((len(rows), self.dim), device=device)
-        sentences = self.lower.sentences(rows, training=training)
-        stack = torch.nn.utils.rnn.pad_sequence(list(each(counts.tolist(), sentences)), batch_first=True)
+        stack = torch.nn.utils.rnn.pad_sequence(self.lower.documents(rows, training=training), batch_first=True)
         filled = np.arange(stack.shape[1])[None, :] < counts[:, None]
         mask = torch.from_numpy(filled.astype(np.int64)).to(device)
         if self.upper is None:

@@ -23,9 +23,9 @@ from onnx_export.hmde.objective import Objective
 from onnx_export.hmde.settings import Curve, CurvePoint, Settings
 from onnx_export.hmde.validation import mean_average_precision
 from onnx_export.training.checkpoint import load_checkpoint, save_checkpoint
+from onnx_export.training.device import seed_torch
 from onnx_export.training.interrupt import interrupt_later
 from onnx_export.training.progress import TrainingProgress
-from onnx_export.training.seeds import seed_torch
 
 _SAVE_SECONDS = 30.0
 _TOGETHER = 64

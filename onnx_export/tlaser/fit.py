@@ -26,9 +26,8 @@ from onnx_export.tlaser.loss import distances, draw_negatives, total_loss, trans
 from onnx_export.tlaser.model import Translator
 from onnx_export.training.checkpoint import load_checkpoint, save_checkpoint
 from onnx_export.training.curve import write_rows
-from onnx_export.training.device import mixed_precision, training_device
+from onnx_export.training.device import mixed_precision, seed_torch, training_device
 from onnx_export.training.progress import TrainingProgress
-from onnx_export.training.seeds import seed_torch
 
 _LAST, _BEST, CURVE = "last.pt", "best.pt", "curve.jsonl"
 _CPU_BUDGET = 2048

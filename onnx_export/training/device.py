@@ -1,4 +1,4 @@
-"""The device and the precision of a training."""
+"""The device, the precision and the random generators of a training."""
 
 from __future__ import annotations
 
@@ -8,6 +8,14 @@ import torch
 
 from encoders.errors import MissingPart
 from encoders.session import Device
+
+_PRIME = 2**64 - 59
+"""The largest prime below 2⁶⁴; modulo this prime, different seeds that were shifted past 64 bits stay different."""
+
+
+def seed_torch(number: int) -> None:
+    """Seed torch's generators with a number of at least 0, which may exceed torch's 64 bits."""
+    torch.manual_seed(number % _PRIME)
 
 
 def training_device(device: Device) -> torch.device:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -58,6 +58,11 @@ class Lower(ABC):
 
         With ``training``, the step's seed, the vectors get gradients, which ``learn`` takes.
         """
+
+    def documents(self, rows: Sequence[int], *, training: int | None = None) -> list[torch.Tensor]:
+        """The vectors of ``sentences`` by document, (sentences, dim) each."""
+        vectors = self.sentences(rows, training=training)
+        return [vectors[start:end] for start, end in pairwise(ends(self._counts[list(rows)]).tolist())]
 
     @abstractmethod
     def queries(self, rows: Sequence[int], *, training: int | None = None) -> torch.Tensor:
@@ -157,9 +162,3 @@ def title_sentences(
 def title_of(document: Document) -> str:
     """The document's query in training: its title, or the beginning of its text."""
     return document.title or document.text[:200]
-
-
-def each(counts: Sequence[int], flat: torch.Tensor) -> Iterator[torch.Tensor]:
-    """Yield the rows of each document from the consecutive rows of all documents."""
-    for start, end in pairwise(ends(np.asarray(counts, dtype=np.int64)).tolist()):
-        yield flat[start:end]

@@ -11,7 +11,7 @@ from encoders.document import Document, Int32Array, IntArray
 from encoders.session import padded, token_batches
 from encoders.text.tokens import Tokenizer
 from onnx_export.hmde.lower_encoders.lower import Lower, Part, ends, title_of, title_sentences
-from onnx_export.training.seeds import seed_torch
+from onnx_export.training.device import seed_torch
 
 
 class TrainedLower(Lower):

@@ -51,7 +51,7 @@ def test_a_seed_may_be_large(seed: int, small_model: Path, pages: list[Document]
 def test_a_seed_that_torch_takes_is_taken_as_it_is_and_others_stay_apart() -> None:
     import torch
 
-    from onnx_export.training.seeds import seed_torch
+    from onnx_export.training.device import seed_torch
 
     def drawn(number: int) -> list[float]:
         seed_torch(number)
