@@ -1,10 +1,10 @@
-"""Connections to a server: the client, its version check, and every failure as one sentence."""
+"""Connections to a server: the client, its version check, pages of ids, and every failure as one sentence."""
 
 from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 _VERSION = (9, 3)
 TIMEOUT = 60
 """Seconds to wait for an answer."""
+PAGE = 1000
+"""Maximum ids or hits of one request."""
 _RETRIES = 2
 _NO_VERSION = frozenset({403, 404, 405, 410})
 """HTTP statuses of a deployment, or of missing rights, that withhold the version."""
@@ -99,6 +101,11 @@ def guarded(server: str) -> Iterator[None]:
         raise kind(f"{server} {sentence(error)}") from error
     except TransportError as error:
         raise StoreError(f"{server} {away_sentence(error)}") from error
+
+
+def pages(doc_ids: Sequence[str]) -> Iterator[list[str]]:
+    """Ids in lists of at most ``PAGE``."""
+    return (list(doc_ids[start : start + PAGE]) for start in range(0, len(doc_ids), PAGE))
 
 
 def existing_documents(server: str, index: str, answers: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:

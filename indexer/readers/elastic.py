@@ -12,8 +12,7 @@ from urllib.parse import quote, unquote, urlsplit
 from encoders.errors import BadInput, StoreError
 from indexer.elastic import address, changes, connection, errors
 from indexer.elastic.address import SCHEMES, Credentials
-from indexer.elastic.ours import is_ours
-from indexer.elastic.readable import keeps_no_source, refuse_partial
+from indexer.elastic.mapping import is_ours, keeps_no_source, refuse_partial
 from indexer.elastic.values import join_texts, values, without_paths
 from indexer.readers.record import make_document
 from indexer.readers.source import Reading, ReadOptions

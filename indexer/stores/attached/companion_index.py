@@ -11,7 +11,7 @@ from encoders.document import Document
 from encoders.errors import BadInput
 from indexer.elastic import changes, connection
 from indexer.elastic.address import Credentials
-from indexer.elastic.paging import PAGE
+from indexer.elastic.connection import PAGE
 from indexer.stores.attached.address import Attachment
 from indexer.stores.attached.base import JoinedLayout, JoinedStore
 from indexer.stores.attached.users_index import UsersIndex

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from encoders.errors import BadInput, StoreError
 from indexer.elastic import connection
-from indexer.elastic.ours import is_ours
-from indexer.elastic.readable import keeps_no_source
+from indexer.elastic.mapping import is_ours, keeps_no_source, source_mode
 from indexer.stores.attached.users_index import UsersIndex
 from indexer.stores.elastic.layout import Layout
 
@@ -65,7 +64,7 @@ def _check_source(users: UsersIndex) -> None:
             f"{users.name} leaves fields out of its _source, and an update would lose them from its index for good; "
             "attach with --companion, which writes nothing there"
         )
-    mode = users.settings.get("mapping", {}).get("source", {}).get("mode") or source.get("mode")
+    mode = source_mode(users.mapping, users.settings)
     if mode == "synthetic" or (mode is None and users.settings.get("mode") in {"logsdb", "time_series"}):
         raise BadInput(
             f"{users.name} has a synthetic _source, which an update would write anew; "

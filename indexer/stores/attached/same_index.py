@@ -12,7 +12,7 @@ from encoders.errors import StoreError
 from encoders.wording import counted
 from indexer.elastic import changes, connection
 from indexer.elastic.address import Credentials
-from indexer.elastic.paging import PAGE, pages
+from indexer.elastic.connection import PAGE, pages
 from indexer.elastic.values import values
 from indexer.stores.admission import admit
 from indexer.stores.attached import entry_checks

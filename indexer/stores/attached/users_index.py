@@ -12,9 +12,8 @@ from encoders.document import Document
 from encoders.errors import BadInput
 from encoders.languages import UNDETERMINED
 from indexer.elastic import connection, errors
-from indexer.elastic.ours import is_ours
-from indexer.elastic.paging import pages
-from indexer.elastic.readable import refuse_partial
+from indexer.elastic.connection import pages
+from indexer.elastic.mapping import is_ours, refuse_partial
 from indexer.elastic.values import join_texts, steps, values, without_paths
 from indexer.readers.record import make_document
 from indexer.readers.source import ReadOptions, Refusal

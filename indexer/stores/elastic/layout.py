@@ -23,7 +23,7 @@ import numpy as np
 import pybase64
 
 from encoders.document import Document, FloatArray, Passages
-from indexer.elastic.ours import FIELDS, is_ours
+from indexer.elastic.mapping import FIELDS, is_ours
 from indexer.stores.contract import Filters, Stamp, StoredDocument
 from indexer.text.terms import analyser
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from indexer.elastic.paging import PAGE, pages
+from indexer.elastic.connection import PAGE, pages
 from indexer.stores.elastic.layout import Layout
 from indexer.stores.elastic.server_index import Hits, ServerIndex
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from indexer.elastic import connection, errors
-from indexer.elastic.paging import pages
+from indexer.elastic.connection import pages
 from indexer.stores.elastic import writing
 from indexer.stores.elastic.writing import Action, BulkOutcome
 

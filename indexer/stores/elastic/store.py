@@ -14,7 +14,7 @@ from encoders.document import Document, FloatArray, Passages
 from encoders.errors import ModelMismatch
 from indexer.elastic import connection
 from indexer.elastic.address import Address, Credentials
-from indexer.elastic.paging import PAGE, pages
+from indexer.elastic.connection import PAGE, pages
 from indexer.stores.admission import admit
 from indexer.stores.contract import (
     Candidates,

@@ -1,0 +1,46 @@
+"""What the mapping and settings of an index say: whether a field is Dragoman's, and whether all texts can be read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from encoders.errors import BadInput
+
+FIELDS: Mapping[str, Any] = {
+    **{name: {"type": "keyword"} for name in ("id", "lang", "text_hash", "fields_hash")},
+    "revision": {"type": "long"},
+}
+"""Mapping of the fields that every object of Dragoman's has."""
+
+
+def is_ours(mapped: Mapping[str, Any]) -> bool:
+    """Whether a field's mapping is that of Dragoman's object."""
+    properties = mapped.get("properties", {})
+    return all(properties.get(name, {}).get("type") == field["type"] for name, field in FIELDS.items())
+
+
+def source_mode(mapping: Mapping[str, Any], settings: Mapping[str, Any]) -> str | None:
+    """How an index keeps the ``_source``; None if neither its settings nor its mapping say so."""
+    mode: str | None = settings.get("mapping", {}).get("source", {}).get("mode")
+    return mode or mapping.get("_source", {}).get("mode")
+
+
+def keeps_no_source(mapping: Mapping[str, Any], settings: Mapping[str, Any]) -> bool:
+    """Whether an index keeps no ``_source``."""
+    return mapping.get("_source", {}).get("enabled") is False or source_mode(mapping, settings) == "disabled"
+
+
+def refuse_partial(requested: str, aliases: Mapping[str, Mapping[str, Any]]) -> None:
+    """Refuse an alias that shows a part of its index: reading by shard and number, or by id, reads the whole index.
+
+    Raises:
+        BadInput: ``requested`` is such an alias.
+    """
+    alias = aliases.get(requested, {})
+    if "filter" in alias or "search_routing" in alias:
+        restriction = "a filter" if "filter" in alias else "a routing value"
+        raise BadInput(
+            f"{requested} is an alias with {restriction}, and all of its index would be read; "
+            "name the index itself (dragoman detach takes back what is attached by the alias)"
+        )
