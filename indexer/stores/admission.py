@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from indexer.stores.contract import StoredDocument
+from indexer.stores.contract import PutReport, StoredDocument
 
 
 @dataclass
@@ -16,13 +16,17 @@ class Admission:
 
     Attributes:
         latest: the documents to write, by id.
-        older: ids of documents that came with a newer revision of themselves.
+        older: ids of documents that are not written because there is a newer revision or text.
         refused: reason by id.
     """
 
     latest: dict[str, StoredDocument] = field(default_factory=dict)
-    older: list[str] = field(default_factory=list)
+    older: set[str] = field(default_factory=set)
     refused: dict[str, str] = field(default_factory=dict)
+
+    def report(self, stored: int, refused: Mapping[str, str] | None = None) -> PutReport:
+        """The report of the ``put``; ``refused`` has the documents that the write refused."""
+        return PutReport(stored, sorted(self.older), {**self.refused, **(refused or {})})
 
 
 def admit(
@@ -43,7 +47,7 @@ def admit(
             continue
         before = admission.latest.get(doc_id)
         if before is not None and before.document.revision > item.document.revision:
-            admission.older.append(doc_id)
+            admission.older.add(doc_id)
         else:
             admission.latest[doc_id] = item
     return admission

@@ -14,12 +14,12 @@ from indexer.elastic import changes, connection
 from indexer.elastic.address import Credentials
 from indexer.elastic.connection import PAGE, pages
 from indexer.elastic.values import values
-from indexer.stores.admission import admit
+from indexer.stores.admission import Admission
 from indexer.stores.attached import entry_checks
 from indexer.stores.attached.address import Attachment
 from indexer.stores.attached.base import JoinedLayout, JoinedStore
 from indexer.stores.attached.users_index import UsersIndex
-from indexer.stores.contract import EditedDocument, PutReport, Stamp, StoredDocument
+from indexer.stores.contract import EditedDocument, Stamp, StoredDocument
 from indexer.stores.elastic import writing
 from indexer.stores.elastic.layout import Layout, unpacked
 from indexer.stores.elastic.server_index import ServerDocument, ServerIndex
@@ -99,33 +99,26 @@ class AttachedStore(JoinedStore):
         """Uuid of the users' index."""
         return self.users.uuid
 
-    def put(self, model: str, documents: Sequence[StoredDocument]) -> PutReport:
-        """Attach vectors to the documents whose text has not changed since encoding; the others are ``older``."""
-        admitted = admit(documents, self._field(model).dim)
-        latest = admitted.latest
-        self._make_room(latest.values())
-        outdated: set[str] = set(admitted.older)
-        refused: dict[str, str] = {}
+    def _unfit(self, item: StoredDocument) -> None:
+        """Every document is in the users' index already."""
+
+    def _actions(self, model: str, admission: Admission, doc_ids: Sequence[str]) -> dict[str, Action]:
+        """The updates of the documents whose text has not changed since encoding, by id; the others are ``older``."""
         fields = [*self.users.paths.values(), self._layout.ours]
         excludes = [self._layout.name(field) for field in ("words", "models")]
-
-        def decide(doc_ids: Sequence[str]) -> dict[str, Action]:
-            stored = self._index.read(doc_ids, fields, excludes=excludes)
-            actions = {}
-            for doc_id in doc_ids:
-                document = stored.get(doc_id)
-                if document is not None and self._layout.is_theirs(document.source):
-                    refused[doc_id] = f"it has a value of its owner's in {self._layout.ours!r}; name ours with --field"
-                    continue
-                if document is None or not self._has_text_of(document, latest[doc_id].document):
-                    outdated.add(doc_id)
-                    continue
-                content = self._layout.update(model, latest[doc_id], document.source)
+        stored = self._index.read(doc_ids, fields, excludes=excludes)
+        actions = {}
+        for doc_id in doc_ids:
+            item, document = admission.latest[doc_id], stored.get(doc_id)
+            if document is not None and self._layout.is_theirs(document.source):
+                reason = f"it has a value of its owner's in {self._layout.ours!r}; name ours with --field"
+                admission.refused[doc_id] = reason
+            elif document is None or not self._has_text_of(document, item.document):
+                admission.older.add(doc_id)
+            else:
+                content = self._layout.update(model, item, document.source)
                 actions[doc_id] = _update(self.index, doc_id, content, document)
-            return actions
-
-        outcome = self._index.write(latest, decide)
-        return PutReport(len(outcome.done), sorted(outdated), {**admitted.refused, **outcome.refused, **refused})
+        return actions
 
     def _read_fields(self) -> list[str]:
         return [*self.users.paths.values(), *(self._layout.name(field) for field in _STAMP)]

@@ -15,7 +15,7 @@ from encoders.errors import ModelMismatch
 from indexer.elastic import connection
 from indexer.elastic.address import Address, Credentials
 from indexer.elastic.connection import PAGE, pages
-from indexer.stores.admission import admit
+from indexer.stores.admission import Admission, admit
 from indexer.stores.contract import (
     Candidates,
     LexicalHits,
@@ -93,39 +93,40 @@ class ServerStore:
 
     def put(self, model: str, documents: Sequence[StoredDocument]) -> PutReport:
         """Write documents; each document is written whole or not at all."""
-        admitted = admit(documents, self._field(model).dim, also=_unfit)
-        latest = admitted.latest
-        self._make_room(latest.values())
-        outdated: set[str] = set()
+        admission = admit(documents, self._field(model).dim, also=self._unfit)
+        langs = {item.document.lang for item in admission.latest.values()}
+        self._index.patiently(lambda: self._make_room(langs))
+        outcome = self._index.write(admission.latest, partial(self._actions, model, admission))
+        return admission.report(len(outcome.done), outcome.refused)
 
-        def decide(doc_ids: Sequence[str]) -> dict[str, Action]:
-            stored = self._index.read(doc_ids, self._layout.stamp_fields("*"))
-            newer = {
-                doc_id
-                for doc_id, document in stored.items()
-                if (stamp := self._layout.stamp(document.source)) and stamp.revision > latest[doc_id].document.revision
-            }
-            outdated.update(newer)
-            items = [latest[doc_id] for doc_id in doc_ids if doc_id not in newer]
-            other_models = self._other_models(model, items, stored)
-            return {
-                item.document.doc_id: self._action(model, item, stored.get(item.document.doc_id), other_models)
-                for item in items
-            }
+    def _unfit(self, item: StoredDocument) -> str | None:
+        """Why the server can't store a document; None if it can."""
+        try:
+            size = len(item.document.doc_id.encode())
+            f"{item.document.content}{item.document.fields}".encode()
+        except UnicodeEncodeError:
+            return "it is not Unicode text"
+        return f"its id has {size} bytes, and Elasticsearch takes {_MAX_ID_BYTES}" if size > _MAX_ID_BYTES else None
 
-        outcome = self._index.write(latest, decide)
-        return PutReport(
-            stored=len(outcome.done),
-            older=sorted({*admitted.older, *outdated}),
-            refused={**admitted.refused, **outcome.refused},
-        )
+    def _actions(self, model: str, admission: Admission, doc_ids: Sequence[str]) -> dict[str, Action]:
+        """The writes of documents, by id; the documents that are older than the stored ones are noted."""
+        stored = self._index.read(doc_ids, self._layout.stamp_fields("*"))
+        newer = {
+            doc_id
+            for doc_id, document in stored.items()
+            if (stamp := self._layout.stamp(document.source))
+            and stamp.revision > admission.latest[doc_id].document.revision
+        }
+        admission.older |= newer
+        items = [admission.latest[doc_id] for doc_id in doc_ids if doc_id not in newer]
+        other_models = self._other_models(model, items, stored)
+        return {
+            item.document.doc_id: self._action(model, item, stored.get(item.document.doc_id), other_models)
+            for item in items
+        }
 
-    def _make_room(self, items: Iterable[StoredDocument]) -> None:
-        """Add the fields of the words of the documents' languages to the mapping."""
-        langs = {item.document.lang for item in items}
-        self._index.patiently(lambda: self._add_languages(langs))
-
-    def _add_languages(self, langs: set[str]) -> None:
+    def _make_room(self, langs: set[str]) -> None:
+        """Add the fields of the languages' words to the mapping."""
         missing = langs - self._word_languages
         if missing:
             self._word_languages = self._layout.languages(self._index.properties())
@@ -338,12 +339,3 @@ class ElasticStore(ServerStore):
         """Remove the index."""
         self._index.drop()
         self.close()
-
-
-def _unfit(item: StoredDocument) -> str | None:
-    try:
-        size = len(item.document.doc_id.encode())
-        f"{item.document.content}{item.document.fields}".encode()
-    except UnicodeEncodeError:
-        return "it is not Unicode text"
-    return f"its id has {size} bytes, and Elasticsearch takes {_MAX_ID_BYTES}" if size > _MAX_ID_BYTES else None
