@@ -352,19 +352,19 @@ def test_another_encoder_or_method_is_refused_by_both_names(settings: Settings, 
 
 def test_a_full_disk_is_one_sentence_and_what_is_stored_stays(bench: Bench) -> None:
     bench.write(records(20 * CHUNK_DOCUMENTS))
-    with bench.store._reading() as connection:  # type: ignore[attr-defined]
+    with bench.store._file.reading() as connection:  # type: ignore[attr-defined]
         pages = connection.execute(sa.text("PRAGMA page_count")).scalar_one()
 
     def limit(connection: object, _record: object) -> None:
         connection.execute(f"PRAGMA max_page_count = {pages + 8}")  # type: ignore[attr-defined]
 
-    sa.event.listen(bench.store._engine, "connect", limit)  # type: ignore[attr-defined]
-    bench.store._engine.dispose()  # type: ignore[attr-defined]
+    sa.event.listen(bench.store._file.engine, "connect", limit)  # type: ignore[attr-defined]
+    bench.store._file.engine.dispose()  # type: ignore[attr-defined]
     with pytest.raises(StoreError, match=r"disk is full.*see that the disk has room"):
         bench.index()
     before = sum(bench.store.count().values())
-    sa.event.remove(bench.store._engine, "connect", limit)  # type: ignore[attr-defined]
-    bench.store._engine.dispose()  # type: ignore[attr-defined]
+    sa.event.remove(bench.store._file.engine, "connect", limit)  # type: ignore[attr-defined]
+    bench.store._file.engine.dispose()  # type: ignore[attr-defined]
     assert bench.index().resumed
     assert before < sum(bench.store.count().values()) == 20 * CHUNK_DOCUMENTS
 

@@ -63,7 +63,7 @@ def test_a_build_that_was_killed_half_way_goes_on_and_loses_no_write_of_the_mean
 ) -> None:
     monkeypatch.setattr(words, "_BATCH", 2)
     store.put(MODEL, [item(f"d{at}", f"stone{at}") for at in range(7)])
-    with store._writing() as connection:
+    with store._file.writing() as connection:
         words.index_batch(connection)
     store.close()
     other = EmbeddedStore(store.path.parent, "c")
@@ -86,7 +86,7 @@ def test_a_put_that_fails_leaves_documents_and_words_as_they_were(
         raise sqlite3.OperationalError("database or disk is full")
 
     with monkeypatch.context() as patch:
-        patch.setattr("indexer.stores.embedded._count_change", fail)
+        patch.setattr("indexer.stores.tables.count_change", fail)
         with pytest.raises(StoreError, match=r"full.*see that the disk has room"):
             store.put(MODEL, [item("a", "ocean"), item("c", "ocean")])
     assert store.lexical(LexicalQuery(["ocean"], ["en"], 5))[0]["en"] == []

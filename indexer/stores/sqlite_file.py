@@ -1,0 +1,82 @@
+"""A SQLite file that several threads and processes read and write."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy as sa
+
+from encoders.errors import StoreError
+
+
+class SqliteFile:
+    """A SQLite file; its failures are raised as a ``StoreError`` that says what to do."""
+
+    def __init__(self, path: Path) -> None:
+        """Use the file at ``path``; the first transaction creates a missing file."""
+        self.path = path
+        self.engine = sa.create_engine(f"sqlite:///{path}", pool_reset_on_return=None)  # reads open no transaction
+        sa.event.listen(self.engine, "connect", _pragmas)
+        sa.event.listen(self.engine, "begin", _begin)
+
+    @contextmanager
+    def guarded(self) -> Iterator[None]:
+        """Raise the failures of SQLite and of the file system as a ``StoreError``."""
+        try:
+            yield
+        except (sa.exc.DBAPIError, sqlite3.Error, OSError) as error:
+            cause = getattr(error, "orig", None) or error
+            raise StoreError(
+                f"the store {self.path} failed ({str(cause).strip() or type(cause).__name__}); {_advice(cause)}"
+            ) from error
+
+    @contextmanager
+    def reading(self) -> Iterator[sa.Connection]:
+        """A connection for one read."""
+        with self.guarded(), self.engine.begin() as connection:
+            yield connection
+
+    @contextmanager
+    def writing(self) -> Iterator[sa.Connection]:
+        """A transaction that holds the file's write lock from its start: what it reads is still true when it writes."""
+        with self.guarded(), self.engine.execution_options(write=True).begin() as connection:
+            yield connection
+
+    @contextmanager
+    def snapshot(self) -> Iterator[sa.Connection]:
+        """A transaction for several reads of the same state of the file."""
+        with self.guarded(), self.engine.execution_options(snapshot=True).begin() as connection:
+            yield connection
+
+    def close(self) -> None:
+        """Close all connections."""
+        self.engine.dispose()
+
+
+def _advice(cause: BaseException) -> str:
+    if isinstance(cause, OSError) or any(word in str(cause) for word in ("full", "readonly", "I/O", "unable to open")):
+        return "see that the disk has room and the folder is yours, then run the command again"
+    if "locked" in str(cause):
+        return "another process holds it; run the command again when that is done"
+    return "it is broken or of another version: remove the collection (dragoman delete --all) and index it again"
+
+
+def _begin(connection: sa.Connection) -> None:
+    """Begin a transaction only for writes and snapshots: any other read is one statement, consistent by itself."""
+    options = connection.get_execution_options()
+    if options.get("write"):
+        connection.exec_driver_sql("BEGIN IMMEDIATE")
+    elif options.get("snapshot"):
+        connection.exec_driver_sql("BEGIN")
+
+
+def _pragmas(connection: Any, _record: Any) -> None:
+    connection.isolation_level = None  # transactions begin where ``_begin`` says
+    cursor = connection.cursor()
+    for pragma in ("journal_mode=WAL", "synchronous=NORMAL", "foreign_keys=ON", "busy_timeout=30000"):
+        cursor.execute(f"PRAGMA {pragma}")
+    cursor.close()

@@ -1,0 +1,280 @@
+"""Documents in the tables of an embedded store's file: every function runs its statements in an open transaction."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Sequence
+from typing import Any
+
+import numpy as np
+import sqlalchemy as sa
+from sqlalchemy.dialects import sqlite
+
+from encoders.document import Document, Passages
+from indexer.stores.contract import Filters, Stamp, StoredDocument
+
+_metadata = sa.MetaData()
+
+_state = sa.Table(
+    "state",
+    _metadata,
+    sa.Column("generation", sa.Integer, nullable=False),  # counts changes, so that a reader sees them
+)
+_models = sa.Table(
+    "models",
+    _metadata,
+    sa.Column("model", sa.String, primary_key=True),
+    sa.Column("dim", sa.Integer, nullable=False),
+)
+_documents = sa.Table(
+    "documents",
+    _metadata,
+    sa.Column("row", sa.Integer, primary_key=True),
+    sa.Column("doc_id", sa.String, nullable=False, unique=True),
+    sa.Column("lang", sa.String, nullable=False, index=True),
+    sa.Column("revision", sa.BigInteger, nullable=False),
+    sa.Column("text_hash", sa.String, nullable=False),
+    sa.Column("fields_hash", sa.String, nullable=False),
+)
+_contents = sa.Table(  # apart from ``documents``, so that reading ids touches no text
+    "contents",
+    _metadata,
+    sa.Column("row", sa.ForeignKey("documents.row", ondelete="CASCADE"), primary_key=True),
+    sa.Column("title", sa.String, nullable=False),
+    sa.Column("text", sa.String, nullable=False),
+    sa.Column("fields", sa.JSON, nullable=False),
+)
+_vectors = sa.Table(
+    "vectors",
+    _metadata,
+    sa.Column("row", sa.ForeignKey("documents.row", ondelete="CASCADE"), primary_key=True),
+    sa.Column("model", sa.ForeignKey("models.model"), primary_key=True),
+    sa.Column("vector", sa.LargeBinary, nullable=False),
+    sa.Column("known", sa.LargeBinary, nullable=False),
+)
+_passages = sa.Table(
+    "passages",
+    _metadata,
+    sa.Column("row", sa.ForeignKey("documents.row", ondelete="CASCADE"), primary_key=True),
+    sa.Column("model", sa.ForeignKey("models.model"), primary_key=True),
+    sa.Column("vectors", sa.LargeBinary, nullable=False),
+    sa.Column("offsets", sa.LargeBinary, nullable=False),
+)
+
+
+# Statements are built once: building a statement takes longer than running it.
+_LIST = sa.select(sa.func.json_each(sa.bindparam("listed")).table_valued("value").c.value)  # any number of values
+_DOCUMENT = (_documents.c.lang, _contents.c.text, _contents.c.title, _contents.c.fields, _documents.c.revision)
+_DOCUMENTS = sa.select(_documents).where(_documents.c.doc_id.in_(_LIST))
+_IDS = sa.select(_documents.c.row, _documents.c.doc_id).where(_documents.c.row.in_(_LIST))
+_STAMPS = _DOCUMENTS.join(_vectors, _vectors.c.row == _documents.c.row).where(_vectors.c.model == sa.bindparam("model"))
+
+
+def _selected(table: sa.Table, *columns: sa.ColumnElement[Any]) -> sa.Select[Any]:
+    """A query for listed documents: their ids and columns of another table."""
+    joined = _documents.join(table, table.c.row == _documents.c.row)
+    query = sa.select(_documents.c.doc_id, *columns).select_from(joined).where(_documents.c.doc_id.in_(_LIST))
+    return query.where(table.c.model == sa.bindparam("model")) if "model" in table.c else query
+
+
+_CONTENTS = _selected(_contents, *_DOCUMENT)
+_PASSAGES = _selected(_passages, _passages.c.vectors, _passages.c.offsets)
+
+
+def _listed(values: Collection[Any]) -> dict[str, str]:
+    """The parameter of ``_LIST``."""
+    return {"listed": json.dumps(list(values))}
+
+
+def create(connection: sa.Connection) -> None:
+    """Create missing tables."""
+    _metadata.create_all(connection)
+    connection.execute(sa.text("INSERT INTO state SELECT 0 WHERE NOT EXISTS (SELECT 1 FROM state)"))
+
+
+def generation(connection: sa.Connection) -> int:
+    """Number of changes of the file."""
+    changes: int = connection.exec_driver_sql("SELECT generation FROM state").scalar_one()
+    return changes
+
+
+def count_change(connection: sa.Connection) -> None:
+    """Let readers see that the file has changed."""
+    connection.execute(_state.update().values(generation=_state.c.generation + 1))
+
+
+def add_model(connection: sa.Connection, model: str, dim: int) -> None:
+    """Register a model, unless it is registered."""
+    connection.execute(_models.insert().prefix_with("OR IGNORE"), {"model": model, "dim": dim})
+
+
+def models(connection: sa.Connection) -> dict[str, int]:
+    """Width of the vectors, by model id."""
+    return {row.model: row.dim for row in connection.execute(sa.select(_models))}
+
+
+def by_id(connection: sa.Connection, doc_ids: Collection[str]) -> dict[str, sa.Row[Any]]:
+    """Rows of the table ``documents``, by id; unknown ids are left out."""
+    return {row.doc_id: row for row in connection.execute(_DOCUMENTS, _listed(doc_ids))}
+
+
+def ids_of_rows(connection: sa.Connection, rows: Collection[int]) -> dict[int, str]:
+    """Ids by row."""
+    return {row.row: row.doc_id for row in connection.execute(_IDS, _listed(rows))}
+
+
+def forget(connection: sa.Connection, model: str, items: Sequence[tuple[StoredDocument, sa.Row[Any] | None]]) -> None:
+    """Remove the model's vectors that are replaced; if the text changed, also the vectors of other models."""
+    unchanged = [row.row for item, row in items if row and row.text_hash == item.document.text_hash]
+    changed = [row.row for item, row in items if row and row.text_hash != item.document.text_hash]
+    for table in (_vectors, _passages):
+        connection.execute(table.delete().where(table.c.row.in_(_LIST), table.c.model == model), _listed(unchanged))
+        connection.execute(table.delete().where(table.c.row.in_(_LIST)), _listed(changed))
+    connection.execute(_contents.delete().where(_contents.c.row.in_(_LIST)), _listed([*unchanged, *changed]))
+
+
+def write(connection: sa.Connection, model: str, items: Sequence[StoredDocument]) -> None:
+    """Write documents whose earlier contents and vectors are removed."""
+    upsert = sqlite.insert(_documents)
+    columns = ("doc_id", "lang", "revision", "text_hash", "fields_hash")
+    connection.execute(
+        upsert.on_conflict_do_update(
+            index_elements=["doc_id"], set_={name: upsert.excluded[name] for name in columns[1:]}
+        ),
+        [{name: getattr(item.document, name) for name in columns} for item in items],
+    )
+    rows = by_id(connection, [item.document.doc_id for item in items])
+    numbered = [(rows[item.document.doc_id].row, item) for item in items]
+    connection.execute(_contents.insert(), [_content(row, item.document) for row, item in numbered])
+    connection.execute(_vectors.insert(), [_vector(row, model, item) for row, item in numbered])
+    connection.execute(_passages.insert(), [_passage(row, model, item.passages) for row, item in numbered])
+
+
+def _content(row: int, document: Document) -> dict[str, Any]:
+    return {"row": row, "title": document.title, "text": document.text, "fields": dict(document.fields)}
+
+
+def _vector(row: int, model: str, item: StoredDocument) -> dict[str, Any]:
+    vector = np.ascontiguousarray(item.vector, dtype=np.float32).tobytes()
+    return {"row": row, "model": model, "vector": vector, "known": bytes(item.known)}
+
+
+def _passage(row: int, model: str, passages: Passages) -> dict[str, Any]:
+    vectors = np.ascontiguousarray(passages.vectors, dtype=np.int8).tobytes()
+    offsets = np.ascontiguousarray(passages.offsets, dtype=np.int32).tobytes()
+    return {"row": row, "model": model, "vectors": vectors, "offsets": offsets}
+
+
+def delete(connection: sa.Connection, doc_ids: Collection[str]) -> int:
+    """Delete documents; returns how many there were."""
+    return connection.execute(_documents.delete().where(_documents.c.doc_id.in_(_LIST)), _listed(doc_ids)).rowcount
+
+
+def stamps(connection: sa.Connection, model: str, doc_ids: Collection[str]) -> dict[str, Stamp]:
+    """Stamps of the documents that have a vector of this model, by id."""
+    rows = connection.execute(_STAMPS, {"model": model, **_listed(doc_ids)})
+    return {row.doc_id: Stamp(row.lang, row.text_hash, row.fields_hash, row.revision) for row in rows}
+
+
+def contents(connection: sa.Connection, doc_ids: Collection[str]) -> dict[str, Document]:
+    """Documents by id; unknown ids are left out."""
+    return {row[0]: Document(*row) for row in connection.execute(_CONTENTS, _listed(doc_ids))}
+
+
+def passages(connection: sa.Connection, model: str, doc_ids: Collection[str], dim: int) -> dict[str, Passages]:
+    """Passages by id; unknown ids are left out."""
+    rows = connection.execute(_PASSAGES, {"model": model, **_listed(doc_ids)})
+    return {doc_id: _unpacked_passages(vectors, offsets, dim) for doc_id, vectors, offsets in rows}
+
+
+def _unpacked_passages(vectors: bytes, offsets: bytes, dim: int) -> Passages:
+    return Passages(
+        np.frombuffer(vectors, dtype=np.int8).reshape(-1, dim), np.frombuffer(offsets, dtype=np.int32).reshape(-1, 2)
+    )
+
+
+def vectors(connection: sa.Connection, model: str) -> list[tuple[str, str, bytes]]:
+    """Language, id and vector of every document with a vector of the model, ordered by language and id."""
+    query = (
+        sa.select(_documents.c.lang, _documents.c.doc_id, _vectors.c.vector)
+        .join(_vectors, _vectors.c.row == _documents.c.row)
+        .where(_vectors.c.model == model)
+        .order_by(_documents.c.lang, _documents.c.doc_id)
+    )
+    return [(lang, doc_id, vector) for lang, doc_id, vector in connection.execute(query)]
+
+
+def page(
+    connection: sa.Connection, model: str, lang: str | None, after: str, size: int, dim: int
+) -> list[StoredDocument]:
+    """The next documents with a vector of the model, ordered by id; of one language, or of all (None)."""
+    query = (
+        sa.select(
+            _documents.c.doc_id,
+            *_DOCUMENT,
+            _vectors.c.vector,
+            _vectors.c.known,
+            _passages.c.vectors,
+            _passages.c.offsets,
+        )
+        .join(_contents, _contents.c.row == _documents.c.row)
+        .join(_vectors, _vectors.c.row == _documents.c.row)
+        .join(_passages, sa.and_(_passages.c.row == _documents.c.row, _passages.c.model == _vectors.c.model))
+        .where(_vectors.c.model == model, _documents.c.doc_id > after)
+        .order_by(_documents.c.doc_id)
+        .limit(size)
+    )
+    if lang is not None:
+        query = query.where(_documents.c.lang == lang)
+    return [_restored(tuple(row), dim) for row in connection.execute(query)]
+
+
+def _restored(row: tuple[Any, ...], dim: int) -> StoredDocument:
+    *document, vector, known, passages, offsets = row
+    return StoredDocument(
+        Document(*document),
+        np.frombuffer(vector, dtype=np.float32),
+        _unpacked_passages(passages, offsets, dim),
+        tuple(map(bool, known)),
+    )
+
+
+def ids_after(connection: sa.Connection, after: str, count: int) -> list[str]:
+    """The next ids, ordered."""
+    query = sa.select(_documents.c.doc_id).order_by(_documents.c.doc_id).limit(count)
+    return list(connection.execute(query.where(_documents.c.doc_id > after)).scalars())
+
+
+def ids_with(connection: sa.Connection, filters: Filters) -> Sequence[str]:
+    """Ids of the documents that pass the filters."""
+    return connection.execute(_filtered(sa.select(_documents.c.doc_id), filters)).scalars().all()
+
+
+def rows_with(connection: sa.Connection, filters: Filters) -> Sequence[int]:
+    """Rows of the documents that pass the filters."""
+    return connection.execute(_filtered(sa.select(_documents.c.row), filters)).scalars().all()
+
+
+def _filtered(query: sa.Select[Any], filters: Filters) -> sa.Select[Any]:
+    """A query of documents, restricted to those that pass the filters."""
+    query = query.join(_contents, _contents.c.row == _documents.c.row)
+    for name, wanted in filters.items():
+        values = wanted if isinstance(wanted, (list, tuple)) else [wanted]
+        path = '$."{}"'.format(name.replace('"', '\\"'))
+        items = sa.func.json_each(_contents.c.fields, path).table_valued("value", "type")
+        text = sa.case((items.c.type.in_(("true", "false")), items.c.type), else_=sa.cast(items.c.value, sa.String))
+        wanted_texts = [json.dumps(value) if isinstance(value, bool) else str(value) for value in values]
+        query = query.where(sa.exists().select_from(items).where(text.in_(wanted_texts)))
+    return query
+
+
+def count(connection: sa.Connection, model: str = "") -> dict[str, int]:
+    """Number of documents by language; if a model is named, of documents with a vector of that model."""
+    query = (
+        sa.select(_documents.c.lang, sa.func.count().label("documents"))
+        .group_by(_documents.c.lang)
+        .order_by(_documents.c.lang)
+    )
+    if model:
+        query = query.join(_vectors, _vectors.c.row == _documents.c.row).where(_vectors.c.model == model)
+    return {row.lang: row.documents for row in connection.execute(query)}
