@@ -203,7 +203,7 @@ def test_a_source_that_changes_between_two_looks_is_not_taken_for_the_planned_on
     encoder.broken_at = -1
     unchanged = elastic.index_fingerprint(place.source)
     place.write({"d0003": "moved to the end"})
-    monkeypatch.setattr(elastic, "state", lambda _: unchanged)
+    monkeypatch.setattr(elastic, "index_fingerprint", lambda _: unchanged)
     with pytest.raises(StoreError, match="its sources are cut otherwise than when it began"):
         index(place, settings, engine, encoder)
     monkeypatch.undo()

@@ -41,11 +41,11 @@ CHUNK = 8
 """Documents of a chunk: few, so that there are many to be killed among."""
 PROGRAM = """
 import sys
-from indexer.index import reading as batches
+from indexer.indexing import reading as batches
 from query.migration import reencode as reencoding
 from query.cli import run
 from tests.query.migration.test_reencode_by_workers import CHUNK, every_sixth
-batches.CHUNK_DOCUMENTS, reencoding.drawn = CHUNK, every_sixth
+batches.CHUNK_DOCUMENTS, reencoding.draw = CHUNK, every_sixth
 sys.exit(run(sys.argv[1:]))
 """
 
@@ -100,7 +100,7 @@ def test_a_worker_makes_what_one_process_makes(
     again: Again, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("indexer.indexing.reading.CHUNK_DOCUMENTS", CHUNK)
-    monkeypatch.setattr(reencoding, "drawn", every_sixth)
+    monkeypatch.setattr(reencoding, "draw", every_sixth)
     shutil.copytree(again.settings.home, tmp_path / "alone")
     alone = Settings.read(home=tmp_path / "alone")
     re_encode("demo", alone, device="cpu")
@@ -122,7 +122,7 @@ def test_command_and_worker_killed_in_the_midst_all_is_found_and_at_the_end_it_i
     capsys: pytest.CaptureFixture[str],
 ) -> None:  # fmt: skip
     monkeypatch.setattr("indexer.indexing.reading.CHUNK_DOCUMENTS", CHUNK)
-    monkeypatch.setattr(reencoding, "drawn", every_sixth)
+    monkeypatch.setattr(reencoding, "draw", every_sixth)
     server: RedisServer | RabbitServer
     if servers.startswith("Redis"):
         server = request.getfixturevalue("redis")
@@ -196,8 +196,8 @@ def test_left_before_anything_is_handed_out_no_run_is_left_behind(
         assert leave_migration(engine, name)
         return []
 
-    monkeypatch.setattr(reencoding, "drawn", every_sixth)
-    monkeypatch.setattr(reencoding, "most_asked", leaving)
+    monkeypatch.setattr(reencoding, "draw", every_sixth)
+    monkeypatch.setattr(reencoding, "most_shown", leaving)
     assert again.here() == 1
     assert "is not asked by" in capsys.readouterr().err
     assert again.run().state == "cancelled"
@@ -209,8 +209,8 @@ def test_meanwhile_nothing_is_indexed_not_even_a_generation_of_the_new_encoder(
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(reencoding, "drawn", every_sixth)
-    monkeypatch.setattr(reencoding, "look_on", interrupted)
+    monkeypatch.setattr(reencoding, "draw", every_sixth)
+    monkeypatch.setattr(reencoding, "watch_run", interrupted)
     place, broker = ["--home", str(again.settings.home)], ["--broker", again.settings.broker]
     assert again.here() == 130
     number, source = again.run().id, str(DEMO / "docs.de.jsonl")

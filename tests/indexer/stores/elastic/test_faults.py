@@ -376,7 +376,7 @@ def test_a_server_that_stays_away_is_given_up(shop: Shop, opened: Opener, monkey
 
 _WRITER = """
 import sys
-from indexer.elastic.connection import Address, Credentials
+from indexer.elastic.address import Address, Credentials
 from indexer.stores.elastic.store import ElasticStore
 from tests.indexer.stores.elastic.test_faults import MODEL, items
 address, user, password, ca = sys.argv[1:]
