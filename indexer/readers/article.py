@@ -35,7 +35,6 @@ class Article:
     Attributes:
         doc_id: None where the record has no id.
         lang: the language code in the record; empty where the record names no language.
-        title: the headline, on one line.
         lines: lead and text, a paragraph per line.
         fields: metadata, by the tag's name in lower case or by the user's name.
         other_tags: tags that the text was taken from because the record has no lead or text tag.
@@ -52,10 +51,8 @@ class Article:
 def parse_article(markup: str, names: Mapping[str, str], *, first_line_is_title: bool = False) -> Article:
     """Find id, title and text in a record's markup; tags may be nested anywhere and need not close.
 
-    Args:
-        markup: the record.
-        names: our field (``id lang title lead text`` or any other name) → the tag that replaces the usual tags.
-        first_line_is_title: whether the first line of a text without a title tag is the title.
+    ``names`` maps our field (``id lang title lead text`` or any other name) to the tag that replaces the usual tags.
+    ``first_line_is_title`` is for texts without a title tag.
     """
     sections = [section for section in _sections(markup, _roles(names)) if section.text.strip()]
     title, lines = _title_and_lines(sections, first_line_is_title=first_line_is_title)

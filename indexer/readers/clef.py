@@ -16,7 +16,6 @@ class Newspaper:
 
     Attributes:
         name: readable name, with the year where needed.
-        lang: of the articles.
         folder: pattern of the folder in the distribution.
         ids: pattern of the documents' ids; empty where ids don't identify the newspaper.
         first_line_is_title: whether the headline has no tag and is the first line of the text.

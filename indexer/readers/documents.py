@@ -38,8 +38,6 @@ class SourceDocuments:
     """Documents in the wanted languages, and what reading has met so far.
 
     Attributes:
-        refused: records that could not be read.
-        remarks: on how the sources were read.
         others: number of documents in other languages, by language.
     """
 

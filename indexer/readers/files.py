@@ -56,7 +56,6 @@ class SourceFile:
     """One file of a source.
 
     Attributes:
-        path: where the file is.
         name: path relative to the source, with ``/``; the id of a file that is one document.
         line: number of the line that was read last, from 1; 0 before the first.
     """

@@ -25,7 +25,6 @@ class Tag:
 
     Attributes:
         name: in upper case.
-        closes: whether the tag is an end tag.
         attributes: of a start tag, by name in lower case.
         start: position of the tag in the text.
     """

@@ -28,8 +28,7 @@ class Remark:
     """A note for the user about documents that were read; a file's remarks follow its documents.
 
     Attributes:
-        where: the file.
-        text: what was done, without the place: which encoding or which tags were used. The sentence is the same for
+        text: what was done, without the file: which encoding or which tags were used. The sentence is the same for
             every file, so that a command can print it once for many files.
     """
 

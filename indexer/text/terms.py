@@ -142,10 +142,7 @@ class LexicalIndex:
 
         Terms in more than half of the texts count only if the query has no rarer term: BM25 gives them no weight.
 
-        Args:
-            text: the query.
-            k: maximum number of texts.
-            among: keys to choose from; None: all keys.
+        With ``among``, texts of other keys are left out.
         """
         terms = self._rare(self._analyser.query_terms(text)) if self._exists() else []
         if not terms:

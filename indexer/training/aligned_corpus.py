@@ -84,11 +84,7 @@ def choose_pivots(requested: Sequence[str], languages: Counter[str], learnt: Seq
     """Choose the languages to translate into.
 
     They are the requested ones, else English and Spanish, else the two languages with the most sentences.
-
-    Args:
-        requested: pivots that the user names; may be empty.
-        languages: number of sentences of each language in the sources.
-        learnt: languages to learn; empty: all.
+    ``languages`` counts the sentences in the sources, ``learnt`` are the languages to learn (empty: all).
 
     Raises:
         BadInput: the sources have fewer than two languages, fewer than two pivots are requested, or a requested pivot

@@ -27,7 +27,6 @@ class ByConcept:
         duplicates: number of documents left out because their language already had a document of their concept.
         without: number of documents left out because they have no ``concept``, or their vector is zero since the
             encoder knows none of their words.
-        refused: records that could not be read.
     """
 
     vectors: dict[str, dict[str, FloatArray]] = field(default_factory=dict)

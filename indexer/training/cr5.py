@@ -26,12 +26,9 @@ class Cr5Report:
 
     Attributes:
         documents: number of training documents, by language.
-        concepts: number of concepts of the training documents.
-        read: number of documents read.
         vocabulary: number of words, by language.
         ridge: λ.
         tried: mean reciprocal rank of held-out mates, by λ; empty if the settings fix λ.
-        refused: records that could not be read.
     """
 
     folder: ModelFolder
@@ -55,13 +52,8 @@ def train_cr5(
 ) -> list[Cr5Report]:
     """Learn from documents whose field ``concept`` is the same for translations of one another.
 
-    Args:
-        sources: sources of the documents.
-        target: the model folder to write; pairwise training of more than two languages writes a model folder per pair
-            inside it.
-        settings: how to train; None: the settings of the paper.
-        precision: of the vectors in the folder.
-        console: where progress is shown; None: nowhere.
+    The target becomes a model folder; pairwise training of more than two languages writes one per pair inside it.
+    Without settings the paper's are taken.
 
     Raises:
         BadInput: a source can't be read, nothing can be learnt from the documents, or the target holds something else.

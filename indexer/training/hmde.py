@@ -43,7 +43,6 @@ class HmdeReport:
         curve: loss and validation score over the training steps.
         documents: number of documents with text, by language.
         drawn: number of triples that the training drew, by ordered pair of languages.
-        triples: what could be drawn.
         cut: number of documents with more sentences than the upper encoder sees at once; training left out the
             sentences beyond the limit.
         held_out: number of validation concepts that have pages in two languages.
@@ -84,20 +83,11 @@ def train_hmde(
     force: bool = False,
     console: Console | None = None,
 ) -> HmdeReport:
-    """Train HMDE on documents with concepts and categories, and publish it.
+    """Train HMDE on documents with concepts and categories, and publish it as a model folder, even over an older one.
 
-    Unfinished work is stored in ``TARGET.training``; the same call resumes it.
-
-    Args:
-        sources: sources of the documents.
-        target: the model folder to write; an existing model folder is replaced.
-        settings: how to train.
-        encoder: the lower encoder: the default, an exported encoder if it stays frozen, or a Hugging Face encoder if it
-            is trained too.
-        precision: of the exported graphs.
-        device: where to train.
-        force: publish even below the parity bar.
-        console: where progress is shown; None: nowhere.
+    Unfinished work is stored in ``TARGET.training``; the same call resumes it. ``encoder`` is the lower encoder: the
+    default, an exported encoder if it stays frozen, or a Hugging Face encoder if it is trained too. ``force`` publishes
+    below the parity bar.
 
     Raises:
         BadInput: a source can't be read, gives no triples, or the target holds something else.

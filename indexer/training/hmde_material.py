@@ -61,15 +61,10 @@ def survey(sources: Sources, console: Console) -> tuple[list[TripleDocument], So
 
 
 def prepare(sources: Sources, total: int, lower: Lower, place: Path, lower_id: str, console: Console) -> Material:
-    """Prepare all documents for a lower encoder; batches that an earlier run prepared are loaded from disk.
+    """Prepare the ``total`` documents that the survey counted for a lower encoder, in batches.
 
-    Args:
-        sources: sources of the documents.
-        total: number of documents that the survey counted.
-        lower: the lower encoder.
-        place: folder of the prepared batches.
-        lower_id: identifies the lower encoder and the settings of its preparation.
-        console: where progress is shown.
+    Batches that an earlier run left in the folder ``place`` are loaded from it, if they are of the same texts and the
+    same ``lower_id``, which identifies the lower encoder and the settings of its preparation.
 
     Raises:
         BadInput: the sources give another number of documents than ``total``.

@@ -37,9 +37,7 @@ class LawdrReport:
 
     Attributes:
         density: the weights in the folder.
-        documents: number of documents read.
         languages: number of sentences in the sample, by language.
-        refused: records that could not be read.
     """
 
     folder: ModelFolder
@@ -59,16 +57,9 @@ def train_lawdr(
     device: Device = "auto",
     console: Console | None = None,
 ) -> LawdrReport:
-    """Fit the density of sentences on a sample of sources, and publish it with its base encoder.
+    """Fit the density of sentences on a sample of sources, and publish it with its base encoder as a model folder.
 
-    Args:
-        sources: sources of the documents.
-        target: the model folder to write; an existing model folder is replaced.
-        encoder: name or folder of the base encoder; None: the default.
-        sample: number of sentences to fit on, equally many per language.
-        seed: seed of the sample and of the folds.
-        device: where to encode.
-        console: where progress is shown; None: nowhere.
+    The sample has equally many sentences of each language; ``seed`` is that of the sample and of the folds.
 
     Raises:
         BadInput: a source can't be read, no source has a sentence, or the target holds something else.

@@ -38,7 +38,6 @@ class MappingPlan:
     """How to learn a mapping.
 
     Attributes:
-        method: ``lca`` or ``lcc``.
         ridge: in spreads; None: chosen on held-out concepts; 0: the pseudo-inverse.
         stay: whether to shrink LCA's maps towards the identity, which leaves a vector as it is.
         pivot: language that LCA's maps go through; empty: a map per pair for up to ``PAIRWISE`` languages.

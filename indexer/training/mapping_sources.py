@@ -28,7 +28,6 @@ class AlignedSources:
         sources: files, folders, ``ir-datasets:NAME``; empty: a collection.
         collection: name of a collection; empty: sources.
         languages: of the documents; empty: all.
-        encoder: name or folder.
         method: how a document's vector is made; None: the encoder's default.
     """
 

@@ -17,7 +17,6 @@ class SentenceSample:
 
     Attributes:
         size: sentences in all languages together; each language has an equal share, at least one sentence.
-        seed: seed of the ranks.
         documents: number of documents added so far.
     """
 

@@ -30,16 +30,13 @@ class TlaserReport:
 
     Attributes:
         sentences: number of training sentences, by language.
-        pairs: number of sentence pairs in training.
         directions: ``LANGUAGE-PIVOT`` for each direction of translation.
-        vocabulary: number of tokens in the vocabulary.
         tokens: target tokens that the decoder was trained on, up to the step of the exported weights.
         best: step and similarity-search error of the exported weights.
         rate: target tokens per second; 0 if the checkpoint was already fully trained.
         words: target words per second.
         parity: of the exported graph with torch.
         checkpoints: folder of the checkpoints; a later run resumes from it.
-        refused: sentences that could not be used.
     """
 
     folder: ModelFolder
@@ -70,19 +67,11 @@ def train_tlaser(
     force: bool = False,
     console: Console | None = None,
 ) -> TlaserReport:
-    """Train on parallel text and publish the encoder; an interrupted run is resumed.
+    """Train on parallel text (files and folders) and publish the encoder; an interrupted run is resumed.
 
-    Args:
-        sources: files and folders of parallel text.
-        target: the model folder to write; checkpoints are stored beside it in ``NAME.training``.
-        plan: variant, sizes and how to train.
-        pivots: languages to translate into; empty: English and Spanish, or the two with the most sentences.
-        languages: languages to learn; empty: all.
-        validation: files and folders of parallel text to validate on; empty: a part of the sources.
-        precision: of the exported graph.
-        device: where to train.
-        force: export even below the parity bar.
-        console: where progress is shown; None: nowhere.
+    Checkpoints are stored beside the target in ``NAME.training``. Without pivots the encoder translates into English
+    and Spanish, or the two languages with the most sentences; without languages it learns all; without validation text
+    a part of the sources is held out. ``force`` exports below the parity bar.
 
     Raises:
         BadInput: the sources hold no pair to learn from, the target holds something else, its checkpoint is of another

@@ -30,12 +30,7 @@ class PassageRows:
 
     @classmethod
     def pack(cls, passages: Sequence[Passages], vectors: FloatArray) -> PassageRows:
-        """Put documents' passages together; the vector of a document without passages becomes its passage.
-
-        Args:
-            passages: the passages of each document.
-            vectors: (documents, dim) the documents' vectors.
-        """
+        """Put documents' passages together; the row of ``vectors`` of a document without passages is its passage."""
         parts = [
             document_passages.vectors if len(document_passages.vectors) else int8_rows(vectors[row : row + 1])
             for row, document_passages in enumerate(passages)
@@ -79,14 +74,8 @@ def coverage(a: PassageRows, b: PassageRows, rows: IntArray, cols: IntArray) -> 
     how much of the first document is in the other. The lesser of both directions counts, because a long page covers any
     short page a little.
 
-    Args:
-        a: passages of the first side.
-        b: passages of the second side.
-        rows: (pairs,) documents of the first side, ascending.
-        cols: (pairs,) documents of the second side.
-
-    Returns:
-        (pairs,) float32 in [−1, 1].
+    (pairs,) ``rows`` are documents of the first side, ascending, ``cols`` of the second; the result is (pairs,) float32
+    in [−1, 1].
     """
     result = np.empty(len(rows), np.float32)
     if not len(rows):

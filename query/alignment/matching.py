@@ -157,11 +157,8 @@ def match(scored: Pairs, threshold: float = -math.inf) -> Pairs:
 def match_in_turn(x: FloatArray, y: FloatArray, rows: IntArray, cols: IntArray) -> Pairs:
     """Give each row the nearest column that no earlier row took: one pass, however many scores are equal.
 
-    Args:
-        x: (n, dim) float32 unit rows.
-        y: (m, dim) float32 unit rows.
-        rows: positions in the first side, ascending; a row that finds every column taken gets no pair.
-        cols: positions in the second side.
+    ``rows``, ascending, and ``cols`` are positions in the sides, (n, dim) and (m, dim) float32 unit rows; a row that
+    finds every column taken gets no pair.
     """
     rows = rows[: len(cols)]
     chosen, cosines = np.zeros(len(rows), np.int64), np.zeros(len(rows), np.float32)

@@ -23,10 +23,8 @@ class Sweep:
     """Methods and settings to try.
 
     Attributes:
-        methods: ways to compare documents.
         dimensions: dimensions to try; none: the methods' defaults.
         pairs: numbers of training concepts to try; none: all concepts.
-        splits: number of splits of the concepts.
         seed: seed of the first split.
     """
 
@@ -143,14 +141,8 @@ def mates_figure(points: Sequence[Point], sweep: Sweep) -> Figure:
                     method, (1.0, values[0]), xycoords=("axes fraction", "data"), ha="right", va="bottom", fontsize=8
                 )
             else:
-                axes.errorbar(
-                    [point.value for point in method_points],
-                    values,
-                    yerr=spreads,
-                    marker="o",
-                    markersize=3,
-                    label=method,
-                )
+                swept = [point.value for point in method_points]
+                axes.errorbar(swept, values, yerr=spreads, marker="o", markersize=3, label=method)
         axes.set_ylabel({"rate": "mate retrieval rate", "mrr": "mean reciprocal rank"}[measure])
         if sweep.swept:
             axes.set_xscale("log")

@@ -36,7 +36,6 @@ class AlignmentPlan:
     """How to align.
 
     Attributes:
-        margin: form of the score.
         k: neighbours of the margin.
         threshold: least score of a pair.
         debias: what is taken out of each side: none: nothing; 0: the side's mean; m: the side's subspace of rank m.

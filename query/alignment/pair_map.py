@@ -64,16 +64,10 @@ def _towards(rows: FloatArray, target: np.ndarray) -> FloatArray:
 
 
 def helpful_maps(x: FloatArray, y: FloatArray) -> PairMaps | None:
-    """Maps learnt from pairs, if they set held-out pairs further apart from their neighbours.
+    """Maps learnt from (pairs, dim) float32 unit rows, if they set held-out pairs further apart from their neighbours.
 
-    Each half of the pairs is held out once; the measure is the mean distance margin among the held-out pairs.
-
-    Args:
-        x: (pairs, dim) float32 unit rows of the first side.
-        y: (pairs, dim) their partners.
-
-    Returns:
-        Maps learnt from all of the pairs; none if maps do not help, or if the pairs are too few to tell.
+    Each half of the pairs is held out once; the measure is the mean distance margin among the held-out pairs. There are
+    none if maps do not help, or if the pairs are too few to tell.
     """
     if len(x) < _FEWEST:
         return None

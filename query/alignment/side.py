@@ -25,7 +25,6 @@ class Side:
         name: what messages call the side.
         doc_ids: (n,) ids.
         vectors: (n, dim) float32 unit rows.
-        passages: passages of the n documents.
         values: (n,) value of the field that the documents of a true pair share, as text; none if a document has none.
         unknown: ids of documents that were left out because the encoder knows no word of them.
     """
@@ -99,10 +98,8 @@ def _side(name: str, documents: Iterable[tuple[Document, FloatArray, Passages, b
 def debiased(side: Side, rank: int | None) -> Side:
     """A side without what all of its documents share (LAWDR, section 3.2).
 
-    Args:
-        side: with vectors as the encoder made them.
-        rank: none: change nothing; 0: subtract the mean; m: take out the subspace of the m strongest directions. The
-            passages lose the mean or subspace of the passages. A single document keeps its vector: it is its own mean.
+    Rank none changes nothing, 0 subtracts the mean, and m takes out the subspace of the m strongest directions. The
+    passages lose the mean or subspace of the passages. A single document keeps its vector: it is its own mean.
     """
     if rank is None or len(side.doc_ids) < 2:
         return side

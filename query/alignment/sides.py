@@ -36,12 +36,8 @@ class Sides:
     """Opens two sides: languages of collections, which have vectors, or sources of documents, which are encoded.
 
     Attributes:
-        settings: where collections are.
-        console: where progress and warnings go.
         gold: field whose value the documents of a true pair share; empty: there is none.
         encoder: name or folder of the encoder of sources; by default the collection's encoder, or else ``DEFAULT``.
-        method: how the encoder makes a document's vector.
-        device: where to encode.
     """
 
     settings: Settings
