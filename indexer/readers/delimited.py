@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 from collections import deque
 from collections.abc import Iterator
-from itertools import chain
 
 from encoders.wording import counted
 from indexer.readers.encodings import UndecodableError, decode, encoding_remark
@@ -25,14 +24,39 @@ def read_tsv(file: SourceFile, options: ReadOptions) -> Iterator[Reading]:
 
 
 class _Lines:
-    """Decodes the lines of a file; collects the encodings used, and refusals of the lines that can't be decoded."""
+    """Decoded lines of a file; a row's second line on can be read again, since a stray quote swallows the lines after.
+
+    Attributes:
+        current: (line number, text) of the current row's lines; the reader of rows clears it.
+        encodings: used so far.
+    """
 
     def __init__(self, file: SourceFile, options: ReadOptions) -> None:
         self._file, self._options = file, options
-        self.encodings: dict[str, None] = {}
+        self._decoded = self._decode()
+        self._pending: deque[tuple[int, str]] = deque()
         self._refused: list[Refusal] = []
+        self.current: list[tuple[int, str]] = []
+        self.encodings: dict[str, None] = {}
 
     def __iter__(self) -> Iterator[str]:
+        return self
+
+    def __next__(self) -> str:
+        self.current.append(self._pending.popleft() if self._pending else next(self._decoded))
+        return self.current[-1][1]
+
+    def rewind(self, first: int) -> None:
+        """Put back the lines of the current row from the ``first`` on."""
+        self._pending.extendleft(reversed(self.current[first:]))
+        self.current.clear()
+
+    def refused(self) -> list[Refusal]:
+        """Return the refusals of lines since the last call."""
+        refused, self._refused = self._refused, []
+        return refused
+
+    def _decode(self) -> Iterator[tuple[int, str]]:
         for line in self._file.lines():
             where = self._file.at(self._file.line)
             if line is None:
@@ -46,18 +70,13 @@ class _Lines:
                 self._refused.append(Refusal(where, str(error)))
                 continue
             self.encodings.setdefault(encoding)
-            yield f"{text}\n"
-
-    def refused(self) -> list[Refusal]:
-        """Return the refusals since the last call."""
-        refused, self._refused = self._refused, []
-        return refused
+            yield self._file.line, f"{text}\n"
 
 
 def _read(file: SourceFile, options: ReadOptions, *, tabs: bool) -> Iterator[Reading]:
     csv.field_size_limit(RECORD_LIMIT)
     lines = _Lines(file, options)
-    rows = _rows(file, iter(lines), tabs=tabs)
+    rows = _rows(file, lines, tabs=tabs)
     _, header = next(rows, ("", []))
     header = [name.strip() for name in header] if isinstance(header, list) else []
     names = [options.fields.get(field, field) for field in ("id", "text")]
@@ -79,53 +98,24 @@ def _read(file: SourceFile, options: ReadOptions, *, tabs: bool) -> Iterator[Rea
             yield Remark(file.shown, f"lines are {encoding_remark(encoding)}")
 
 
-def _rows(file: SourceFile, lines: Iterator[str], *, tabs: bool) -> Iterator[tuple[str, list[str] | csv.Error]]:
+def _rows(file: SourceFile, lines: _Lines, *, tabs: bool) -> Iterator[tuple[str, list[str] | csv.Error]]:
     """Yield each row with its place; the error in place of a row that can't be parsed."""
     header_line = next(lines, "")
     delimiter = "\t" if tabs else max(",;\t|", key=header_line.count)
-    row_lines = _RewindableLines(chain([header_line], lines), file)
+    lines.rewind(0)
     while True:
         rows = csv.reader(
-            row_lines, delimiter=delimiter, quoting=csv.QUOTE_NONE if tabs else csv.QUOTE_MINIMAL, strict=True
+            lines, delimiter=delimiter, quoting=csv.QUOTE_NONE if tabs else csv.QUOTE_MINIMAL, strict=True
         )
         try:
             for row in rows:
-                yield file.at(row_lines.current[0][0]), row
-                row_lines.current.clear()
+                yield file.at(lines.current[0][0]), row
+                lines.current.clear()
         except csv.Error as error:
-            yield file.at(row_lines.current[0][0]), error
-            row_lines.rewind()
+            yield file.at(lines.current[0][0]), error
+            lines.rewind(1)
         else:
             return
-
-
-class _RewindableLines:
-    """Lines that can be read again from a row's second line on, since a stray quote swallows the lines after it.
-
-    Attributes:
-        current: (line number, text) of the current row's lines.
-    """
-
-    def __init__(self, lines: Iterator[str], file: SourceFile) -> None:
-        self._lines, self._file = lines, file
-        self._pending: deque[tuple[int, str]] = deque()
-        self.current: list[tuple[int, str]] = []
-
-    def __iter__(self) -> Iterator[str]:
-        return self
-
-    def __next__(self) -> str:
-        if self._pending:
-            self.current.append(self._pending.popleft())
-        else:
-            text = next(self._lines)
-            self.current.append((self._file.line, text))
-        return self.current[-1][1]
-
-    def rewind(self) -> None:
-        """Put back all lines of the current row except the first."""
-        self._pending.extendleft(reversed(self.current[1:]))
-        self.current.clear()
 
 
 def _document(row: list[str], header: list[str], where: str, options: ReadOptions) -> Reading:
