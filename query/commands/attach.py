@@ -115,7 +115,9 @@ class _CalibrationUpkeep:
     """Calibrates anew when a language or enough documents came; this costs more than catching up with an index."""
 
     def __init__(self, name: str, settings: Settings, device: Device, console: Console, *, enabled: bool) -> None:
-        self.name, self.settings, self.device, self.console, self.enabled = name, settings, device, console, enabled
+        self.name, self.device, self.console, self.enabled = name, device, console, enabled
+        # The stated store is the server of the index, not the collection's store.
+        self.settings = replace(settings, store_stated=False)
         self.last_report: AttachReport | None = None
         self.changed = 0
         self.calibrated = False
@@ -125,9 +127,7 @@ class _CalibrationUpkeep:
         if not (self.enabled and report.languages and self._is_due(report)):
             return
         self.last_report, self.changed = report, 0
-        # The stated store is the server of the index, not the collection's store.
-        settings = replace(self.settings, store_stated=False)
-        upkeep = keep_calibrated(self.name, settings, device=self.device, console=self.console)
+        upkeep = keep_calibrated(self.name, self.settings, device=self.device, console=self.console)
         show_upkeep(upkeep, self.name, self.console)
 
     def _is_due(self, report: AttachReport) -> bool:

@@ -89,7 +89,7 @@ def _index(folder: Path, settings: Settings, console: Console) -> None:
 def _calibration_sentence(upkeep: UpkeepReport) -> str:
     if upkeep.report is None:
         return f"calibration kept: {upkeep.reason}"
-    setting, trials = upkeep.report.setting, upkeep.report.tried
+    setting, trials = upkeep.report.decision.setting, upkeep.report.decision.tried
     shares = {trial.setting.balance: trial.own_language for trial in trials if trial.setting.margin == setting.margin}
     sentence = f"calibrated: of {len(trials)} ways to rank that were tried, balance {setting.balance:g} was chosen"
     if 0.0 in shares and setting.balance in shares:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from contextlib import closing
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from encoders.console import Console
@@ -17,7 +16,7 @@ from query.calibration import table as calibration_table
 from query.calibration.calibration import Calibration
 from query.calibration.lineage import cancel_abandoned_migration
 from query.calibration.mapped_calibration import MappedCalibration, check_model
-from query.calibration.setting import DEFAULT, Setting, TriedSetting
+from query.calibration.setting import DEFAULT, Setting
 from query.calibration.summary import MapSummary, Separation, Summary
 from query.calibration.table import StoredCalibration
 from query.fitting.decision import CalibrationInput, Decision, JudgedTopics, check_setting, decide
@@ -34,25 +33,12 @@ class CalibrationReport:
 
     Attributes:
         kept: the new calibration, now active.
-        setting: how the calibration ranks.
-        decided_by: what decided the setting: ``judgements``, ``concepts``, ``titles``, ``languages`` that can't be told
-            apart, ``you`` or ``default``.
-        taken_over: whether the setting was decided for the previous calibration.
-        tried: settings that the probe tried.
-        few: number of documents of each language that has few.
-        drift: by language, the share of pseudo-queries whose first ten hits differ from the previous calibration's;
-            empty if there was none.
         maps_left: whether the previous calibration ranked with maps and the new one does not.
     """
 
     kept: StoredCalibration
-    setting: Setting
-    decided_by: str
-    taken_over: bool
-    tried: Sequence[TriedSetting]
-    few: Mapping[str, int]
-    drift: Mapping[str, float]
-    maps_left: bool = False
+    decision: Decision
+    maps_left: bool
 
 
 def calibrate(
@@ -85,25 +71,38 @@ def calibrate(
         BadInput: there is no such collection, it is empty, or it has migrated and the input is for its own encoder.
         DragomanError: store, database or encoder fail.
     """
-    console = console or Console(quiet=True)
-    with closing(OpenCollection.open(name, settings or Settings.read(), device, console)) as opened:
-        previous = _previous(opened)
-        inherited = _with_migration(opened, given or CalibrationInput(), previous, setting, judged)
-        if inherited.maps:
-            check_model(inherited.maps, opened.collection.model, opened.collection.dim)
-        check_setting(setting or inherited.setting or DEFAULT, opened.encoder.spec)
-        samples = draw_samples(
-            opened.store,
-            opened.query_encoder(inherited.maps, device, console),
-            stored=opened.encoder.spec,
-            log=log,
-            asked=inherited.asked,
-            seed=seed,
-            console=console,
-        )
-        decision = decide(opened, samples, inherited, setting=setting, judged=judged, seed=seed)
-        fitted = _fit(samples, opened.encoder.spec.model, decision.setting, inherited.maps)
-        return _keep(opened, previous, fitted, decision, samples)
+    with OpenCollection.open(name, settings or Settings.read(), device, console) as opened:
+        return calibrate_open(opened, judged=judged, log=log, setting=setting, given=given, seed=seed)
+
+
+def calibrate_open(
+    opened: OpenCollection,
+    *,
+    judged: JudgedTopics | None = None,
+    log: Sequence[Document] = (),
+    setting: Setting | None = None,
+    given: CalibrationInput | None = None,
+    seed: int = 0,
+) -> CalibrationReport:
+    """``calibrate`` an open collection."""
+    stored = opened.encoder.spec
+    previous = _previous(opened)
+    inherited = _with_migration(opened, given or CalibrationInput(), previous, setting, judged)
+    if inherited.maps:
+        check_model(inherited.maps, opened.collection.model, opened.collection.dim)
+    check_setting(setting or inherited.setting or DEFAULT, stored)
+    samples = draw_samples(
+        opened.store,
+        opened.query_encoder(inherited.maps),
+        stored=stored,
+        log=log,
+        asked=inherited.asked,
+        seed=seed,
+        console=opened.console,
+    )
+    decision = decide(opened, samples, inherited, setting=setting, judged=judged, seed=seed)
+    fitted = _fit(samples, stored.model, decision.setting, inherited.maps)
+    return _keep(opened, previous, fitted, decision, samples)
 
 
 def _fit(samples: CalibrationSamples, model: str, setting: Setting, maps: SpaceMaps | Networks | None) -> Calibration:
@@ -139,16 +138,7 @@ def _keep(
     kept = calibration_table.keep(opened.engine, name, fitted, summary)
     cancel_abandoned_migration(opened.engine, name)
     maps_left = isinstance(previous, MappedCalibration) and not isinstance(fitted, MappedCalibration)
-    return CalibrationReport(
-        kept,
-        decision.setting,
-        decision.decided_by,
-        decision.taken_over,
-        decision.tried,
-        samples.few(),
-        drift,
-        maps_left,
-    )
+    return CalibrationReport(kept, decision, maps_left)
 
 
 def _separation(measured: Separability | None) -> Separation | None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack, closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 
 import sqlalchemy as sa
 
@@ -24,43 +26,42 @@ from query.ranking.query_encoder import open_specified
 
 @dataclass
 class OpenCollection:
-    """A collection with its store and its encoder, while it is calibrated or migrates.
-
-    Attributes:
-        encoder: the documents' encoder.
-    """
+    """A collection with its store, while its calibration is examined or made, or it migrates."""
 
     engine: sa.Engine
     collection: Collection
     store: VectorStore
-    encoder: Encoder
+    device: Device
+    console: Console
 
     @classmethod
-    def open(cls, name: str, settings: Settings, device: Device, console: Console) -> OpenCollection:
-        """Open a collection by its name.
+    @contextmanager
+    def open(
+        cls, name: str, settings: Settings, device: Device = "auto", console: Console | None = None
+    ) -> Iterator[OpenCollection]:
+        """Open a collection by its name; the device is that of its encoders.
 
         Raises:
-            BadInput: there is no such collection, or it is empty.
+            BadInput: there is no such collection.
         """
-        with ExitStack() as stack:
-            engine = stack.enter_context(database.opened(settings.database))
+        with database.opened(settings.database) as engine:
             collection = collections.require(engine, name)
             settings.check_store(name, collection.store or settings.home_store)
-            store = stack.enter_context(closing(collection.open_store(settings)))
-            if not store.count():
-                raise BadInput(f"collection {name} holds no documents; put some in: dragoman index SOURCE -c {name}")
-            encoder = open_named(collection.encoder, collection.method, console, device=device)
-            collection.check(encoder.spec)
-            stack.pop_all()
-        return cls(engine, collection, store, encoder)
+            with closing(collection.open_store(settings)) as store:
+                yield cls(engine, collection, store, device, console or Console(quiet=True))
 
-    def query_encoder(self, maps: SpaceMaps | Networks | None, device: Device, console: Console) -> Encoder:
+    @cached_property
+    def encoder(self) -> Encoder:
+        """The documents' encoder, loaded once; raises ``BadInput`` if the collection is empty."""
+        name = self.collection.name
+        if not self.store.count():
+            raise BadInput(f"collection {name} holds no documents; put some in: dragoman index SOURCE -c {name}")
+        encoder = open_named(self.collection.encoder, self.collection.method, self.console, device=self.device)
+        self.collection.check(encoder.spec)
+        return encoder
+
+    def query_encoder(self, maps: SpaceMaps | Networks | None) -> Encoder:
         """The encoder of queries: the maps' encoder if they name one, else the documents' encoder."""
         if maps is None or maps.asker is None:
             return self.encoder
-        return open_specified(self.collection, maps.asker, device, console)
-
-    def close(self) -> None:
-        """Close the store and the database."""
-        self.store.close()
-        self.engine.dispose()
+        return open_specified(self.collection, maps.asker, self.device, self.console)

@@ -7,15 +7,14 @@ from dataclasses import dataclass
 from encoders.console import Console
 from encoders.errors import StoreError
 from encoders.session import Device
-from indexer.collection import collection as collections
-from indexer.ledger.database import connect
 from indexer.settings import Settings
 from indexer.stores.contract import VectorStore
 from query.calibration import table as calibration_table
 from query.calibration.calibration import Calibration
-from query.fitting.calibrate import CalibrationReport, calibrate
+from query.fitting.calibrate import CalibrationReport, calibrate_open
 from query.fitting.decision import CalibrationInput
 from query.fitting.drift import drift
+from query.fitting.open_collection import OpenCollection
 
 DRIFT = 0.25
 """Least drift of a language that makes a collection be calibrated again; drift of unchanged documents is below half of
@@ -37,21 +36,14 @@ class UpkeepReport:
 
 def is_calibrated(name: str, settings: Settings) -> bool:
     """Whether a calibration knows all languages of a collection, or a person chose to search without a calibration."""
-    engine = connect(settings.database)
-    try:
-        collection = collections.require(engine, name)
-        if calibration_table.active(engine, collection) is None:
-            return bool(calibration_table.all_calibrations(engine, name))
-        active = calibration_table.load(engine, collection)
-        store = collection.open_store(settings)
+    with OpenCollection.open(name, settings) as opened:
+        if calibration_table.active(opened.engine, opened.collection) is None:
+            return bool(calibration_table.all_calibrations(opened.engine, name))
         try:
-            return active is None or not _new_languages(store, active)
-        finally:
-            store.close()
-    except StoreError:
-        return False  # a calibration that can't be read is replaced
-    finally:
-        engine.dispose()
+            active = calibration_table.load(opened.engine, opened.collection)
+        except StoreError:
+            return False  # a calibration that can't be read is replaced
+        return active is None or not _new_languages(opened.store, active)
 
 
 def keep_calibrated(
@@ -62,33 +54,25 @@ def keep_calibrated(
     It does not fit if there is none, if it lacks a language, or if the documents have drifted. The new calibration
     takes over a person's input to the old one: a setting, a decision by judgements, logged queries.
     """
-    settings = settings or Settings.read()
-    engine = connect(settings.database)
-    try:
-        collection = collections.require(engine, name)
-        kept = calibration_table.active(engine, collection)
+    with OpenCollection.open(name, settings or Settings.read(), device, console) as opened:
+        kept = calibration_table.active(opened.engine, opened.collection)
         if kept is None and any(
-            stored.model == collection.model for stored in calibration_table.all_calibrations(engine, name)
+            stored.model == opened.collection.model
+            for stored in calibration_table.all_calibrations(opened.engine, name)
         ):
             return UpkeepReport(None, "it is searched without a calibration, as you chose")
         active, reason = None, "it had none"
         if kept:
             try:
-                active = calibration_table.load(engine, collection)
+                active = calibration_table.load(opened.engine, opened.collection)
             except StoreError:
                 reason = "the one it had can't be read"
         if active is not None:
-            store = collection.open_store(settings)
-            try:
-                reason, fits = _fits(store, active)
-            finally:
-                store.close()
+            reason, fits = _fits(opened.store, active)
             if fits:
                 return UpkeepReport(None, reason)
-    finally:
-        engine.dispose()
-    inherited = CalibrationInput.of(kept, active) if kept else None
-    return UpkeepReport(calibrate(name, settings, given=inherited, device=device, console=console), reason)
+        inherited = CalibrationInput.of(kept, active) if kept else None
+        return UpkeepReport(calibrate_open(opened, given=inherited), reason)
 
 
 def _new_languages(store: VectorStore, active: Calibration) -> list[str]:

@@ -107,8 +107,8 @@ def migrate(
     refuse_combined(encoder)
     new = open_encoder(find_model(encoder, console), method, device=device)
     asker = QueryEncoderSpec(encoder, new.spec.method, new.spec.model, new.spec.dim)
-    opened = OpenCollection.open(name, settings, device, console)
-    try:
+    with OpenCollection.open(name, settings, device, console) as opened:
+        old = opened.encoder
         refuse_combined(opened.collection.encoder)
         model = opened.collection.model
         if model == new.spec.model:
@@ -116,12 +116,10 @@ def migrate(
                 f"collection {name} holds vectors of {encoder} by {new.spec.method} already; name another encoder"
             )
         active = calibration_table.active(opened.engine, opened.collection)
-        samples = paired_samples(opened.store, opened.encoder, new, sample, seed, console)
+        samples = paired_samples(opened.store, old, new, sample, seed, console)
         recipe, mates, quality = choose_recipe(samples, seed)
         every = {lang: np.ones(len(paired.old), dtype=np.bool_) for lang, paired in samples.items()}
         weights = map_learner(samples, every)(recipe)
-    finally:
-        opened.close()
     documents = {lang: len(paired.documents) for lang, paired in samples.items()}
     about = {
         "method": f"migration to {encoder} by {new.spec.method}",
@@ -137,9 +135,7 @@ def migrate(
         compared = ComparedQueries.on(name, searcher.store, model, settings)
         hits_before = compared.first(searcher)
         if dry_run or not (quality.pays or anyway):
-            calibration_samples = draw_samples(
-                searcher.store, new, stored=opened.encoder.spec, seed=seed, console=console
-            )
+            calibration_samples = draw_samples(searcher.store, new, stored=old.spec, seed=seed, console=console)
             mapped = MappedCalibration.on(fit_statistics(calibration_samples, model), maps)
             hits_after = compared.first(_ranking_by(searcher, mapped, calibration_input.setting or DEFAULT, new))
         else:

@@ -30,24 +30,24 @@ def _directions(rank: int) -> str:
 
 def show_calibration(report: CalibrationReport, name: str, console: Console, *, table: bool = True) -> None:
     """Show how a calibration ranks, and by what that was decided."""
-    summary = report.kept.summary
+    decision, summary = report.decision, report.kept.summary
     console.emit(
         {
             "collection": name,
             "calibration": report.kept.id,
-            **asdict(report.setting),
-            "decided_by": report.decided_by,
-            "taken_over": report.taken_over,
+            **asdict(decision.setting),
+            "decided_by": decision.decided_by,
+            "taken_over": decision.taken_over,
             "languages": summary.as_json()["languages"],
-            "few": dict(report.few),
-            "drift": dict(report.drift),
+            "few": dict(summary.few),
+            "drift": dict(summary.drift),
             "told_apart": summary.separation and asdict(summary.separation),
-            "probe": [trial.as_dict() for trial in report.tried],
+            "probe": [trial.as_dict() for trial in decision.tried],
         }
     )
-    measure = "own title" if report.decided_by in ("titles", "languages") else "MAP"
+    measure = "own title" if decision.decided_by in ("titles", "languages") else "MAP"
     weights = shown_weights(summary.setting.weights)
-    if report.tried and table and not console.json:
+    if decision.tried and table and not console.json:
         rows = [
             [
                 _directions(trial.setting.rank) or "the mean",
@@ -59,7 +59,7 @@ def show_calibration(report: CalibrationReport, name: str, console: Console, *, 
                 f"{trial.own_language:.0%}",
                 "chosen" if trial.chosen else "",
             ]
-            for trial in report.tried
+            for trial in decision.tried
         ]
         console.table(
             [
@@ -69,13 +69,14 @@ def show_calibration(report: CalibrationReport, name: str, console: Console, *, 
             rows,
             title="What the probe tried",
         )
-    rank = _directions(report.setting.rank)
+    setting = decision.setting
+    rank = _directions(setting.rank)
     removed = f"{rank} of each language" if rank else "the language mean"
     weights_text = f", weights {weights}" if weights else ""
     console.result(
-        f"{name}: calibration {report.kept.id}, balance {report.setting.balance:g}, {report.setting.margin} margin, "
+        f"{name}: calibration {report.kept.id}, balance {setting.balance:g}, {setting.margin} margin, "
         f"{removed} taken out{weights_text}; "
-        f"{'as it was,' if report.taken_over else 'decided'} {_DECIDED_BY[report.decided_by]}"
+        f"{'as it was,' if decision.taken_over else 'decided'} {_DECIDED_BY[decision.decided_by]}"
     )
     if separation := summary.separation:
         console.say(
@@ -91,12 +92,12 @@ def show_calibration(report: CalibrationReport, name: str, console: Console, *, 
         if maps.unknown:
             ranked = "by the mean of the languages' maps" if maps.stands_in else "as without maps"
             console.warn(f"the maps know nothing of {', '.join(maps.unknown)}: ranked {ranked}")
-    if report.few:
-        listed = ", ".join(f"{lang} {count}" for lang, count in sorted(report.few.items()))
+    if summary.few:
+        listed = ", ".join(f"{lang} {count}" for lang, count in sorted(summary.few.items()))
         console.say(f"few documents, so drawn towards the mean of all languages: {listed}")
-    if report.drift:
-        worst = max(report.drift, key=report.drift.__getitem__)
-        console.say(f"first tens that are others than before: {report.drift[worst]:.0%} in {worst}, the most")
+    if summary.drift:
+        worst = max(summary.drift, key=summary.drift.__getitem__)
+        console.say(f"first tens that are others than before: {summary.drift[worst]:.0%} in {worst}, the most")
 
 
 def show_upkeep(upkeep: UpkeepReport, name: str, console: Console) -> None:

@@ -114,7 +114,7 @@ def test_a_new_language_asks_for_another_calibration_and_is_said_to_be_small(hom
     upkeep = keep_calibrated("demo", home, device="cpu")
     assert upkeep.reason == "new languages: nl"
     assert upkeep.report is not None
-    assert upkeep.report.few["nl"] == 3
+    assert upkeep.report.kept.summary.few["nl"] == 3
     assert "nl" in kept(home)[-1].summary.languages
 
 
@@ -141,9 +141,9 @@ def test_a_person_who_chose_plain_cosine_is_not_overruled(home: Settings) -> Non
 def test_judgements_decide_where_they_are_given(real: Settings) -> None:
     topics = [Document(topic.qid, topic.lang, topic.text()) for topic in read_topics(DEMO / "topics.tsv")]
     report = calibrate("demo", real, judged=JudgedTopics(topics, read_qrels([DEMO / "qrels.txt"])), device="cpu")
-    assert report.decided_by == "judgements"
-    chosen = next(one for one in report.tried if one.chosen)
-    raw = next(one for one in report.tried if one.setting.balance == 0)
+    assert report.decision.decided_by == "judgements"
+    chosen = next(one for one in report.decision.tried if one.chosen)
+    raw = next(one for one in report.decision.tried if one.setting.balance == 0)
     assert chosen.held_out > 1.5 * raw.held_out
     with pytest.raises(BadInput, match="too few of the topics"):
         calibrate("demo", real, judged=JudgedTopics(topics[:3], read_qrels([DEMO / "qrels.txt"])), device="cpu")
@@ -160,9 +160,9 @@ def test_titles_decide_where_documents_share_no_concept(settings: Settings, tmp_
         sources[-1].write_text("\n".join(map(json.dumps, records)), encoding="utf-8")
     index([str(source) for source in sources], "demo", settings=settings, device="cpu")
     report = calibrate("demo", settings, device="cpu")
-    assert report.decided_by == "titles"
-    assert report.setting.balance >= 0.5  # the encoder is biased
-    shares = [one.own_language for one in sorted(report.tried, key=lambda one: one.setting.balance)]
+    assert report.decision.decided_by == "titles"
+    assert report.decision.setting.balance >= 0.5  # the encoder is biased
+    shares = [one.own_language for one in sorted(report.decision.tried, key=lambda one: one.setting.balance)]
     assert shares == sorted(shares, reverse=True)
 
 
@@ -178,7 +178,7 @@ def test_languages_that_are_but_labels_are_not_balanced(settings: Settings, tmp_
     source.write_text("\n".join(map(json.dumps, records)), encoding="utf-8")
     index([str(source)], "demo", settings=settings, device="cpu")
     report = calibrate("demo", settings, device="cpu")
-    assert (report.decided_by, report.setting) == ("languages", Setting(balance=0.0))
+    assert (report.decision.decided_by, report.decision.setting) == ("languages", Setting(balance=0.0))
     separation = kept(settings)[-1].summary.separation
     assert separation
     assert separation.languages == 9
@@ -196,7 +196,7 @@ def test_a_collection_of_almost_nothing_is_calibrated_and_searched(
     source, encoder = documents(tmp_path / "d.jsonl", "de", texts), str(word_model.path)
     index([str(source)], "demo", settings=settings, encoder=encoder, device="cpu")
     report = calibrate("demo", settings, device="cpu")
-    assert report.decided_by == "default"
+    assert report.decision.decided_by == "default"
     for balance in (0.0, 0.75, 1.0):
         with Searcher.open("demo", settings, device="cpu", ranking=RankingOptions(balance=balance)) as opened:
             hits = opened.search("ein Text", lang="de")
@@ -243,7 +243,11 @@ def test_a_choice_outlives_an_artifact_that_cannot_be_read(home: Settings) -> No
         session.execute(sa.update(calibration_table.CalibrationRow).values(artifact=b"damaged"))
     report = keep_calibrated("demo", home, device="cpu").report
     assert report is not None
-    assert (report.setting.balance, report.decided_by, report.taken_over) == (0.3, "you", True)
+    assert (report.decision.setting.balance, report.decision.decided_by, report.decision.taken_over) == (
+        0.3,
+        "you",
+        True,
+    )
 
 
 def test_a_collection_has_one_active_calibration_of_each_model(home: Settings) -> None:
@@ -303,7 +307,7 @@ def test_drift_past_the_bar_asks_for_a_new_calibration(
     assert upkeep.report is not None
     assert "first tens that would change" in upkeep.reason
     assert upkeep.report.kept.id != first.id
-    assert max(upkeep.report.drift.values()) > 0.1
+    assert max(upkeep.report.kept.summary.drift.values()) > 0.1
     assert keep_calibrated("demo", home, device="cpu").report is None
 
 
