@@ -11,6 +11,7 @@ from encoders.document import FloatArray, unit_rows
 from indexer.stores.contract import VectorStore
 from query.calibration.calibration import Calibration
 from query.calibration.margin import centring
+from query.fitting.sampling import draw_each
 
 SAMPLE = 2_000
 """Documents of a sample, over all languages; slightly more if there are many languages."""
@@ -49,14 +50,12 @@ class VectorSample:
         """
         languages = sorted(store.count())
         each = max(_EACH, SAMPLE // max(len(languages), 1))
-        doc_ids: list[str] = []
-        rows: dict[str, slice] = {}
-        for lang in languages:
-            drawn = store.sample(model, lang, each, seed=seed)
-            rows[lang] = slice(len(doc_ids), len(doc_ids) + len(drawn))
-            doc_ids += drawn
-        raw = store.vectors(model, doc_ids)
-        langs = np.repeat(languages, [of_lang.stop - of_lang.start for of_lang in rows.values()])
+        drawn = draw_each(store, model, each, seed=seed)
+        counts = [len(drawn[lang]) for lang in languages]
+        ends = np.cumsum(counts).tolist()
+        rows = {lang: slice(end - count, end) for lang, count, end in zip(languages, counts, ends, strict=True)}
+        raw = store.vectors(model, [doc_id for lang in languages for doc_id in drawn[lang]])
+        langs = np.repeat(languages, counts)
         return cls(
             langs, raw, calibration.correct_documents(raw, rows, centring(calibration.balance)) if calibration else None
         )

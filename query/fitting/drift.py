@@ -17,6 +17,7 @@ from encoders.document import FloatArray, unit_rows
 from encoders.methods.moments import PartMoments
 from indexer.stores.contract import VectorStore
 from query.calibration.calibration import Calibration
+from query.fitting.sampling import draw_each
 from query.fitting.shrinkage import ShrunkParts
 from query.fitting.statistics import SAMPLE, document_moments
 from query.ranking.choice import Choice
@@ -36,7 +37,7 @@ def drift(store: VectorStore, active: Calibration) -> dict[str, float]:
     Both calibrations, and those of the two halves of today's sample, rank the same documents. They differ only in the
     documents' statistics, so no encoder is needed.
     """
-    drawn = {lang: store.sample(active.model, lang, SAMPLE) for lang in store.count()}
+    drawn = draw_each(store, active.model, SAMPLE)
     first, second = (
         {lang: document_moments(store, active.model, active.parts, doc_ids[half::2]) for lang, doc_ids in drawn.items()}
         for half in (0, 1)

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from encoders.document import Document, Encoder, FloatArray, unit_rows
 from indexer.stores.contract import VectorQuery, VectorStore
+from query.fitting.sampling import draw_each
 from query.fitting.statistics import CalibrationSamples
 
 if TYPE_CHECKING:
@@ -219,8 +220,8 @@ class _Pool:
     @classmethod
     def draw(cls, store: VectorStore, model: str, required: Sequence[str], seed: int) -> _Pool:
         """The documents with the ids of ``required``, and a random sample of each language."""
-        sample = [doc_id for lang in store.count() for doc_id in store.sample(model, lang, POOL, seed=seed)]
-        doc_ids = list(dict.fromkeys([*required, *sample]))
+        drawn = draw_each(store, model, POOL, seed=seed)
+        doc_ids = list(dict.fromkeys([*required, *(doc_id for of_lang in drawn.values() for doc_id in of_lang)]))
         stamps = store.stamps(model, doc_ids)
         return cls(
             {doc_id: row for row, doc_id in enumerate(doc_ids)},

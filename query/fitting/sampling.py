@@ -1,10 +1,15 @@
-"""A bounded random sample of a collection's documents, as even over its languages as their sizes allow."""
+"""Bounded random samples of a collection's documents, by language."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
 from indexer.stores.contract import VectorStore
+
+
+def draw_each(store: VectorStore, model: str, count: int, *, seed: int = 0) -> dict[str, list[str]]:
+    """Ids of up to ``count`` documents of each language that have vectors of a model."""
+    return {lang: store.sample(model, lang, count, seed=seed) for lang in store.count()}
 
 
 def draw(store: VectorStore, model: str, count: int, *, seed: int = 0) -> dict[str, list[str]]:

@@ -14,6 +14,7 @@ from encoders.methods.vector_parts import VectorParts
 from encoders.text.segmentation import sentences
 from indexer.stores.contract import VectorStore
 from query.calibration.calibration import Calibration, Kind, LanguageStatistics
+from query.fitting.sampling import draw_each
 from query.fitting.shrinkage import ShrunkParts
 
 SAMPLE = 2000
@@ -80,8 +81,7 @@ def draw_samples(
     samples, asked = CalibrationSamples(), asked or {}
     encoded: dict[str, FloatArray] = {}
     pseudo: list[Document] = []
-    for lang in store.count():
-        doc_ids = store.sample(model, lang, sample, seed=seed)
+    for lang, doc_ids in draw_each(store, model, sample, seed=seed).items():
         samples.documents[lang] = document_moments(store, model, parts, doc_ids)
         passages = [of_document.unit_vectors() for of_document in store.passages(model, doc_ids[:bank])]
         samples.passages[lang] = PartMoments(parts)
