@@ -31,7 +31,7 @@ class GateText:
 
 @dataclass(frozen=True)
 class ParityBar:
-    """Minimum values for a graph to be published; ``ParityReport`` says of what."""
+    """Minimum values of a ``ParityReport``, below which its graph is not published."""
 
     cosine_min: float
     cosine_mean: float
