@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from encoders.errors import BadInput
 from encoders.folder import file_hash
-from query.evaluation.experiment import by_language
 from query.evaluation.qrels import read_qrels
 from query.evaluation.topics import Topic, read_topics
 
@@ -30,6 +30,23 @@ class TopicSet:
     name: str
     topics_hash: str
     qrels_hash: str
+
+
+def by_language(topics: Sequence[Topic], langs: Sequence[str] = ()) -> dict[str, list[Topic]]:
+    """Topics by their language, in the order of the wanted languages ``langs``; without these all languages, sorted.
+
+    Raises:
+        BadInput: a wanted language has no topic, or a topic occurs twice in one language.
+    """
+    by_lang: dict[str, dict[str, Topic]] = {}
+    for topic in topics:
+        if topic.qid in by_lang.setdefault(topic.lang, {}):
+            raise BadInput(f"topic {topic.qid} in {topic.lang} stands in two of the topics' files; give one of them")
+        by_lang[topic.lang][topic.qid] = topic
+    for lang in langs:
+        if lang not in by_lang:
+            raise BadInput(f"there is no topic in {lang!r}; the topics are in {', '.join(sorted(by_lang))}")
+    return {lang: list(by_lang[lang].values()) for lang in langs or sorted(by_lang)}
 
 
 def read_topic_set(

@@ -19,10 +19,9 @@ from encoders.folder import file_hash
 from indexer.ledger.database import opened, transaction
 from indexer.readers.record import one_line
 from indexer.settings import Settings
-from query.evaluation.experiment import by_language
 from query.evaluation.measures import evaluate, parse_measures
 from query.evaluation.qrels import read_qrels
-from query.evaluation.topic_set import TopicSet
+from query.evaluation.topic_set import TopicSet, by_language
 from query.evaluation.topics import Topic, normalise_qid
 from query.evaluation.trec_run import Run
 from query.query_log.tables import ClickRow, SearchRow

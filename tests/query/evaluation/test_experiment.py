@@ -13,8 +13,9 @@ from encoders.errors import BadInput
 from indexer.stores.contract import StoredDocument
 from indexer.stores.embedded import EmbeddedStore
 from indexer.text.language_detection import Detector
-from query.evaluation.experiment import EvaluationPlan, by_language, experiment, score_external
+from query.evaluation.experiment import EvaluationPlan, experiment, score_external
 from query.evaluation.measures import parse_measures
+from query.evaluation.topic_set import by_language
 from query.evaluation.topics import Topic
 from query.evaluation.trec_run import Run
 from query.ranking.searcher import Searcher
