@@ -14,7 +14,6 @@ from pathlib import Path
 
 from encoders.errors import BadInput
 
-_SCOPES = ("read", "write")
 _MIN_CHARACTERS = 16
 _MAX_CALLERS = 10_000
 """Maximum number of callers whose rate is remembered; the caller that was silent longest is forgotten first."""
@@ -64,7 +63,7 @@ def read_tokens(path: Path) -> tuple[Token, ...]:
         if not parts or parts[0].startswith("#"):
             continue
         if len(parts) not in {2, 3} or parts[2:] not in ([], ["read"], ["write"]):
-            raise BadInput(f"{path} line {number} is not NAME TOKEN [{'|'.join(_SCOPES)}]; write it so")
+            raise BadInput(f"{path} line {number} is not NAME TOKEN [read|write]; write it so")
         tokens.append(Token.of(parts[0], parts[1], writes=parts[2:] == ["write"]))
     if not tokens:
         raise BadInput(f"{path} has no token; write a line NAME TOKEN into it")

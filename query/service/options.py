@@ -16,7 +16,6 @@ class ServiceOptions:
     """How the service is run.
 
     Attributes:
-        settings: home, store and database.
         collections: names of the collections that are served; empty: all, also collections indexed later.
         device: where queries are encoded.
         hybrid: index the words of collections at the start, and search with them unless a request says otherwise.

@@ -46,7 +46,6 @@ class _Place:
     """Where a collection's documents are, and by which names callers reach them.
 
     Attributes:
-        collection: name of the collection.
         server: of the cluster; empty: the documents are not in a cluster.
         names: that a path may have for it: the collection's own, and those of its index.
         read_fields: fields of a source with text and, if the index has them, title and language; they can't filter.

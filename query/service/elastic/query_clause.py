@@ -56,7 +56,6 @@ class CrossLingual:
     """A search body that has the clause.
 
     Attributes:
-        asked: the query and how to rank.
         filters: clauses of Elasticsearch that documents must match.
         start: number of hits left out at the head.
         size: number of hits shown after these.

@@ -22,13 +22,8 @@ def answer(
 ) -> dict[str, Any]:
     """The body of an answer.
 
-    Args:
-        search: the request.
-        hits: all hits, from the first on; ``search`` says which of them are shown.
-        index: name of the index.
-        sources: of the shown hits, by id; a hit without a source was deleted meanwhile, and is left out.
-        text_field: field of a source that has the text; a passage is a highlight of that field.
-        took: milliseconds.
+    The search says which of all ``hits`` are shown. A hit without a source was deleted meanwhile, and is left out. A
+    passage is a highlight of the ``text_field``, which has the text of a source.
     """
     shown = [hit for hit in hits[search.start : search.start + search.size] if hit.doc_id in sources]
     capped = len(hits) == search.asked.k
