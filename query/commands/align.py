@@ -21,7 +21,7 @@ from query.alignment.mining import AlignmentPlan, Mined, mine
 from query.alignment.side import Side
 from query.alignment.sides import Sides
 from query.calibration.margin import MARGINS, Margin
-from query.commands.options import FILE, PATH, common_options, device_option, method_option
+from query.commands.options import FILE, PATH, common_options, device_option, encoder_option, method_option
 from query.evaluation.file_patterns import writable, write_lines
 
 
@@ -44,7 +44,7 @@ from query.evaluation.file_patterns import writable, write_lines
 @click.option("--no-maps", is_flag=True, help="Learn nothing from the clear pairs.")
 @click.option("--gold", metavar="FIELD", default="", help="Score the pairs: true ones share this field's value.")
 @click.option("--gold-file", type=PATH, help="Score the pairs: true ones, id_a TAB id_b a line.")
-@click.option("--encoder", metavar="NAME|FOLDER", help=f"Encoder of files.  [default: the collection's, or {DEFAULT}]")
+@encoder_option(f"Encoder of files.  [default: the collection's, or {DEFAULT}]")
 @method_option
 @device_option
 @common_options
@@ -133,10 +133,8 @@ def _write_pairs(
         recall_line = (
             f"one-to-one recall: {recall.recall:.3f} ({recall.found:,} of {counted(recall.gold, 'true pair')})"
         )
-        if output:
-            console.result(recall_line)
-        else:
-            console.say(recall_line)
+        tell = console.result if output else console.say
+        tell(recall_line)
 
 
 def _records(mined: Mined, sides: tuple[Side, Side]) -> Iterator[dict[str, object]]:

@@ -19,7 +19,7 @@ from indexer.elastic.errors import NoIndex, waits
 from indexer.settings import Settings
 from indexer.stores.attached.address import Attachment
 from onnx_export.models import DEFAULT
-from query.commands.options import collection_option, common_options, device_option, method_option
+from query.commands.options import collection_option, common_options, device_option, encoder_option, method_option
 from query.commands.output.calibrations import show_upkeep
 from query.commands.output.index_reports import show_index_report
 from query.fitting.upkeep import is_calibrated, keep_calibrated
@@ -40,7 +40,7 @@ _MIN_CHANGED_SHARE = 0.1
 @click.option("--vectors", type=click.Choice(INDEX_TYPES), default="int8_hnsw", show_default=True)
 @click.option("--follow", is_flag=True, help="Go on keeping up with its owner's writes until interrupted.")
 @click.option("--every", type=click.FloatRange(min=0.1), default=30.0, show_default=True, help="Seconds between looks.")
-@click.option("--encoder", metavar="NAME|FOLDER", help=f"Encoder of a new collection.  [default: {DEFAULT}]")
+@encoder_option(f"Encoder of a new collection.  [default: {DEFAULT}]")
 @method_option
 @device_option
 @click.option("--no-calibration", is_flag=True, help="Leave the collection's calibration as it is, or without one.")

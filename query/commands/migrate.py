@@ -11,7 +11,7 @@ from encoders.methods.registry import METHODS
 from encoders.session import Device
 from encoders.wording import counted
 from indexer.settings import Settings
-from query.commands.options import collection_option, common_options, device_option, seed_option
+from query.commands.options import collection_option, common_options, device_option, encoder_option, seed_option
 from query.migration.candidate_maps import FEWEST
 from query.migration.migrate import KEPT, SAMPLE, MigrationReport, migrate
 from query.migration.reencode import ReencodingReport, is_migrating
@@ -20,7 +20,7 @@ from query.migration.reencode import re_encode as encode_again
 
 @click.command("migrate")
 @collection_option("The collection.")
-@click.option("--encoder", required=True, metavar="NAME|FOLDER", help="The new encoder.")
+@encoder_option("The new encoder.", required=True)
 @click.option("--method", type=click.Choice(METHODS), help="How it makes a document's vector.")
 @click.option("--sample", type=click.IntRange(1), default=SAMPLE, show_default=True, help="Documents to encode anew.")
 @click.option("--dry-run", is_flag=True, help="Say what migrating is worth, and change nothing.")

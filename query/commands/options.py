@@ -45,6 +45,18 @@ def collection_option(text: str, *, from_environment: bool = True) -> Decorator:
     return click.option("-c", "--collection", "name", required=True, envvar=variable, help=text)
 
 
+def encoder_option(text: str, *, required: bool = False) -> Decorator:
+    """``--encoder`` with a help text; the command gets None unless given."""
+    return click.option("--encoder", required=required, metavar="NAME|FOLDER", help=text)
+
+
+def default_encoder_option(text: str | None = None) -> Decorator:
+    """``--encoder`` with a help text; the command gets the default encoder's name unless given."""
+    from onnx_export.models import DEFAULT  # noqa: PLC0415
+
+    return click.option("--encoder", metavar="NAME|FOLDER", default=DEFAULT, show_default=True, help=text)
+
+
 def languages_option(text: str | None = None, default: str = "") -> Decorator:
     """``--languages`` with a help text; the command gets a list of tags, each once."""
     return click.option(
@@ -227,7 +239,6 @@ def aligned_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """
     from encoders.methods.registry import METHODS  # noqa: PLC0415
     from indexer.training.mapping_sources import AlignedSources  # noqa: PLC0415
-    from onnx_export.models import DEFAULT  # noqa: PLC0415
 
     return _gathered(
         "aligned",
@@ -235,7 +246,7 @@ def aligned_options(command: Callable[..., Any]) -> Callable[..., Any]:
         click.argument("sources", nargs=-1, metavar="[SOURCE]…"),
         click.option("-c", "--collection", default="", help="Take a collection's vectors instead of SOURCEs."),
         languages_option("Languages to take.  [default: all]"),
-        click.option("--encoder", metavar="NAME|FOLDER", default=DEFAULT, show_default=True, help="For SOURCEs."),
+        default_encoder_option("For SOURCEs."),
         click.option(
             "--document-method", "method", type=click.Choice(METHODS), help="How a document's vector is made."
         ),

@@ -15,12 +15,12 @@ from indexer.ledger.index_runs import encoding_again
 from indexer.settings import Settings
 from indexer.workers.serving import WorkerPlan, serve
 from onnx_export.models import DEFAULT
-from query.commands.options import common_options, device_option, method_option
+from query.commands.options import common_options, device_option, encoder_option, method_option
 
 
 @click.command("worker")
 @click.option("-c", "--collection", "name", help="Collection whose encoder to load; others of the same are served too.")
-@click.option("--encoder", metavar="NAME|FOLDER", help=f"Encoder to load.  [default: {DEFAULT}, or the collection's]")
+@encoder_option(f"Encoder to load.  [default: {DEFAULT}, or the collection's]")
 @method_option
 @device_option
 @click.option(

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from encoders.console import Console
+from encoders.console import Console, values_of
 from query.evaluation import history
 from query.evaluation.evaluate import Evaluation
 from query.evaluation.experiment import EvaluationPlan, Result
@@ -194,7 +194,7 @@ def comparison_json(comparison: Comparison) -> dict[str, Any]:
 def run_json(run: history.LoggedRun) -> dict[str, Any]:
     """A logged run as JSON values."""
     return {
-        **{name: getattr(run, name) for name in _RUN_NAMES},
+        **values_of(run, *_RUN_NAMES),
         "created": f"{run.created.isoformat()}Z",
         **asdict(run.setup),
         "topics": run.topics,

@@ -11,8 +11,7 @@ import click
 from encoders.console import Console
 from encoders.languages import language_list, normalise
 from encoders.session import Device
-from onnx_export.models import DEFAULT
-from query.commands.options import PATH, device_option, output_options
+from query.commands.options import PATH, default_encoder_option, device_option, output_options
 from query.commands.output.paper_table import PaperTable
 from query.evaluation.qrels import read_qrels
 from query.evaluation.topics import read_topics
@@ -40,7 +39,7 @@ def _by_language(_context: click.Context, option: click.Parameter, values: Seque
 @click.option(
     "--langs", default="", metavar="LANG,…", help="Query languages.  [default: those of the documents, and en]"
 )
-@click.option("--encoder", metavar="NAME|FOLDER", default=DEFAULT, show_default=True)
+@default_encoder_option()
 @click.option("--method", type=click.Choice(METHODS), help="How a document's vector is made; longformer needs PyTorch.")
 @device_option
 @output_options

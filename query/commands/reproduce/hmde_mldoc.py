@@ -11,8 +11,7 @@ from encoders.console import Console
 from encoders.languages import normalise
 from encoders.session import Device
 from onnx_export.hmde.settings import FineTuning
-from onnx_export.models import DEFAULT
-from query.commands.options import PATH, device_option, output_options
+from query.commands.options import PATH, default_encoder_option, device_option, output_options
 from query.commands.output.paper_table import PaperTable
 from query.reproduce.classification import labelled_documents, split_by_concept, stored_split, subsampled
 from query.reproduce.hmde_methods import METHODS, open_method, trainable_encoder
@@ -28,7 +27,7 @@ from query.reproduce.mldoc_data import read_mldoc
 @click.option("--train", "taught", default="en", show_default=True, metavar="LANG", help="Language to learn from.")
 @click.option("--draws", type=click.IntRange(1), help="How often to draw 80 % of the training part.")
 @click.option("--splits", type=click.IntRange(1), help="Of --documents: split so often by concept, not as stored.")
-@click.option("--encoder", metavar="NAME|FOLDER", default=DEFAULT, show_default=True)
+@default_encoder_option()
 @click.option("--method", type=click.Choice(METHODS), help="How a document's vector is made; longformer needs PyTorch.")
 @click.option("--fine-tuned", is_flag=True, help="Train the encoder for the task, too; needs PyTorch.")
 @click.option(

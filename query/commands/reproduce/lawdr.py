@@ -12,9 +12,9 @@ import click
 from encoders.console import Console
 from encoders.document import EncoderSpec
 from encoders.session import Device
-from onnx_export.models import DEFAULT, open_named
+from onnx_export.models import open_named
 from query.alignment.gold import stated_pairs
-from query.commands.options import PATH, device_option, method_option, output_options
+from query.commands.options import PATH, default_encoder_option, device_option, method_option, output_options
 from query.commands.output.paper_table import PaperTable
 from query.reproduce.lawdr import PAPER, PAPER_PROBE, VARIANTS, Probe, Recalls, alignment_tables
 from query.reproduce.lawdr_data import lett_files
@@ -25,7 +25,7 @@ from query.reproduce.lawdr_data import lett_files
 @click.option("--pairs", type=PATH, metavar="FILE", help="True pairs of WMT16: URL in English, tab, in French.")
 @click.option("--wmt19", "commentary", type=PATH, metavar="DIR", help="Unpacked documents.tgz, or the .tsv.gz files.")
 @click.option("--rank", type=click.IntRange(0), default=0, show_default=True, help="Of the subspace; 0: the mean.")
-@click.option("--encoder", metavar="NAME|FOLDER", default=DEFAULT, show_default=True)
+@default_encoder_option()
 @method_option
 @device_option
 @output_options

@@ -11,9 +11,16 @@ from encoders.console import Console
 from encoders.document import Document, Encoder
 from encoders.methods.registry import METHODS, open_encoder
 from encoders.session import Device
-from onnx_export.models import DEFAULT, find_model
+from onnx_export.models import find_model
 from query.alignment.mates_table import Point, Sweep, mates_figure
-from query.commands.options import PATH, device_option, languages_option, output_options, sweep_options
+from query.commands.options import (
+    PATH,
+    default_encoder_option,
+    device_option,
+    languages_option,
+    output_options,
+    sweep_options,
+)
 from query.commands.output.paper_table import PaperTable
 from query.evaluation.plots import save_figure
 from query.reproduce.mappings import PAPER, Published, read_jrc, read_wikicomp, retrieve_mates
@@ -24,7 +31,7 @@ from query.reproduce.mappings import PAPER, Published, read_jrc, read_wikicomp, 
 @click.option("--wikipedia", type=PATH, multiple=True, metavar="FILE", help="A wikicomp file; may be repeated.")
 @languages_option("Of JRC.", default="en,ro,nl,de,fr")
 @click.option("--documents", type=click.IntRange(1), default=6538, show_default=True, help="Of a language, at most.")
-@click.option("--encoder", metavar="NAME|FOLDER", default=DEFAULT, show_default=True)
+@default_encoder_option()
 @click.option("--method", type=click.Choice(METHODS), default="first", show_default=True, help="The paper's: first.")
 @device_option
 @sweep_options

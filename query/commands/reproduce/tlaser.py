@@ -18,7 +18,7 @@ from encoders.methods.first import First
 from encoders.methods.registry import SENTENCE_METHODS
 from encoders.session import Device
 from onnx_export.models import find_model, open_named
-from query.commands.options import PATH, device_option, languages_option, output_options
+from query.commands.options import PATH, device_option, encoder_option, languages_option, output_options
 from query.report.language_pairs import PairTable
 from query.reproduce import tlaser as tables
 from query.reproduce.classification import averages, labelled_documents
@@ -27,7 +27,7 @@ _AVERAGES = ["", ">cross", ">same", ">all"]
 
 
 @click.command("tlaser")
-@click.option("--encoder", required=True, metavar="NAME|FOLDER", help="Made by train tlaser, or any other.")
+@encoder_option("Made by train tlaser, or any other.", required=True)
 @click.option("--mldoc", type=PATH, metavar="DIR", help="Folder of english.train.1000, english.dev and so on.")
 @click.option("--tatoeba", type=PATH, metavar="DIR", help="Folder of tatoeba.deu-eng.deu and so on.")
 @click.option("--documents", multiple=True, metavar="SOURCE", help="Documents of your own with label and concept.")

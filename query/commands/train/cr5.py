@@ -22,21 +22,17 @@ _MAX_RIDGE = 1e30
 """A ridge that shrinks every document to nothing, and is still finite in float32."""
 
 
-class _RidgeValue(click.ParamType[float | None]):
-    """A number above 0, or ``auto``: none."""
-
-    name = "ridge"
-
-    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> float | None:
-        if value == "auto":
-            return None
-        try:
-            number = float(value)
-        except ValueError:
-            number = 0.0
-        if not 0.0 < number <= _MAX_RIDGE:
-            self.fail(f"{value!r} is neither auto nor a number above 0, at most {_MAX_RIDGE:g}", param, ctx)
-        return number
+def _ridge(_context: click.Context, _option: click.Parameter, value: str) -> float | None:
+    """A number above 0, or None for ``auto``."""
+    if value == "auto":
+        return None
+    try:
+        number = float(value)
+    except ValueError:
+        number = 0.0
+    if not 0.0 < number <= _MAX_RIDGE:
+        raise click.BadParameter(f"{value!r} is neither auto nor a number above 0, at most {_MAX_RIDGE:g}")
+    return number
 
 
 @click.command("cr5")
@@ -44,7 +40,7 @@ class _RidgeValue(click.ParamType[float | None]):
 @click.option("--dimensions", type=click.IntRange(1), default=300, show_default=True, help="Width of the vectors.")
 @click.option(
     "--ridge",
-    type=_RidgeValue(),
+    callback=_ridge,
     default="auto",
     show_default=True,
     metavar="auto|VALUE",

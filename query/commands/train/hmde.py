@@ -14,8 +14,8 @@ from encoders.session import Device
 from encoders.wording import counted
 from indexer.readers import ReadOptions
 from onnx_export.hmde.settings import PRESETS, Preset, settings_of
-from onnx_export.models import DEFAULT
 from query.commands.options import (
+    default_encoder_option,
     device_option,
     force_option,
     languages_option,
@@ -32,13 +32,7 @@ if TYPE_CHECKING:
 
 @click.command("hmde")
 @training_options
-@click.option(
-    "--encoder",
-    metavar="NAME|FOLDER",
-    default=DEFAULT,
-    show_default=True,
-    help="Lower encoder: an exported one, or with --train-lower a Hugging Face folder or name.",
-)
+@default_encoder_option("Lower encoder: an exported one, or with --train-lower a Hugging Face folder or name.")
 @click.option(
     "--preset",
     type=click.Choice(get_args(Preset)),
@@ -138,25 +132,14 @@ def _show_report(report: HmdeReport, console: Console) -> None:
         console,
         report.remarks,
     )
-    if triples.single:
-        console.say(
-            f"{counted(triples.single, 'concept has', 'concepts have')} pages in one language only and taught nothing"
-        )
-    if triples.lonely:
-        console.say(
-            f"{counted(triples.lonely, 'page has', 'pages have')} no other page of the same language and category and "
-            "began no triple"
-        )
-    if triples.further:
-        console.say(
-            f"{counted(triples.further, 'page has', 'pages have')} the concept of an earlier page of the same language "
-            "and had no mates"
-        )
-    if report.cut:
-        console.say(
-            f"{counted(report.cut, 'document has', 'documents have')} more sentences than the upper encoder "
-            "sees at once; the rest taught nothing"
-        )
+    for number, noun, trait in (
+        (triples.single, "concept", "pages in one language only and taught nothing"),
+        (triples.lonely, "page", "no other page of the same language and category and began no triple"),
+        (triples.further, "page", "the concept of an earlier page of the same language and had no mates"),
+        (report.cut, "document", "more sentences than the upper encoder sees at once; the rest taught nothing"),
+    ):
+        if number:
+            console.say(f"{counted(number, f'{noun} has', f'{noun}s have')} {trait}")
     if not curve.validated:
         console.warn(
             "no concept was held out, so nothing says when to stop and the last step is kept; give more concepts"

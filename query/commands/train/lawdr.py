@@ -13,13 +13,20 @@ from indexer.readers import ReadOptions
 from indexer.readers.documents import Sources
 from indexer.training.lawdr import SAMPLE, LawdrReport, train_lawdr
 from onnx_export.models import DEFAULT
-from query.commands.options import device_option, output_options, reading_options, seed_option, training_options
+from query.commands.options import (
+    device_option,
+    encoder_option,
+    output_options,
+    reading_options,
+    seed_option,
+    training_options,
+)
 from query.commands.output.trainings import show_trained, show_training
 
 
 @click.command("lawdr")
 @training_options
-@click.option("--encoder", metavar="NAME|FOLDER", help=f"Encoder of the sentences.  [default: {DEFAULT}]")
+@encoder_option(f"Encoder of the sentences.  [default: {DEFAULT}]")
 @click.option(
     "--sample",
     type=click.IntRange(min=1),
