@@ -80,24 +80,18 @@ class Retrieved:
     candidates: int
 
 
-@dataclass(frozen=True)
-class HoldOutPlan:
-    """How documents are held out from the training.
-
-    Attributes:
-        queries: number of query concepts of a pair of languages; the paper sets as many aside to choose the ridge.
-        candidates: greatest number of ranked documents of a language; documents not learnt from come first.
-    """
-
-    queries: int
-    candidates: int
-    settings: Cr5Settings
-
-
 def retrieve_documents(
-    data: Wikipedia, langs: Sequence[str], plan: HoldOutPlan, console: Console
+    data: Wikipedia, langs: Sequence[str], settings: Cr5Settings, queries: int, most: int, console: Console
 ) -> tuple[dict[Direction, Cr5Model], list[Retrieved]]:
     """Table 1: train without the queries' concepts, and rank each query's article among those of the other language.
+
+    Args:
+        data: the articles.
+        langs: languages of the articles.
+        settings: how to train.
+        queries: number of query concepts of a pair of languages; the paper sets as many aside to choose the ridge.
+        most: greatest number of ranked articles of a language; articles not learnt from come first.
+        console: shows the progress.
 
     Returns:
         The models by pair of languages (the same model for all pairs unless training is pairwise), and the results.
@@ -106,20 +100,20 @@ def retrieve_documents(
         BadInput: a pair of languages has too few concepts in common, or no concept is left to train with.
     """
     concepts = {lang: set(data.concepts(lang)) for lang in langs}
-    held_out = _held_out(concepts, plan)
+    held_out = _held_out(concepts, queries, settings.seed)
     left_out = set().union(*held_out.values())
-    groups = list(combinations(langs, 2)) if plan.settings.pairs == "pairwise" else [tuple(langs)]
+    groups = list(combinations(langs, 2)) if settings.pairs == "pairwise" else [tuple(langs)]
     models: dict[Direction, Cr5Model] = {}
     results = []
     for group in groups:
         corpus = _corpus(data, {lang: concepts[lang] for lang in group}, left_out, console)
-        model = Cr5(plan.settings).fit(corpus, console).model_
+        model = Cr5(settings).fit(corpus, console).model_
         for pair in combinations(group, 2):
             models[pair] = model
             sides = {}
             for lang in pair:
                 taught = set().union(*(concepts[taught_lang] for taught_lang in group if taught_lang != lang))
-                candidates = _candidates(held_out[pair], concepts[lang], taught - left_out, plan.candidates)
+                candidates = _candidates(held_out[pair], concepts[lang], taught - left_out, most)
                 sides[lang] = _encoded(data, model, lang, candidates)
             for query_lang, candidate_lang in (pair, pair[::-1]):
                 ours = _precision(sides[query_lang], sides[candidate_lang], held_out[pair])
@@ -149,17 +143,17 @@ def _precision(
     return precision(queries[0][rows], candidates[0], [{candidate_rows[queries[1][row]]} for row in rows])
 
 
-def _held_out(concepts: Mapping[str, set[str]], plan: HoldOutPlan) -> dict[tuple[str, str], set[str]]:
-    chance = np.random.default_rng(plan.settings.seed)
+def _held_out(concepts: Mapping[str, set[str]], queries: int, seed: int) -> dict[Direction, set[str]]:
+    chance = np.random.default_rng(seed)
     held_out = {}
     for first, second in combinations(concepts, 2):
         common = sorted(concepts[first] & concepts[second])
-        if len(common) <= 2 * plan.queries:
+        if len(common) <= 2 * queries:
             raise BadInput(
-                f"{first} and {second} have {len(common):,} concepts in common, too few to hold {plan.queries:,} out; "
+                f"{first} and {second} have {len(common):,} concepts in common, too few to hold {queries:,} out; "
                 "ask fewer with --queries"
             )
-        held_out[first, second] = {common[index] for index in chance.permutation(len(common))[: plan.queries]}
+        held_out[first, second] = {common[index] for index in chance.permutation(len(common))[:queries]}
     return held_out
 
 

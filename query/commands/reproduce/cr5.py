@@ -64,8 +64,7 @@ def command(
     texts = read_europarl(europarl, first, second) if europarl else None
     entries = read_dictionary(dictionary, first, second) if dictionary else None
     settings = Cr5Settings(dimensions, ridge, pairs, tuple(normalise(code) for code in pivots))
-    plan = tables.HoldOutPlan(queries, candidates, settings)
-    models, results = tables.retrieve_documents(data, languages, plan, console)
+    models, results = tables.retrieve_documents(data, languages, settings, queries, candidates, console)
     _show_table(f"Documents, {pairs} training", results, tables.PAPER[pairs], console)
     model = models[first, second]
     if texts:
