@@ -72,11 +72,9 @@ class LanguageStatistics:
 
 @dataclass(frozen=True)
 class Bank:
-    """The corrected pseudo-queries that a ranker compares documents with.
+    """The corrected (n, dim) pseudo-queries of a language, with the (n,) ids of their documents.
 
     Attributes:
-        vectors: (n, dim) unit rows.
-        sources: (n,) id of each pseudo-query's document.
         neighbours: number of pseudo-queries in a document's neighbourhood.
     """
 
@@ -103,12 +101,9 @@ class Calibration:
     """Statistics of a collection's languages, and how to rank with them.
 
     Attributes:
-        model: id of the vectors' model.
         languages: statistics by normalised language tag, in order.
         pooled: components of the vectors of all languages, for a language without statistics.
-        parts: the parts of the vectors, with their weights.
         rank: number of directions of the language subspace that are taken out; 0: the mean is taken out.
-        margin: form of the margin.
         balance: 0: nothing is balanced … 1: every language is equal.
         neighbours: k of the margin's two means.
     """
@@ -190,13 +185,9 @@ class Calibration:
         share: float = 1.0,
         kind: Literal["document", "passage"] = "document",
     ) -> FloatArray:
-        """Documents or passages of several languages without their language's component, (n, dim) unit rows.
+        """Documents or passages without a share (0 to 1) of their language's component, (n, dim) unit rows.
 
-        Args:
-            vectors: (n, dim) as the encoder made them, language after language.
-            languages: rows of each language.
-            share: share of the component to take out, 0 to 1.
-            kind: what the vectors are of.
+        The (n, dim) vectors are as the encoder made them, language after language; ``languages`` are their rows.
         """
         return self._without(vectors, languages, share, kind)
 

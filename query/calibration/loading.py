@@ -17,9 +17,7 @@ def load(engine: sa.Engine, collection: Collection, wanted: str = "") -> Calibra
     """The calibration of ``table.load``, joined with that of the second field if one is being filled.
 
     Raises:
-        BadInput: no id, or more than one, begins with ``wanted``.
-        ModelMismatch: the calibration is of another model than the collection's vectors.
-        StoreError: the artifact can't be read.
+        DragomanError: as ``table.load``.
     """
     calibration = calibration_table.load(engine, collection, wanted)
     if not isinstance(calibration, MappedCalibration) or calibration.maps.asker is None:

@@ -27,7 +27,6 @@ class MappedCalibration(Calibration):
     """Statistics of a collection's languages, with maps.
 
     Attributes:
-        maps: maps of documents and queries.
         query_lang: language of the queries that documents are compared with; empty before ``for_queries_in``.
     """
 

@@ -34,11 +34,7 @@ def exponent(balance: float) -> float:
 
 
 def check(balance: float, form: str) -> None:
-    """Check a balance and the form of a margin.
-
-    Raises:
-        BadInput: the balance is not between 0 and 1, or there is no such margin.
-    """
+    """Raise ``BadInput`` if a balance is not between 0 and 1, or there is no such margin."""
     if not 0.0 <= balance <= 1.0:
         raise BadInput(f"balance goes from 0 (nothing is balanced) to 1 (every language equal), and {balance:g} is not")
     if form not in MARGINS:
@@ -58,12 +54,9 @@ def neighbourhood(cosines: FloatArray, k: int) -> FloatArray:
 
 
 def language_neighbourhoods(cosines: FloatArray, languages: Iterable[slice | BoolArray], k: int) -> FloatArray:
-    """(queries, n) mean of each query's k largest cosines in each document's language.
+    """(queries, n) mean of each query's k largest cosines in each document's language; −∞ is not counted.
 
-    Args:
-        cosines: (queries, n); −∞ is not counted.
-        languages: the columns of each language's documents.
-        k: number of documents in the mean.
+    ``languages`` are the columns of each language's documents.
     """
     means = np.empty_like(cosines)
     for columns in languages:

@@ -15,7 +15,6 @@ class Setting:
 
     Attributes:
         rank: number of directions of the language subspace taken out; 0: the mean is taken out.
-        margin: form of the margin.
         balance: 0: nothing is balanced … 1: every language is equal.
         weights: weights of the parts of combined vectors; empty: equal weights, or a single part.
 
@@ -47,7 +46,6 @@ class TriedSetting:
             documents in their language.
         held_out: the same on the other half.
         own_language: share of the first hits without the answers, as many as languages, in the query's language.
-        chosen: whether the probe chose the setting.
     """
 
     setting: Setting

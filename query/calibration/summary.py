@@ -16,7 +16,6 @@ class Separation:
 
     Attributes:
         accuracy: mean over languages of the share of documents whose language the classifier finds.
-        languages: number of languages in the sample.
         bar: accuracy below which nothing is balanced.
     """
 
@@ -60,7 +59,6 @@ class SecondField:
     """The field for the new vectors of a migrated collection.
 
     Attributes:
-        generation: the collection's generation.
         beside: id of the model of the collection's own vectors.
     """
 
@@ -73,15 +71,11 @@ class Summary:
     """A calibration without its vectors.
 
     Attributes:
-        setting: how the calibration ranks.
         neighbours: k of the margin's two means.
         languages: by language, the number of documents and of pseudo-queries in the statistics.
-        decided_by: what decided the setting.
-        tried: settings that a probe tried.
         few: number of documents of each language that has few.
         drift: by language, the share of pseudo-queries whose first ten changed.
         separation: how well languages are told apart; none if it was not measured.
-        maps: the maps of the calibration; none if it has none.
         second_field: the second field that the calibration is for; none for the collection's own vectors.
     """
 

@@ -51,10 +51,8 @@ class StoredCalibration:
 
     Attributes:
         id: hash of all that decides a ranking.
-        model: id of the vectors' model.
         created: time of creation, in UTC.
         active: whether searches use the calibration while the collection holds vectors of the model.
-        summary: setting, documents by language, and what decided the setting.
     """
 
     id: str
@@ -118,11 +116,7 @@ def load(engine: sa.Engine, collection: Collection, wanted: str = "") -> Calibra
 
 
 def read(engine: sa.Engine, collection: str, calibration_id: str) -> Calibration:
-    """The calibration with an id.
-
-    Raises:
-        StoreError: the artifact can't be read.
-    """
+    """The calibration with an id; raises ``StoreError`` if the artifact can't be read."""
     with transaction(engine) as session:
         query = sa.select(CalibrationRow.artifact).where(
             CalibrationRow.collection == collection, CalibrationRow.id == calibration_id

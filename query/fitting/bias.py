@@ -40,14 +40,7 @@ class VectorSample:
 
     @classmethod
     def draw(cls, store: VectorStore, model: str, calibration: Calibration | None, *, seed: int = 0) -> VectorSample:
-        """Draw a sample from a store that is not empty.
-
-        Args:
-            store: holds the documents.
-            model: id of the vectors' model.
-            calibration: corrects the vectors to the extent of its balance.
-            seed: seed of the draw.
-        """
+        """Draw a sample from a store that is not empty; the calibration corrects it to the extent of its balance."""
         languages = sorted(store.count())
         each = max(_EACH, SAMPLE // max(len(languages), 1))
         drawn = draw_each(store, model, each, seed=seed)
@@ -72,13 +65,7 @@ def projection(vectors: FloatArray) -> FloatArray:
 
 
 def neighbour_share(vectors: FloatArray, langs: npt.NDArray[np.str_], k: int = NEIGHBOURS) -> float:
-    """Share of a vector's k nearest neighbours that are in its own language, mean over vectors.
-
-    Args:
-        vectors: (n, dim), at least two.
-        langs: (n,) languages of the vectors.
-        k: number of neighbours.
-    """
+    """Share of a vector's k nearest neighbours in its own language, mean over at least two (n, dim) vectors."""
     k = min(k, len(vectors) - 1)
     cosines = unit_rows(vectors) @ unit_rows(vectors).T
     np.fill_diagonal(cosines, -np.inf)

@@ -55,17 +55,9 @@ def calibrate(
 ) -> CalibrationReport:
     """Calibrate a collection, and make the result the active calibration.
 
-    Args:
-        name: the collection.
-        settings: paths and addresses; read from the environment unless given.
-        judged: topics and judgements that decide the setting; documents' ``concept`` or titles unless given.
-        log: logged queries, for the bank.
-        setting: how to rank, decided by a person: no probe is made.
-        given: a person's input to the previous calibration or to this one, with maps. Without maps the maps of a
-            migration stay.
-        seed: seed of the random samples.
-        device: where to encode pseudo-queries.
-        console: where progress goes; nowhere unless given.
+    ``judged`` topics decide the setting; unless given, documents' ``concept`` or titles do, or a person's ``setting``
+    without a probe. Logged queries go into the bank. ``given`` is a person's input to the previous calibration or to
+    this one, with maps; without maps the maps of a migration stay.
 
     Raises:
         BadInput: there is no such collection, it is empty, or it has migrated and the input is for its own encoder.

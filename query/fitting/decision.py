@@ -29,11 +29,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class JudgedTopics:
-    """Topics with judgements that decide the setting.
-
-    Attributes:
-        topics: queries whose ids are the qrels' topic ids.
-    """
+    """Topics with judgements that decide the setting; the queries' ids are the qrels' topic ids."""
 
     topics: Sequence[Document]
     qrels: Sequence[Qrel]
@@ -47,7 +43,6 @@ class CalibrationInput:
         setting: how to rank, if a person or judgements decided it; none: it is decided anew.
         decided_by: what decided the setting.
         asked: logged queries, by language, (n, dim) unit rows.
-        maps: maps of documents and queries.
     """
 
     setting: Setting | None = None
@@ -80,7 +75,6 @@ class Decision:
         decided_by: what decided the setting: ``judgements``, ``concepts``, ``titles``, ``languages`` that can't be told
             apart, ``you`` or ``default``.
         taken_over: whether the setting was decided for the previous calibration.
-        tried: settings that the probe tried.
         separability: how well languages are told apart; none if it was not measured.
     """
 
@@ -102,13 +96,8 @@ def decide(
 ) -> Decision:
     """Decide how a collection is ranked.
 
-    Args:
-        opened: the collection.
-        samples: samples of its documents and pseudo-queries.
-        inherited: the input to the previous calibration or to this one.
-        setting: the setting that a person chose now.
-        judged: topics and judgements that decide; documents' ``concept`` or titles unless given.
-        seed: seed of the random samples.
+    A person's ``setting`` of now decides, or else that of the ``inherited`` input, the ``judged`` topics, or the
+    documents' ``concept`` or titles.
 
     Raises:
         BadInput: too few topics have a relevant document in the collection.

@@ -50,11 +50,7 @@ def beyond_chance(
 ) -> dict[str, float]:
     """By language, the share of queries whose first ten change by more than between the two halves of a sample.
 
-    Args:
-        store: holds the documents that are ranked.
-        active: the calibration that may have drifted.
-        first: moments of the first half's documents, by language.
-        second: moments of the second half's documents, by language.
+    ``first`` and ``second`` are the moments of the halves' documents, by language.
     """
     halves = (with_documents(active, half) for half in (first, second))
     chance = changed_hits(store, *halves)

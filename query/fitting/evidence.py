@@ -62,12 +62,7 @@ def from_judgements(
 ) -> Evidence | None:
     """Evidence from topics of any languages with judgements; none if too few have a relevant document in the store.
 
-    Args:
-        store: holds the documents.
-        encoder: encodes the topics.
-        topics: queries; their ids are the qrels' topic ids.
-        qrels: the judgements.
-        seed: seed of the draws of topics and of the pool.
+    The topics' ids are the qrels' topic ids.
     """
     model = encoder.spec.model
     relevant: dict[str, set[str]] = {}

@@ -45,13 +45,9 @@ UNBALANCED = Setting(balance=0.0)
 def probe(
     samples: CalibrationSamples, model: str, evidence: Evidence, apart: Separability | None = None
 ) -> tuple[Setting, list[TriedSetting]]:
-    """Return the setting to rank with, and all settings tried.
+    """Return the setting to rank with, and all settings tried on the evidence.
 
-    Args:
-        samples: samples of the documents and the bank.
-        model: id of the vectors' model.
-        evidence: queries with answers to compare settings by.
-        apart: how well languages are told apart; used only if the evidence is titles.
+    How well languages are told apart (``apart``) counts only if the evidence is titles.
     """
     trial = _Trial(samples, model, evidence)
     if evidence.kind != "titles":

@@ -20,11 +20,9 @@ def draw(store: VectorStore, model: str, count: int, *, seed: int = 0) -> dict[s
 
 
 def shares(documents: Mapping[str, int], count: int) -> dict[str, int]:
-    """Number of documents to draw of each language: equal numbers; what small languages lack, larger ones supply.
+    """Number of documents to draw of each language, ``count`` in all: equal numbers, but one at least.
 
-    Args:
-        documents: number of documents that exist, by language.
-        count: number of documents to draw in all; each language gives at least one.
+    What languages with fewer documents lack, larger ones supply.
     """
     numbers, remaining = dict(documents), count
     for done, lang in enumerate(sorted(documents, key=lambda code: (documents[code], code))):

@@ -78,10 +78,7 @@ def separability(vectors: FloatArray, langs: npt.NDArray[np.str_], seed: int = 0
     1 / languages. At most ``MOST`` vectors of each language are used, drawn at random, and fewer of many languages.
     Languages with fewer than five vectors are left out; the result is none if fewer than two languages remain.
 
-    Args:
-        vectors: (n, dim) float32; only their directions count.
-        langs: (n,) the vectors' languages.
-        seed: seed of the draw and of the split.
+    Only the directions of the (n, dim) vectors count. ``seed`` is that of the draw and of the split.
     """
     known, counts = np.unique(langs, return_counts=True)
     enough = np.isin(langs, known[counts >= _FEWEST])
@@ -148,12 +145,6 @@ def accuracy_by_component(
 
     The subspaces come from the training vectors, so that the test vectors are new to subspaces and classifier.
 
-    Args:
-        vectors: (n, dim) float32.
-        langs: (n,) the vectors' languages.
-        rank: rank of each language's subspace.
-        seed: seed of the draw and of the split.
-
     Raises:
         BadInput: there is only one language, or a language has fewer than five vectors.
     """
@@ -181,13 +172,8 @@ def smallest_rank(
 ) -> RankChoice:
     """The smallest rank of language subspaces without which languages can't be told apart (LAWDR, section 10.1).
 
-    The subspaces come from the training vectors.
-
-    Args:
-        vectors: (n, dim) float32.
-        langs: (n,) the vectors' languages.
-        ranks: ranks to try, ascending; 1, 2, 4 … up to half the width unless given.
-        seed: seed of the draw and of the split.
+    The subspaces come from the training vectors. The ranks to try ascend; unless given, they are 1, 2, 4 … up to half
+    the width.
 
     Raises:
         BadInput: as ``accuracy_by_component``.

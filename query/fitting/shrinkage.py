@@ -28,12 +28,10 @@ class Shrunk:
     """
 
     def __init__(self, moments: Mapping[str, Moments], like: Shrunk | None = None) -> None:
-        """Shrink the moments of each language; at least one language is needed.
+        """Shrink the moments of each language; at least one language is needed, and its count may be 0.
 
-        Args:
-            moments: moments by language; a language's count may be 0.
-            like: moments whose trust is used, if vectors are not drawn one by one: a document's passages come
-                together, so many passages of few documents say no more than the documents do.
+        The trust is that of ``like`` if vectors are not drawn one by one: a document's passages come together, so many
+        passages of few documents say no more than the documents do.
         """
         self._moments = moments
         self._like = like

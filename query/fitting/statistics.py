@@ -29,14 +29,12 @@ _FEW = 32
 
 @dataclass
 class CalibrationSamples:
-    """The samples that a calibration is fitted to; a probe fits them by several settings.
+    """The samples that a calibration is fitted to, by language; a probe fits them by several settings.
 
     Attributes:
-        documents: moments of the documents' vectors, by language.
-        passages: moments of passages' vectors, by language.
-        queries: moments of the pseudo-queries' vectors, by language.
-        bank: (n, dim) int8 pseudo-queries, by language.
-        sources: (n,) id of each pseudo-query's document, by language; empty for a logged query.
+        queries: moments of the pseudo-queries' vectors.
+        bank: (n, dim) int8 pseudo-queries.
+        sources: (n,) id of each pseudo-query's document; empty for a logged query.
     """
 
     documents: dict[str, PartMoments] = field(default_factory=dict)
@@ -64,17 +62,11 @@ def draw_samples(
 ) -> CalibrationSamples:
     """Draw a bounded random sample of each language's vectors, and encode pseudo-queries.
 
-    Args:
-        store: holds the documents.
-        encoder: encodes the pseudo-queries, as queries.
-        stored: spec of the documents' encoder; ``encoder``'s unless given.
-        log: logged queries. They fill half of a language's bank, drawn at random, and more if there are too few titles
-            and first sentences, which tell the probe the documents that belong to them.
-        asked: logged queries that are encoded already, by language, (n, dim); they come before those of ``log``.
-        sample: maximum documents of each language.
-        bank: maximum pseudo-queries of each language.
-        seed: seed of the draw.
-        console: where progress goes; nowhere unless given.
+    The encoder encodes the pseudo-queries, as queries; ``stored`` is the spec of the documents' encoder if that is
+    another. ``log`` has logged queries: they fill half of a language's bank, drawn at random, and more if there are too
+    few titles and first sentences, which tell the probe the documents that belong to them. ``asked`` has logged queries
+    that are encoded already, by language, (n, dim); they come first. ``sample`` and ``bank`` are the maximum documents
+    and pseudo-queries of each language.
     """
     spec = stored or encoder.spec
     model, parts = spec.model, VectorParts.of(spec)

@@ -27,7 +27,6 @@ class UpkeepReport:
 
     Attributes:
         report: the report of the new calibration; none if the old calibration stays.
-        reason: why the collection was, or was not, calibrated again.
     """
 
     report: CalibrationReport | None

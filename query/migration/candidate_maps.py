@@ -34,8 +34,6 @@ class PairedSample:
         old_queries: (n, dim) the documents' pseudo-queries by the old encoder; a zero row if a document has none.
         new_queries: (n, new dim) the same pseudo-queries by the new encoder.
         passages_of: (p,) row of each passage's document.
-        old_passages: (p, dim) passage vectors of the old encoder.
-        new_passages: (p, new dim) passage vectors of the new encoder.
     """
 
     documents: Sequence[Document]
@@ -56,7 +54,6 @@ class MapQuality:
         old: old queries, old vectors: the collection as it is.
         new: new queries, new vectors: what encoding every document again would give.
         mapped: new queries, old vectors through the map: what migrating gives.
-        queries: number of queries.
         kind: what answers a query: ``concepts``: documents of its concept in another language; ``titles``: the query's
             own document.
     """
@@ -99,11 +96,8 @@ _Fit = Callable[[MapRecipe], FloatArray]
 def map_learner(samples: Mapping[str, PairedSample], seen: Mapping[str, BoolArray]) -> _Fit:
     """Return the function that learns weights from old to new document vectors by a recipe.
 
-    Each language's means are taken out.
-
-    Args:
-        samples: the sample of each language.
-        seen: (n,) for each language, the documents to learn from.
+    Each language's means are taken out; ``seen`` has for each language whether each of its (n,) documents is learnt
+    from.
     """
     first = next(iter(samples.values()))
     moments = AlignedMoments({"old": first.old.shape[1], "new": first.new.shape[1]})
@@ -210,11 +204,10 @@ class _AnsweredQueries:
 
     @classmethod
     def of(cls, groups: Mapping[str, Sequence[str]], eligible: BoolArray) -> _AnsweredQueries:
-        """Queries answered by concept; by their own documents if too few have a mate in another language.
+        """Queries of the (n,) eligible documents, answered by concept.
 
-        Args:
-            groups: the group of every document, by language.
-            eligible: (n,) documents whose queries may be asked.
+        They are answered by their own documents if too few have a mate in another language. ``groups`` are those of
+        all documents, by language.
         """
         numbers = np.unique([group for names in groups.values() for group in names], return_inverse=True)[1]
         langs = np.repeat(np.arange(len(groups)), [len(names) for names in groups.values()])

@@ -51,7 +51,6 @@ class MigrationReport:
     Attributes:
         asker: the new encoder.
         documents: number of documents that both encoders encoded, by language.
-        way: how the map was learnt.
         mates: how well held-out documents' new vectors find their old vectors through the map.
         worth: the map's quality by pseudo-queries.
         overlap: share of the first ten hits that are the same before and after migrating.
@@ -86,17 +85,8 @@ def migrate(
 ) -> MigrationReport:
     """Make another encoder encode a collection's queries; no document is changed.
 
-    Args:
-        name: the collection.
-        encoder: name or folder of the new encoder.
-        method: the new encoder's method; its default unless given.
-        settings: paths and addresses; read from the environment unless given.
-        sample: number of documents that both encode.
-        anyway: migrate even if the sample says that staying is better.
-        dry_run: report and change nothing.
-        seed: seed of the sample.
-        device: where to encode.
-        console: where progress goes; nowhere unless given.
+    Both encoders encode ``sample`` documents. ``anyway`` migrates even if the sample says that staying is better;
+    ``dry_run`` reports and changes nothing.
 
     Raises:
         BadInput: there is no such collection or encoder, the collection has that encoder already, or is too small.

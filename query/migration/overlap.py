@@ -22,11 +22,7 @@ _HITS = 10
 
 @dataclass(frozen=True)
 class ComparedQueries:
-    """Queries that two searchers are compared on.
-
-    Attributes:
-        logged: whether the queries are from the log; else they are documents' titles and first sentences.
-    """
+    """Queries that two searchers are compared on: ``logged``, or else documents' titles and first sentences."""
 
     queries: Sequence[Document]
     logged: bool

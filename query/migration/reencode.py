@@ -103,14 +103,8 @@ def re_encode(
 ) -> ReencodingReport:
     """Encode every document of a migrating collection with the encoder of its queries.
 
-    If the process is killed, the same call continues the work.
-
-    Args:
-        name: the collection.
-        settings: paths and addresses; read from the environment unless given. If they name a broker, workers encode
-            all documents but the sample.
-        device: where to encode.
-        console: where progress goes; nowhere unless given.
+    If the process is killed, the same call continues the work. If the settings name a broker, workers encode all
+    documents but the sample.
 
     Raises:
         BadInput: the collection has not migrated, has left its migration meanwhile, or is attached; or documents could

@@ -32,15 +32,7 @@ _PASSAGES = 8
 def paired_samples(
     store: VectorStore, old: Encoder, new: Encoder, sample: int, seed: int, console: Console
 ) -> dict[str, PairedSample]:
-    """Draw a sample of a collection's documents, evenly over its languages, and encode it: by language.
-
-    Args:
-        store: holds the documents and the old encoder's vectors.
-        old: the encoder of the stored vectors.
-        new: the encoder to migrate to.
-        sample: number of documents over all languages.
-        seed: seed of the draw.
-        console: where progress goes.
+    """Draw ``sample`` of a collection's documents, evenly over its languages, and encode them: by language.
 
     Raises:
         BadInput: the sample has too few documents to learn a map from.

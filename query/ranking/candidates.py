@@ -34,7 +34,6 @@ class Documents:
         languages: rows of each language, as a slice.
         raw: (n, dim) vectors as the encoder made them.
         vectors: (n, dim) corrected unit vectors.
-        parts: the parts of the vectors, with their weights.
     """
 
     doc_ids: Sequence[str]
@@ -78,7 +77,6 @@ class DocumentsWithPassages(Documents):
     """Documents with their passages.
 
     Attributes:
-        stored: (n,) passages of each document as they are stored.
         passages: (p, dim) corrected unit vectors of the passages, document after document.
         starts: (n,) row of each document's first passage.
         openings: (n, dim) corrected unit vectors of the openings.

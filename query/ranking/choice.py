@@ -15,7 +15,6 @@ class Choice:
 
     Attributes:
         balance: 0: nothing is balanced … 1: every language is equal.
-        margin: form of the margin.
         passages: compare the head of the ranking by passages too.
         hybrid: let the words that a query shares with documents change their order within a language.
 

@@ -70,16 +70,10 @@ class FairRanker:
         texts: Sequence[str] = (),
         detailed: bool = False,
     ) -> list[Ranking]:
-        """The k best documents of the target languages for each query.
+        """The k best documents of the target languages for each of (queries, dim) unit vectors of one language.
 
-        Args:
-            queries: (queries, dim) unit vectors as the encoder made them.
-            lang: the language of all queries.
-            targets: languages of documents.
-            k: number of documents for each query.
-            filters: values that a document's fields must have.
-            texts: the queries' texts, for hybrid search.
-            detailed: add the details that a hit shows; they take too much memory for an evaluation.
+        The queries' texts are for hybrid search. ``detailed`` adds the details that a hit shows; they take too much
+        memory for an evaluation.
         """
         if (calibration := self.calibration.for_queries_in(lang)) is not self.calibration:
             ranker = self._rankers.setdefault(lang, FairRanker(self._store, calibration, self.choice, self._documents))

@@ -61,12 +61,7 @@ def _share_of_range(scores: FloatArray) -> npt.NDArray[np.float64]:
 
 
 def lexical_scores(doc_ids: Sequence[str], hits: Mapping[str, Sequence[tuple[str, float]]]) -> FloatArray:
-    """(n,) BM25 scores of documents, 0 for a document that is not among the hits.
-
-    Args:
-        doc_ids: ids of the documents.
-        hits: ids and scores from ``VectorStore.lexical`` for the query, by language.
-    """
+    """(n,) BM25 scores of documents, 0 for a document that is not among the hits (ids and scores by language)."""
     scores = {doc_id: score for of_lang in hits.values() for doc_id, score in of_lang}
     return np.array([scores.get(doc_id, 0.0) for doc_id in doc_ids], dtype=np.float32)
 

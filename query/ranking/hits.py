@@ -13,10 +13,8 @@ class Passage:
     """The passage of a document that answers a query best.
 
     Attributes:
-        text: trimmed text.
         start: first character in ``Document.content``.
         end: end in ``Document.content``, exclusive.
-        cosine: cosine of the query and the passage's vector.
     """
 
     text: str
@@ -74,7 +72,6 @@ class Hit:
     Attributes:
         cosine: cosine of query and document, as the encoder made them.
         score: the score that hits are ordered by.
-        document: title, text and fields.
         passage: the best passage; none if the document has no passages, or its owner has edited the text since they
             were made.
         parts: the parts of the score; none unless asked for.
@@ -94,7 +91,6 @@ class Ranking:
     """The documents of one query, best first, without their content: what an evaluation needs.
 
     Attributes:
-        doc_ids: (n,) ids of the documents.
         langs: (n,) languages of the documents.
         scores: (n,) float32, descending.
         details: (n,) details for hits; none unless asked for.

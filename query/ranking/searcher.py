@@ -51,13 +51,9 @@ class Searcher:
     Several threads may search at once.
 
     Attributes:
-        collection: the collection's name.
-        encoder: encodes the queries.
-        store: holds the documents.
         languages: number of documents by language.
         detector: detects a query's language among the collection's languages.
         calibration: makes languages comparable; none: documents are ranked by plain cosine.
-        choice: how to rank with the calibration.
         weights: weights of the parts of combined vectors instead of the calibration's; empty: the calibration's.
     """
 
