@@ -11,7 +11,6 @@ from collections import Counter
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
-from functools import partial
 
 import sqlalchemy as sa
 
@@ -164,23 +163,21 @@ def _refuse_gaps(name: str, asker: QueryEncoderSpec, refused: Sequence[Note]) ->
         )
 
 
+@dataclass(frozen=True)
 class _SecondFieldRun:
     """Fills the second field of one collection."""
 
-    def __init__(
-        self,
-        engine: sa.Engine,
-        collection: Collection,
-        store: VectorStore,
-        asker: QueryEncoderSpec,
-        encoder: Encoder,
-        active: Calibration,
-        settings: Settings,
-        console: Console,
-    ) -> None:
-        self.engine, self.collection, self.store, self.asker = engine, collection, store, asker
-        self.encoder, self.active, self.settings, self.console = encoder, active, settings, console
-        self._check = partial(_require_migration, engine, collection.name, asker)
+    engine: sa.Engine
+    collection: Collection
+    store: VectorStore
+    asker: QueryEncoderSpec
+    encoder: Encoder
+    active: Calibration
+    settings: Settings
+    console: Console
+
+    def _check(self) -> None:
+        _require_migration(self.engine, self.collection.name, self.asker)
 
     def run(self) -> IndexReport:
         """Encode a sample and take its statistics; then the documents that searches showed most, then the rest."""

@@ -9,6 +9,7 @@ from typing import Literal
 
 import numpy as np
 
+from encoders.batches import encode_in_batches
 from encoders.console import Console, Progress
 from encoders.document import Document, Encoder, FloatArray, Passages
 from encoders.errors import BadInput
@@ -79,10 +80,9 @@ def _paired(
     doc_ids = [document.doc_id for document in documents]
     stored = store.passages(old.spec.model, doc_ids) if spans == "old" else ()
     rows, vectors, by_old, by_new = list[int](), list[FloatArray](), [_empty(old)], [_empty(new)]
-    for start in range(0, len(documents), _BATCH):
-        batch = documents[start : start + _BATCH]
-        encoded = new.encode_documents(batch)
-        passages = stored[start : start + _BATCH] if spans == "old" else encoded.passages
+    start = 0
+    for batch, encoded in encode_in_batches(new, documents, _BATCH, advance):
+        passages = stored[start : start + len(batch)] if spans == "old" else encoded.passages
         pieces = _pieces(batch, passages)
         first_passages = [of_document.unit_vectors()[:_PASSAGES] for of_document in passages]
         own, other, encoder = (by_old, by_new, new) if spans == "old" else (by_new, by_old, old)
@@ -90,7 +90,7 @@ def _paired(
         other += [encoder.encode_documents(pieces).vectors] if pieces else []
         rows += [start + row for row, of_document in enumerate(passages) for _ in of_document.offsets[:_PASSAGES]]
         vectors.append(encoded.vectors)
-        advance(len(batch))
+        start += len(batch)
     return PairedSample(
         documents,
         store.vectors(old.spec.model, doc_ids),
