@@ -23,7 +23,6 @@ class NcaTraining:
 
     Attributes:
         hidden: number of ELU units.
-        epochs: maximum number of epochs.
         patience: epochs without a smaller validation loss until training stops.
     """
 

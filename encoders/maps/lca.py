@@ -18,7 +18,6 @@ class LCA:
         ridge: α in spreads of X, its mean squared distance from its mean; 0: the pseudo-inverse, as published.
         dimensions: principal axes that each space is first reduced to; None: all.
         stay: shrink the map towards the identity and not towards zero: for two spaces of one encoder.
-        mean_: (dim x,) mean that is subtracted from a row.
         weights_: (dim x, dim y) matrix that a centred row is multiplied by from the right.
     """
 

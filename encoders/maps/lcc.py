@@ -22,7 +22,6 @@ class LCC:
     Attributes:
         dimensions: k, the width of a code.
         ridge: α in spreads, the mean squared distance of a vector from its mean; 0: the pseudo-inverse.
-        means_: (dim,) mean that is subtracted from a row, by language.
         weights_: (dim, k) matrix that a centred row is multiplied by from the right, by language.
     """
 

@@ -19,12 +19,7 @@ _BLOCK = 1024
 
 @dataclass(frozen=True)
 class Mates:
-    """Measures of mate retrieval.
-
-    Attributes:
-        rate: share of documents whose mate is the nearest.
-        mrr: mean reciprocal rank of mates.
-    """
+    """Share of documents whose mate is the nearest, and mean reciprocal rank of mates."""
 
     rate: float
     mrr: float

@@ -24,7 +24,6 @@ class Parallel:
     """Documents about the same concepts in several languages.
 
     Attributes:
-        concepts: (n,) the documents' concepts.
         rows: (n, dim) float32 vectors by language; a concept has the same row in each.
     """
 

@@ -22,12 +22,7 @@ ANY = ""
 
 @dataclass(frozen=True)
 class QueryEncoderSpec:
-    """The encoder of queries where it is not the encoder of the stored documents.
-
-    Attributes:
-        encoder: name or folder.
-        model: id of the query vectors.
-    """
+    """The encoder of queries where it is not the encoder of the stored documents."""
 
     encoder: str
     method: str

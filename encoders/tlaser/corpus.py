@@ -68,7 +68,6 @@ class Corpus:
     """Training and validation sentences of a model.
 
     Attributes:
-        languages: all, sorted.
         pivots: languages that sentences are translated into.
         directions: a language and a pivot each, in a fixed order.
         validation: held-out sentences by language, the same sentence at the same position; None if a language lacks it.

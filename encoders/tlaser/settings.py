@@ -43,10 +43,7 @@ class TlaserTraining:
 
     Attributes:
         batch_tokens: padded tokens of a batch, on the longer side.
-        accumulate: batches in an update.
-        rate: the highest learning rate.
         warmup: steps until the highest learning rate; after them the rate falls with the square root of the step.
-        clip: maximum norm of the gradient.
         interval: steps between two rows of the curve, each with a validation and a checkpoint.
     """
 

@@ -29,7 +29,6 @@ class Shape:
 
     Attributes:
         positions: longest input in tokens, special ones included.
-        epsilon: ε of LayerNorm.
     """
 
     hidden: int

@@ -21,10 +21,7 @@ class Settings:
         frozen: the lower encoder keeps its weights; its vectors are then computed once.
         adapters: rank of the low-rank matrices that learn instead of the lower encoder's weights; 0: the weights learn.
         sentences: maximum sentences that the upper transformer reads at once.
-        tokens: maximum tokens of a sentence.
         batch: triples of a batch; documents of a batch are each other's negatives.
-        accumulate: batches per step.
-        rate: peak learning rate.
         warmup: steps until the peak; afterwards the rate falls linearly to 0.
         clip: maximum norm of a step's gradient; the paper gives no value.
         temperature: τ of the loss; the paper gives no value.
@@ -36,7 +33,6 @@ class Settings:
         bare: share of pages that are read without their titles, so that a title is not matched with its translation.
         centred: subtract the mean of each language before cosines, as a calibration does.
         budget: padded tokens of sentences that are encoded at once.
-        held_out: share of the concepts that is kept for validation.
         evaluate: steps between two validations.
         patience: validations without improvement until training stops; 0: never.
     """
@@ -124,7 +120,6 @@ class FineTuning:
     Attributes:
         rate: peak learning rate of AdamW, without weight decay.
         epochs: maximum passes over the training documents; the paper's 50 are for GPUs.
-        batch: documents per step.
         warmup: share of the steps until the peak; afterwards the rate falls linearly to 0.
         patience: epochs without a smaller loss on the dev part until training stops.
     """

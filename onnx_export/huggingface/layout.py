@@ -29,9 +29,7 @@ class Layout:
     """A model folder in Hugging Face or sentence-transformers layout.
 
     Attributes:
-        transformer: folder of the transformer and its tokenizer.
         pooling: the folder's pooling; None if it is not stated.
-        dense: layers after pooling, in order.
         max_tokens: longest input by sentence-transformers' configuration; None if it is not stated.
         lower_case: texts are lower-cased before they are tokenised.
         prompts: non-empty prefixes by name.

@@ -35,8 +35,6 @@ class SourceModel:
 
     Attributes:
         module: (input_ids, attention_mask) → (texts, dim) unit rows, in evaluation mode, float32 on the CPU.
-        lower_case: texts are lower-cased before they are tokenised.
-        max_tokens: longest input, special tokens included.
         weights: hash of the names and bytes of everything on which the vectors depend.
     """
 

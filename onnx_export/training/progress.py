@@ -11,11 +11,7 @@ _SECONDS = 10.0
 
 
 class TrainingProgress:
-    """Prints a line on stderr every ten seconds.
-
-    Attributes:
-        units: units that training has processed since this run began.
-    """
+    """Prints a line on stderr every ten seconds, and counts the units that this run has processed."""
 
     def __init__(self, console: Console, step: int, total: int, unit: str) -> None:
         """Start at ``step`` of ``total`` steps; ``unit`` is what the rate counts, such as ``tokens``."""
