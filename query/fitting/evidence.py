@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -100,7 +100,7 @@ def from_concepts(store: VectorStore, model: str, samples: CalibrationSamples, *
     at least twenty values are needed, each in two languages.
     """
     drawn = _draw_pseudo_queries(samples, seed)
-    concepts = _concepts(store, [doc_id for _, _, doc_id in drawn])
+    concepts = _concepts(store, [query.doc_id for query in drawn])
     if len(set(concepts.values())) < _FEWEST:
         return None
     pool = _Pool.draw(store, model, [*concepts, *_members(store, model, sorted(set(concepts.values())))], seed)
@@ -108,14 +108,13 @@ def from_concepts(store: VectorStore, model: str, samples: CalibrationSamples, *
     for doc_id, concept in _concepts(store, list(pool.position)).items():
         members.setdefault(concept, set()).add(doc_id)
     shared = {concept for concept, doc_ids in members.items() if len(set(pool.langs[list(pool.rows(doc_ids))])) > 1}
-    drawn = [query for query in drawn if concepts.get(query[2]) in shared]
-    topics = [concepts[doc_id] for _, _, doc_id in drawn]
+    drawn = [query for query in drawn if concepts.get(query.doc_id) in shared]
+    topics = [concepts[query.doc_id] for query in drawn]
     if len(set(topics)) < _FEWEST:
         return None
-    rest = _without_opening(store, model, [doc_id for _, _, doc_id in drawn])
+    rest = _without_opening(store, model, [query.doc_id for query in drawn])
     relevant = [
-        pool.rows(members[topic] - ({doc_id} - rest.keys()))
-        for (_, _, doc_id), topic in zip(drawn, topics, strict=True)
+        pool.rows(members[topic] - ({query.doc_id} - rest.keys())) for query, topic in zip(drawn, topics, strict=True)
     ]
     return _of_pseudo_queries("concepts", samples, drawn, topics, pool, relevant, rest)
 
@@ -140,11 +139,11 @@ def _members(store: VectorStore, model: str, concepts: Sequence[str]) -> list[st
 def from_titles(store: VectorStore, model: str, samples: CalibrationSamples, *, seed: int = 0) -> Evidence | None:
     """Evidence from pseudo-queries answered by later passages of their own documents; none if too few have these."""
     drawn = _draw_pseudo_queries(samples, seed)
-    rest = _without_opening(store, model, [doc_id for _, _, doc_id in drawn])
-    drawn = [query for query in drawn if query[2] in rest]
+    rest = _without_opening(store, model, [query.doc_id for query in drawn])
+    drawn = [query for query in drawn if query.doc_id in rest]
     if len(drawn) < _FEWEST:
         return None
-    topics = [doc_id for _, _, doc_id in drawn]
+    topics = [query.doc_id for query in drawn]
     pool = _Pool.draw(store, model, topics, seed)
     relevant = [pool.rows({doc_id}) for doc_id in topics]
     return _of_pseudo_queries("titles", samples, drawn, topics, pool, relevant, rest)
@@ -159,8 +158,12 @@ def _without_opening(store: VectorStore, model: str, doc_ids: Sequence[str]) -> 
     return rest
 
 
-_PseudoQuery = tuple[str, int, str]
-"""Language of a pseudo-query, its row in the bank, and the id of its document."""
+class _PseudoQuery(NamedTuple):
+    """A pseudo-query by its language, its row in the bank, and the id of its document."""
+
+    lang: str
+    row: int
+    doc_id: str
 
 
 def _draw_pseudo_queries(samples: CalibrationSamples, seed: int) -> list[_PseudoQuery]:
@@ -169,10 +172,8 @@ def _draw_pseudo_queries(samples: CalibrationSamples, seed: int) -> list[_Pseudo
     random = np.random.default_rng(seed)
     drawn: list[_PseudoQuery] = []
     for lang, sources in samples.sources.items():
-        rows = [row for row, doc_id in enumerate(sources) if doc_id]
-        drawn += [
-            (lang, rows[number], sources[rows[number]]) for number in sorted(random.permutation(len(rows))[:each])
-        ]
+        queries = [_PseudoQuery(lang, row, doc_id) for row, doc_id in enumerate(sources) if doc_id]
+        drawn += [queries[number] for number in sorted(random.permutation(len(queries))[:each])]
     return drawn
 
 
@@ -189,13 +190,13 @@ def _of_pseudo_queries(
     vectors = pool.vectors.copy()
     for doc_id, vector in rest.items():
         vectors[pool.position[doc_id]] = vector
-    apart = [-1 if doc_id in rest else pool.position.get(doc_id, -1) for _, _, doc_id in drawn]
+    apart = [-1 if query.doc_id in rest else pool.position.get(query.doc_id, -1) for query in drawn]
     return Evidence(
         kind,
-        unit_rows(np.stack([samples.bank[lang][row] for lang, row, _ in drawn])),
-        [lang for lang, _, _ in drawn],
+        unit_rows(np.stack([samples.bank[query.lang][query.row] for query in drawn])),
+        [query.lang for query in drawn],
         topics,
-        np.array([row for _, row, _ in drawn]),
+        np.array([query.row for query in drawn]),
         list(pool.position),
         pool.langs,
         vectors,
