@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from encoders.console import Console
 from encoders.document import Document
-from encoders.errors import BadInput, StoreError
+from encoders.errors import BadInput
 from encoders.maps.networks import Networks
 from encoders.maps.space import SpaceMaps
 from encoders.session import Device
@@ -78,7 +78,7 @@ def calibrate_open(
 ) -> CalibrationReport:
     """``calibrate`` an open collection."""
     stored = opened.encoder.spec
-    previous = _previous(opened)
+    previous = opened.calibration()
     inherited = _with_migration(opened, given or CalibrationInput(), previous, setting, judged)
     if inherited.maps:
         check_model(inherited.maps, opened.collection.model, opened.collection.dim)
@@ -172,10 +172,3 @@ def _with_migration(
         raise BadInput(f"{name} has migrated to {asker.encoder}, and its maps are for what the mean leaves; {advice}")
     kept = calibration_table.active(opened.engine, opened.collection)
     return CalibrationInput.of(kept, previous) if kept else inherited
-
-
-def _previous(opened: OpenCollection) -> Calibration | None:
-    try:
-        return calibration_table.load(opened.engine, opened.collection)
-    except StoreError:  # damaged or of another version; the message asks for a new calibration, which is being made
-        return None

@@ -11,7 +11,7 @@ import sqlalchemy as sa
 
 from encoders.console import Console
 from encoders.document import Encoder
-from encoders.errors import BadInput
+from encoders.errors import BadInput, StoreError
 from encoders.maps.networks import Networks
 from encoders.maps.space import SpaceMaps
 from encoders.session import Device
@@ -21,6 +21,8 @@ from indexer.ledger import database
 from indexer.settings import Settings
 from indexer.stores.contract import VectorStore
 from onnx_export.models import open_named
+from query.calibration import table as calibration_table
+from query.calibration.calibration import Calibration
 from query.ranking.query_encoder import open_specified
 
 
@@ -49,6 +51,13 @@ class OpenCollection:
             settings.check_store(name, collection.store or settings.home_store)
             with closing(collection.open_store(settings)) as store:
                 yield cls(engine, collection, store, device, console or Console(quiet=True))
+
+    def calibration(self) -> Calibration | None:
+        """The active calibration; none if there is none, or if it is damaged or of another version."""
+        try:
+            return calibration_table.load(self.engine, self.collection)
+        except StoreError:  # the message asks for a new calibration, which callers make
+            return None
 
     @cached_property
     def encoder(self) -> Encoder:

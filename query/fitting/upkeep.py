@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from encoders.console import Console
-from encoders.errors import StoreError
 from encoders.session import Device
 from indexer.settings import Settings
 from indexer.stores.contract import VectorStore
@@ -38,11 +37,8 @@ def is_calibrated(name: str, settings: Settings) -> bool:
     with OpenCollection.open(name, settings) as opened:
         if calibration_table.active(opened.engine, opened.collection) is None:
             return bool(calibration_table.all_calibrations(opened.engine, name))
-        try:
-            active = calibration_table.load(opened.engine, opened.collection)
-        except StoreError:
-            return False  # a calibration that can't be read is replaced
-        return active is None or not _new_languages(opened.store, active)
+        active = opened.calibration()
+        return active is not None and not _new_languages(opened.store, active)
 
 
 def keep_calibrated(
@@ -60,12 +56,7 @@ def keep_calibrated(
             for stored in calibration_table.all_calibrations(opened.engine, name)
         ):
             return UpkeepReport(None, "it is searched without a calibration, as you chose")
-        active, reason = None, "it had none"
-        if kept:
-            try:
-                active = calibration_table.load(opened.engine, opened.collection)
-            except StoreError:
-                reason = "the one it had can't be read"
+        active, reason = opened.calibration(), "the one it had can't be read" if kept else "it had none"
         if active is not None:
             reason, fits = _fits(opened.store, active)
             if fits:
