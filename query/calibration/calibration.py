@@ -31,6 +31,8 @@ _SMALLEST_BANK = 32
 Kind = Literal["document", "passage", "query"]
 """What vectors are of; the queries of statistics are pseudo-queries."""
 
+DocumentKind = Literal["document", "passage"]
+
 
 @dataclass(frozen=True)
 class Component:
@@ -179,11 +181,7 @@ class Calibration:
         return queries
 
     def correct_documents(
-        self,
-        vectors: FloatArray,
-        languages: Mapping[str, slice],
-        share: float = 1.0,
-        kind: Literal["document", "passage"] = "document",
+        self, vectors: FloatArray, languages: Mapping[str, slice], share: float = 1.0, kind: DocumentKind = "document"
     ) -> FloatArray:
         """Documents or passages without a share (0 to 1) of their language's component, (n, dim) unit rows.
 

@@ -11,7 +11,7 @@ import io
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from encoders.document import FloatArray, unit_rows
 from encoders.errors import ModelMismatch, StoreError
 from encoders.maps.networks import Networks
 from encoders.maps.space import SpaceMaps
-from query.calibration.calibration import Calibration, unit_or
+from query.calibration.calibration import Calibration, DocumentKind, unit_or
 
 
 @dataclass(frozen=True)
@@ -54,11 +54,7 @@ class MappedCalibration(Calibration):
         return self.maps.width or len(self.pooled["query"].mean)
 
     def correct_documents(
-        self,
-        vectors: FloatArray,
-        languages: Mapping[str, slice],
-        share: float = 1.0,
-        kind: Literal["document", "passage"] = "document",
+        self, vectors: FloatArray, languages: Mapping[str, slice], share: float = 1.0, kind: DocumentKind = "document"
     ) -> FloatArray:
         """Documents or passages without their language's component, mapped: unit rows."""
         corrected = super().correct_documents(vectors, languages, share, kind)

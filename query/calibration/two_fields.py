@@ -10,12 +10,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Literal
 
 import numpy as np
 
 from encoders.document import BoolArray, FloatArray, short_hash
-from query.calibration.calibration import Calibration
+from query.calibration.calibration import Calibration, DocumentKind
 from query.calibration.mapped_calibration import MappedCalibration
 
 
@@ -50,11 +49,7 @@ class TwoFields(MappedCalibration):
         return np.asarray(vectors[:, self.stored_width :].any(axis=1), dtype=np.bool_)
 
     def correct_documents(
-        self,
-        vectors: FloatArray,
-        languages: Mapping[str, slice],
-        share: float = 1.0,
-        kind: Literal["document", "passage"] = "document",
+        self, vectors: FloatArray, languages: Mapping[str, slice], share: float = 1.0, kind: DocumentKind = "document"
     ) -> FloatArray:
         """Map (n, old dim + new dim) documents or passages to the new encoder's space: unit rows."""
         fresh, width = self.is_fresh(vectors), self.stored_width
