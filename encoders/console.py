@@ -7,7 +7,7 @@ import json
 import sys
 import threading
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -67,6 +67,11 @@ class Console:
         for row in rows:
             table.add_row(*row)
         out.print(table)
+
+    def records(self, rows: Sequence[Mapping[str, str]], *, title: str | None = None) -> None:
+        """Write a ``table`` of rows that are cells by column, all of the same columns; nothing without rows."""
+        if rows:
+            self.table(list(rows[0]), [list(row.values()) for row in rows], title=title)
 
     @contextmanager
     def if_slow(self, sentence: str, *, after: float = 1.0) -> Iterator[None]:

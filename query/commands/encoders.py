@@ -32,18 +32,18 @@ def list_command(console: Console) -> None:
     folders = exported_models()
     for folder in folders:
         console.emit({**_description(folder), "default": folder.path == default_path()})
-    rows = [
-        (
-            folder.path.name + (" (default)" if folder.path == default_path() else ""),
-            folder.config.precision,
-            str(folder.config.dim),
-            str(len(folder.config.languages) or "?"),
-        )
-        for folder in folders
-    ]
-    if rows:
-        console.table(("encoder", "precision", ">dim", ">languages"), rows)
-    console.result(f"default: {DEFAULT}" + ("" if rows else ", made when it is first used"))
+    console.records(
+        [
+            {
+                "encoder": folder.path.name + (" (default)" if folder.path == default_path() else ""),
+                "precision": folder.config.precision,
+                ">dim": str(folder.config.dim),
+                ">languages": str(len(folder.config.languages) or "?"),
+            }
+            for folder in folders
+        ]
+    )
+    console.result(f"default: {DEFAULT}" + ("" if folders else ", made when it is first used"))
     console.result(f"methods: {', '.join(METHODS)}; more encoders: dragoman export MODEL")
 
 

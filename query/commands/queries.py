@@ -36,15 +36,18 @@ def command(name: str, output: Path | None, settings: Settings, console: Console
         console.emit({"collection": name, "queries": len(lines), "file": str(output)})
         return
     topics = [json.loads(line) for line in lines]
-    console.table(
-        [">asked", ">shown", ">opened", "in", "query", "qid"],
-        [
-            [f"{topic['asked']:,}", f"{len(topic['shown']):,}", f"{len(topic['relevant']):,}"]
-            + [topic[part] for part in ("lang", "title", "qid")]
-            for topic in topics[:_SHOWN]
-        ],
-        title=f"what {name} was asked",
-    )
+    rows = [
+        {
+            ">asked": f"{topic['asked']:,}",
+            ">shown": f"{len(topic['shown']):,}",
+            ">opened": f"{len(topic['relevant']):,}",
+            "in": topic["lang"],
+            "query": topic["title"],
+            "qid": topic["qid"],
+        }
+        for topic in topics[:_SHOWN]
+    ]
+    console.records(rows, title=f"what {name} was asked")
     if len(topics) > _SHOWN:
         console.say(f"{len(topics) - _SHOWN:,} more; all of them: dragoman queries -c {name} -o FILE")
     console.emit({"collection": name, "queries": topics})

@@ -50,20 +50,19 @@ def list_runs(collection: str | None, every: bool, limit: int, settings: Setting
         console.say("No runs are logged yet; make one: dragoman evaluate --topics T --qrels Q -c NAME")
         return
     measures = list(dict.fromkeys(measure for run in logged_runs for measure in run.means))[:7]
-    console.table(
-        ["run", "when (UTC)", "collection", "tag", "topics in", ">topics", *(f">{measure}" for measure in measures)],
+    console.records(
         [
-            [
-                run.id,
-                f"{run.created:%Y-%m-%d %H:%M}",
-                run.setup.collection,
-                run.setup.tag,
-                _topics_in(run),
-                f"{run.topics:,}",
-                *(f"{run.means[measure]:.3f}" if measure in run.means else "–" for measure in measures),
-            ]
+            {
+                "run": run.id,
+                "when (UTC)": f"{run.created:%Y-%m-%d %H:%M}",
+                "collection": run.setup.collection,
+                "tag": run.setup.tag,
+                "topics in": _topics_in(run),
+                ">topics": f"{run.topics:,}",
+                **{f">{measure}": f"{run.means[measure]:.3f}" if measure in run.means else "–" for measure in measures},
+            }
             for run in logged_runs
-        ],
+        ]
     )
 
 

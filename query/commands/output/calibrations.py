@@ -49,26 +49,19 @@ def show_calibration(report: CalibrationReport, name: str, console: Console, *, 
     weights = shown_weights(summary.setting.weights)
     if decision.tried and table and not console.json:
         rows = [
-            [
-                _directions(trial.setting.rank) or "the mean",
-                trial.setting.margin,
-                f"{trial.setting.balance:g}",
-                *([shown_weights(trial.setting.weights) or "equal"] if weights else []),
-                f"{trial.value:.3f}",
-                f"{trial.held_out:.3f}",
-                f"{trial.own_language:.0%}",
-                "chosen" if trial.chosen else "",
-            ]
+            {
+                "taken out": _directions(trial.setting.rank) or "the mean",
+                "margin": trial.setting.margin,
+                ">balance": f"{trial.setting.balance:g}",
+                **({">weights": shown_weights(trial.setting.weights) or "equal"} if weights else {}),
+                f">{measure}": f"{trial.value:.3f}",
+                ">other half": f"{trial.held_out:.3f}",
+                ">own language": f"{trial.own_language:.0%}",
+                "": "chosen" if trial.chosen else "",
+            }
             for trial in decision.tried
         ]
-        console.table(
-            [
-                *("taken out", "margin", ">balance", *([">weights"] if weights else [])),
-                *(f">{measure}", ">other half", ">own language", ""),
-            ],
-            rows,
-            title="What the probe tried",
-        )
+        console.records(rows, title="What the probe tried")
     setting = decision.setting
     rank = _directions(setting.rank)
     removed = f"{rank} of each language" if rank else "the language mean"
@@ -133,27 +126,20 @@ def show_calibrations(calibrations: Sequence[StoredCalibration], collection: Col
         return
     has_weights = any(_weights(calibration) for calibration in calibrations)
     rows = [
-        [
-            calibration.id,
-            f"{calibration.created:%Y-%m-%d %H:%M}",
-            f"{calibration.summary.setting.balance:g}",
-            calibration.summary.setting.margin,
-            str(calibration.summary.setting.rank or "mean"),
-            *([_weights(calibration)] if has_weights else []),
-            f"{len(calibration.summary.languages)}",
-            calibration.summary.decided_by + (", maps" if calibration.summary.maps else ""),
-            _state(calibration, active, collection.model),
-        ]
+        {
+            "calibration": calibration.id,
+            "made (UTC)": f"{calibration.created:%Y-%m-%d %H:%M}",
+            ">balance": f"{calibration.summary.setting.balance:g}",
+            "margin": calibration.summary.setting.margin,
+            ">taken out": str(calibration.summary.setting.rank or "mean"),
+            **({">weights": _weights(calibration)} if has_weights else {}),
+            ">languages": f"{len(calibration.summary.languages)}",
+            "decided by": calibration.summary.decided_by + (", maps" if calibration.summary.maps else ""),
+            "": _state(calibration, active, collection.model),
+        }
         for calibration in calibrations
     ]
-    console.table(
-        [
-            *("calibration", "made (UTC)", ">balance", "margin", ">taken out", *([">weights"] if has_weights else [])),
-            *(">languages", "decided by", ""),
-        ],
-        rows,
-        title=f"Calibrations of {name}",
-    )
+    console.records(rows, title=f"Calibrations of {name}")
     if not active:
         console.say(f"none is active: plain cosine; choose one with: dragoman calibrate --use ID -c {name}")
 
