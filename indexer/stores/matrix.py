@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -64,22 +64,19 @@ class VectorMatrix:
     ) -> dict[str, list[Candidates]]:
         """For each language the k rows with the largest inner product with each query, ties in row order.
 
-        Args:
-            queries: (queries, dim) by language.
-            k: maximum rows for each query and language.
-            allowed: (n,) flags of the rows to search; None: all rows.
-            with_vectors: return the rows' vectors as well.
+        ``queries`` are (queries, dim) by language, ``allowed`` are (n,) flags of the rows to search; None: all rows.
         """
-        if allowed is None and (shared := self._shared_query(queries)) is not None:
-            scores = self.vectors @ shared
-            return {lang: [self._candidates(lang, scores, k, with_vectors=with_vectors)] for lang in queries}
+        shared = self._shared_query(queries) if allowed is None else None
+        all_scores = None if shared is None else self.vectors @ shared
         candidates = {}
-        filtered = allowed is not None
         for lang, vectors in queries.items():
-            rows = np.arange(*self.languages.get(lang, slice(0, 0)).indices(len(self.doc_ids)))
+            span = self.languages.get(lang, slice(0, 0))
+            rows, documents = np.arange(span.start, span.stop), self.vectors[span]
             if allowed is not None:
-                rows = rows[allowed[rows]]
-            candidates[lang] = self._nearest(lang, rows, vectors, k, filtered=filtered, with_vectors=with_vectors)
+                rows = rows[allowed[span]]
+                documents = self.vectors[rows]
+            products = _products(documents, vectors) if all_scores is None else [all_scores[span]]
+            candidates[lang] = [self._best(rows, scores, k, with_vectors=with_vectors) for scores in products]
         return candidates
 
     def _shared_query(self, queries: Mapping[str, FloatArray]) -> FloatArray | None:
@@ -90,34 +87,19 @@ class VectorMatrix:
         (vectors,) = distinct.values()
         return vectors[0] if len(vectors) == 1 else None
 
-    def _candidates(self, lang: str, scores: FloatArray, k: int, *, with_vectors: bool) -> Candidates:
-        rows = self.languages.get(lang, slice(0, 0))
-        best = largest(scores[rows], k) + rows.start
-        return Candidates(
-            doc_ids=[self.doc_ids[row] for row in best.tolist()],
-            scores=scores[best],
-            vectors=self.vectors[best] if with_vectors else None,
-        )
+    def _best(self, rows: npt.NDArray[np.intp], scores: FloatArray, k: int, *, with_vectors: bool) -> Candidates:
+        """The k of the rows, ascending, with the largest scores."""
+        best = largest(scores, k)
+        doc_ids = [self.doc_ids[row] for row in rows[best].tolist()]
+        return Candidates(doc_ids, scores[best], self.vectors[rows[best]] if with_vectors else None)
 
-    def _nearest(
-        self, lang: str, rows: np.ndarray, queries: FloatArray, k: int, *, filtered: bool, with_vectors: bool
-    ) -> list[Candidates]:
-        documents = self.vectors[rows] if filtered else self.vectors[self.languages.get(lang, slice(0, 0))]
-        block_size = max(1, _SCORES // max(1, len(rows)))
-        candidates = []
-        for start in range(0, len(queries), block_size):
-            block = queries[start : start + block_size]
-            products = (documents @ block[0])[None] if len(block) == 1 else block @ documents.T
-            for scores in products:
-                best = largest(scores, k)
-                candidates.append(
-                    Candidates(
-                        doc_ids=[self.doc_ids[row] for row in rows[best].tolist()],
-                        scores=scores[best],
-                        vectors=documents[best] if with_vectors else None,
-                    )
-                )
-        return candidates
+
+def _products(documents: FloatArray, queries: FloatArray) -> Iterator[FloatArray]:
+    """The inner products of each query with all documents, (documents,) float32."""
+    block_size = max(1, _SCORES // max(1, len(documents)))
+    for start in range(0, len(queries), block_size):
+        block = queries[start : start + block_size]
+        yield from (documents @ block[0])[None] if len(block) == 1 else block @ documents.T
 
 
 def largest(scores: FloatArray, k: int) -> npt.NDArray[np.intp]:
